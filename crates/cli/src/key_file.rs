@@ -13,6 +13,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
 use crate::failure::{Failure, ROOT_KEY_OPTION};
+use crate::input_file::InputFile;
 use crate::output::{note, quoted};
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
@@ -114,8 +115,14 @@ pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
 fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
     // What a command reads as a key it never overwrites, however damaged it is.
     protect(path);
-    let text = read_text(path)
-        .map_err(|error| Failure::file("read the key file", path, error).remedy(missing))?;
+    let text = read_text(path).map_err(|error| {
+        let is_stopped = error.kind() == io::ErrorKind::ConnectionAborted;
+        let failure = Failure::file("read the key file", path, error);
+        if is_stopped {
+            return failure;
+        }
+        failure.remedy(missing)
+    })?;
     if let Ok(root) = RootKey::from_text(&text) {
         return Ok(Key::Root(root));
     }
@@ -154,7 +161,7 @@ pub(crate) fn warn_if_open(path: &Path, what: &str) {
 }
 
 fn read_text(path: &Path) -> io::Result<Zeroizing<String>> {
-    let file = File::open(path)?;
+    let file = InputFile::open(path)?;
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
     let length = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if length as u64 > FILE_BYTES_MAX {

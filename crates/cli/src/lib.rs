@@ -8,6 +8,7 @@ pub mod config;
 mod database_address;
 pub mod entry_json;
 pub mod failure;
+mod input_file;
 mod interruption;
 mod key_file;
 mod login;

@@ -118,6 +118,12 @@ impl From<Refusal> for io::Error {
     }
 }
 
+/// Whether `error` says that a file may not be written at its place.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    let refusal: Option<&Refusal> = error.get_ref().and_then(|cause| cause.downcast_ref());
+    refusal.is_some()
+}
+
 /// Refuses a place that no new file may have, whatever is there.
 pub(crate) fn check_new(path: &Path) -> io::Result<()> {
     if path.file_name().is_none() {

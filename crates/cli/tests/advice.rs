@@ -233,3 +233,45 @@ fn what_is_handed_out_can_be_read_by_all_and_secrets_by_their_owner() {
         assert_eq!(mode(name), 0o600, "{name}");
     }
 }
+
+/// A log, a key and an input whose names begin as options do were advised with commands that are wrong usage.
+#[test]
+fn advice_about_names_that_begin_as_options_works_as_it_is_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let typed = |command: &str| {
+        let program = Path::new(env!("CARGO_BIN_EXE_probity")).parent().unwrap();
+        let mut shell = Command::new("sh");
+        shell
+            .args([
+                "-c",
+                &format!("PATH={}:$PATH; {command}", program.display()),
+            ])
+            .current_dir(at)
+            .env_remove("PROBITY_KEY_FILE")
+            .env_remove("PROBITY_HEADS")
+            .stdin(Stdio::null());
+        shell.output().unwrap()
+    };
+    let behind = |text: &[u8], before: &str| {
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        let (_, command) = text.split_once(before).expect(&text);
+        command.lines().next().unwrap().to_owned()
+    };
+    let made = run(at, &["init", "--origin", "example.com/audit", "--", "-d"]);
+    assert!(made.status.success(), "{made:?}");
+    let verify = behind(&made.stdout, "they check a copy with: ");
+    let verified = typed(&verify);
+    assert!(verified.status.success(), "{verify}: {verified:?}");
+    fs::write(at.join("-in"), "hello\n").unwrap();
+    let stopped = run(
+        at,
+        &["append", "--key=-d.key", "--proofs=-p", "--", "-d", "-in"],
+    );
+    assert_eq!(stopped.status.code(), Some(1), "{stopped:?}");
+    let go_on = behind(&stopped.stderr, "go on with: ");
+    fs::write(at.join("-in"), "{\"action\":\"read\"}\n").unwrap();
+    let after = typed(&go_on);
+    assert!(after.status.success(), "{go_on}: {after:?}");
+    assert!(at.join("-p/default.0.tlog-proof").exists(), "{go_on}");
+}

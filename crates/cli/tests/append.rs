@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use probity_log::storage::SmallDisk;
 use tempfile::TempDir;
@@ -496,4 +497,93 @@ fn the_advice_has_the_options_of_the_command_and_works_as_it_is_typed() {
     let verified = named(&["verify", "an audit"], b"");
     assert!(verified.status.success(), "{}", text(&verified.stdout));
     assert!(!at.join("an audit.heads").exists());
+}
+
+/// A pipe that nobody wrote into kept `append` from noticing the first signal, as the input and as the key.
+#[test]
+fn one_signal_ends_an_append_that_waits_for_somebody_to_write_into_a_pipe() {
+    let folder = new_log();
+    let at = folder.path();
+    let made = Command::new("mkfifo").arg(at.join("pipe")).status();
+    assert!(made.unwrap().success());
+    for args in [
+        &["append", "audit", "pipe"][..],
+        &["append", "audit", "--key", "pipe"],
+    ] {
+        for signal in ["INT", "TERM"] {
+            let mut child = probity(at, args).spawn().unwrap();
+            // Long enough to come to the pipe; sooner is no fault either.
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(child.try_wait().unwrap().is_none(), "{args:?}");
+            let id = child.id().to_string();
+            let sent = Command::new("kill").args(["-s", signal, &id]).status();
+            assert!(sent.unwrap().success());
+            let patience = Instant::now() + Duration::from_secs(30);
+            while child.try_wait().unwrap().is_none() && Instant::now() < patience {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let has_ended = child.try_wait().unwrap().is_some();
+            drop(child.kill());
+            let ended = child.wait_with_output().unwrap();
+            let said = text(&ended.stderr);
+            assert!(has_ended, "{args:?} {signal}: {said}");
+            assert_eq!(ended.status.code(), Some(1), "{said}");
+            assert!(said.contains("a signal asked to stop"), "{said}");
+        }
+    }
+    // Whoever writes first is waited for, and the whole of it is read.
+    let mut child = probity(at, &["append", "audit", "pipe"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none());
+    fs::write(at.join("pipe"), LINE.repeat(2)).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_intact(at, 2);
+}
+
+/// `--proofs` within the log was refused when the first entry was recorded, with the word that nothing was written.
+#[test]
+fn a_folder_that_takes_no_proofs_is_refused_before_anything_is_appended() {
+    let folder = new_log();
+    let at = folder.path();
+    fs::create_dir(at.join("audit/empty")).unwrap();
+    for proofs in ["audit/proofs", "audit/empty", "audit.heads/proofs"] {
+        let refused = run(at, &["append", "audit", "--proofs", proofs], LINE);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{proofs}: {said}");
+        assert!(
+            said.contains("the log") && said.contains("nothing was written"),
+            "{said}"
+        );
+        assert!(!said.contains("appended"), "{said}");
+        assert!(!at.join("audit/proofs").exists() && !at.join("audit.heads/proofs").exists());
+    }
+    fs::remove_dir(at.join("audit/empty")).unwrap();
+    assert_intact(at, 0);
+    // What becomes so later is said with what is there, and not advised again.
+    fs::create_dir(at.join("outer")).unwrap();
+    let append = ["append", "audit", "--proofs", "outer/proofs", "--receipts"];
+    let mut child = probity(at, &append).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    while !at.join("outer/proofs").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    fs::create_dir(at.join("outer/keys")).unwrap();
+    fs::copy(at.join("audit/probity.toml"), at.join("outer/probity.toml")).unwrap();
+    stdin.write_all(LINE).unwrap();
+    drop(stdin);
+    let refused = child.wait_with_output().unwrap();
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.starts_with("error: 1 entry appended, then cannot write outer/proofs"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("nothing was written") && !said.contains("--proofs"),
+        "{said}"
+    );
+    let after = typed(at, &refused.stderr, LINE);
+    // Standard input is read from the line on that the advice names.
+    assert!(after.status.success(), "{}", text(&after.stderr));
+    assert_intact(at, 1);
 }

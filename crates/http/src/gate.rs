@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::http::header::{AUTHORIZATION, CONNECTION, HOST};
+use axum::http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, Version};
 use axum::response::IntoResponse as _;
@@ -83,6 +83,7 @@ impl Gate {
         headers: &HeaderMap,
     ) -> Result<Option<Caller>, Problem> {
         check_host(version, headers)?;
+        check_coding(headers)?;
         let Some(said) = authorization(headers)? else {
             return Ok(None);
         };
@@ -126,6 +127,24 @@ fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
         (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
         (Some(_), None) => refused("the header Host names no host"),
     }
+}
+
+/// RFC 9112, section 6.1: a body that is coded otherwise than as it is decoded here is read as another one than was sent, and where it ends
+/// depends on who reads. Only `chunked` is decoded, and it is applied once.
+fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else {
+        return Ok(());
+    };
+    let is_chunked = coding
+        .as_bytes()
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"chunked");
+    if is_chunked && codings.next().is_none() {
+        return Ok(());
+    }
+    let detail = "the header Transfer-Encoding says something else than chunked, once";
+    Err(Problem::new(Kind::BadRequest, detail))
 }
 
 /// Empty where the address has no host, else a name or address and perhaps a port, without a user.

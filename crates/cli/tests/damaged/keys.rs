@@ -1,9 +1,13 @@
 //! Keys that are not the log's, a chain of keys that is not whole, and words about damage that say no more than is known.
 
 use std::fs;
+use std::path::Path;
 
 use crate::loss::killed;
 use crate::{Place, flip, segment};
+
+/// A change of the log, and how its verification without a key ends.
+type Change = (fn(&Path), i32);
 
 /// The certificates that a damaged journal still had were handed out with status 0. Whoever got them took the beginning for the whole.
 #[test]
@@ -92,4 +96,38 @@ fn of_a_damaged_tail_no_more_is_said_than_is_known() {
     assert!(output.contains("fault frame: stream default"), "{output}");
     assert!(output.contains("do not read as a frame"), "{output}");
     assert!(!output.contains("never"), "{output}");
+}
+
+/// With the root key a damaged master key, or a folder in the place of the slots, ended `verify --json` without a document, and the advice was the
+/// command that had just ended.
+#[test]
+fn a_verification_that_damage_ends_has_a_document_and_advice_that_leads_on() {
+    let place = Place::new();
+    let changes: [Change; 2] = [
+        (
+            |log| fs::create_dir_all(log.join("subjects/slots")).unwrap(),
+            3,
+        ),
+        (
+            |log| fs::write(log.join("keys/master.key"), "short").unwrap(),
+            0,
+        ),
+    ];
+    for (change, without_key) in changes {
+        place.changed(change, |place| {
+            let args = ["verify", "audit", "--key", "audit.key", "--json"];
+            let (output, said) = place.run(&args, 3, "");
+            let document: serde_json::Value = serde_json::from_str(&output).unwrap();
+            assert_eq!(document["verdict"], "broken");
+            assert_eq!(document["status"], 3);
+            assert_eq!(document["error"].as_str(), Some(said.trim_end()));
+            assert!(
+                said.contains("without the root key: probity verify audit; then"),
+                "{said}"
+            );
+            let (output, _) = place.run(&["verify", "audit", "--json"], without_key, "");
+            let document: serde_json::Value = serde_json::from_str(&output).unwrap();
+            assert!(document["faults"].is_array(), "{output}");
+        });
+    }
 }

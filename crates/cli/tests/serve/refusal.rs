@@ -183,6 +183,65 @@ fn a_user_without_a_row_is_no_user_and_gets_no_credential() {
     assert_eq!(failed.count(), 2 * 5 + 2);
 }
 
+/// An id above the largest integer of the database was answered as if the database had failed, and `hold` took it.
+#[test]
+fn an_id_that_no_row_can_have_is_refused_by_every_operation() {
+    let place = Place::sqlite();
+    place.registered("19");
+    let before = place.rows();
+    for user in ["9223372036854775808", "-9223372036854775809"] {
+        let body = json!({"user": user, "spec": "leave"});
+        let held = json!({"user": user, "basis": "file 7"});
+        for (operation, body) in [("apply", &body), ("register", &body), ("hold", &held)] {
+            assert_eq!(place.refused(operation, body, 422), "unfit", "{operation}");
+        }
+    }
+    assert_eq!(place.rows(), before);
+}
+
+/// A body with another coding than `chunked`, or with two, was read as if it had been sent in chunks alone.
+#[test]
+fn a_transfer_coding_that_is_not_decoded_is_refused_and_the_connection_closed() {
+    let place = Place::sqlite();
+    place.registered("19");
+    let text = r#"{"user": "19"}"#;
+    let sent = |codings: &[&str], more: &str| {
+        let codings: Vec<String> = codings
+            .iter()
+            .map(|coding| format!("Transfer-Encoding: {coding}\r\n"))
+            .collect();
+        let codings = codings.concat();
+        // The connection is to stay open, as far as the client is concerned.
+        let request = format!(
+            "POST /v1/disguise/app/holds HTTP/1.1\r\nHost: probity\r\nAuthorization: Bearer {SHOP}\r\n\
+             Content-Type: application/json\r\n{more}{codings}\r\n{:x}\r\n{text}\r\n0\r\n\r\n",
+            text.len()
+        );
+        let mut socket = connected(place.address());
+        socket.write_all(request.as_bytes()).unwrap();
+        socket
+    };
+    for codings in [
+        &["gzip, chunked"][..],
+        &["chunked", "chunked"],
+        &["chunked, chunked"],
+        &["gzip", "chunked"],
+        &["identity, chunked"],
+    ] {
+        let answer = answer(&mut sent(codings, "")).unwrap();
+        assert_eq!(
+            (answer.status, answer.problem().as_str()),
+            (400, "bad-request"),
+            "{codings:?}"
+        );
+        assert_eq!(answer.header("connection"), Some("close"), "{codings:?}");
+    }
+    for coding in ["chunked", "Chunked"] {
+        let mut socket = sent(&[coding], "Connection: close\r\n");
+        assert_eq!(answer(&mut socket).unwrap().status, 200, "{coding}");
+    }
+}
+
 /// S9, S10, S20: with a key of their own anybody had a receipt for somebody else, a reveal without a user was anybody's, and what
 /// was refused to `list` and `speaks-for` was told to no log.
 #[test]

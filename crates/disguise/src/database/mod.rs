@@ -10,7 +10,7 @@ mod wording;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::ops::DerefMut;
+use std::ops::{DerefMut, RangeInclusive};
 
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
@@ -198,6 +198,16 @@ impl Column {
     pub fn is_integer(&self) -> bool {
         let declared = self.declared.to_ascii_uppercase();
         declared.contains("INT") && !declared.contains("INTERVAL") && !declared.contains("POINT")
+    }
+
+    /// Which integers the database compares with those of the column: others it refuses, as a failure of its own.
+    pub(crate) fn integers(&self, dialect: Dialect) -> RangeInclusive<i128> {
+        match (dialect, self.declared.as_str()) {
+            (Dialect::Mysql, _) => i64::MIN.into()..=u64::MAX.into(),
+            (Dialect::Postgres, "smallint") => i16::MIN.into()..=i16::MAX.into(),
+            (Dialect::Postgres, "integer") => i32::MIN.into()..=i32::MAX.into(),
+            (Dialect::Sqlite | Dialect::Postgres, _) => i64::MIN.into()..=i64::MAX.into(),
+        }
     }
 
     /// The number in `VARCHAR(30)`.

@@ -33,7 +33,7 @@ use crate::admission::Admission;
 use crate::audit::{Asked, Sink};
 use crate::credential::KeyCost;
 use crate::crypto::random;
-use crate::database::{Catalog, Column, Database};
+use crate::database::{Catalog, Column, Database, Dialect};
 use crate::error::{Doing as _, Error};
 use crate::hold::cohort;
 use crate::installation::{self, Installation};
@@ -285,29 +285,32 @@ impl<D: Database> Engine<D> {
     /// The id of a user as the users table holds it, from how a person writes it.
     ///
     /// # Errors
-    /// [`Error::Database`], [`Error::Spec`], [`Error::Value`] when the users table has numbers and this is none.
+    /// [`Error::Database`], [`Error::Spec`], [`Error::Value`] when the users table has numbers and this is none that it
+    /// can hold.
     pub fn user(&mut self, text: &str) -> Result<Value, Error> {
         self.refresh()?;
+        let dialect = self.database.dialect();
         let (_, live) = self.described()?;
-        written_in(live, &live.pseudo.id, text).map_err(|_form| Error::Value {
-            what: "the id of a user is a number here".to_owned(),
+        written_in(live, dialect, &live.pseudo.id, text).ok_or_else(|| Error::Value {
+            what: "the id of a user is a number here, and one that its column can hold".to_owned(),
         })
     }
 
     /// The tenant as the users table holds it, from how a person writes it.
     ///
     /// # Errors
-    /// [`Error::Tenant`] when there are no tenants or the tenant columns hold numbers and this is none,
+    /// [`Error::Tenant`] when there are no tenants or the tenant columns hold numbers and this is none that they can hold,
     /// [`Error::Database`], [`Error::Spec`].
     pub fn tenant(&mut self, text: &str) -> Result<Value, Error> {
         self.refresh()?;
+        let dialect = self.database.dialect();
         let (_, live) = self.described()?;
         let users = live.table(&live.pseudo.table);
         let Some(column) = users.and_then(|table| table.tenant.as_ref()) else {
             return Err(no_tenants());
         };
-        written_in(live, column, text).map_err(|_form| Error::Tenant {
-            what: "a tenant is a number here".to_owned(),
+        written_in(live, dialect, column, text).ok_or_else(|| Error::Tenant {
+            what: "a tenant is a number here, and one that its column can hold".to_owned(),
         })
     }
 
@@ -527,15 +530,19 @@ fn pause(tries: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The value of a column of the users table from how a person writes it.
-fn written_in(live: &Live, column: &str, text: &str) -> Result<Value, std::num::ParseIntError> {
+/// The value of a column of the users table from how a person writes it; nothing where the column holds no such number.
+fn written_in(live: &Live, dialect: Dialect, column: &str, text: &str) -> Option<Value> {
     let users = live.table(&live.pseudo.table);
     let column = users.and_then(|table| table.catalog.column(column));
-    if !column.is_some_and(Column::is_integer) {
-        return Ok(Value::from(text));
+    let Some(column) = column.filter(|column| column.is_integer()) else {
+        return Some(Value::from(text));
+    };
+    let number: i128 = text.parse().ok()?;
+    if !column.integers(dialect).contains(&number) {
+        return None;
     }
-    let signed = text.parse().map(Value::Int);
-    signed.or_else(|_| text.parse().map(Value::UInt))
+    let signed = i64::try_from(number).map(Value::Int).ok();
+    signed.or_else(|| u64::try_from(number).map(Value::UInt).ok())
 }
 
 fn no_tenants() -> Error {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, Engine, Error, KeyCost, SpecFile, Value, draft};
+use probity_disguise::{ApplyRequest, Engine, Error, KeyCost, Protection, SpecFile, Value, draft};
 
 use super::forum::*;
 
@@ -73,6 +73,21 @@ pub(crate) fn a_stored_description_serves_a_reveal_without_files() {
     let mut engine = Engine::stored(forum.database.boxed()).unwrap();
     assert_eq!(engine.user("1").unwrap(), Value::Int(1));
     assert!(matches!(engine.user("one"), Err(Error::Value { .. })));
+    // A number that no row can have failed as the database does, where it refuses such a parameter.
+    for beyond in [
+        "9223372036854775808",
+        "-9223372036854775809",
+        "18446744073709551616",
+    ] {
+        let none = match engine.user(beyond) {
+            Ok(user) => engine
+                .register(&user, Protection::KeyAlone, time())
+                .map(drop),
+            Err(error) => Err(error),
+        };
+        let is_refused = matches!(none, Err(Error::Value { .. } | Error::NoSuchUser { .. }));
+        assert!(is_refused, "{beyond}: {none:?}");
+    }
     std::mem::swap(&mut engine, &mut forum.engine);
     forum.engine.set_key_cost(KeyCost::DANGER_LEAST);
     assert!(forum.reveal(1, applied.id).is_complete());

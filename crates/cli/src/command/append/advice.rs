@@ -7,13 +7,18 @@ use probity_log::Compression;
 
 use crate::args::{Append, DurabilityChoice};
 use crate::config::Environment;
-use crate::output::quoted;
+use crate::output::{quoted, quoted_text};
 
-/// The command of `args` that begins with `line`, whose entry gets `index`.
+/// The command of `args` that begins with `line`, whose entry gets `index`, and writes proofs into a folder like `proofs`.
 ///
 /// What the environment named is named too: a command that is typed elsewhere would take another key, and make second copies of the heads in
 /// another folder. A loss that was accepted is recorded, and no other one is accepted unseen.
-pub(super) fn command(args: &Append, environment: &Environment, line: u64, index: u64) -> String {
+pub(super) fn command(
+    args: &Append,
+    environment: &Environment,
+    proofs: Option<&Path>,
+    (line, index): (u64, u64),
+) -> String {
     let mut words = Words::default();
     if let Some(heads) = &environment.heads {
         words.word("env");
@@ -30,10 +35,12 @@ pub(super) fn command(args: &Append, environment: &Environment, line: u64, index
     }
     words.flag("--receipts", args.receipts);
     words.flag("--json", args.json);
-    words.file("--proofs", args.proofs.as_deref().map(free).as_ref());
+    words.file("--proofs", proofs.map(free).as_ref());
     words.flag("--skip-invalid", args.skip_invalid);
     words.flag("--exported", args.exported);
-    words.file("--idempotency-key", args.idempotency_key.as_ref());
+    if let Some(name) = &args.idempotency_key {
+        words.option("--idempotency-key", name);
+    }
     let durability = args.durability.to_possible_value();
     if let Some(mode) = durability.filter(|_| args.durability != DurabilityChoice::default()) {
         words.option("--durability", mode.get_name());
@@ -100,17 +107,16 @@ impl Words {
     }
 
     fn option(&mut self, name: &str, value: &str) {
-        self.file(name, Some(&value));
+        // What begins as an option does would be taken for one.
+        let between = if value.starts_with('-') { '=' } else { ' ' };
+        let value = quoted_text(value);
+        self.word(&format!("{name}{between}{value}"));
     }
 
-    fn file(&mut self, name: &str, value: Option<&impl AsRef<Path>>) {
-        let Some(value) = value else {
-            return;
-        };
-        // What begins as an option does would be taken for one.
-        let is_like_option = value.as_ref().as_os_str().as_encoded_bytes().first() == Some(&b'-');
-        let between = if is_like_option { '=' } else { ' ' };
-        let value = quoted(value.as_ref());
-        self.word(&format!("{name}{between}{value}"));
+    fn file(&mut self, name: &str, path: Option<&PathBuf>) {
+        if let Some(path) = path {
+            self.word(name);
+            self.path(path);
+        }
     }
 }

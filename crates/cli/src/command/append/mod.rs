@@ -365,7 +365,7 @@ impl Run<'_> {
         let kept = self.taken.kept(next);
         let (line, index) = self.taken.after(kept);
         let failure = failure.after(&self.appended(kept));
-        let go_on = |line| advice::command(self.args, environment, line, index);
+        let go_on = |line| self.go_on(environment, line, index);
         // Where entries before it are not there, it is not reached yet.
         let reached = self.conflict.filter(|_| kept == self.taken.count());
         failure.also(&match reached {
@@ -375,6 +375,13 @@ impl Run<'_> {
             ),
             None => format!("go on with: {}", go_on(line)),
         })
+    }
+
+    /// The command that goes on with `line`, whose entry gets `index`; without a folder that takes no proofs.
+    fn go_on(&self, environment: &Environment, line: u64, index: u64) -> String {
+        let is_refused = self.proofs.as_ref().is_some_and(ProofFolder::is_refused);
+        let proofs = self.args.proofs.as_deref().filter(|_| !is_refused);
+        advice::command(self.args, environment, proofs, (line, index))
     }
 
     /// How much is in the log when the first `kept` entries are, and of how much of it no receipt was printed.

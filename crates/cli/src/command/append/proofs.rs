@@ -12,7 +12,10 @@ use probity_log::reader::Reader;
 use super::super::prove::failure;
 use crate::failure::Failure;
 use crate::output_file::{Existing, OutputFile};
+use crate::output_guard::{check_name, check_new, is_refusal};
 
+const REMEDY_REFUSED: &str =
+    "the entries are in the log, and their proofs are written with: probity prove";
 /// Entries that wait for their proofs before a checkpoint is published for them.
 const DUE_MAX: usize = 4096;
 
@@ -20,12 +23,15 @@ const DUE_MAX: usize = 4096;
 pub(super) struct ProofFolder {
     path: PathBuf,
     due: VecDeque<u64>,
+    /// Whether a proof was refused its place in the folder.
+    is_refused: bool,
 }
 
 impl ProofFolder {
     /// Makes the folder, unless it is there and empty.
     pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
         let fail = |error| Failure::file("make the folder of proofs", path, error);
+        check_folder(path).map_err(fail)?;
         match fs::create_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(fail)?,
@@ -38,8 +44,16 @@ impl ProofFolder {
             );
         }
         let path = path.to_owned();
-        let due = VecDeque::new();
-        Ok(Self { path, due })
+        Ok(Self {
+            path,
+            due: VecDeque::new(),
+            is_refused: false,
+        })
+    }
+
+    /// Whether no proof may be written into the folder.
+    pub(super) const fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// The entry at `index` is durable.
@@ -77,11 +91,26 @@ impl ProofFolder {
                 .map_err(|error| Failure::new("a proof cannot be written").because(error))?;
             let path = self.path.join(format!("{stream}.{index}.tlog-proof"));
             let fail = |error| Failure::file("write", &path, error);
-            let mut file = OutputFile::begin(&path, Existing::of(false)).map_err(fail)?;
+            let mut file = match OutputFile::begin(&path, Existing::Keep) {
+                Err(error) if is_refusal(&error) => {
+                    self.is_refused = true;
+                    return Err(fail(error).remedy(REMEDY_REFUSED));
+                }
+                begun => begun.map_err(fail)?,
+            };
             file.write_all(text.as_bytes()).map_err(fail)?;
             file.finish().map_err(fail)?;
             self.due.pop_front();
         }
         Ok(())
     }
+}
+
+/// Refuses a folder in which no proof may be written, before anything is appended for which one is due.
+fn check_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return check_new(&path.join("proof"));
+    }
+    check_name(path)?;
+    check_new(path)
 }

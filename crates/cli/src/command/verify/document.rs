@@ -2,12 +2,14 @@
 
 use probity_format::Version;
 use probity_log::Repair;
-use probity_log::verify::{Fault, Report, RollbackCheck, Skipped, StreamReport, Unchecked};
+use probity_log::verify::{
+    Fault, Report, RollbackCheck, Skipped, StreamReport, Unchecked, VerifyOptions,
+};
 use serde::Serialize;
 
 use super::OlderLog;
 use crate::args::Verify;
-use crate::failure::Status;
+use crate::failure::{Failure, Status};
 
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
@@ -47,6 +49,29 @@ pub(super) struct Document<'a> {
     /// The older log that was given, which this one must continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continues: Option<ContinuesRow<'a>>,
+}
+
+/// What stands in the place of the document where damage ended the verification before there was a report.
+#[derive(Serialize)]
+pub(super) struct Ended {
+    log: String,
+    verdict: &'static str,
+    status: u8,
+    keyed: bool,
+    /// What is damaged, and what to do.
+    error: String,
+}
+
+impl Ended {
+    pub(super) fn new(args: &Verify, options: &VerifyOptions, failure: &Failure) -> Self {
+        Self {
+            log: args.dir.display().to_string(),
+            verdict: "broken",
+            status: failure.status().code(),
+            keyed: options.root.is_some(),
+            error: failure.to_string(),
+        }
+    }
 }
 
 /// Whether it is known who sealed the frames behind a checkpoint.

@@ -17,14 +17,14 @@ use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{Report, VerifyOptions, verify};
 use probity_log::{Continued, Log, LogError, Older, Places};
 
-use self::document::{ContinuesRow, document};
+use self::document::{ContinuesRow, Ended, document};
 use self::text::print;
 use super::check_is_log;
 use crate::args::Verify;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file::{self, Key};
-use crate::output::Output;
+use crate::output::{Output, quoted};
 
 pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Failure> {
     let mut options = options(args, environment)?;
@@ -42,7 +42,10 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
     }));
     let clock = SystemClock::new();
     let started = clock.elapsed();
-    let report = verify(&args.dir, &options).map_err(|error| failure(args, error))?;
+    let report = match verify(&args.dir, &options) {
+        Ok(report) => report,
+        Err(error) => return Err(ended(args, &options, failure(args, &options, error))),
+    };
     let seconds = clock.elapsed().saturating_sub(started).as_secs_f64();
     progress.finish_and_clear();
     let continued = args.continues.as_deref();
@@ -112,12 +115,33 @@ fn continues(args: &Verify, old: &Path) -> Result<OlderLog, Failure> {
     })
 }
 
+/// Tells a program that reads the document why there is no report, where the evidence is why.
+fn ended(args: &Verify, options: &VerifyOptions, failure: Failure) -> Failure {
+    if !args.json || failure.status() != Status::Broken {
+        return failure;
+    }
+    let mut output = Output::new();
+    let said = output
+        .json(&Ended::new(args, options, &failure))
+        .and_then(|()| output.flush());
+    said.err().unwrap_or(failure)
+}
+
 /// Whose key is given knows of a log: a folder without one is evidence gone.
-fn failure(args: &Verify, error: LogError) -> Failure {
+fn failure(args: &Verify, options: &VerifyOptions, error: LogError) -> Failure {
+    let is_of_keys = matches!(error, LogError::Broken { .. } | LogError::Damaged { .. });
     let is_gone = args.key.is_some() && !args.dir.join("probity.toml").exists();
     let failure = Failure::from(error);
     if is_gone {
         return failure.remedy("name the folder of the log; if this is it, the log was deleted");
+    }
+    if is_of_keys && options.root.is_some() {
+        // With the root key the verification came no further; what needs no secret is verified without it.
+        return failure.remedy(format!(
+            "see all other faults without the root key: probity verify {}; then restore what is damaged from the newest backup, and \
+             verify with the root key again",
+            quoted(&args.dir)
+        ));
     }
     failure
 }
