@@ -157,11 +157,8 @@ impl DurableNotes {
         if !is_later || certificates.is_left_behind(name, last, epoch.number) {
             return Noted::Nothing;
         }
-        // Nothing but the journal's own frame is written before the certificate of an opening is signed for.
-        let is_begun = name.as_str() == StreamName::JOURNAL
-            || certificates.certified_in(epoch.number).is_some();
         match certificates.certifies(epoch.number) {
-            Certifies::Key(key) if key == epoch.key && is_begun => Noted::Durable(durable),
+            Certifies::Key(key) if key == epoch.key => Noted::Durable(durable),
             Certifies::Key(_) | Certifies::Nothing => Noted::Nothing,
             Certifies::Unknown => Noted::Beyond(durable),
         }

@@ -1,7 +1,6 @@
 //! The keys of a stream's epochs, as its frames name them: for whoever opens frames or asks who sealed them.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 
 use probity_format::Version;
 use probity_format::certificate::Certificate;
@@ -28,7 +27,7 @@ pub(crate) struct Epoch {
 
 /// The journal, as far as epochs hang on it.
 pub(crate) trait Certificates {
-    /// The key that frame `number` of the journal certifies, if it does and was signed for in that opening: nothing else is written before.
+    /// The key that frame `number` of the journal certifies, if it does and is signed for: nothing is written in an opening before that.
     fn certified_in(&self, number: u32) -> Option<CertifiedKey>;
 
     /// What frame `number` of the journal certifies, signed for or not.
@@ -69,8 +68,6 @@ pub(crate) struct CertifiedEpochs {
     /// In the order of their numbers. The first of an hourly change of keys is one as well; no frame names it.
     epochs: Vec<Epoch>,
     losses: Vec<AcceptedLoss>,
-    /// Those that a later opening found unsigned, by their numbers.
-    abandoned: BTreeSet<u64>,
     /// Frames of the journal that are signed for.
     signed: u64,
     /// Frames of the journal that were read; none where some of them were passed over.
@@ -119,7 +116,6 @@ impl CertifiedEpochs {
         Self {
             losses: losses.collect(),
             epochs,
-            abandoned: history.abandoned.clone(),
             signed,
             read: history.whole_frames(),
         }
@@ -144,14 +140,11 @@ impl CertifiedEpochs {
 
 impl Certificates for CertifiedEpochs {
     fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
-        let frame = u64::from(number);
-        self.key(number)
-            .filter(|_| frame < self.signed && !self.abandoned.contains(&frame))
+        self.key(number).filter(|_| u64::from(number) < self.signed)
     }
 
     fn certifies(&self, number: u32) -> Certifies {
-        let is_abandoned = self.abandoned.contains(&u64::from(number));
-        match self.key(number).filter(|_| !is_abandoned) {
+        match self.key(number) {
             Some(key) => Certifies::Key(key),
             None if u64::from(number) < self.read => Certifies::Nothing,
             None => Certifies::Unknown,
@@ -178,9 +171,6 @@ impl Certificates for Growing<'_> {
     fn certifies(&self, number: u32) -> Certifies {
         let history = self.0.borrow();
         let number = u64::from(number);
-        if history.abandoned.contains(&number) {
-            return Certifies::Nothing;
-        }
         let place = history
             .certificates
             .binary_search_by_key(&number, |(_, frame)| *frame);
@@ -228,6 +218,8 @@ pub(crate) struct Epochs<'a> {
     stream: StreamId,
     last: Option<EpochKey>,
     floor: Option<Floor>,
+    /// Whether openings are believed that are not signed for, as far as their first frame in the journal.
+    takes_unsigned: bool,
     decompressor: Decompressor,
 }
 
@@ -245,6 +237,7 @@ impl<'a> Epochs<'a> {
             stream,
             last: None,
             floor: None,
+            takes_unsigned: false,
             decompressor: Decompressor::default(),
         }
     }
@@ -252,6 +245,12 @@ impl<'a> Epochs<'a> {
     /// The same, and no frame that is older than `floor` is believed.
     pub(crate) const fn above(mut self, floor: Option<Floor>) -> Self {
         self.floor = floor;
+        self
+    }
+
+    /// The same, and of the journal the first frame of an opening is believed, signed for or not: it has its own certificate.
+    pub(crate) const fn with_unsigned(mut self) -> Self {
+        self.takes_unsigned = true;
         self
     }
 
@@ -308,7 +307,9 @@ impl<'a> Epochs<'a> {
         let header = &frame.clear.header;
         let is_first =
             self.name.as_str() == StreamName::JOURNAL && u64::from(header.epoch) == header.frame;
-        is_first.then(|| certified_in(frame, &mut self.decompressor))?
+        // Before the log's very first frame nothing can be signed for.
+        let is_taken = is_first && (self.takes_unsigned || header.frame == 0);
+        is_taken.then(|| certified_in(frame, &mut self.decompressor))?
     }
 }
 

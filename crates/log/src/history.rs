@@ -1,7 +1,7 @@
 //! Reads what a log says of itself: its geometry, and its journal.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use probity_format::certificate::Bound;
 use probity_format::checkpoint::Checkpoint;
@@ -172,36 +172,27 @@ pub(crate) fn read_history(
             None => Ok(read.history),
         };
     };
-    let first_of = |openings: &Openings, signed: u64| {
-        let mut unsigned = openings.first.range(signed..);
-        unsigned.next().copied()
-    };
-    read_signed(files, None, geometry, master, &first_of)
+    read_signed(files, None, geometry, master, &|unsigned| unsigned)
 }
 
-/// As [`read_history`], with what the opening before could not sign, which the next writer takes over: frames that hold the certificate of
-/// an opening themselves. Nothing else is written in an opening before its certificate is signed for.
-pub(crate) fn read_history_to_end(
+/// As [`read_history`], for the writer, which looks at the second copies of heads too. Of an opening that ended before anybody had signed for it nothing
+/// is left but its first frame, which is set aside; but the log's very first, which a creation left.
+pub(crate) fn read_history_to_write(
     files: &Files,
-    heads: Option<&Heads>,
+    heads: &Heads,
     geometry: &Geometry,
     master: &MasterKey,
 ) -> Result<History, LogError> {
     if geometry.version() == Version::V2 {
         return read_history(files, geometry, Some(master));
     }
-    let second_of = |openings: &Openings, signed: u64| {
-        let unsigned = openings
-            .second
-            .iter()
-            .filter(|(first, _)| **first >= signed);
-        unsigned.map(|(_, second)| *second).min()
-    };
-    read_signed(files, heads, geometry, master, &second_of)
+    read_signed(files, Some(heads), geometry, master, &|unsigned| {
+        unsigned.max(1)
+    })
 }
 
-/// The frame at which what is believed ends, by the openings and the number of frames that are signed for.
-type EndOf<'a> = &'a dyn Fn(&Openings, u64) -> Option<u64>;
+/// The frame at which what is believed ends, by the first of an opening that nobody has signed for.
+type EndOf<'a> = &'a dyn Fn(u64) -> u64;
 
 fn read_signed(
     files: &Files,
@@ -213,34 +204,29 @@ fn read_signed(
     let mut read = read_journal(files, geometry, Some(master), u64::MAX)?;
     let signed = signed_frames(files, copies, geometry, &read.history)?;
     let refused = read.refused.as_ref().map(|(frame, _)| *frame);
-    let end = signed.and_then(|signed| end_of(&read.openings, signed));
+    let first_of = |signed| read.openings.range(signed..).next().copied();
+    let unsigned = signed.and_then(first_of).map(end_of);
     // What nobody signed for and does not follow is another log's, or another copy's of this one.
     let is_foreign = |frame: &u64| signed.is_some_and(|signed| *frame >= signed);
-    if let Some(end) = end.into_iter().chain(refused.filter(is_foreign)).min() {
+    let ends = unsigned.into_iter().chain(refused.filter(is_foreign));
+    if let Some(end) = ends.min() {
         read = read_journal(files, geometry, Some(master), end)?;
     }
     if let Some((_, error)) = read.refused {
         return Err(broken(&error));
     }
     read.history.signed = signed;
+    read.history.unfinished = unsigned.filter(|frame| *frame == read.history.frames());
     Ok(read.history)
 }
 
 /// The journal as it was read.
 struct JournalRead {
     history: History,
-    openings: Openings,
+    /// The frames that hold the certificate of their own epoch.
+    openings: BTreeSet<u64>,
     /// The frame at which it ends, because it says what no log writes.
     refused: Option<(u64, DecodeError)>,
-}
-
-/// Where the openings of a log begin in its journal.
-#[derive(Default)]
-struct Openings {
-    /// The frames that hold the certificate of their own epoch.
-    first: BTreeSet<u64>,
-    /// By those the next frame of the same epoch.
-    second: BTreeMap<u64, u64>,
 }
 
 /// Reads the journal up to frame `end`; with `master` what that key sealed.
@@ -252,10 +238,11 @@ fn read_journal(
 ) -> Result<JournalRead, LogError> {
     let (name, identity) = (StreamName::journal(), Identity::journal(geometry));
     let history = RefCell::new(History::new(geometry));
-    let mut openings = Openings::default();
+    let mut openings = BTreeSet::new();
     let mut decompressor = Decompressor::default();
     let growing = Growing(&history);
-    let mut epochs = master.map(|master| Epochs::new(master, &growing, &name, identity.id));
+    let mut epochs =
+        master.map(|master| Epochs::new(master, &growing, &name, identity.id).with_unsigned());
     let size = claimed_size(files, &name)?;
     let mut position = Position::start(identity);
     let mut tree = Frontier::new();
@@ -280,9 +267,7 @@ fn read_journal(
         }
         let epoch = u64::from(frame.clear.header.epoch);
         if epoch == record.frame {
-            openings.first.insert(epoch);
-        } else {
-            openings.second.entry(epoch).or_insert(record.frame);
+            openings.insert(epoch);
         }
         tree.push(leaf_hash(&record.encode()));
         Ok::<(), LogError>(())

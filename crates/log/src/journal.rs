@@ -3,7 +3,7 @@
 //! `docs/format.md`, "Journal". The journal is in clear, so that everybody can check it; it names
 //! streams, keys and slots but no person.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use probity_format::certificate::{Bound, Certificate, Link};
@@ -21,7 +21,7 @@ use probity_format::{DecodeError, Entry, Timestamp, Version};
 
 use crate::continuation::Continued;
 use crate::journal_v2::JournalV2;
-use crate::repairs::{Repair, RepairKind};
+use crate::repairs::Repair;
 
 /// Actions of journal entries.
 pub(crate) mod action {
@@ -214,8 +214,6 @@ pub(crate) struct History {
     pub(crate) keys: Vec<(VerifierKey, u64)>,
     /// Each certificate with the journal frame it stands in.
     pub(crate) certificates: Vec<(Link, u64)>,
-    /// Frames with the certificate of an opening that ended before anybody had signed for it, as a later one says: nothing else was written in it.
-    pub(crate) abandoned: BTreeSet<u64>,
     /// Streams in order of creation.
     pub(crate) streams: Vec<(StreamName, StreamConfig)>,
     /// What was signed last of the log that this one continues.
@@ -234,6 +232,8 @@ pub(crate) struct History {
     pub(crate) read: Bound,
     /// Frames that a head covers which a key of the chain signed; nothing where none was found, and all count.
     pub(crate) signed: Option<u64>,
+    /// The frame of an opening that ended before anybody had signed for it, at which reading ended.
+    pub(crate) unfinished: Option<u64>,
     /// Whether a slot was ever found that did not open, so that one name may have stood in two of them.
     pub(crate) has_lost_slots: bool,
     /// The frame that would be next.
@@ -261,7 +261,6 @@ impl History {
             version,
             keys: vec![(geometry.anchor().clone(), 0)],
             certificates: Vec::new(),
-            abandoned: BTreeSet::new(),
             streams,
             continues: None,
             v2,
@@ -274,6 +273,7 @@ impl History {
                 root: EMPTY_ROOT,
             },
             signed: None,
+            unfinished: None,
             has_lost_slots: false,
             next: 0,
             is_whole: true,
@@ -391,7 +391,6 @@ impl History {
                     if repair.kind.is_loss() {
                         self.losses.push((repair.clone(), frame));
                     }
-                    self.abandon(&repair);
                     self.repaired.push((repair, frame));
                 }
             }
@@ -399,15 +398,6 @@ impl History {
             _ => return Err(error("has an unknown action")),
         }
         Ok(())
-    }
-
-    /// Takes up that an opening found certificates which nobody had signed for.
-    fn abandon(&mut self, repair: &Repair) {
-        if repair.kind == RepairKind::Unsigned && repair.stream.as_str() == StreamName::JOURNAL {
-            let frames = self.certificates.iter().map(|(_, frame)| *frame);
-            let unsigned = frames.filter(|frame| (repair.from..repair.to).contains(frame));
-            self.abandoned.extend(unsigned);
-        }
     }
 
     fn add_certificate(

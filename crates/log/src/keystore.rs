@@ -191,9 +191,9 @@ impl KeyStore {
         })
     }
 
-    /// Makes a successor and stores it beside the present key. After its certificate is durable, [`KeyStore::promote`] it.
+    /// Makes a successor and stores it beside the present key. It takes its place once its certificate is signed for.
     ///
-    /// A crash before the certificate leaves a successor nobody knows: the next open replaces it.
+    /// A crash before that leaves a successor nobody knows: the next open replaces it.
     pub(crate) fn prepare_successor(&self, files: &Files) -> Result<Secret, LogError> {
         let successor = random_secret()?;
         store(
@@ -208,14 +208,24 @@ impl KeyStore {
 
     /// Replaces the present signing key by `successor`; the old one is gone from storage and memory.
     pub(crate) fn promote(&mut self, files: &Files, successor: Secret) -> Result<(), LogError> {
+        self.sign_with(successor);
+        self.settle(files)
+    }
+
+    /// Signs with `successor` from now on; the old key is gone from memory.
+    pub(crate) fn sign_with(&mut self, successor: Secret) {
+        self.signing = successor;
+    }
+
+    /// Replaces the stored signing key by the present one; the old one is gone from storage.
+    pub(crate) fn settle(&self, files: &Files) -> Result<(), LogError> {
         store(
             files,
             &self.wrapping,
             SIGNING,
             WrappedKind::Signing,
-            &successor,
+            &self.signing,
         )?;
-        self.signing = successor;
         if files.read(SUCCESSOR, KEY_FILE_BYTES_MAX)?.is_some() {
             files.remove(SUCCESSOR)?;
         }

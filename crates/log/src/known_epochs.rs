@@ -7,7 +7,7 @@ use probity_format::Version;
 use probity_format::stream::StreamName;
 
 use crate::epochs::{Certificates, CertifiedEpochs, CertifiedKey, Certifies};
-use crate::history::{read_history, read_history_to_end};
+use crate::history::read_history;
 use crate::opener::Opener;
 
 /// The openings of the log for writing that the journal had when it was read last.
@@ -54,7 +54,7 @@ impl Certificates for Opener {
         found
     }
 
-    /// Looks at the journal again, to its very end, for one that a writer may have written since.
+    /// Looks at the journal again for one that a writer may have written since.
     fn certifies(&self, number: u32) -> Certifies {
         let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
         let known = epochs.certified.certifies(number);
@@ -62,7 +62,7 @@ impl Certificates for Opener {
         if known != Certifies::Unknown {
             return known;
         }
-        let now = read_history_to_end(&self.files, None, &self.geometry, &self.master);
+        let now = read_history(&self.files, &self.geometry, Some(&self.master));
         now.map_or(known, |now| CertifiedEpochs::of(&now).certifies(number))
     }
 

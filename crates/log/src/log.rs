@@ -73,6 +73,8 @@ impl Log {
             return Err(reserved(name));
         }
         let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever held the journal before may have failed.
+        core.check_poison()?;
         if let Some(known) = core.stream(name) {
             if known.config == config {
                 return Ok(());

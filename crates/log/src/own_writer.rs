@@ -93,7 +93,7 @@ impl OwnWriter {
         let first = record.first_entry;
         let length = usize::try_from(record.length).unwrap_or_default();
         let frame = self.frame.get(..length).unwrap_or_default();
-        let never = || false;
+        let stop = || core.poison().is_some();
         let segment_bytes_max = core.options.segment_bytes_max;
         self.stream.write(
             &core.files,
@@ -101,8 +101,10 @@ impl OwnWriter {
             frame,
             Vec::new(),
             segment_bytes_max,
-            &never,
+            &stop,
         )?;
+        // Whose turn never came wrote nothing.
+        core.check_poison()?;
         self.stream.commit(&core.files, true)?;
         Ok(first)
     }

@@ -13,7 +13,7 @@ use crate::config::Options;
 use crate::error::{LogError, Missing};
 use crate::files::Files;
 use crate::filtering::{Past, Reading};
-use crate::history::{read_geometry, read_history, read_history_to_end};
+use crate::history::{read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
 use crate::lost::NEEDS_KEY;
@@ -257,7 +257,7 @@ impl Reader {
     /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn signing_key(&self) -> Result<SigningKeyState, LogError> {
         let master = &self.opener.master;
-        let history = read_history_to_end(&self.files, None, &self.geometry, master)?;
+        let history = read_history(&self.files, &self.geometry, Some(master))?;
         self.opener.signing_key_state(&self.geometry, &history)
     }
 

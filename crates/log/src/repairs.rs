@@ -54,6 +54,8 @@ pub enum RepairKind {
     Damaged,
     /// Bytes of the last segment that the log's keys did not seal: set aside.
     Foreign,
+    /// Bytes of the journal's last segment: the first frame of an opening that ended before anybody had signed for it, and what follows; set aside.
+    Opening,
     /// A segment behind the last frame, without a frame: removed.
     Empty,
     /// A segment behind the last frame: set aside.
@@ -74,7 +76,7 @@ pub enum RepairKind {
 
 impl RepairKind {
     /// Every kind, in the order of the document.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Unsigned,
         Self::Checkpoint,
         Self::Unreadable,
@@ -87,6 +89,7 @@ impl RepairKind {
         Self::Torn,
         Self::Damaged,
         Self::Foreign,
+        Self::Opening,
         Self::Empty,
         Self::Later,
         Self::Header,
@@ -122,6 +125,7 @@ impl RepairKind {
             Self::Torn => "torn",
             Self::Damaged => "damaged",
             Self::Foreign => "foreign",
+            Self::Opening => "opening",
             Self::Empty => "empty",
             Self::Later => "later",
             Self::Header => "header",
@@ -223,16 +227,7 @@ impl fmt::Display for Repair {
                 f,
                 "cut off {count} bytes of a torn frame at byte {from} of the last segment"
             ),
-            RepairKind::Damaged | RepairKind::Foreign => {
-                let why = match self.kind {
-                    RepairKind::Damaged => "are no whole frame",
-                    _ => "this log's keys did not seal",
-                };
-                write!(
-                    f,
-                    "{count} bytes at byte {from} of the last segment, which {why}, set aside"
-                )
-            }
+            RepairKind::Damaged | RepairKind::Foreign | RepairKind::Opening => self.of_bytes(f),
             RepairKind::Empty => {
                 write!(f, "the segment of frame {from} removed, it holds no frame")
             }
@@ -260,6 +255,21 @@ impl fmt::Display for Repair {
 }
 
 impl Repair {
+    /// The end of the sentence about bytes behind the last frame.
+    fn of_bytes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.to.saturating_sub(self.from);
+        let why = match self.kind {
+            RepairKind::Damaged => "are no whole frame",
+            RepairKind::Opening => "are of an opening that ended before anything was signed in it",
+            _ => "this log's keys did not seal",
+        };
+        write!(
+            f,
+            "{count} bytes at byte {} of the last segment, which {why}, set aside",
+            self.from
+        )
+    }
+
     /// The end of the sentence about the file of slots.
     fn of_slots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self.from;

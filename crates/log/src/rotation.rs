@@ -3,7 +3,7 @@
 //! Whoever steals the present key signs for what came after its certificate. What came before was signed by keys that are
 //! destroyed, and anchored under them.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use probity_format::certificate::Bound;
@@ -45,19 +45,16 @@ impl Core {
     pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         self.certify_successor(&mut journal, Vec::new(), Vec::new())?;
-        let stream = Arc::clone(journal.stream());
         drop(journal);
-        self.publish_stream(&stream)?;
         self.anchor_heads()
     }
 
-    /// Certifies a new signing key behind the entries `before`, in the same frame, and destroys the present one. The journal and the heads
-    /// stay locked meanwhile, so that nothing is published between the two. The entries `after` follow, in as many frames as they take.
+    /// Certifies a new signing key behind the entries `before`, in the same frame, publishes the journal with it, and destroys the present one. The journal
+    /// and the heads stay locked meanwhile, so that nothing is published between. The entries `after` follow, in as many frames as they take.
     ///
-    /// The first certificate begins the epoch of this opening.
-    ///
-    /// A crash before the certificate is durable leaves a successor that nobody knows; after it, the next opening finds the
-    /// successor certified and takes it.
+    /// The first certificate begins the epoch of this opening. Until it is signed for, nothing that hangs on it is written but its frame: neither a note
+    /// of what is durable, nor the new key in the place of the old one. A crash before leaves a frame that the next opening sets aside, and a
+    /// successor that nobody knows; after it, the next opening finds the successor certified and takes it.
     pub(crate) fn certify_successor(
         &self,
         journal: &mut JournalWriter,
@@ -80,8 +77,8 @@ impl Core {
             JournalEntry::certificate(&signer, &successor_key, journal_bound, heads_bound);
         let begun = keys.begin_epoch(journal_bound.size, successor_key.key())?;
         drop(keys);
-        if let Some(epoch) = begun {
-            journal.stream().enter(epoch);
+        if begun.is_some() {
+            journal.stream().withhold_notes();
         }
         let certificate = certificate.map_err(|error| LogError::Broken {
             place: "key certificate".into(),
@@ -97,7 +94,17 @@ impl Core {
                 reason: "has the certificate of an opening in another frame than its first".into(),
             });
         }
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.promote(&self.files, successor)
+        lock(&self.keys).sign_with(successor);
+        // Before any other stream is signed with the new key: the certificate must stand behind a signed head by then, because nobody without the root
+        // key believes what stands behind it.
+        self.publish_stream(journal.stream())?;
+        if let Some(epoch) = begun {
+            journal.stream().enter(epoch, &self.files)?;
+        }
+        lock(&self.keys).settle(&self.files)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,6 +2,7 @@
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
+use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 
 use crate::error::LogError;
@@ -63,10 +64,12 @@ impl FoundStream<'_> {
             let lost = tree.size()..durable.frames;
             repairs.announce(files, Repair::new(RepairKind::Lost, name, lost))?;
         }
+        let is_journal = name.as_str() == StreamName::JOURNAL;
         let mut tail = Tail {
             files,
             name,
             repairs,
+            unfinished: recovery.history.unfinished.filter(|_| is_journal),
         };
         tail.clear(&position, &end, is_lossless)?;
         recovery.mend_headers(signed_end, &position, repairs)?;

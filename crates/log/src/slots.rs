@@ -20,7 +20,7 @@ pub(crate) const SLOTS: &str = "subjects/slots";
 const SLOTS_AT_ONCE: u64 = 2048;
 /// Most slots behind those that the journal counts: a writer names them there [long before](NAMED_EVERY).
 const UNCOUNTED_MAX: u64 = 1 << 20;
-/// A writer names its slots in the journal whenever their number passes a multiple of this, if no checkpoint did.
+/// A writer names its slots in the journal, and publishes it, whenever their number passes a multiple of this, if no checkpoint did.
 pub(crate) const NAMED_EVERY: u64 = 1 << 16;
 /// What is wrong with a slot that does not open.
 pub(crate) const DAMAGED: &str = "the subject key does not open: it was changed or swapped";

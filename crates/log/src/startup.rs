@@ -27,7 +27,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
 use crate::heads_writer::HeadsWriter;
-use crate::history::{read_geometry, read_history_to_end};
+use crate::history::{read_geometry, read_history_to_write};
 use crate::journal::{History, JournalEntry};
 use crate::journal_writer::JournalWriter;
 use crate::keys_missed::KeysMissed;
@@ -103,7 +103,7 @@ pub(crate) fn open_locked(
     }
     let witness = keys.witness(&files, &geometry)?;
     let heads = Heads::new(Files::of_heads(places, &options));
-    let history = read_history_to_end(&files, Some(&heads), &geometry, &keys.master)?;
+    let history = read_history_to_write(&files, &heads, &geometry, &keys.master)?;
     let certified = CertifiedEpochs::of(&history);
     let mut repairs = Repairs::resume(&files, keys.master.note_key(), &history)?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master, certified.newest()))?;
@@ -387,18 +387,14 @@ fn begin_journal(
         core.anchor_heads()?;
         core.publish_stream(journal.stream())?;
     }
-    // With the certificate, or not at all: losses, and that the certificate of an opening before is signed for by this one alone.
-    let is_due = |repair: &Repair| {
-        let is_unsigned = repair.kind == RepairKind::Unsigned;
-        repair.kind.is_loss() || is_unsigned && repair.stream.as_str() == StreamName::JOURNAL
-    };
-    let (due, others): (Vec<_>, Vec<_>) = repairs.iter().cloned().partition(is_due);
-    let mut repaired = JournalEntry::recover(&[due, others].concat());
+    // Losses first: they are said with the certificate, or not at all.
+    let (losses, others): (Vec<_>, Vec<_>) = repairs
+        .iter()
+        .cloned()
+        .partition(|repair| repair.kind.is_loss());
+    let mut repaired = JournalEntry::recover(&[losses, others].concat());
     let later = repaired.split_off(repaired.len().min(REPAIRS_WITH_CERTIFICATE));
     core.certify_successor(&mut journal, entries, repaired)?;
-    // Before any other stream is signed with the new key: the certificate must stand behind a signed head by then, because nobody without the root key
-    // believes what stands behind it.
-    core.publish_stream(journal.stream())?;
     // What is gone without a signed erasure is damage.
     core.subjects.finish_erasures(&core.files)?;
     if !later.is_empty() {

@@ -1,7 +1,7 @@
 //! One stream open for writing: the place reserved next, the segment written to, the tree that grows.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use probity_format::Version;
@@ -64,6 +64,8 @@ pub(crate) struct Stream {
     pub(crate) origin: String,
     /// Says how much of it is durable.
     note: DurableNote,
+    /// Whether nothing is noted for the time being.
+    withheld: AtomicBool,
     /// Locked while a batch is cut; nothing else may be locked before it but the batcher.
     next: Mutex<Next>,
     /// Locked while a frame is written, in the order of frames; [`Stream::turn`] says when it moved on.
@@ -170,6 +172,7 @@ impl Stream {
             id,
             origin,
             note,
+            withheld: AtomicBool::new(false),
             next: Mutex::new(Next {
                 frame: found.next_frame,
                 entry: found.next_entry,
@@ -366,9 +369,17 @@ impl Stream {
         files.check_synced()
     }
 
+    /// Notes nothing until an epoch is [entered](Stream::enter): what is durable meanwhile is not signed for, and nobody would know of what opening the note is.
+    pub(crate) fn withhold_notes(&self) {
+        // Relaxed: one thread writes the stream, and nothing else hangs on it.
+        self.withheld.store(true, Ordering::Relaxed);
+    }
+
     /// From now on what is durable is noted as of `epoch`, of all streams of the log.
-    pub(crate) fn enter(&self, epoch: Epoch) {
+    pub(crate) fn enter(&self, epoch: Epoch, files: &Files) -> Result<(), LogError> {
         self.note.enter(epoch);
+        self.withheld.store(false, Ordering::Relaxed);
+        self.note_durable(files)
     }
 
     /// Notes that all that recovery found is durable, which it has seen to.
@@ -389,6 +400,9 @@ impl Stream {
     }
 
     fn note(&self, files: &Files, durable: &Durable) -> Result<(), LogError> {
+        if self.withheld.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let noted = self.lock_writer().noted.replace(durable.frames);
         if noted == Some(durable.frames) {
             return Ok(());

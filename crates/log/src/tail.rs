@@ -24,6 +24,8 @@ pub(crate) struct Tail<'a> {
     pub(crate) files: &'a Files,
     pub(crate) name: &'a StreamName,
     pub(crate) repairs: &'a mut Repairs,
+    /// The frame of an opening that nobody signed for.
+    pub(crate) unfinished: Option<u64>,
 }
 
 impl Tail<'_> {
@@ -41,6 +43,9 @@ impl Tail<'_> {
                 (RepairKind::Torn, bytes)
             }
             End::Torn { bytes } => (RepairKind::Damaged, bytes),
+            End::Foreign { bytes } if self.unfinished == Some(position.next_frame) => {
+                (RepairKind::Opening, bytes)
+            }
             End::Foreign { bytes } => (RepairKind::Foreign, bytes),
         };
         if kind != RepairKind::Torn {

@@ -9,14 +9,19 @@
 use std::error::Error as _;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
 
 use probity_format::entry::idempotency_digest;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Timestamp};
+use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
-use probity_log::storage::{Directory, SmallDisk, Storage as _};
+use probity_log::storage::{Call, Directory, Fault, FaultPlan, Faulty, SmallDisk, Storage as _};
 use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{AppendError, Durability, Log, LogError, Options, StreamConfig, StreamName};
+use probity_log::{
+    AppendError, Durability, Log, LogError, Options, Places, StreamConfig, StreamName,
+};
 
 const DISK_BYTES: u64 = 512 << 10;
 
@@ -199,4 +204,41 @@ fn a_log_on_a_read_only_disk_is_read_and_verified_and_refuses_a_writer() {
     assert_eq!(append(&log, 10).unwrap(), 10);
     log.close().unwrap();
     assert_intact(&path);
+}
+
+/// Whoever waited for the journal while a write to it failed waited for ever: a place stayed reserved that nobody fills.
+#[test]
+fn nobody_waits_for_a_journal_that_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let made = Log::create(
+        &path,
+        "example.com/log",
+        &root(),
+        StreamConfig::default(),
+        Options::default(),
+    );
+    made.unwrap();
+    let faulty = Arc::new(Faulty::new(Directory::new(&path), FaultPlan::none()));
+    let heads = Arc::new(Directory::new(&folder.path().join("log.heads")));
+    let places = Places::on(Arc::clone(&faulty) as _, heads, "the log");
+    let clock = Arc::new(SystemClock::new());
+    let log = Log::open_at(&places, &root(), Options::default(), clock).unwrap();
+    let full = FaultPlan::every(Fault::FULL).of(&[Call::WriteAt]);
+    faulty.arm(full.on("streams/journal/segments"));
+    let (log, together) = (Arc::new(log), Arc::new(Barrier::new(3)));
+    let (sender, ended) = mpsc::channel();
+    for number in 0..3 {
+        let (log, sender, together) = (Arc::clone(&log), sender.clone(), Arc::clone(&together));
+        std::thread::spawn(move || {
+            let name = StreamName::new(&format!("s{number}")).unwrap();
+            together.wait();
+            let made = log.create_stream(&name, StreamConfig::default());
+            sender.send(made.is_err()).unwrap();
+        });
+    }
+    for _ in 0..3 {
+        assert!(ended.recv_timeout(Duration::from_secs(60)).unwrap());
+    }
+    assert!(log.is_poisoned());
 }

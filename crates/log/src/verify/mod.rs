@@ -39,7 +39,7 @@ use probity_format::stream::StreamName;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history_to_end};
+use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::{NO_SIGNING, NOT_SIGNING, OLDER, SIGNING, SigningKeyState, WITNESS, Witness};
 use crate::opener::Opener;
@@ -261,7 +261,7 @@ impl<'a> Verifier<'a> {
         for _ in 0..SIGNING_KEY_READS_MAX {
             // The journal first: a writer certifies a key before it takes its place, and another one may follow meanwhile.
             let (files, master) = (&self.files, &opener.master);
-            let history = read_history_to_end(files, None, &self.geometry, master);
+            let history = read_history(files, &self.geometry, Some(master));
             let history = match history {
                 // What is wrong with the journal shows where it is checked.
                 Err(error) if stored::is_strange(&error) => return Ok(()),

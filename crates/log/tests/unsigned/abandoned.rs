@@ -1,10 +1,12 @@
 //! The first frame of an opening of a copy, put behind the journal together with the copy's signing key: it looks like what a crash leaves of an opening of the
-//! log itself, and the next opening takes it over. What else the copy wrote stays nobody's.
+//! log itself. It is set aside, and what else the copy wrote stays nobody's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use probity_log::{Log, StreamConfig, StreamName};
+use probity_format::slot::SLOT_BYTES;
+use probity_log::reader::{Filter, Reader};
+use probity_log::{Log, LogError, Options, StreamConfig, StreamName};
 
 use crate::sibling::{QUIET, append_about, copied, open_and_close, quiet, since, subjects};
 use crate::{DEFAULT, JOURNAL, ORIGIN, add, append, closed, frames, intact, keys, options, root};
@@ -49,7 +51,7 @@ fn fail(path: &Path) {
 
 /// The opening of the copy was signed for with the log's own, and everything that the copy had written in it was believed.
 #[test]
-fn an_opening_that_was_taken_over_wrote_nothing_else() {
+fn what_else_an_unfinished_opening_wrote_is_nobodys() {
     for fails in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let path = with_quiet(folder.path());
@@ -117,7 +119,18 @@ fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
         notes[216..324].copy_from_slice(&theirs[216..324]);
         fs::write(killed.join("durable"), notes).unwrap();
         fs::copy(copy.join(DEFAULT), killed.join(DEFAULT)).unwrap();
-        assert_eq!(keys(&killed), ["a", "b", "c"], "{fails}");
+        let read = Reader::open(&killed, &root()).and_then(|reader| {
+            reader.read::<LogError>(&Filter::default(), &mut |found| {
+                assert!(!b"xy".contains(&found.entry.key[0]), "{fails}");
+                Ok(())
+            })
+        });
+        // The note is of an opening that the log does not have, and nobody can tell which of both is the older.
+        read.unwrap_err();
+        if !fails {
+            let refused = Log::open(&killed, &root(), options()).unwrap_err();
+            assert!(refused.to_string().contains("another copy"), "{refused}");
+        }
     }
     let said = open_and_close(&killed);
     assert!(
@@ -200,4 +213,40 @@ fn frames_of_an_empty_stream_do_not_come_back_after_an_opening() {
         assert_eq!(keys(&killed), ["a", "b", "c"], "{replaced}");
         intact(&killed);
     }
+}
+
+/// The frame of a copy in which somebody had accepted that a subject's key is lost made the log accept it too, and shut out the key when it was put back.
+#[test]
+fn no_loss_that_a_copy_accepted_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append_about(&log, "ada");
+    log.close().unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append_about(&log, "bob");
+    let killed = copied(&path, &folder.path().join("killed"));
+    log.close().unwrap();
+    let slots = fs::read(killed.join("subjects/slots")).unwrap();
+    let copy = copied(&killed, &folder.path().join("copy"));
+    fs::write(copy.join("subjects/slots"), &slots[..SLOT_BYTES]).unwrap();
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    let log = Log::open(&copy, &root(), accepting).unwrap();
+    log.close().unwrap();
+    take_over(&killed, &copy);
+    fs::copy(copy.join("subjects/slots"), killed.join("subjects/slots")).unwrap();
+    let refused = Log::open(&killed, &root(), options()).unwrap_err();
+    assert!(matches!(refused, LogError::KeysLost { .. }), "{refused}");
+    fs::write(killed.join("subjects/slots"), slots).unwrap();
+    open_and_close(&killed);
+    assert_eq!(subjects(&killed), ["ada", "bob"]);
+    intact(&killed);
 }

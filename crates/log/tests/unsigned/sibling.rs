@@ -181,16 +181,13 @@ fn an_opening_of_a_copy_that_nobody_signed_for_shows_nothing_and_hides_nothing()
     }
     assert_eq!(keys(&path), ["ada", "bob"]);
     assert_eq!(subjects(&path), ["ada", "bob"]);
-    // The frame with the certificate may be what a crash left of an opening of this log; it says nothing of entries.
-    let behind = journal(&path).split_off(journal_before.len());
-    assert!(
-        behind.iter().all(|entry| entry[0] == "key.certify"),
-        "{behind:?}"
-    );
-    // Whether it is this log whose key is gone or another's journal, only its operator knows.
-    let refused = Log::open(&path, &root(), options()).unwrap_err();
-    assert!(refused.to_string().contains("signing"), "{refused}");
-    assert_eq!(keys(&path), ["ada", "bob"]);
+    assert_eq!(journal(&path), journal_before);
+    let said = open_and_close(&path);
+    for kind in ["opening journal", "foreign default"] {
+        assert!(said.iter().any(|line| line.starts_with(kind)), "{said:?}");
+    }
+    assert_eq!(subjects(&path), ["ada", "bob"]);
+    intact(&path);
 }
 
 pub(crate) fn append_about(log: &Log, subject: &str) {
@@ -357,10 +354,11 @@ fn a_certificate_that_does_not_follow_is_set_aside() {
     intact(&path);
 }
 
-/// With the journal frame of a copy that had accepted a loss, an opening cut off frames with receipts before it found that it could not sign.
+/// With the journal frame of a copy that had accepted a loss, an opening cut off frames with receipts before it found that it could not sign; with the copy's
+/// key too, it signed.
 #[test]
-fn an_opening_that_cannot_sign_changes_nothing() {
-    for accepts in [false, true] {
+fn the_journal_frame_of_a_copy_costs_nothing() {
+    for (accepts, with_key) in [(false, false), (false, true), (true, false), (true, true)] {
         let folder = tempfile::tempdir().unwrap();
         let path = closed(folder.path());
         let log = Log::open(&path, &root(), options()).unwrap();
@@ -380,28 +378,55 @@ fn an_opening_that_cannot_sign_changes_nothing() {
             ..options()
         };
         Log::open(&copy, &root(), options).unwrap().close().unwrap();
-        let honest = fs::read(killed.join(JOURNAL)).unwrap();
         let own = frames(&killed.join(JOURNAL)).len();
         let frame = frames(&copy.join(JOURNAL)).swap_remove(own).1;
         add(&killed.join(JOURNAL), &frame);
-        let before = [DEFAULT, "durable"].map(|name| fs::read(killed.join(name)).unwrap());
-        for with_key in [false, true] {
-            if with_key && accepts {
-                fs::copy(
-                    copy.join("keys/signing.key"),
-                    killed.join("keys/signing.next"),
-                )
-                .unwrap();
-            }
-            Log::open(&killed, &root(), crate::options()).unwrap_err();
-            let after = [DEFAULT, "durable"].map(|name| fs::read(killed.join(name)).unwrap());
-            assert!(before == after, "something was changed");
+        if with_key {
+            let key = copy.join("keys/signing.key");
+            fs::copy(key, killed.join("keys/signing.next")).unwrap();
         }
-        fs::write(killed.join(JOURNAL), honest).unwrap();
-        open_and_close(&killed);
+        let said = open_and_close(&killed);
+        assert!(
+            said.iter().any(|line| line.starts_with("opening journal")),
+            "{said:?}"
+        );
+        assert_eq!(kept(&killed), [frame]);
         assert_eq!(keys(&killed), ["a", "b", "c", "d", "e", "f", "g"]);
         intact(&killed);
     }
+}
+
+/// An opening that finds no key with which it may sign gives up nothing before.
+#[test]
+fn an_opening_that_cannot_sign_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let older = fs::read(path.join("keys/signing.key")).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    for key in ["d", "e"] {
+        append(&log, &StreamName::default(), key);
+    }
+    let killed = copied(&path, &folder.path().join("killed"));
+    log.close().unwrap();
+    let newest = fs::read(killed.join("keys/signing.key")).unwrap();
+    let whole = fs::read(killed.join(DEFAULT)).unwrap();
+    // What an opening that may sign would cut off, accepted as it is.
+    fs::write(killed.join(DEFAULT), &whole[..whole.len() - 1]).unwrap();
+    fs::write(killed.join("keys/signing.key"), older).unwrap();
+    let before = [DEFAULT, "durable"].map(|name| fs::read(killed.join(name)).unwrap());
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    let refused = Log::open(&killed, &root(), accepting).unwrap_err();
+    assert!(refused.to_string().contains("signing"), "{refused}");
+    let after = [DEFAULT, "durable"].map(|name| fs::read(killed.join(name)).unwrap());
+    assert!(before == after, "something was changed");
+    fs::write(killed.join("keys/signing.key"), newest).unwrap();
+    fs::write(killed.join(DEFAULT), whole).unwrap();
+    open_and_close(&killed);
+    assert_eq!(keys(&killed), ["a", "b", "c", "d", "e"]);
+    intact(&killed);
 }
 
 /// What a copy noted in more openings than the log has was called a rewritten history, and the advice recorded a loss that never was.
