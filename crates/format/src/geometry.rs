@@ -155,7 +155,7 @@ impl Geometry {
 
     /// The origin of stream `name`'s checkpoints.
     pub fn stream_origin(&self, name: &str) -> String {
-        format!("{}/streams/{name}", self.origin)
+        format!("{}{STREAMS}{name}", self.origin)
     }
 
     /// The random bytes that tell the log from others of its name.
@@ -203,6 +203,16 @@ impl fmt::Display for GeometryError {
 }
 
 impl core::error::Error for GeometryError {}
+
+/// What stands between a log's name and a stream's in the origin of the stream's checkpoints.
+pub(crate) const STREAMS: &str = "/streams/";
+
+/// Whether a log of the name `origin` could be taken for a stream of another log, and a key of the one for a key of the other.
+///
+/// No such log is created, and no proof about one is believed; one that is there is read.
+pub fn is_named_as_stream(origin: &str) -> bool {
+    origin.contains(STREAMS)
+}
 
 fn check_origin(origin: &str) -> Result<(), DecodeError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte);
