@@ -284,4 +284,15 @@ mod tests {
         assert!(Geometry::new("a b", [0; 16], other.clone(), [8; 32]).is_err());
         assert!(Geometry::new("y", [0; 16], other, [8; 32]).is_err());
     }
+
+    /// No log is created with the name of another one's stream any more; one that has it is read.
+    #[test]
+    fn a_log_that_is_named_as_a_stream_is_read() {
+        for (origin, is_so) in [("a/streams/journal", true), ("a/streams", false)] {
+            let anchor = VerifierKey::new(origin, [7; 32]).unwrap();
+            let geometry = Geometry::new(origin, [0; 16], anchor, [8; 32]).unwrap();
+            assert_eq!(Geometry::parse(&geometry.encode()), Ok(geometry));
+            assert_eq!(is_named_as_stream(origin), is_so, "{origin}");
+        }
+    }
 }
