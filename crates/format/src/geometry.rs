@@ -155,7 +155,7 @@ impl Geometry {
 
     /// The origin of stream `name`'s checkpoints.
     pub fn stream_origin(&self, name: &str) -> String {
-        format!("{}/streams/{name}", self.origin)
+        format!("{}{STREAMS}{name}", self.origin)
     }
 
     /// The random bytes that tell the log from others of its name.
@@ -203,6 +203,16 @@ impl fmt::Display for GeometryError {
 }
 
 impl core::error::Error for GeometryError {}
+
+/// What stands between a log's name and a stream's in the origin of the stream's checkpoints.
+pub(crate) const STREAMS: &str = "/streams/";
+
+/// Whether a log of the name `origin` could be taken for a stream of another log, and a key of the one for a key of the other.
+///
+/// No such log is created, and no proof about one is believed; one that is there is read.
+pub fn is_named_as_stream(origin: &str) -> bool {
+    origin.contains(STREAMS)
+}
 
 fn check_origin(origin: &str) -> Result<(), DecodeError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte);
@@ -273,5 +283,16 @@ mod tests {
         let other = VerifierKey::new("x", [7; 32]).unwrap();
         assert!(Geometry::new("a b", [0; 16], other.clone(), [8; 32]).is_err());
         assert!(Geometry::new("y", [0; 16], other, [8; 32]).is_err());
+    }
+
+    /// No log is created with the name of another one's stream any more; one that has it is read.
+    #[test]
+    fn a_log_that_is_named_as_a_stream_is_read() {
+        for (origin, is_so) in [("a/streams/journal", true), ("a/streams", false)] {
+            let anchor = VerifierKey::new(origin, [7; 32]).unwrap();
+            let geometry = Geometry::new(origin, [0; 16], anchor, [8; 32]).unwrap();
+            assert_eq!(Geometry::parse(&geometry.encode()), Ok(geometry));
+            assert_eq!(is_named_as_stream(origin), is_so, "{origin}");
+        }
     }
 }

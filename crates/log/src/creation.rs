@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use probity_format::geometry::Geometry;
+use probity_format::geometry::{Geometry, is_named_as_stream};
 use probity_format::keys::{RootKey, Secret};
 use probity_format::note::Signer as _;
 use probity_format::segment::segment_file_name;
@@ -152,6 +152,10 @@ fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, L
         name: "origin",
         reason,
     };
+    if is_named_as_stream(origin) {
+        let reason = "must not contain \"/streams/\", which stands between the name of a log and that of its stream";
+        return Err(refused(reason.into()));
+    }
     let is_no_name = "must be 1 to 255 ASCII letters, digits, '-', '.', '_', '/' and ':'";
     let key = |seed| signing_key(origin, seed).map_err(|_error| refused(is_no_name.into()));
     let (signer, witness) = (key(seed)?, key(witness)?);

@@ -109,7 +109,7 @@ fn chained<'a>(key: &'a VerifierKey, chain: &'a KeyChain) -> Trust<'a> {
 
 fn witnessed<'a>(key: &'a VerifierKey, witness: &'a WitnessKey) -> Trust<'a> {
     Trust {
-        witness: Some(witness),
+        witness: Some(witness.into()),
         ..Trust::key(key)
     }
 }

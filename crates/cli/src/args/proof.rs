@@ -56,8 +56,9 @@ pub struct Prove {
 /// Checks the proof of an entry, offline, and prints what it proves: who did what when.
 ///
 /// The exit status is 0 when it holds and 3 when it does not; then the part that broke is named. A proof leads over few keys; with an
-/// older key give --chain too, or the log's witness key with --witness or --checkpoint. Whoever has an old
-/// signing key can sign another history: --checkpoint compares with a head that you keep, which no key can change.
+/// older key give --chain too, or the log's witness key with --witness or --checkpoint. Whoever has an old signing key can sign another
+/// history from its time on: --checkpoint compares with a head that you keep, which no key can change, and covers keys that were
+/// replaced up to that head; --witness covers those that were replaced before it cosigned.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity check-proof entry.tlog-proof --key audit.vkey
@@ -77,6 +78,9 @@ pub struct CheckProof {
     /// Verifier key of a witness, which must have cosigned the journal's head in the proof
     #[arg(long, value_name = "FILE")]
     pub witness: Option<PathBuf>,
+    /// Longest time since that witness cosigned, in seconds [default: any]
+    #[arg(long, value_name = "SECONDS", requires = "witness")]
+    pub witness_age: Option<u64>,
     /// A checkpoint that you keep: of the stream, under which the proof must stand, or of the journal, which must have grown from it
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Vec<PathBuf>,

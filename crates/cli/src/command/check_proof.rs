@@ -45,6 +45,18 @@ struct Holds<'a> {
     signed_by: String,
     /// The journal's head that shows the key's certificate; none in a log of version 2.
     journal: Option<CheckpointForm<'a>>,
+    /// Size of the kept head of the journal which that one is, or grew from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_journal_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cosigned: Option<Cosigned>,
+}
+
+/// Which witness vouches for the journal, and as of when.
+#[derive(Serialize)]
+struct Cosigned {
+    witness: String,
+    time: String,
 }
 
 #[derive(Serialize)]
@@ -77,7 +89,7 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
             None => Ok(proved),
         },
         Err(error) => match lacking(&error) {
-            Some(remedy) => return Err(Failure::new(error.to_string()).remedy(remedy)),
+            Some(remedy) => return Err(Failure::new(said(&error)).remedy(remedy)),
             None => Err(Fault {
                 part: error.part(),
                 detail: detail(&error),
@@ -91,17 +103,10 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
                 .entry()
                 .map_err(|error| Failure::new("the entry cannot be read").because(error))?;
             if args.json {
-                output.json(&document(args, Ok((proved, &entry))))?;
+                output.json(&document(args, Ok((proved, &entry, &given))))?;
             } else {
                 print(proved, &entry, &mut output)?;
-                if let Some(kept) = given.stands_under(proved) {
-                    output.line(&format!("kept head  {}: the same", kept.path.display()))?;
-                } else if let Some(kept) = given.journal() {
-                    output.line(&format!(
-                        "kept head  {}: the journal grew from it",
-                        kept.display()
-                    ))?;
-                }
+                print_vouching(proved, &given, &mut output)?;
             }
             Status::Done
         }
@@ -163,7 +168,19 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
     Some(match error {
         EntryProofError::NotVouched => {
             "give the verifier key of a witness that you trust with --witness FILE, or a head of the journal that you keep with \
-             --checkpoint FILE: whoever has the witness key alone could have signed any journal"
+             --checkpoint FILE: whoever has the witness key alone could have signed any journal; a signing key is given under the \
+             log's own name, as `probity keys status DIR` prints it"
+        }
+        EntryProofError::NoJournal { .. } => {
+            "ask for a proof of version 2, which every log has that this program makes; of a log of version 2, check with a signing key \
+             from a person you trust, and --checkpoint FILE with a head of the entry's stream"
+        }
+        EntryProofError::CosignedEarlier { .. } => {
+            "ask for a proof on a head of the journal that this witness has cosigned since, made with: probity prove DIR --index N \
+             --checkpoint FILE, where FILE is that head with the witness's line"
+        }
+        EntryProofError::OtherHead { .. } => {
+            "give a head of the journal of the proof's log, or one of the entry's stream"
         }
         EntryProofError::NotCosigned { .. } => {
             "ask for a proof on a head of the journal that this witness has cosigned, made with: probity prove DIR --index N \
@@ -199,7 +216,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn document<'a>(
     args: &CheckProof,
-    result: Result<(&'a Proved, &'a Entry<'a>), &'a Fault>,
+    result: Result<(&'a Proved, &'a Entry<'a>, &Given), &'a Fault>,
 ) -> Document<'a> {
     let status = if result.is_ok() {
         Status::Done
@@ -210,13 +227,15 @@ fn document<'a>(
         file: args.file.display().to_string(),
         verdict: if result.is_ok() { "holds" } else { "broken" },
         status: status.code(),
-        holds: result.ok().map(|(proved, entry)| Holds::new(proved, entry)),
+        holds: result
+            .ok()
+            .map(|(proved, entry, given)| Holds::new(proved, entry, given)),
         fault: result.err(),
     }
 }
 
 impl<'a> Holds<'a> {
-    fn new(proved: &'a Proved, entry: &'a Entry<'a>) -> Self {
+    fn new(proved: &'a Proved, entry: &'a Entry<'a>, given: &Given) -> Self {
         Self {
             log: &proved.log,
             stream: proved.stream.as_str(),
@@ -238,6 +257,14 @@ impl<'a> Holds<'a> {
             checkpoint: CheckpointForm::new(&proved.checkpoint),
             signed_by: proved.signer.encode(),
             journal: proved.journal.as_ref().map(CheckpointForm::new),
+            kept_journal_size: proved.kept,
+            cosigned: given
+                .witness_name()
+                .zip(proved.cosigned)
+                .map(|(name, time)| Cosigned {
+                    witness: name.to_owned(),
+                    time: moment(time),
+                }),
         }
     }
 }
@@ -253,6 +280,56 @@ fn detail(error: &EntryProofError) -> String {
     error
         .source()
         .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+/// The error alone, with its times as people read them.
+fn said(error: &EntryProofError) -> String {
+    match error {
+        EntryProofError::CosignedEarlier {
+            witness,
+            time,
+            since,
+        } => format!(
+            "{witness:?} cosigned the journal's head in the proof at {}, earlier than --witness-age allows: not before {}",
+            moment(*time),
+            moment(*since)
+        ),
+        _ => error.to_string(),
+    }
+}
+
+/// A time in seconds since 1970.
+fn moment(seconds: u64) -> String {
+    let nanoseconds = i64::try_from(seconds).ok();
+    let nanoseconds = nanoseconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    nanoseconds.map_or_else(|| format!("{seconds} s since 1970"), time)
+}
+
+/// What was compared besides the key, and which keys that does not speak of.
+fn print_vouching(proved: &Proved, given: &Given, output: &mut Output) -> Result<(), Failure> {
+    if let Some((name, time)) = given.witness_name().zip(proved.cosigned) {
+        output.line(&format!(
+            "cosigned   by {name} at {}: keys replaced since then are not covered",
+            moment(time)
+        ))?;
+    }
+    if let Some(kept) = given.stands_under(proved) {
+        output.line(&format!("kept head  {}: the same", kept.path.display()))?;
+    } else if let Some((path, size)) = given.journal().zip(proved.kept) {
+        let path = path.display();
+        let is_newest = proved
+            .journal
+            .as_ref()
+            .is_some_and(|head| head.size() == size);
+        output.line(&if is_newest {
+            format!("kept head  {path}: the same as the journal's")
+        } else {
+            format!(
+                "kept head  {path}: the journal grew from its size {size}; keys replaced behind that are not covered"
+            )
+        })?;
+    }
+    Ok(())
 }
 
 fn time(nanoseconds: i64) -> String {

@@ -8,8 +8,9 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::cosignature::WitnessKey;
 use probity_format::limits::{CHAIN_BYTES_MAX, CHECKPOINT_BYTES_MAX};
 use probity_format::note::{SignedNote, VerifierKey};
-use probity_format::proof::{KeyChain, Proved, Trust};
+use probity_format::proof::{KeyChain, Proved, Trust, Witness};
 use probity_log::StreamName;
+use probity_log::clock::{Clock as _, SystemClock};
 
 use crate::args::CheckProof;
 use crate::failure::Failure;
@@ -71,6 +72,8 @@ pub(super) struct Given {
     key: VerifierKey,
     chain: Option<KeyChain>,
     witness: Option<WitnessKey>,
+    /// Earliest time of that witness's cosignature, in seconds since 1970.
+    since: Option<u64>,
     journal: Option<KeptHead>,
     /// The head of the entry's stream under which the proof must stand.
     pub(super) stream: Option<KeptHead>,
@@ -85,6 +88,7 @@ impl Given {
             key: key_file::read_verifier(&args.key, "--key FILE")?,
             chain,
             witness: witness.transpose()?,
+            since: args.witness_age.map(earliest),
             journal,
             stream,
         })
@@ -94,7 +98,10 @@ impl Given {
         Trust {
             key: &self.key,
             chain: self.chain.as_ref(),
-            witness: self.witness.as_ref(),
+            witness: self.witness.as_ref().map(|key| Witness {
+                key,
+                since: self.since,
+            }),
             journal: self.journal.as_ref().map(|kept| &kept.head),
         }
     }
@@ -107,10 +114,21 @@ impl Given {
             .or_else(|| self.journal.as_ref().filter(is_own))
     }
 
+    /// The name of the witness that must have cosigned.
+    pub(super) fn witness_name(&self) -> Option<&str> {
+        self.witness.as_ref().map(WitnessKey::name)
+    }
+
     /// The kept head of the journal that the proof was compared with.
     pub(super) fn journal(&self) -> Option<&Path> {
         self.journal.as_ref().map(|kept| kept.path.as_path())
     }
+}
+
+/// The time `age` seconds ago, in seconds since 1970.
+fn earliest(age: u64) -> u64 {
+    let now = SystemClock::new().now().nanoseconds() / 1_000_000_000;
+    u64::try_from(now).unwrap_or(0).saturating_sub(age)
 }
 
 /// The text of a signed head that somebody keeps.

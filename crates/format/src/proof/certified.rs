@@ -91,10 +91,6 @@ pub(super) struct Told {
     /// The journal's checkpoint with all its signature lines.
     pub(super) note: SignedNote,
     pub(super) head: Checkpoint,
-    /// The newest key of the journal, which signed its checkpoint, named as the log.
-    pub(super) certified: VerifierKey,
-    /// The keys that the links lead over, that one last.
-    pub(super) keys: Vec<VerifierKey>,
 }
 
 impl Certified {
@@ -162,8 +158,9 @@ impl Certified {
         })
     }
 
-    /// Follows the links, checks both signature lines of the log, and reads the certificate that the journal holds.
-    pub(super) fn check(&self, log: &str) -> Result<Told, DecodeError> {
+    /// Follows the links, checks both signature lines of the log, and reads the certificate that the journal holds. Gives the keys that
+    /// the links lead over, named as the log, the newest of the journal last: it signed the journal's checkpoint.
+    pub(super) fn check(&self, log: &str) -> Result<(Vec<VerifierKey>, Told), DecodeError> {
         let keys = self.linked_keys(log)?;
         let root = self.certificate.root(self.size)?;
         let (note, head) = self.signed_head(log, root, keys.last())?;
@@ -176,12 +173,7 @@ impl Certified {
         if keys.last().is_none_or(|signer| *signer != certified) {
             return Err(error("is not signed by the newest key that it certifies"));
         }
-        Ok(Told {
-            note,
-            head,
-            certified,
-            keys,
-        })
+        Ok((keys, Told { note, head }))
     }
 
     /// The keys from the first one over the links.

@@ -9,18 +9,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::certified::{Certified, Told, journal_origin};
+use super::certified::{Certified, journal_origin};
 use super::error::EntryProofError;
 use super::evidence::{Binding, Evidence, Shown};
 use super::links::{decode_links, encode_links};
-use super::trust::Trust;
+use super::trust::{Offer, Trust};
 use super::{TlogProof, verify_inclusion};
 use crate::certificate::Link;
 use crate::checkpoint::Checkpoint;
 use crate::content::Closed;
 use crate::entry::Entry;
 use crate::error::DecodeError;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, STREAMS, is_named_as_stream};
 use crate::limits::{PROOF_EXTRA_BYTES_MAX, PROOF_LINKS_MAX, PROOF_V1_LINKS_MAX};
 use crate::note::{NoteError, PUBLIC_KEY_BYTES, SignedNote, VerifierKey};
 use crate::record::{RECORD_BYTES, Record};
@@ -34,8 +34,6 @@ use crate::wire::Reader;
 const MAGIC: &[u8; 4] = b"PBEP";
 /// Of proofs with a record of version 2, and with one of version 3.
 const VERSIONS: [(u16, Version); 2] = [(1, Version::V2), (2, Version::V3)];
-/// What stands between a log's name and a stream's in a checkpoint's origin.
-const STREAMS: &str = "/streams/";
 
 /// The proof of one entry. It shows the entry, so it is personal data: the type has no `Debug`.
 #[expect(
@@ -252,18 +250,22 @@ impl EntryProof {
                 log,
             });
         }
-        let (signer, journal) = match &self.signers {
-            Signers::Listed { first_key, links } => {
-                (follow_all(*first_key, links, &log, trust.key)?, None)
-            }
-            Signers::Certified(certified) => {
-                let told = certified.check(&log).map_err(EntryProofError::Journal)?;
-                accept(&told, certified, trust)?;
-                (told.certified, Some(told.head))
+        let (keys, told) = match &self.signers {
+            Signers::Listed { first_key, links } => (follow_all(*first_key, links, &log)?, None),
+            Signers::Certified(shown) => {
+                let (keys, told) = shown.check(&log).map_err(EntryProofError::Journal)?;
+                (keys, Some((told, &**shown)))
             }
         };
+        let signer = keys.last().ok_or(EntryProofError::UnknownKey)?;
         let signer = VerifierKey::new(&origin, *signer.key()).map_err(EntryProofError::Record)?;
         let checkpoint = open_checkpoint(&note, &signer)?;
+        let vouched = trust.accept(&Offer {
+            log: &log,
+            checkpoint: &checkpoint,
+            keys: &keys,
+            journal: told.as_ref().map(|(told, shown)| (told, *shown)),
+        })?;
         verify_inclusion(
             leaf_hash(&self.record.encode()),
             self.record.frame,
@@ -282,7 +284,9 @@ impl EntryProof {
             record: self.record,
             checkpoint,
             signer,
-            journal,
+            journal: told.map(|(told, _)| told.head),
+            cosigned: vouched.cosigned,
+            kept: vouched.kept,
             row: shown.row,
             entries_whole: shown.whole,
             entries_partly: shown.partly,
@@ -396,78 +400,20 @@ fn decode_listed(reader: &mut Reader<'_>) -> Result<(Option<Identity>, Signers),
     Ok((Some(identity), Signers::Listed { first_key, links }))
 }
 
-/// Follows all certificates from `first`; gives the key at their end. `known` must be on the way.
+/// Follows all certificates from `first`; gives the keys on the way, the one at the end last.
 fn follow_all(
     first: [u8; PUBLIC_KEY_BYTES],
     links: &[Link],
     log: &str,
-    known: &VerifierKey,
-) -> Result<VerifierKey, EntryProofError> {
+) -> Result<Vec<VerifierKey>, EntryProofError> {
     let broken = |link, error: DecodeError| EntryProofError::Certificate { link, error };
     let mut key = VerifierKey::new(log, first).map_err(|error| broken(0, error))?;
-    let mut met = key.key() == known.key();
+    let mut keys = Vec::from([key.clone()]);
     for (link, number) in links.iter().zip(1..) {
         key = link.follow(&key).map_err(|error| broken(number, error))?;
-        met |= key.key() == known.key();
+        keys.push(key.clone());
     }
-    if met {
-        Ok(key)
-    } else {
-        Err(EntryProofError::UnknownKey)
-    }
-}
-
-/// The recipient must have reason to believe the journal. What they remember of it is compared, whatever else there is.
-fn accept(told: &Told, shown: &Certified, trust: &Trust<'_>) -> Result<(), EntryProofError> {
-    let (size, known) = (told.head.size(), trust.key.key());
-    let mut vouched = false;
-    if let Some(kept) = trust.journal {
-        match told.grew_from(kept, shown.grown.as_ref()) {
-            Some(true) => vouched = true,
-            Some(false) => {
-                return Err(EntryProofError::OtherHistory { kept: kept.size() });
-            }
-            None => {
-                let kept = kept.size();
-                return Err(EntryProofError::NotCompared { kept, size });
-            }
-        }
-    }
-    if let Some(witness) = trust.witness {
-        let cosigned = witness.cosigned(&told.note);
-        if cosigned.map_err(EntryProofError::Journal)?.is_none() {
-            let witness = witness.name().into();
-            return Err(EntryProofError::NotCosigned { witness });
-        }
-        vouched = true;
-    }
-    if *known == shown.witness {
-        return if vouched {
-            Ok(())
-        } else {
-            Err(EntryProofError::NotVouched)
-        };
-    }
-    if told.keys.iter().any(|key| key.key() == known) {
-        return Ok(());
-    }
-    let Some(chain) = trust.chain else {
-        return Err(EntryProofError::UnknownKey);
-    };
-    let log = told.certified.name();
-    if chain.log() != log {
-        return Err(EntryProofError::OtherName {
-            known: chain.log().into(),
-            log: log.into(),
-        });
-    }
-    let followed = chain.follow(trust.key).map_err(EntryProofError::Chain)?;
-    // From each of them on the proof's own links lead to the one that signed the journal.
-    if told.keys.iter().any(|key| followed.contains(key.key())) {
-        Ok(())
-    } else {
-        Err(EntryProofError::ChainTooShort)
-    }
+    Ok(keys)
 }
 
 /// The names of log and stream in the first line of the checkpoint.
@@ -481,6 +427,12 @@ fn names(note: &SignedNote) -> Result<(String, StreamName), EntryProofError> {
         .ok_or_else(|| error("has an origin that names no stream"))?;
     let stream =
         StreamName::new(stream).map_err(|_bad_name| error("has an origin that names no stream"))?;
+    // A log of that name would have the name of another log's stream, whose keys are then taken for its own.
+    if is_named_as_stream(log) {
+        return Err(error(
+            "is of a log that is named as a stream of another one",
+        ));
+    }
     Ok((log.into(), stream))
 }
 
@@ -516,6 +468,10 @@ pub struct Proved {
     pub signer: VerifierKey,
     /// The head of the journal, of which that key is the newest; a log of version 2 has none.
     pub journal: Option<Checkpoint>,
+    /// When the witness that was asked for cosigned that head, in seconds since 1970: it vouches for the journal as it was then.
+    pub cosigned: Option<u64>,
+    /// Size in frames of the remembered head which that one is, or grew from. A key that was replaced behind it could have signed.
+    pub kept: Option<u64>,
     /// Entries of the frame that the proof shows whole, this one included.
     pub entries_whole: u32,
     /// Entries of the frame that the proof shows without key, subjects and payload.

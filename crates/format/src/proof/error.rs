@@ -24,10 +24,26 @@ pub enum EntryProofError {
     UnknownKey,
     /// The key given is the witness key, which proves nothing without a witness's cosignature or a remembered head.
     NotVouched,
+    /// The key given is named as the witness key, and the journal in the proof bears the line of another one.
+    OtherWitnessKey,
+    /// The proof is of version 1, which shows no journal, and the recipient asked for something that is compared with one.
+    NoJournal {
+        /// What was to be compared, as a noun.
+        asked: &'static str,
+    },
     /// The witness given has not cosigned the head of the journal in the proof.
     NotCosigned {
         /// Its name.
         witness: String,
+    },
+    /// The witness given cosigned the head of the journal in the proof earlier than the recipient asks for.
+    CosignedEarlier {
+        /// Its name.
+        witness: String,
+        /// When it cosigned, in seconds since 1970.
+        time: u64,
+        /// The earliest time asked for, in seconds since 1970.
+        since: u64,
     },
     /// The head of the journal that was remembered has another size than the proof's, and the proof does not show that one grew from
     /// the other.
@@ -36,6 +52,13 @@ pub enum EntryProofError {
         kept: u64,
         /// Size of the proof's.
         size: u64,
+    },
+    /// The head that was remembered is not one of the journal of the proof's log.
+    OtherHead {
+        /// Its origin.
+        kept: String,
+        /// The name of the proof's log.
+        log: String,
     },
     /// The journal in the proof is not the one that was remembered: another history was signed.
     OtherHistory {
@@ -73,8 +96,12 @@ impl EntryProofError {
             Self::OtherName { .. }
             | Self::UnknownKey
             | Self::NotVouched
+            | Self::OtherWitnessKey
+            | Self::NoJournal { .. }
             | Self::NotCosigned { .. }
+            | Self::CosignedEarlier { .. }
             | Self::NotCompared { .. }
+            | Self::OtherHead { .. }
             | Self::Chain(_)
             | Self::ChainTooShort
             | Self::Certificate { .. }
@@ -99,14 +126,29 @@ impl fmt::Display for EntryProofError {
             }
             Self::UnknownKey => f.write_str("nothing in the proof leads from the key given to the one that signed"),
             Self::NotVouched => f.write_str(
-                "the key given is the log's witness key, and neither a witness nor a remembered head vouches for the journal",
+                "the key given is the log's witness key or bears its name, and neither a witness nor a remembered head vouches for the journal",
+            ),
+            Self::OtherWitnessKey => f.write_str(
+                "the journal in the proof has another witness key than the one given",
+            ),
+            Self::NoJournal { asked } => write!(
+                f,
+                "the proof is of version 1, which shows no journal, so {asked} says nothing about it"
             ),
             Self::NotCosigned { witness } => {
                 write!(f, "the journal's head in the proof bears no cosignature of {witness:?}")
             }
+            Self::CosignedEarlier { witness, time, since } => write!(
+                f,
+                "{witness:?} cosigned the journal's head in the proof {time} seconds after the beginning of 1970, before second {since}, the earliest that was asked for"
+            ),
             Self::NotCompared { kept, size } => write!(
                 f,
                 "the proof stands on a journal of {size} frames and does not show how that and the one of {kept} frames that you keep belong together"
+            ),
+            Self::OtherHead { kept, log } => write!(
+                f,
+                "the head that you keep is one of {kept}, and the proof is of the log {log:?}"
             ),
             Self::OtherHistory { kept } => write!(
                 f,
@@ -144,8 +186,12 @@ impl core::error::Error for EntryProofError {
             Self::OtherName { .. }
             | Self::UnknownKey
             | Self::NotVouched
+            | Self::OtherWitnessKey
+            | Self::NoJournal { .. }
             | Self::NotCosigned { .. }
+            | Self::CosignedEarlier { .. }
             | Self::NotCompared { .. }
+            | Self::OtherHead { .. }
             | Self::OtherHistory { .. }
             | Self::ChainTooShort => None,
         }

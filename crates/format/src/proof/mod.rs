@@ -18,7 +18,7 @@ pub use entry::{EntryProof, Identity, Proved, Signers};
 pub use error::EntryProofError;
 pub use evidence::{Evidence, Opens, ShownKey, ShownSection};
 pub use tlog::TlogProof;
-pub use trust::Trust;
+pub use trust::{Trust, Witness};
 
 use crate::tree::{EMPTY_ROOT, Hash, fold_right, node_hash};
 

@@ -54,7 +54,9 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
         Some(continued) if !continued.is_intact() => Status::Broken,
         _ => status_of(&report),
     };
-    let mut document = document(args, &report, status, options.anchor.is_some(), seconds);
+    let first_key_given = options.anchor.as_ref();
+    let first_key_given = first_key_given.is_some_and(|given| given.encode() == report.anchor);
+    let mut document = document(args, &report, status, first_key_given, seconds);
     let absent = heads_absent(args, environment, &report).filter(|_| status != Status::Broken);
     if let Some(absent) = &absent {
         document.status = absent.status().code();
