@@ -50,7 +50,8 @@ pub struct Told {
     pub(crate) actor: String,
     pub(crate) basis: String,
     pub(crate) time: Timestamp,
-    /// The database remembers that it was done, and has some of what it destroyed: somebody has put that back.
+    /// The database remembers that it was done, or what its person did next, and has some of what it destroyed: somebody has
+    /// put that back.
     pub(crate) is_put_back: bool,
     pub(crate) facts: Facts,
 }
@@ -64,6 +65,10 @@ pub(crate) struct Facts {
     pub(crate) specification: Option<String>,
     pub(crate) parameters: Option<String>,
     pub(crate) public_key: Option<String>,
+    /// The public key that was replaced.
+    old_key: Option<String>,
+    /// Its person keeps the private key, and nothing else opens it.
+    pub(crate) key_alone: bool,
     /// A credential reached rows behind placeholders.
     pub(crate) over: bool,
     pub(crate) expires: Option<i64>,
@@ -122,6 +127,21 @@ impl Told {
         let again = ["register", "reveal", "key", "password", "forget", "update"];
         let action = self.action.strip_prefix("disguise.");
         action.is_some_and(|action| again.contains(&action))
+    }
+
+    /// The key with which a person began a change of a credential.
+    fn begun_with(&self) -> Option<&str> {
+        match self.action.as_str() {
+            "disguise.password" => self.facts.public_key.as_deref(),
+            "disguise.key" => self.facts.old_key.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The key that a person had after it.
+    fn ended_with(&self) -> Option<&str> {
+        let changes = matches!(&*self.action, "disguise.password" | "disguise.key");
+        self.facts.public_key.as_deref().filter(|_key| changes)
     }
 
     /// The public key that it names.
@@ -233,7 +253,8 @@ pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>) -> String {
 
 /// Those of `told` that were done in this database, or may have been, for the tenant at hand or for all, and that it does
 /// not remember, in the same order. What its person did again since is not missing any more. What was forgotten or replaced is
-/// missing, too, when some of its records are among those which are `there`: somebody has put them back.
+/// missing, too, when some of its records are among those which are `there`, whatever was done since: under the same id
+/// that may have been somebody else.
 pub(crate) fn missing(
     database: &mut dyn Session,
     salt: &[u8],
@@ -260,6 +281,8 @@ pub(crate) fn missing(
     let rows = select_keys(database, OPERATIONS, &by, &by, &keys)?;
     let known: BTreeSet<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
     let mut later = BTreeSet::new();
+    // Keys with which their people went on in this database.
+    let mut begun = BTreeSet::new();
     let mut missing = Vec::new();
     for (it, key) in own.into_iter().rev() {
         let name = (&it.action, &it.key, &it.subject);
@@ -270,12 +293,16 @@ pub(crate) fn missing(
             .flatten()
             .any(|it| there.contains(it));
         let is_known = known.contains(&key);
+        if is_known {
+            begun.extend(it.begun_with());
+        }
+        let went_on = || it.ended_with().is_some_and(|key| begun.contains(key));
         if is_known && !is_there_again {
             later.insert(name);
-        } else if is_known || !it.may_be_repeated() || !later.contains(&name) {
+        } else if is_known || is_there_again || !it.may_be_repeated() || !later.contains(&name) {
             missing.push(Told {
                 fate: fate(it),
-                is_put_back: is_known,
+                is_put_back: is_known || is_there_again && went_on(),
                 ..it.clone()
             });
         }

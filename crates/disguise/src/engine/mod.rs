@@ -11,6 +11,7 @@ mod once;
 mod plan;
 mod promise;
 mod replay;
+mod replay_keys;
 mod reveal;
 mod sweep;
 mod update;

@@ -117,6 +117,11 @@ macro_rules! for_every_claim {
             what_cannot_be_replayed_is_named_with_its_reason
             schedules_holds_and_registrations_are_replayed
             a_replay_cut_at_any_statement_is_finished_by_the_next
+            nothing_is_hidden_again_under_a_key_whose_password_went_with_the_database
+            nothing_is_hidden_again_under_a_key_that_was_replaced
+            what_was_forgotten_and_is_there_again_is_found_although_a_newcomer_forgot_the_same
+            what_was_forgotten_twice_and_is_there_again_is_found
+            a_password_that_was_replaced_twice_and_is_there_again_is_found
             a_request_asked_again_is_answered_as_before_and_done_once
             a_request_that_is_refused_or_cut_keeps_no_key_and_is_told
             answers_about_whoever_is_forgotten_go_with_them
@@ -182,6 +187,7 @@ mod holder;
 mod holds;
 mod hybrid;
 pub(crate) mod member;
+mod missed;
 mod model;
 mod once;
 mod ownership;
@@ -215,6 +221,7 @@ pub(crate) use export::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
+pub(crate) use missed::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
