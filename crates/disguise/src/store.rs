@@ -295,6 +295,11 @@ pub(crate) fn mailbox(salt: &[u8], public: &PublicKey, person: bool) -> Vec<u8> 
         .collect()
 }
 
+/// Whether a mailbox is one of people.
+pub(crate) const fn is_of_person(mailbox: &[u8]) -> bool {
+    mailbox.len() == 1
+}
+
 /// What a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
 fn bound(tenancy: &Tenancy, mailbox: &[u8]) -> Vec<u8> {
     [mailbox, tenancy.tag()].concat()

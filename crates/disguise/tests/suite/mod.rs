@@ -87,6 +87,7 @@ macro_rules! for_every_claim {
             a_new_key_and_a_reveal_in_part_keep_the_end
             a_sweep_cut_at_any_statement_is_finished_by_the_next
             a_hold_on_a_person_or_a_disguise_keeps_records_from_ending
+            a_hold_on_a_disguise_keeps_the_way_to_it
             within_the_grace_period_a_disguise_is_cancelled_and_after_it_applied
             a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
             rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
