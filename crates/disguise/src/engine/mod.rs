@@ -2,6 +2,7 @@
 
 mod chunk;
 mod decay;
+mod deed;
 mod disguise;
 mod export;
 mod forget;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
+use super::deed::{Deed, Leaver};
 use super::replay_keys::Keys;
 use crate::apply::{ApplyRequest, Earlier, Forgotten};
 use crate::audit::Asked;
@@ -81,52 +82,7 @@ impl Outlook {
     }
 }
 
-/// What one missing operation comes to.
-pub(super) enum Deed<'a> {
-    Apply {
-        id: DisguiseId,
-        request: ApplyRequest<'a>,
-        /// The key that the person had then.
-        key: Option<PublicKey>,
-        forgotten: Forgotten,
-    },
-    Schedule {
-        id: DisguiseId,
-        request: ApplyRequest<'a>,
-        due: Timestamp,
-    },
-    Cancel(DisguiseId),
-    Register(Value, PublicKey),
-    HoldPerson(HoldId, Value),
-    HoldDisguise(HoldId, DisguiseId),
-    Lift(HoldId),
-    Forget {
-        person: Option<Value>,
-        /// Whose registration goes along.
-        leaver: Option<Leaver>,
-        records: BTreeSet<String>,
-    },
-    /// Later operations made it count for nothing.
-    Nothing,
-}
-
-impl Deed<'_> {
-    /// Whom it is about, if it is about one person.
-    fn person(&self) -> Option<&Value> {
-        match self {
-            Self::Apply { request, .. } | Self::Schedule { request, .. } => request.user.as_ref(),
-            Self::Register(user, _) | Self::HoldPerson(_, user) => Some(user),
-            Self::Forget { person, .. } => person.as_ref(),
-            _ => None,
-        }
-    }
-}
-
-/// Who had everything forgotten, and with which key, where the entry says it: whoever registered since has another.
-pub(super) struct Leaver {
-    pub(super) user: Value,
-    pub(super) key: Option<PublicKey>,
-}
+const TOO_MANY: &str = "its records were too many for an entry, which takes the person's credential of that time: forget it again with it";
 
 impl<D: Database> Engine<D> {
     /// What the log tells of and the database has missed, oldest first; changes nothing.
@@ -377,6 +333,11 @@ impl<'a> Replay<'a> {
     /// What it takes to do an operation again, or why it cannot be done.
     fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
+        if told.is_erased {
+            return no(
+                "its entry was erased from the log, so that nobody but its person can tell whether this database has missed it: with the credential of that time they see what is there, and do it again where it is missing",
+            );
+        }
         if told.is_put_back {
             return self.forget_again(told);
         }
@@ -385,6 +346,12 @@ impl<'a> Replay<'a> {
                 "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
             );
         }
+        self.done_again(told)
+    }
+
+    /// What it takes, going by the action.
+    fn done_again(&self, told: &Told) -> Result<Deed<'a>, String> {
+        let no = |why: &str| Err(why.to_owned());
         match told.action.as_str() {
             "disguise.apply" | "disguise.decay" => self.apply_again(told),
             // What was begun is either done, told of as an apply, or ended, or was still going on.
@@ -550,16 +517,16 @@ impl<'a> Replay<'a> {
                     .to_owned(),
             );
         }
+        if told.facts.destroyed_cut {
+            return Err(TOO_MANY.to_owned());
+        }
         self.forget_again(told)
     }
 
     /// Destroys what an entry names, whatever the operation.
     fn forget_again(&self, told: &Told) -> Result<Deed<'a>, String> {
         let Some(records) = &told.facts.destroyed else {
-            return Err(
-                "its records were too many for an entry, which takes the person's credential of that time: forget it again with it"
-                    .to_owned(),
-            );
+            return Err(TOO_MANY.to_owned());
         };
         let person = told.subject.as_ref().and_then(|it| self.people.get(it));
         Ok(Deed::Forget {

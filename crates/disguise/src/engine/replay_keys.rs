@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::replay::{Deed, Leaver};
+use super::deed::{Deed, Leaver};
 use crate::error::Error;
 use crate::store;
 use crate::suite::PublicKey;

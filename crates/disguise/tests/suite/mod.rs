@@ -74,6 +74,8 @@ macro_rules! for_every_claim {
             a_registration_that_was_lost_does_not_replace_a_later_one
             a_replaced_password_or_token_stays_replaced_when_its_row_is_put_back
             rows_that_wrap_a_replaced_key_are_found_by_a_replay
+            a_replaced_password_of_the_older_form_is_found_by_a_replay
+            what_was_forgotten_in_more_records_than_an_entry_names_is_found_by_its_credentials
             a_backup_with_an_older_password_says_so_and_keeps_it
             whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
