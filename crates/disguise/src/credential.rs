@@ -5,6 +5,8 @@
 //! one full key derivation a guess. The name begins with what the password gives, by which its rows are found, and ends with
 //! random bytes, the salt of the key that wraps: the same password never wraps two keys under one.
 
+use std::collections::BTreeSet;
+
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -279,13 +281,18 @@ pub(crate) fn remove_all(database: &mut dyn Session, key: &SecretKey) -> Result<
     Ok(())
 }
 
-/// What the rows of all passwords and tokens that wrap `key` are called among what was forgotten.
+/// What the rows of all passwords and tokens that wrap `key` are called among what was forgotten, and what the rows of the form
+/// before were called in whose place they may have come.
 pub(crate) fn names(database: &mut dyn Session, key: &SecretKey) -> Result<Vec<Vec<u8>>, Error> {
     let (column, by) = (["id".to_owned()], ["holder".to_owned()]);
     let holder = holder(key)?;
     let rows = select_keys(database, CREDENTIALS, &column, &by, &[vec![bytes(&holder)]])?;
     let ids = rows.iter().flatten().map(Value::principal);
-    Ok(ids.map(|id| named(&id, &holder)).collect())
+    let before = |id: &[u8]| id.get(..FOUND_BYTES).map(<[u8]>::to_vec);
+    let all: BTreeSet<Vec<u8>> = ids
+        .flat_map(|id| before(&id).into_iter().chain([id]))
+        .collect();
+    Ok(all.iter().map(|id| named(id, &holder)).collect())
 }
 
 /// Names the credentials of one key; only its holder can tell whose they are.

@@ -8,7 +8,9 @@ use crate::database::placeholders;
 use crate::error::{Doing as _, Error};
 use crate::hold::{Held, Holding};
 use crate::record::Origin;
-use crate::store::{BAGS, DEADLINES, DisguiseId, FLEETING, HOLDS, LOCATORS, bytes, named};
+use crate::store::{
+    BAGS, DEADLINES, DisguiseId, FLEETING, HOLDS, LOCATORS, bytes, is_of_person, named,
+};
 use crate::table::{delete_keys, insert_all, select_keys};
 use crate::tenant::Session;
 use crate::value::Value;
@@ -153,16 +155,77 @@ pub(crate) struct Over {
     pub(crate) disguises: u64,
 }
 
-impl Over {
-    /// At most `most` of them, those that are held left out.
+/// What holds keep from ending.
+pub(crate) struct Kept {
+    held: Held,
+    /// From this day on nothing ends.
+    since: Option<Day>,
+}
+
+impl Kept {
+    /// What is kept now. What is held behind placeholders is reached by links of other disguises alone, and which ones these
+    /// are only the keys of their people tell. A record ends no later than the ways to it, so that everything is kept that
+    /// ends as late as a held record behind placeholders, or later.
     pub(crate) fn find(
         database: &mut dyn Session,
-        held: &Held,
+        now: Timestamp,
+        before: Option<Self>,
+    ) -> Result<Self, Error> {
+        let held = Held::all(database)?;
+        if let Some(before) = before.filter(|it| it.held == held) {
+            return Ok(before);
+        }
+        let mut since = None;
+        if held.has_disguises() {
+            let mut due: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+            let own = database.tenancy().among_keys("AND");
+            let sql = format!(
+                "SELECT id, due FROM {DEADLINES} WHERE due <= ? AND disguise IN (SELECT held FROM {HOLDS}){}",
+                own.sql
+            );
+            let today = Value::Int(now.nanoseconds().div_euclid(DAY_NANOSECONDS));
+            let parameters: Vec<Value> = std::iter::once(today).chain(own.parameters).collect();
+            let rows = database.query(&sql, &parameters);
+            for row in rows.doing("finding what is held and over")? {
+                let [Value::Bytes(name), Value::Int(day)] = row.as_slice() else {
+                    return Err(Error::Forged);
+                };
+                let day = u32::try_from(*day).map_err(|_range| Error::Forged)?;
+                if let Some((0, id)) = database.tenancy().own(name).split_first() {
+                    due.insert(id.to_vec(), day);
+                }
+            }
+            let keys: Vec<Vec<Value>> = due.keys().map(|id| vec![bytes(id)]).collect();
+            let (columns, by) = (["id", "mailbox"].map(str::to_owned), ["id".to_owned()]);
+            for row in select_keys(database, LOCATORS, &columns, &by, &keys)? {
+                if let [Value::Bytes(id), Value::Bytes(mailbox)] = row.as_slice()
+                    && !is_of_person(mailbox)
+                    && let Some(day) = due.get(id)
+                {
+                    since = Some(since.map_or(*day, |it: u32| it.min(*day)));
+                }
+            }
+        }
+        Ok(Self {
+            held,
+            since: since.map(Day),
+        })
+    }
+}
+
+impl Over {
+    /// At most `most` of them, those that are kept left out.
+    pub(crate) fn find(
+        database: &mut dyn Session,
+        kept: &Kept,
         now: Timestamp,
         most: u32,
     ) -> Result<Self, Error> {
-        let today = now.nanoseconds().div_euclid(DAY_NANOSECONDS);
-        let cohorts = held.cohorts();
+        let mut today = now.nanoseconds().div_euclid(DAY_NANOSECONDS);
+        if let Some(since) = kept.since {
+            today = today.min(i64::from(since.number()).saturating_sub(1));
+        }
+        let cohorts = kept.held.cohorts();
         let marks = placeholders(cohorts.len());
         let others = if cohorts.is_empty() {
             String::new()

@@ -194,6 +194,7 @@ pub(crate) fn list(database: &mut dyn Session, name: Option<&[u8]>) -> Result<Ve
 }
 
 /// The names of everything held.
+#[derive(PartialEq, Eq)]
 pub(crate) struct Held(BTreeSet<Vec<u8>>);
 
 impl Held {
@@ -214,6 +215,16 @@ impl Held {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether any disguise is held.
+    pub(crate) fn has_disguises(&self) -> bool {
+        self.0.iter().any(|name| name.first() == Some(&DISGUISE))
+    }
+
+    /// Whether a record of a person under a disguise is held.
+    pub(crate) fn keeps(&self, salt: &[u8], user: &Value, id: DisguiseId) -> bool {
+        self.refuse_person(salt, user).is_err() || self.refuse_disguise(salt, id).is_err()
     }
 
     /// The cohorts that the people held, whoever they are, belong to.

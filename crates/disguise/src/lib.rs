@@ -66,7 +66,7 @@ pub use generate::Generator;
 pub use hold::{Authority, Hold, HoldId, Holding};
 pub use line::CredentialLine;
 pub use once::{Answered, Once};
-pub use operation::Told;
+pub use operation::{Operations, Told};
 pub use pace::{Clock, Share, ShareError};
 pub use plan::PlannedStep;
 pub use principal::Registration;

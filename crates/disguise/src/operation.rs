@@ -50,11 +50,18 @@ pub struct Told {
     pub(crate) actor: String,
     pub(crate) basis: String,
     pub(crate) time: Timestamp,
-    /// The database remembers that it was done, and has some of what it destroyed: somebody has put that back.
+    /// The database remembers that it was done, or what its person did next, and has some of what it destroyed: somebody has
+    /// put that back.
     pub(crate) is_put_back: bool,
+    /// Its entry was erased: which operation it was, and where it was done, is not known.
+    pub(crate) is_erased: bool,
     pub(crate) facts: Facts,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a payload may say, each by itself"
+)]
 /// What a payload says beside counts.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -64,6 +71,10 @@ pub(crate) struct Facts {
     pub(crate) specification: Option<String>,
     pub(crate) parameters: Option<String>,
     pub(crate) public_key: Option<String>,
+    /// The public key that was replaced.
+    old_key: Option<String>,
+    /// Its person keeps the private key, and nothing else opens it.
+    pub(crate) key_alone: bool,
     /// A credential reached rows behind placeholders.
     pub(crate) over: bool,
     pub(crate) expires: Option<i64>,
@@ -73,8 +84,10 @@ pub(crate) struct Facts {
     commit: Option<String>,
     /// Links were kept of what was forgotten, for other disguises.
     pub(crate) links_kept: bool,
-    /// Names of records that were destroyed; absent when they were too many to be told.
+    /// Names of records that were destroyed; entries of programs before lack them when they were too many.
     pub(crate) destroyed: Option<Vec<String>>,
+    /// There were more than the entry names.
+    pub(crate) destroyed_cut: bool,
 }
 
 impl Told {
@@ -100,7 +113,26 @@ impl Told {
             basis: entry.basis.to_owned(),
             time: entry.time,
             is_put_back: false,
+            is_erased: false,
             facts,
+        })
+    }
+
+    /// What is left of an entry about somebody whom the log has erased: that there was such an operation.
+    fn of_erased(entry: &Entry<'_>) -> Option<Self> {
+        let is_done = entry.action.starts_with("disguise.") && entry.outcome == Outcome::Ok;
+        is_done.then(|| Self {
+            id: OperationId::default(),
+            fate: Fate::Done,
+            action: entry.action.to_owned(),
+            key: String::new(),
+            subject: None,
+            actor: String::new(),
+            basis: String::new(),
+            time: entry.time,
+            is_put_back: false,
+            is_erased: true,
+            facts: Facts::default(),
         })
     }
 
@@ -124,12 +156,62 @@ impl Told {
         action.is_some_and(|action| again.contains(&action))
     }
 
+    /// The key with which a person began a change of a credential.
+    fn begun_with(&self) -> Option<&str> {
+        match self.action.as_str() {
+            "disguise.password" => self.facts.public_key.as_deref(),
+            "disguise.key" => self.facts.old_key.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The key that a person had after it.
+    fn ended_with(&self) -> Option<&str> {
+        let changes = matches!(&*self.action, "disguise.password" | "disguise.key");
+        self.facts.public_key.as_deref().filter(|_key| changes)
+    }
+
     /// The public key that it names.
     pub(crate) fn public_key(&self) -> Option<PublicKey> {
         let digits = self.facts.public_key.as_deref()?;
         let plain = undigits::<KEY_BYTES>(digits).map(|key| key.to_vec());
         let hybrid = || undigits::<XWING_STORED_BYTES>(digits).map(|key| key.to_vec());
         PublicKey::decode(&plain.or_else(hybrid)?).ok()
+    }
+}
+
+/// The operations that the streams of a log tell of.
+#[derive(Debug, Default)]
+pub struct Operations(BTreeMap<String, Vec<Told>>);
+
+impl Operations {
+    /// Takes the next entry of `stream`; entries that tell of no operation are left out. Of one that `is_erased` no more is known
+    /// than its action and time.
+    pub fn add(&mut self, stream: &str, entry: &Entry<'_>, is_erased: bool) {
+        let told = if is_erased {
+            Told::of_erased(entry)
+        } else {
+            Told::of(entry)
+        };
+        if let Some(told) = told {
+            self.0.entry(stream.to_owned()).or_default().push(told);
+        }
+    }
+
+    /// All of them by their times; those of one stream stay in its order.
+    pub fn in_order(self) -> Vec<Told> {
+        let mut streams: Vec<_> = self.0.into_values().map(Vec::into_iter).collect();
+        let mut next = BTreeMap::new();
+        for (place, stream) in streams.iter_mut().enumerate() {
+            next.extend(stream.next().map(|it| ((it.time.nanoseconds(), place), it)));
+        }
+        let mut all = Vec::new();
+        while let Some(((_, place), told)) = next.pop_first() {
+            all.push(told);
+            let after = streams.get_mut(place).and_then(Iterator::next);
+            next.extend(after.map(|it| ((it.time.nanoseconds(), place), it)));
+        }
+        all
     }
 }
 
@@ -233,7 +315,8 @@ pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>) -> String {
 
 /// Those of `told` that were done in this database, or may have been, for the tenant at hand or for all, and that it does
 /// not remember, in the same order. What its person did again since is not missing any more. What was forgotten or replaced is
-/// missing, too, when some of its records are among those which are `there`: somebody has put them back.
+/// missing, too, when some of its records are among those which are `there`, whatever was done since: under the same id
+/// that may have been somebody else. What was erased from the log may have been missed.
 pub(crate) fn missing(
     database: &mut dyn Session,
     salt: &[u8],
@@ -247,21 +330,29 @@ pub(crate) fn missing(
         of_all.or_else(|| it.is_of(salt).then(own))
     };
     // What is told of later counts more.
-    let fates: BTreeMap<OperationId, Fate> = told.iter().map(|it| (it.id, it.fate)).collect();
+    let known = told.iter().filter(|it| !it.is_erased);
+    let fates: BTreeMap<OperationId, Fate> = known.map(|it| (it.id, it.fate)).collect();
     let fate = |it: &Told| fates.get(&it.id).copied().unwrap_or(it.fate);
     let promised = told.iter().filter(|it| it.fate == Fate::Done);
-    let own = promised.filter(|it| fate(it) != Fate::Undone);
-    let own: Vec<(&Told, Vec<u8>)> = own.filter_map(|it| Some((it, key(it)?))).collect();
-    let keys: Vec<Vec<Value>> = own
-        .iter()
-        .map(|(_, key)| vec![Value::Bytes(key.clone())])
+    let own = promised.filter(|it| it.is_erased || fate(it) != Fate::Undone);
+    let own = own.map(|it| (it, key(it)));
+    let own: Vec<(&Told, Option<Vec<u8>>)> = own
+        .filter(|(it, key)| it.is_erased || key.is_some())
         .collect();
+    let keys = own.iter().filter_map(|(_, key)| key.clone());
+    let keys: Vec<Vec<Value>> = keys.map(|key| vec![Value::Bytes(key)]).collect();
     let by = ["id".to_owned()];
     let rows = select_keys(database, OPERATIONS, &by, &by, &keys)?;
     let known: BTreeSet<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
     let mut later = BTreeSet::new();
+    // Keys with which their people went on in this database.
+    let mut begun = BTreeSet::new();
     let mut missing = Vec::new();
     for (it, key) in own.into_iter().rev() {
+        let Some(key) = key else {
+            missing.push(it.clone());
+            continue;
+        };
         let name = (&it.action, &it.key, &it.subject);
         let is_there_again = it
             .facts
@@ -270,12 +361,16 @@ pub(crate) fn missing(
             .flatten()
             .any(|it| there.contains(it));
         let is_known = known.contains(&key);
+        if is_known {
+            begun.extend(it.begun_with());
+        }
+        let went_on = || it.ended_with().is_some_and(|key| begun.contains(key));
         if is_known && !is_there_again {
             later.insert(name);
-        } else if is_known || !it.may_be_repeated() || !later.contains(&name) {
+        } else if is_known || is_there_again || !it.may_be_repeated() || !later.contains(&name) {
             missing.push(Told {
                 fate: fate(it),
-                is_put_back: is_known,
+                is_put_back: is_known || is_there_again && went_on(),
                 ..it.clone()
             });
         }

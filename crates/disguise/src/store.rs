@@ -295,6 +295,11 @@ pub(crate) fn mailbox(salt: &[u8], public: &PublicKey, person: bool) -> Vec<u8> 
         .collect()
 }
 
+/// Whether a mailbox is one of people.
+pub(crate) const fn is_of_person(mailbox: &[u8]) -> bool {
+    mailbox.len() == 1
+}
+
 /// What a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
 fn bound(tenancy: &Tenancy, mailbox: &[u8]) -> Vec<u8> {
     [mailbox, tenancy.tag()].concat()
@@ -513,11 +518,10 @@ pub(crate) fn read_bag(database: &mut dyn Session, locator: &Locator) -> Result<
     Ok(Bag::decode(&body)?)
 }
 
-/// The ids of locators and of all parts of their bags.
+/// The ids of locators, and then those of all parts of their bags.
 pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
-    let mut ids = Vec::new();
+    let mut ids: Vec<Vec<u8>> = found.iter().map(|it| it.row.clone()).collect();
     for it in found {
-        ids.push(it.row.clone());
         for part in 0..it.locator.parts {
             ids.push(part_id(&it.locator.key, part)?.to_vec());
         }

@@ -146,3 +146,37 @@ fn a_person_with_a_hybrid_key_leaves_returns_and_changes_the_suite() {
     reveal("new.key", 0);
     assert_eq!(place.rows(), before);
 }
+
+/// A password file was cut at 4,096 bytes, so that what stood behind did not count.
+#[test]
+fn a_credential_that_is_too_long_is_refused_and_not_cut() {
+    let place = prepared();
+    let register = [
+        "disguise",
+        "register",
+        "--user",
+        "20",
+        "--password-file",
+        "20.pw",
+        "--credential-out",
+        "20.token",
+    ];
+    fs::write(place.path("20.pw"), "a".repeat(4_097)).unwrap();
+    let (_, stderr) = place.run(&register, 2);
+    assert!(stderr.contains("more than 4096 bytes"), "{stderr}");
+    assert!(!place.path("20.token").exists());
+    fs::write(
+        place.path("20.pw"),
+        ["a".repeat(4_096), "\r\n".into()].concat(),
+    )
+    .unwrap();
+    place.run(&register, 0);
+    let list = ["disguise", "list", "--user", "20", "--credential", "20.pw"];
+    place.run(&list, 0);
+    fs::write(
+        place.path("20.pw"),
+        ["a".repeat(4_096), "b".into()].concat(),
+    )
+    .unwrap();
+    place.run(&list, 2);
+}

@@ -15,6 +15,7 @@ mod later;
 mod person;
 mod place;
 mod record;
+mod restored;
 mod rows;
 mod tenants;
 mod tutorial;

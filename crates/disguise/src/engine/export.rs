@@ -9,6 +9,7 @@ use crate::audit::{Asked, counts};
 use crate::credential::Credential;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
+use crate::hold::Held;
 use crate::principal::Reached;
 use crate::record::{Change, Copied, Modified};
 use crate::slot::slots_of;
@@ -163,7 +164,12 @@ impl<D: Database> Engine<D> {
             return Err(Error::NoSuchDisguise);
         }
         let found = meant.len();
-        meant.retain(|it| !it.found.locator.origin.expires.is_over(time));
+        let held = Held::all(&mut self.database)?;
+        meant.retain(|it| {
+            let origin = it.found.locator.origin;
+            let id = DisguiseId(origin.disguise);
+            !origin.expires.is_over(time) || held.keeps(&salt, user, id)
+        });
         if id.is_some() && meant.len() < found {
             return Err(Error::Ended);
         }

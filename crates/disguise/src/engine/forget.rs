@@ -103,11 +103,11 @@ impl<D: Database> Engine<D> {
                 held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
             }
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
-            let mut ids = store::record_ids(&gone)?;
+            // All passwords and tokens of a key are called by its holder. It comes first: it is told of however much there is.
+            let mut ids = vec![credential::holder(key)?.to_vec()];
+            ids.append(&mut store::record_ids(&gone)?);
             let database = &mut engine.database;
             let names = holder.names(database)?;
-            // All passwords and tokens of a key are called by its holder.
-            ids.push(credential::holder(key)?.to_vec());
             store::remove_bags(database, &gone)?;
             let mut gone_names = forgotten::bags(&salt, &gone)?;
             gone_names.push(forgotten::key(&salt, key)?);
@@ -139,7 +139,8 @@ impl<D: Database> Engine<D> {
 }
 
 /// What the entry says: the log vouches for the receipt, and the receipt can be found in it. By the names of the records
-/// they are found in a backup, as long as they are not too many for an entry.
+/// they are found in a backup. Where they are too many for an entry, it says so and names the first: credentials, then locators,
+/// without which parts lead nowhere.
 fn told(
     receipt: &Receipt,
     salt: &[u8],
@@ -150,9 +151,35 @@ fn told(
     payload.insert("bags".to_owned(), receipt.bags.into());
     payload.insert("receipt".to_owned(), receipt.digest().into());
     payload.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    if ids.len() <= RECORDS_TOLD_MAX {
-        let names: Vec<String> = ids.iter().map(|id| operation::record(salt, id)).collect();
-        payload.insert("destroyed".to_owned(), names.into());
+    let named = ids.iter().take(RECORDS_TOLD_MAX);
+    let names: Vec<String> = named.map(|id| operation::record(salt, id)).collect();
+    payload.insert("destroyed".to_owned(), names.into());
+    if ids.len() > RECORDS_TOLD_MAX {
+        payload.insert("destroyed_cut".to_owned(), true.into());
     }
     serde_json::Value::Object(payload).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_names_the_first_of_too_many_records_and_says_so() {
+        let time = Timestamp::from_nanoseconds(1).unwrap();
+        let receipt = Receipt::new(time, None, 1, (None, &Value::Int(1))).unwrap();
+        for (count, is_cut) in [(RECORDS_TOLD_MAX, false), (RECORDS_TOLD_MAX + 1, true)] {
+            let ids: Vec<Vec<u8>> = (0..count).map(|id| id.to_string().into_bytes()).collect();
+            let text = told(&receipt, b"salt", &ids, None);
+            let payload: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let names = payload
+                .get("destroyed")
+                .and_then(|it| it.as_array())
+                .unwrap();
+            assert_eq!(names.len(), RECORDS_TOLD_MAX);
+            let first = operation::record(b"salt", ids.first().unwrap());
+            assert_eq!(names.first().unwrap(), &first);
+            assert_eq!(payload.get("destroyed_cut").is_some(), is_cut);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Registration, and changes of passwords and keys.
 
 use probity_format::Timestamp;
+use serde_json::Value as Json;
 
 use super::Engine;
 use crate::audit::Asked;
@@ -8,7 +9,7 @@ use crate::credential::{self, Credential, Protection};
 use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
-use crate::forgotten::{self, Forgotten};
+use crate::forgotten;
 use crate::holder::{self, Claim, Clue, Holder};
 use crate::principal::{self, Registration, rekey};
 use crate::receipt::digits;
@@ -33,8 +34,12 @@ impl<D: Database> Engine<D> {
             engine.refuse_without_row(user)?;
             let how = (engine.cost, engine.suite.unwrap_or_default());
             let made = principal::register(&mut engine.database, user, protection, how)?;
-            let public = digits(&made.key.public()?.encode());
-            engine.done(&asked, &format!("{{\"public_key\":\"{public}\"}}"))?;
+            let mut payload = vec![("public_key", digits(&made.key.public()?.encode()).into())];
+            // After a backup is restored, nothing else opens what would be sealed to this key.
+            if matches!(protection, Protection::KeyAlone) {
+                payload.push(("key_alone", true.into()));
+            }
+            engine.done(&asked, &object(payload))?;
             Ok(made)
         })
     }
@@ -63,7 +68,12 @@ impl<D: Database> Engine<D> {
             forgotten::put(database, &gone)?;
             credential::remove_all(database, &key)?;
             let token = principal::protect(database, &salt, (user, &key), new, cost)?;
-            engine.done(&asked, &replaced(None, &gone))?;
+            let public = digits(&holder.public().encode());
+            let payload = vec![
+                ("public_key", public.into()),
+                ("destroyed", forgotten::telling(&gone).into()),
+            ];
+            engine.done(&asked, &object(payload))?;
             Ok(Registration { key, token })
         })
     }
@@ -94,7 +104,13 @@ impl<D: Database> Engine<D> {
             gone.push(forgotten::key(&salt, old)?);
             forgotten::put(database, &gone)?;
             let token = principal::protect(database, &salt, (user, &key), protection, cost)?;
-            engine.done(&asked, &replaced(Some(reach.bags.len()), &gone))?;
+            let payload = vec![
+                ("bags", reach.bags.len().into()),
+                ("public_key", digits(&key.public()?.encode()).into()),
+                ("old_key", digits(&holder.public().encode()).into()),
+                ("destroyed", forgotten::telling(&gone).into()),
+            ];
+            engine.done(&asked, &object(payload))?;
             Ok(Registration { key, token })
         })
     }
@@ -184,10 +200,8 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// What the entry of a change says: how many records were sealed anew, where any were, and what opens nothing any more.
-fn replaced(bags: Option<usize>, gone: &[Forgotten]) -> String {
-    let mut payload = serde_json::Map::new();
-    payload.extend(bags.map(|bags| ("bags".to_owned(), serde_json::Value::from(bags))));
-    payload.insert("destroyed".to_owned(), forgotten::telling(gone).into());
-    serde_json::Value::Object(payload).to_string()
+/// What an entry says.
+fn object(facts: Vec<(&str, Json)>) -> String {
+    let facts = facts.into_iter();
+    Json::Object(facts.map(|(name, fact)| (name.to_owned(), fact)).collect()).to_string()
 }

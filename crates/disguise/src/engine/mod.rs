@@ -2,6 +2,7 @@
 
 mod chunk;
 mod decay;
+mod deed;
 mod disguise;
 mod export;
 mod forget;
@@ -11,6 +12,7 @@ mod once;
 mod plan;
 mod promise;
 mod replay;
+mod replay_keys;
 mod reveal;
 mod sweep;
 mod update;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
+use super::deed::{Deed, Leaver};
+use super::replay_keys::Keys;
 use crate::apply::{ApplyRequest, Earlier, Forgotten};
 use crate::audit::Asked;
 use crate::called;
@@ -80,39 +82,7 @@ impl Outlook {
     }
 }
 
-/// What one missing operation comes to.
-enum Deed<'a> {
-    Apply {
-        id: DisguiseId,
-        request: ApplyRequest<'a>,
-        key: Option<PublicKey>,
-        forgotten: Forgotten,
-    },
-    Schedule {
-        id: DisguiseId,
-        request: ApplyRequest<'a>,
-        due: Timestamp,
-    },
-    Cancel(DisguiseId),
-    Register(Value, PublicKey),
-    HoldPerson(HoldId, Value),
-    HoldDisguise(HoldId, DisguiseId),
-    Lift(HoldId),
-    Forget {
-        person: Option<Value>,
-        /// Whose registration goes along.
-        leaver: Option<Leaver>,
-        records: BTreeSet<String>,
-    },
-    /// Later operations made it count for nothing.
-    Nothing,
-}
-
-/// Who had everything forgotten, and with which key, where the entry says it: whoever registered since has another.
-struct Leaver {
-    user: Value,
-    key: Option<PublicKey>,
-}
+const TOO_MANY: &str = "its records were too many for an entry, which takes the person's credential of that time: forget it again with it";
 
 impl<D: Database> Engine<D> {
     /// What the log tells of and the database has missed, oldest first; changes nothing.
@@ -123,12 +93,19 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         self.transaction(|engine| {
             let replay = Replay::new(engine, request)?;
-            let outlook = |told| match replay.deed(told) {
-                Ok(_) => Outlook::Possible,
-                Err(why) => Outlook::Not(why),
-            };
-            let missing = replay.missing.iter();
-            Ok(missing.map(|told| missed(told, outlook(told))).collect())
+            let subjects = replay.missing.iter().filter_map(|it| it.subject.as_ref());
+            let people = subjects.filter_map(|it| replay.people.get(it));
+            let mut keys = Keys::of(&mut engine.database, people)?;
+            let mut all = Vec::with_capacity(replay.missing.len());
+            for told in &replay.missing {
+                let deed = replay.deed(told);
+                let outlook = match deed.and_then(|deed| keys.follow(&deed)) {
+                    Ok(()) => Outlook::Possible,
+                    Err(why) => Outlook::Not(why),
+                };
+                all.push(missed(told, outlook));
+            }
+            Ok(all)
         })
     }
 
@@ -136,7 +113,8 @@ impl<D: Database> Engine<D> {
     /// short anywhere is finished by the next replay.
     ///
     /// Disguises keep their handles and are encrypted to the keys that their people had then, so that those reveal them as
-    /// if nothing had happened. Of what was forgotten since, no record is made.
+    /// if nothing had happened. Nothing is hidden under a key that is not registered: its password or token may have gone with
+    /// the database. Of what was forgotten since, no record is made.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was done before stays done. What is
@@ -146,7 +124,13 @@ impl<D: Database> Engine<D> {
         let replay = self.transaction(|engine| Replay::new(engine, request))?;
         let mut all = Vec::with_capacity(replay.missing.len());
         for told in &replay.missing {
-            let outlook = match replay.deed(told) {
+            let deed = match replay.deed(told) {
+                Ok(deed) => self
+                    .transaction(|engine| engine.allowed(&deed))?
+                    .map(|()| deed),
+                Err(why) => Err(why),
+            };
+            let outlook = match deed {
                 Err(why) => Outlook::Not(why),
                 Ok(deed) => match self.again(told, &deed, request.time) {
                     Ok(()) => Outlook::Done,
@@ -159,28 +143,29 @@ impl<D: Database> Engine<D> {
         Ok(all)
     }
 
+    /// Why the keys that are registered now stand in the way of a deed, if they do.
+    fn allowed(&mut self, deed: &Deed<'_>) -> Result<Result<(), String>, Error> {
+        let mut keys = Keys::of(&mut self.database, deed.person())?;
+        Ok(keys.follow(deed))
+    }
+
     fn again(&mut self, told: &Told, deed: &Deed<'_>, time: Timestamp) -> Result<(), Error> {
         let key = told.key.clone();
-        let user = match deed {
-            Deed::Apply { request, .. } | Deed::Schedule { request, .. } => request.user.clone(),
-            Deed::Register(user, _) | Deed::HoldPerson(_, user) => Some(user.clone()),
-            Deed::Forget { person, .. } => person.clone(),
-            _ => None,
-        };
-        let asked = Asked::new("disguise.replay", key, user.as_ref(), time);
+        let asked = Asked::new("disguise.replay", key, deed.person(), time);
         self.operation(&asked, |engine| {
+            // Somebody may have changed a key since it was looked at.
+            engine
+                .allowed(deed)?
+                .map_err(|what| Error::Value { what })?;
             operation::remember(&mut engine.database, told.id)?;
             match deed {
                 Deed::Apply {
                     id,
                     request,
-                    key,
                     forgotten,
+                    ..
                 } => {
                     engine.unschedule(*id)?;
-                    if let (Some(user), Some(key)) = (&request.user, key) {
-                        engine.give_key(user, key.clone())?;
-                    }
                     let earlier = engine.going_on(*id)?.map(|_whose| Earlier::default());
                     let footing = engine.footing(request.user.as_ref())?;
                     let meant = (*id, request);
@@ -271,7 +256,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Registers the key that a person had when they were disguised.
+    /// Registers the key that a person keeps.
     fn give_key(&mut self, user: &Value, key: PublicKey) -> Result<(), Error> {
         let name = user.principal();
         let known = store::principals(&mut self.database, std::slice::from_ref(&name))?;
@@ -348,6 +333,11 @@ impl<'a> Replay<'a> {
     /// What it takes to do an operation again, or why it cannot be done.
     fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
+        if told.is_erased {
+            return no(
+                "its entry was erased from the log, so that nobody but its person can tell whether this database has missed it: with the credential of that time they see what is there, and do it again where it is missing",
+            );
+        }
         if told.is_put_back {
             return self.forget_again(told);
         }
@@ -356,6 +346,12 @@ impl<'a> Replay<'a> {
                 "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
             );
         }
+        self.done_again(told)
+    }
+
+    /// What it takes, going by the action.
+    fn done_again(&self, told: &Told) -> Result<Deed<'a>, String> {
+        let no = |why: &str| Err(why.to_owned());
         match told.action.as_str() {
             "disguise.apply" | "disguise.decay" => self.apply_again(told),
             // What was begun is either done, told of as an apply, or ended, or was still going on.
@@ -387,6 +383,10 @@ impl<'a> Replay<'a> {
                 Ok(Deed::Schedule { id, request, due })
             }
             "disguise.cancel" => Ok(Deed::Cancel(disguise(told)?)),
+            // What a password or token wrapped went with the backup.
+            "disguise.register" if !told.facts.key_alone => no(
+                "its entry does not say that the person keeps the private key alone, and passwords and tokens are not in the log: register the person again",
+            ),
             "disguise.register" => match (self.person(told)?, told.public_key()) {
                 (Some(user), Some(key)) => Ok(Deed::Register(user, key)),
                 _ => no("its entry does not name the public key"),
@@ -507,15 +507,18 @@ impl<'a> Replay<'a> {
         let renamed = |it: &Told| matches!(&*it.action, "disguise.reveal" | "disguise.key");
         if before.clone().any(renamed) {
             return Err(
-                "records may have been written anew before by a reveal or a new key, which takes the person's credential to follow: forget it again"
+                "records may have been written anew before by a reveal or a new key, which takes the person's credential of that time to follow: forget it again with it"
                     .to_owned(),
             );
         }
         if told.facts.links_kept {
             return Err(
-                "other disguises need links of its records, which takes the person's credential: forget it again"
+                "other disguises need links of its records, which takes the person's credential of that time: forget it again with it"
                     .to_owned(),
             );
+        }
+        if told.facts.destroyed_cut {
+            return Err(TOO_MANY.to_owned());
         }
         self.forget_again(told)
     }
@@ -523,10 +526,7 @@ impl<'a> Replay<'a> {
     /// Destroys what an entry names, whatever the operation.
     fn forget_again(&self, told: &Told) -> Result<Deed<'a>, String> {
         let Some(records) = &told.facts.destroyed else {
-            return Err(
-                "its records were too many for an entry, which takes the person's credential: forget it again"
-                    .to_owned(),
-            );
+            return Err(TOO_MANY.to_owned());
         };
         let person = told.subject.as_ref().and_then(|it| self.people.get(it));
         Ok(Deed::Forget {

@@ -12,6 +12,7 @@ use crate::database::Database;
 use crate::deadline::Day;
 use crate::error::Error;
 use crate::footing::Return;
+use crate::hold::Held;
 use crate::holder::{Claim, Holder};
 use crate::mark::Mark;
 use crate::principal::Reach;
@@ -150,7 +151,9 @@ impl<D: Database> Engine<D> {
         };
         let origins = reach.bags.iter().map(|it| it.found.locator.origin);
         let mut meant = origins.filter(|it| it.disguise == request.id.0);
-        if meant.any(|it| it.expires.is_over(request.time)) {
+        if meant.any(|it| it.expires.is_over(request.time))
+            && !Held::all(&mut self.database)?.keeps(&salt, user, request.id)
+        {
             return Err(Error::Ended);
         }
         let Some((_, catalog, live)) = &self.live else {

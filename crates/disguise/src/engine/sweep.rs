@@ -7,9 +7,8 @@ use crate::apply::{Applied, ApplyRequest, Forgotten};
 use crate::audit::Asked;
 use crate::crypto::random;
 use crate::database::Database;
-use crate::deadline::{self, Over};
+use crate::deadline::{self, Kept, Over};
 use crate::error::Error;
-use crate::hold::Held;
 use crate::intent;
 use crate::once;
 use crate::operation;
@@ -33,7 +32,7 @@ pub struct Swept {
     pub refused: Vec<(DisguiseId, Error)>,
     /// Records destroyed, because their disguise had ended.
     pub records: u64,
-    /// Records that have ended and are held.
+    /// Records that have ended and are held, or may lead to what is.
     pub held: u64,
 }
 
@@ -112,8 +111,9 @@ impl<D: Database> Engine<D> {
                 }
             }
         }
+        let mut kept = None;
         loop {
-            let destroyed = self.destroy_over(time)?;
+            let destroyed = self.destroy_over(time, &mut kept)?;
             swept.records = swept.records.saturating_add(destroyed);
             if destroyed == 0 {
                 break;
@@ -137,8 +137,8 @@ impl<D: Database> Engine<D> {
         let due = due.map(|it| it.id).collect();
         self.transaction(|engine| {
             let database = &mut engine.database;
-            let held = Held::all(database)?;
-            let records = Over::find(database, &held, time, u32::MAX)?.count();
+            let kept = Kept::find(database, time, None)?;
+            let records = Over::find(database, &kept, time, u32::MAX)?.count();
             let all = deadline::count_over(database, time)?;
             Ok(Swept {
                 due,
@@ -161,12 +161,13 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    fn destroy_over(&mut self, time: Timestamp) -> Result<u64, Error> {
+    fn destroy_over(&mut self, time: Timestamp, kept: &mut Option<Kept>) -> Result<u64, Error> {
         let asked = Asked::new("disguise.expire", String::new(), None, time);
         self.operation(&asked, |engine| {
             let database = &mut engine.database;
-            let held = Held::all(database)?;
-            let over = Over::find(database, &held, time, SWEEP_RECORDS)?;
+            let now = Kept::find(database, time, kept.take())?;
+            let over = Over::find(database, &now, time, SWEEP_RECORDS)?;
+            *kept = Some(now);
             if over.count() > 0 {
                 over.destroy(database)?;
                 let (records, disguises) = (over.count(), over.disguises);

@@ -175,6 +175,44 @@ pub(crate) fn a_hold_on_a_person_or_a_disguise_keeps_records_from_ending() {
     }
 }
 
+/// A sweep destroyed the only way to a held disguise that lay behind placeholders of one that ended, and what was held stayed
+/// without anybody who could read it.
+pub(crate) fn a_hold_on_a_disguise_keeps_the_way_to_it() {
+    for everybody in [true, false] {
+        let who = if everybody { None } else { Some(1) };
+        let mut forum = forum();
+        let early = apply_until(&mut forum, GDPR_REMOVE, Some(4), 10);
+        let inner = apply_until(&mut forum, ANON, who, 30);
+        // With a credential the records lie with the person, and need no way.
+        let outer = forum.apply(BLANK, who, !everybody).unwrap();
+        let what = Holding::Disguise(outer.id);
+        let hold = forum.engine.hold(what, &authority()).unwrap();
+        let looked = forum.engine.due(later(31)).unwrap();
+        let swept = forum.engine.sweep(later(31)).unwrap();
+        assert_eq!(looked.records, swept.records);
+        assert!(swept.records > 0, "{swept:?}");
+        assert_eq!(swept.held > 0, everybody, "{swept:?}");
+        // What ended before can lead nowhere, and what leads to it has ended all the same.
+        let outcome = reveal_at(&mut forum, 4, early, later(31));
+        assert!(outcome.is_err(), "{outcome:?}");
+        let outcome = reveal_at(&mut forum, 1, inner, later(31));
+        assert_eq!(matches!(outcome, Err(Error::Ended)), everybody);
+        assert!(outcome.is_err());
+        let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+        let (one, mine) = (Value::Int(1), Credential::Key(&key));
+        let exported = forum.engine.export(&one, &mine, Some(outer.id), later(31));
+        assert_eq!(exported.unwrap().len(), 3);
+        let open = "SELECT COUNT(*) FROM stories WHERE url IN ('url0', 'url1')";
+        let others = forum.numbers(open)[0];
+        assert!(reveal_at(&mut forum, 1, outer.id, later(31)).unwrap());
+        assert_eq!(forum.numbers(open), [others + 3]);
+        forum.engine.lift(hold, &authority()).unwrap();
+        let swept = forum.engine.sweep(later(31)).unwrap();
+        assert_eq!(swept.records > 0, everybody);
+        assert_eq!(records(&mut forum), [0; 3]);
+    }
+}
+
 pub(crate) fn within_the_grace_period_a_disguise_is_cancelled_and_after_it_applied() {
     let mut forum = forum();
     let spec = Spec::from_edna_json(GDPR).unwrap();

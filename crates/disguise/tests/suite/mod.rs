@@ -74,6 +74,8 @@ macro_rules! for_every_claim {
             a_registration_that_was_lost_does_not_replace_a_later_one
             a_replaced_password_or_token_stays_replaced_when_its_row_is_put_back
             rows_that_wrap_a_replaced_key_are_found_by_a_replay
+            a_replaced_password_of_the_older_form_is_found_by_a_replay
+            what_was_forgotten_in_more_records_than_an_entry_names_is_found_by_its_credentials
             a_backup_with_an_older_password_says_so_and_keeps_it
             whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
@@ -87,6 +89,7 @@ macro_rules! for_every_claim {
             a_new_key_and_a_reveal_in_part_keep_the_end
             a_sweep_cut_at_any_statement_is_finished_by_the_next
             a_hold_on_a_person_or_a_disguise_keeps_records_from_ending
+            a_hold_on_a_disguise_keeps_the_way_to_it
             within_the_grace_period_a_disguise_is_cancelled_and_after_it_applied
             a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
             rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
@@ -117,6 +120,11 @@ macro_rules! for_every_claim {
             what_cannot_be_replayed_is_named_with_its_reason
             schedules_holds_and_registrations_are_replayed
             a_replay_cut_at_any_statement_is_finished_by_the_next
+            nothing_is_hidden_again_under_a_key_whose_password_went_with_the_database
+            nothing_is_hidden_again_under_a_key_that_was_replaced
+            what_was_forgotten_and_is_there_again_is_found_although_a_newcomer_forgot_the_same
+            what_was_forgotten_twice_and_is_there_again_is_found
+            a_password_that_was_replaced_twice_and_is_there_again_is_found
             a_request_asked_again_is_answered_as_before_and_done_once
             a_request_that_is_refused_or_cut_keeps_no_key_and_is_told
             answers_about_whoever_is_forgotten_go_with_them
@@ -182,6 +190,7 @@ mod holder;
 mod holds;
 mod hybrid;
 pub(crate) mod member;
+mod missed;
 mod model;
 mod once;
 mod ownership;
@@ -215,6 +224,7 @@ pub(crate) use export::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
+pub(crate) use missed::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;

@@ -40,14 +40,14 @@ const TABLES: [&str; 17] = [
 ];
 
 /// The forum with a log, of which everything is remembered, and a backup.
-struct Station {
-    forum: Forum,
-    told: Rc<RefCell<Vec<Told>>>,
+pub(super) struct Station {
+    pub(super) forum: Forum,
+    pub(super) told: Rc<RefCell<Vec<Told>>>,
     texts: Rc<RefCell<Vec<String>>>,
     backup: Vec<Vec<Vec<Value>>>,
 }
 
-fn station() -> Station {
+pub(super) fn station() -> Station {
     let mut forum = forum();
     let told: Rc<RefCell<Vec<Told>>> = Rc::default();
     let texts: Rc<RefCell<Vec<String>>> = Rc::default();
@@ -72,16 +72,16 @@ fn station() -> Station {
 }
 
 impl Station {
-    fn rows(&mut self, table: &str) -> Vec<Vec<Value>> {
+    pub(super) fn rows(&mut self, table: &str) -> Vec<Vec<Value>> {
         let sql = format!("SELECT * FROM {table}");
         self.forum.engine.database().query(&sql, &[]).unwrap()
     }
 
-    fn back_up(&mut self) {
+    pub(super) fn back_up(&mut self) {
         self.backup = TABLES.iter().map(|table| self.rows(table)).collect();
     }
 
-    fn restore(&mut self) {
+    pub(super) fn restore(&mut self) {
         for table in TABLES.iter().rev() {
             self.forum.sql(&format!("DELETE FROM {table}"));
         }
@@ -94,11 +94,11 @@ impl Station {
         }
     }
 
-    fn replay(&mut self, specs: &[Spec], set: &[(&str, &str)]) -> Vec<Missed> {
+    pub(super) fn replay(&mut self, specs: &[Spec], set: &[(&str, &str)]) -> Vec<Missed> {
         self.replay_or_look(specs, set, true)
     }
 
-    fn replay_or_look(
+    pub(super) fn replay_or_look(
         &mut self,
         specs: &[Spec],
         set: &[(&str, &str)],
@@ -122,11 +122,11 @@ impl Station {
         }
     }
 
-    fn apply(&mut self, spec: &str, user: Option<i64>) -> Applied {
+    pub(super) fn apply(&mut self, spec: &str, user: Option<i64>) -> Applied {
         self.forum.apply(spec, user, false).unwrap()
     }
 
-    fn forget(&mut self, user: i64, id: Option<DisguiseId>) {
+    pub(super) fn forget(&mut self, user: i64, id: Option<DisguiseId>) {
         let credential = Credential::Key(&self.forum.keys[&user]);
         let (engine, user) = (&mut self.forum.engine, Value::Int(user));
         match id {
@@ -138,16 +138,16 @@ impl Station {
     }
 }
 
-fn edna(text: &str) -> Spec {
+pub(super) fn edna(text: &str) -> Spec {
     Spec::from_edna_json(text).unwrap()
 }
 
-fn outlooks(missed: &[Missed]) -> Vec<(&str, &Outlook)> {
+pub(super) fn outlooks(missed: &[Missed]) -> Vec<(&str, &Outlook)> {
     let all = missed.iter();
     all.map(|it| (it.action.as_str(), &it.outlook)).collect()
 }
 
-fn why(missed: &Missed) -> &str {
+pub(super) fn why(missed: &Missed) -> &str {
     match &missed.outlook {
         Outlook::Not(why) => why,
         _ => "",
@@ -307,7 +307,7 @@ pub(crate) fn what_cannot_be_replayed_is_named_with_its_reason() {
         ("disguise.reveal", "credential: reveal it again"),
         ("disguise.key", "credential: rekey again"),
         ("disguise.apply", "credential: apply it again"),
-        ("disguise.forget", "credential to follow: forget it again"),
+        ("disguise.forget", "of that time to follow: forget it again"),
         ("disguise.apply", "parameters are not given"),
         (
             "disguise.apply",

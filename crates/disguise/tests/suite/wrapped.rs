@@ -463,3 +463,98 @@ pub(crate) fn a_backup_with_an_older_password_says_so_and_keeps_it() {
     assert_eq!(replay(&mut forum, &log), []);
     assert!(!opens(&mut forum, 1, &Credential::Password(PASSWORD)));
 }
+
+/// A row of the form before was named as replaced in the database alone, whatever sealed it anew: put back with nothing noted
+/// there, its password opened and a replay had missed nothing, or said that it was done.
+pub(crate) fn a_replaced_password_of_the_older_form_is_found_by_a_replay() {
+    for used_before in [false, true] {
+        let (mut forum, people) = older();
+        let log = told(&mut forum);
+        for person in &people {
+            let old = Credential::Password(OLDER_PASSWORD);
+            if used_before {
+                assert!(opens(&mut forum, person.id, &old));
+                assert!(opens(
+                    &mut forum,
+                    person.id,
+                    &Credential::Token(&person.token)
+                ));
+            }
+            let (engine, user) = (&mut forum.engine, Value::Int(person.id));
+            let new = Protection::Password("other words");
+            engine.change_password(&user, &old, new, time()).unwrap();
+            for row in &person.rows {
+                forum.sql("DELETE FROM probity_forgotten");
+                put(&mut forum, std::slice::from_ref(row));
+                let done = replay(&mut forum, &log);
+                assert_eq!(actions(&done), [("disguise.password", &Outlook::Done)]);
+                assert_eq!(replay(&mut forum, &log), []);
+                let old = Credential::Password(OLDER_PASSWORD);
+                assert!(!opens(&mut forum, person.id, &old));
+                assert!(!opens(
+                    &mut forum,
+                    person.id,
+                    &Credential::Token(&person.token)
+                ));
+            }
+            assert!(opens(
+                &mut forum,
+                person.id,
+                &Credential::Password("other words")
+            ));
+        }
+    }
+}
+
+/// The entry of more records than it can name named nothing, not even the credentials, so that a replay overlooked all of them.
+pub(crate) fn what_was_forgotten_in_more_records_than_an_entry_names_is_found_by_its_credentials() {
+    // As if there had been many more.
+    let cut = |mut payload: serde_json::Value| {
+        if let Some(names) = payload["destroyed"].as_array_mut() {
+            names.truncate(2);
+            payload["destroyed_cut"] = true.into();
+        }
+        payload
+    };
+    for is_restored in [false, true] {
+        let mut forum = forum();
+        forum.apply(GDPR, Some(1), false).unwrap();
+        let log = told_as(&mut forum, cut);
+        let tables = ["probity_locators", "probity_bags", "probity_credentials"];
+        let copies = tables.map(|table| {
+            let sql = format!("SELECT * FROM {table}");
+            forum.engine.database().query(&sql, &[]).unwrap()
+        });
+        let (engine, user) = (&mut forum.engine, Value::Int(1));
+        let current = Credential::Password(PASSWORD);
+        engine.forget_everything(&user, &current, time()).unwrap();
+        forum.sql("DELETE FROM probity_forgotten");
+        if is_restored {
+            forum.sql("DELETE FROM probity_operations");
+        }
+        for (table, rows) in tables.iter().zip(copies) {
+            forum.sql(&format!("DELETE FROM {table}"));
+            for row in rows {
+                let marks = vec!["?"; row.len()].join(",");
+                let sql = format!("INSERT INTO {table} VALUES ({marks})");
+                forum.engine.database().execute(&sql, &row).unwrap();
+            }
+        }
+        assert!(opens(&mut forum, 1, &Credential::Password(PASSWORD)));
+        let missed = replay(&mut forum, &log);
+        assert_eq!(missed.len(), 1);
+        let reason = missed[0].outlook.reason();
+        if is_restored {
+            // Some of it would stay for ever, without anybody who could reach it.
+            assert!(reason.unwrap().contains("too many for an entry"));
+            let (engine, current) = (&mut forum.engine, Credential::Password(PASSWORD));
+            engine.forget_everything(&user, &current, time()).unwrap();
+        } else {
+            assert_eq!(missed[0].outlook, Outlook::Done);
+        }
+        assert_eq!(replay(&mut forum, &log), []);
+        assert!(!opens(&mut forum, 1, &Credential::Password(PASSWORD)));
+        let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+        assert!(!opens(&mut forum, 1, &Credential::Key(&key)));
+    }
+}

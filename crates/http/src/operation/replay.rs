@@ -1,6 +1,6 @@
 //! After a backup of a database was restored: what the log tells of and the database has missed.
 
-use probity_disguise::{Missed, ReplayRequest, Spec, Told};
+use probity_disguise::{Missed, Operations, ReplayRequest, Spec, Told};
 use probity_format::time::format_time;
 use probity_log::LogError;
 use probity_log::reader::Filter;
@@ -99,15 +99,14 @@ impl Operation for Replay {
     }
 }
 
-/// The operations that the log tells of in the stream of this database.
+/// The operations that the log tells of, in whatever stream: they are of this database by what they say. Of an entry that was
+/// erased the stream alone tells.
 fn told(desk: &Desk<'_>) -> Result<Vec<Told>, Problem> {
-    let filter = Filter {
-        stream: Some(desk.place.stream.clone()),
-        ..Filter::default()
-    };
-    let mut told = Vec::new();
-    let read = desk.reader.read(&filter, &mut |found| {
-        told.extend(Told::of(&found.entry));
+    let mut told = Operations::default();
+    let read = desk.reader.read(&Filter::default(), &mut |found| {
+        if !found.erased || *found.stream == desk.place.stream {
+            told.add(found.stream.as_str(), &found.entry, found.erased);
+        }
         Ok::<(), LogError>(())
     });
     read.map_err(|error| {
@@ -117,5 +116,5 @@ fn told(desk: &Desk<'_>) -> Result<Vec<Told>, Problem> {
         )
         .because(&error)
     })?;
-    Ok(told)
+    Ok(told.in_order())
 }

@@ -12,9 +12,10 @@ use crate::key_file::warn_if_open;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
 
-const FILE_BYTES_MAX: u64 = 4_096;
-/// Enough for the longest file, so that no copy of a secret is left behind by growing.
-const FILE_BYTES_CAPACITY: usize = 8_192;
+/// The longest credential.
+const LINE_BYTES_MAX: u64 = 4_096;
+/// Enough for all that is read, so that no copy of a secret is left behind by growing.
+const LINE_BYTES_CAPACITY: usize = 8_192;
 
 /// A credential as it was brought; it has no `Debug`.
 pub(super) enum Brought {
@@ -132,9 +133,11 @@ impl<'a> CredentialFile<'a> {
     }
 }
 
+/// The first line of the file at `path`, or of standard input. One that is longer than [`LINE_BYTES_MAX`] is refused: cut, a
+/// password would open by its beginning alone.
 pub(super) fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::file("read the credential in", path, error);
-    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
+    let mut text = Zeroizing::new(Vec::with_capacity(LINE_BYTES_CAPACITY));
     let source: Box<dyn io::Read> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
@@ -143,9 +146,20 @@ pub(super) fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
         Box::new(fs::File::open(path).map_err(failed)?)
     };
     source
-        .take(FILE_BYTES_MAX)
-        .read_to_string(&mut text)
+        .take(LINE_BYTES_MAX.saturating_add(2))
+        .read_to_end(&mut text)
         .map_err(failed)?;
-    let line = text.lines().next().unwrap_or_default();
-    Ok(Zeroizing::new(line.to_owned()))
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if u64::try_from(line.len()).is_ok_and(|length| length > LINE_BYTES_MAX) {
+        let shown = path.display();
+        return Err(Failure::usage(format!(
+            "the first line of {shown} has more than {LINE_BYTES_MAX} bytes"
+        ))
+        .remedy("take a shorter credential; where one was registered from such a file by a program before, its first 4096 bytes open what it opened"));
+    }
+    match std::str::from_utf8(line) {
+        Ok(line) => Ok(Zeroizing::new(line.to_owned())),
+        Err(error) => Err(failed(io::Error::new(io::ErrorKind::InvalidData, error))),
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use probity_disguise::{Missed, ReplayRequest, Spec, SpecFile, Told};
+use probity_disguise::{Missed, Operations, ReplayRequest, Spec, SpecFile, Told};
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::reader::Filter;
 use serde::Serialize;
@@ -77,17 +77,14 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
     })
 }
 
-/// The operations that the log tells of.
+/// The operations that the log tells of, in whatever stream: they are of this database by what they say.
 fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Vec<Told>, Failure> {
     let reader = open_reader(dir, args.log.key.as_deref(), environment)?;
-    let filter = Filter {
-        stream: Some(args.log.stream.clone()),
-        ..Filter::default()
-    };
+    let filter = Filter::default();
     tell_unsigned(&reader, &filter)?;
-    let mut told = Vec::new();
+    let mut told = Operations::default();
     let read = reader.read(&filter, &mut |found| -> Result<(), Failure> {
-        told.extend(Told::of(&found.entry));
+        told.add(found.stream.as_str(), &found.entry, found.erased);
         Ok(())
     });
     // What a damaged log does not tell of any more would stay undone unnoticed.
@@ -95,7 +92,7 @@ fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Vec<Told
         Status::Broken => failure.so("nothing was done again, because the log is damaged"),
         _ => failure,
     })?;
-    Ok(told)
+    Ok(told.in_order())
 }
 
 fn tell(args: &Replay, missed: &[Missed], entry: Option<Recorded>) -> Result<(), Failure> {

@@ -1,0 +1,73 @@
+//! After a backup was restored: what the log tells of in any stream, and what was erased from it.
+
+use std::fs;
+
+use probity_format::keys::RootKey;
+use probity_log::{Log, Options};
+
+use crate::place::{Place, prepared};
+
+const MISSED_NOTHING: &str = "the database has missed nothing that the log tells of\n";
+
+/// Person 19 has everything forgotten after a backup, which is restored, with a log that `options` name.
+fn forgotten(place: &Place, options: &[&str]) {
+    let run = |args: &[&str]| {
+        let user = ["--user", "19"];
+        place.run(&[&["disguise"], args, &user, options].concat(), 0);
+    };
+    run(&["apply", "--spec", "leave.toml"]);
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    run(&["forget", "--credential", "19.pw", "--everything"]);
+    fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+}
+
+fn opens(place: &Place) -> bool {
+    let list = ["disguise", "list", "--user", "19", "--credential", "19.pw"];
+    place.command(&list).output().unwrap().status.success()
+}
+
+/// A replay read the stream `default` alone, and had missed nothing of what stood in another.
+#[test]
+fn what_another_stream_tells_of_is_missed_too() {
+    let place = prepared();
+    place.run(&["stream", "create", "audit", "shop"], 0);
+    forgotten(&place, &["--log", "audit", "--stream", "shop"]);
+    assert!(opens(&place));
+    let replay = ["disguise", "replay", "--log", "audit"];
+    let looked = place.json(&[&replay[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(looked["missed"][0]["action"], "disguise.forget");
+    let done = place.json(&replay, 0);
+    assert_eq!(done["missed"][0]["outlook"], "done");
+    assert_eq!(done["entry"]["stream"], "default");
+    assert!(!opens(&place));
+    assert_eq!(place.run(&replay, 0).0, MISSED_NOTHING);
+}
+
+/// The entry of forgetting was erased together with its person, and a replay said that nothing was missed.
+#[test]
+fn what_was_erased_from_the_log_is_told_of_as_perhaps_missed() {
+    let place = prepared();
+    place.run(&["init", "erasing", "--erasable"], 0);
+    forgotten(&place, &["--log", "erasing"]);
+    let named = [
+        "disguise",
+        "subject-name",
+        "--user",
+        "19",
+        "--log",
+        "erasing",
+    ];
+    let (names, _) = place.run(&named, 0);
+    let text = fs::read_to_string(place.path("erasing.key")).unwrap();
+    let root = RootKey::from_text(&text).unwrap();
+    let log = Log::open(&place.path("erasing"), &root, Options::default()).unwrap();
+    assert!(log.erase(names.lines().next().unwrap()).unwrap().is_some());
+    log.close().unwrap();
+    let replay = ["disguise", "replay", "--log", "erasing"];
+    let missed = place.json(&replay, 4);
+    let missed = missed["missed"].as_array().unwrap();
+    assert_eq!(missed.len(), 2, "{missed:?}");
+    assert_eq!(missed[1]["action"], "disguise.forget");
+    let reason = missed[1]["reason"].as_str().unwrap();
+    assert!(reason.contains("was erased from the log"), "{reason}");
+}
