@@ -6,6 +6,7 @@ mod admission;
 mod apply;
 mod audit;
 mod called;
+mod caution;
 mod credential;
 mod crypto;
 pub mod database;

@@ -311,9 +311,10 @@ pub(crate) fn try_insert(
 
 fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
     format!(
-        "INSERT INTO {} ({}) VALUES {}",
+        "INSERT INTO {} ({}) {}VALUES {}",
         dialect.quote(table),
         list(dialect, columns),
+        dialect.own_values(),
         tuples(rows, columns.len())
     )
 }
@@ -411,13 +412,19 @@ pub(crate) fn refuse_cascade(
             if key.to_table != table.name || !changes {
                 continue;
             }
+            // What is referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
+            let pairs = key.to_columns.iter().zip(&key.columns);
+            let same = pairs.map(|(to, from)| {
+                let (to, from) = (dialect.quote(to), dialect.quote(from));
+                format!("probity_gone.{to} = probity_child.{from}")
+            });
             let sql = format!(
-                "SELECT COUNT(*) FROM {} WHERE ({}) IN (SELECT {} FROM {} WHERE {})",
-                dialect.quote(child),
-                list(dialect, &key.columns),
+                "SELECT COUNT(*) FROM (SELECT {} FROM {} WHERE {}) AS probity_gone JOIN {} AS probity_child ON {}",
                 list(dialect, &key.to_columns),
                 dialect.quote(&table.name),
-                chosen.sql
+                chosen.sql,
+                dialect.quote(child),
+                same.collect::<Vec<_>>().join(" AND ")
             );
             let rows = database
                 .query(&sql, &chosen.parameters)

@@ -73,6 +73,10 @@ impl<'a> Work<'a> {
         }
         for group in groups {
             self.count(&group.table.name, group.rows.len());
+            if group.table.name == self.live.pseudo.table {
+                let rows = group.rows.iter().map(|it| it.row.as_slice());
+                self.accounts_back(&group.columns, rows);
+            }
             let mut missing = Vec::new();
             for it in &group.rows {
                 let (table, columns) = (group.table, &group.columns);

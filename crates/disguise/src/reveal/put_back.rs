@@ -55,7 +55,14 @@ impl Work<'_> {
         self.drop_orphans(table, columns, &mut ready, &mut kept)?;
         let done = self.insert_ready(table, columns, &ready, &mut kept)?;
         if table.name == self.live.pseudo.table {
-            self.accounts_back(columns, &ready, &kept);
+            let id = &self.live.pseudo.id;
+            let refused = kept.iter().filter_map(|(row, _)| at(columns, row, id));
+            let refused: BTreeSet<Vec<u8>> = refused.map(Value::principal).collect();
+            let back = ready.iter().map(|(_, row)| row.as_slice());
+            let back = back.filter(|row| {
+                at(columns, row, id).is_some_and(|it| !refused.contains(&it.principal()))
+            });
+            self.accounts_back(columns, back);
         }
         self.count(&table.name, done);
         if !table.readers.is_empty() {
@@ -73,21 +80,17 @@ impl Work<'_> {
         Ok(kept.into_iter().map(|(row, _)| row).collect())
     }
 
-    /// Remembers which accounts are back: all that were ready but those that were refused.
-    fn accounts_back(
+    /// Remembers which accounts are back by their rows.
+    pub(super) fn accounts_back<'r>(
         &mut self,
         columns: &[String],
-        ready: &Ready,
-        kept: &[(Vec<Value>, KeptReason)],
+        rows: impl IntoIterator<Item = &'r [Value]>,
     ) {
         let id = &self.live.pseudo.id;
-        let name = |row: &[Value]| at(columns, row, id).map(Value::principal);
-        let refused: BTreeSet<Vec<u8>> = kept.iter().filter_map(|(row, _)| name(row)).collect();
-        for back in ready.iter().filter_map(|(row, _)| name(row)) {
-            if !refused.contains(&back) {
-                self.replaced.remove(&back);
-                self.rightful.insert(back);
-            }
+        let ids = rows.into_iter().filter_map(|row| at(columns, row, id));
+        for back in ids.map(Value::principal) {
+            self.replaced.remove(&back);
+            self.rightful.insert(back);
         }
     }
 
@@ -143,7 +146,9 @@ impl Work<'_> {
         for reference in &table.references {
             let key = |row: &[Value]| {
                 let key = picked(columns, row, &reference.columns);
-                (!key.iter().any(Value::is_null)).then_some(key)
+                // Of a column that the database works out it looks by itself.
+                let is_whole = key.len() == reference.columns.len();
+                (is_whole && !key.iter().any(Value::is_null)).then_some(key)
             };
             let mut seen = BTreeSet::new();
             let keys: Vec<Vec<Value>> = ready

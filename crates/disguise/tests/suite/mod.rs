@@ -90,6 +90,10 @@ macro_rules! for_every_claim {
             within_the_grace_period_a_disguise_is_cancelled_and_after_it_applied
             a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
             rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
+            whoever_comes_back_in_a_circle_is_registered_and_may_leave_again
+            columns_that_the_database_works_out_keep_nobody_away
+            triggers_on_touched_tables_are_noted
+            a_key_written_in_other_letters_is_not_overlooked
             rows_that_were_disguised_meet_the_migrations_that_they_missed
             what_is_disguised_after_an_update_does_not_meet_it
             shared_rows_removed_before_a_migration_come_back_owner_by_owner
@@ -183,6 +187,7 @@ mod holds;
 mod hybrid;
 pub(crate) mod member;
 mod model;
+mod native;
 mod once;
 mod ownership;
 mod pace;
@@ -215,6 +220,7 @@ pub(crate) use export::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
+pub(crate) use native::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
