@@ -140,6 +140,7 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres::keys_of_other_schemas_are_not_overlooked();
     of_postgres::keys_of_partitions_are_those_of_their_table();
     of_postgres::numbers_that_the_database_gives_come_back();
+    of_postgres::padded_ids_come_back();
     of_postgres::rows_that_a_policy_hides_are_an_error();
 }
 

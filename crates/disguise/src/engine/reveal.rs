@@ -182,6 +182,7 @@ impl<D: Database> Engine<D> {
             missing: Vec::new(),
             rightful: BTreeSet::new(),
             replaced: BTreeSet::new(),
+            spellings: BTreeMap::new(),
         };
         work.run(request.id)?;
         let revealed = work.revealed;

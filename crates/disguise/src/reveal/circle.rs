@@ -10,7 +10,7 @@ use crate::error::{Doing as _, Error};
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Section};
 use crate::schema::{Known, Reference};
-use crate::table::{Inserted, select_keys, try_insert};
+use crate::table::{Inserted, present, try_insert};
 use crate::value::Value;
 
 /// Removed rows of one section that wait for others.
@@ -181,9 +181,8 @@ impl<'a> Work<'a> {
                 .filter(|key| seen.insert(encoded(key)))
                 .collect();
             let by = &reference.to_columns;
-            let found = select_keys(self.database, &reference.to_table, by, by, &keys)?;
+            let found = present(self.database, &reference.to_table, by, &keys)?;
             let all = there.entry((reference.to_table.clone(), by.clone()));
-            let found = found.iter().map(|row| encoded(row));
             all.or_default().extend(found);
         }
         Ok(there)

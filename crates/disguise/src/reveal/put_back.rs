@@ -7,7 +7,7 @@ use crate::apply::{at, encoded, picked, put};
 use crate::error::Error;
 use crate::record::{Change, Modified};
 use crate::schema::Known;
-use crate::table::{Inserted, insertions, select_keys, select_keys_of_all, try_insert};
+use crate::table::{Inserted, insertions, present, select_keys, select_keys_of_all, try_insert};
 use crate::value::Value;
 
 /// A row as recorded, and as it may go back.
@@ -34,6 +34,7 @@ impl Work<'_> {
             }
             own
         });
+        self.spell(table, columns, &rows)?;
         rows.retain(|row| {
             let theirs = self.is_theirs(table, columns, row);
             if !theirs {
@@ -157,8 +158,7 @@ impl Work<'_> {
                 .filter(|key| seen.insert(encoded(key)))
                 .collect();
             let by = &reference.to_columns;
-            let found = select_keys(self.database, &reference.to_table, by, by, &keys)?;
-            let found: BTreeSet<Vec<u8>> = found.iter().map(|row| encoded(row)).collect();
+            let found = present(self.database, &reference.to_table, by, &keys)?;
             loop {
                 let own: BTreeSet<Vec<u8>> = if reference.to_table == table.name {
                     ready
@@ -238,12 +238,35 @@ impl Work<'_> {
         at(columns, row, column).is_some_and(|it| it.principal() == tenant.principal())
     }
 
+    /// Learns whom rows mean that spell people in another way than the users table does.
+    fn spell(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        let (person, _) = &self.person;
+        let is_strange = |id: &&Value| {
+            let name = id.principal();
+            let is_own = name == *person || self.reach.links.contains_key(&name);
+            id.has_spellings() && !id.is_nobody() && !is_own
+        };
+        let people = rows
+            .iter()
+            .flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
+        let strange: Vec<Value> = people.filter(is_strange).cloned().collect();
+        if !strange.is_empty() {
+            self.users(&strange)?;
+        }
+        Ok(())
+    }
+
     /// Whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
     /// not say whose they are, but refer to one that does.
     pub(super) fn is_theirs(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
         let (person, _) = &self.person;
         let is_own = |id: &Value| {
-            let name = id.principal();
+            let name = self.meant(&id.principal());
             name == *person || self.reach.links.contains_key(&name)
         };
         if table.name == self.live.pseudo.table {

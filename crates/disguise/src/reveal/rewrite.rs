@@ -88,7 +88,11 @@ impl Work<'_> {
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
         for row in rows {
-            let target = if owner {
+            // Of a reader who went missing the records have nothing but the id.
+            let is_left = owner && !row.after.is_null();
+            let target = if is_left && self.means_another(&row.before) {
+                None
+            } else if owner {
                 nearest.get(&row.before.principal()).cloned()
             } else {
                 Some(row.before.clone())

@@ -96,6 +96,25 @@ pub(crate) fn keys_of_partitions_are_those_of_their_table() {
     assert!(refusal.contains("foreign key likes(member)"), "{refusal}");
 }
 
+/// D5: ids in a padded type are the same with and without the spaces, in rows of another length, too.
+pub(crate) fn padded_ids_come_back() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id CHAR(8) PRIMARY KEY)",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member CHAR(12) REFERENCES members, other VARCHAR(12))",
+        "INSERT INTO members VALUES ('ada'), ('bob')",
+        "INSERT INTO notes VALUES (6, 'ada', 'ada'), (7, 'ada ', 'ada  '), (8, 'bob', 'bob')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let number = "RandNum = { lb = 1000000, ub = 2000000000 }";
+    let padded = NOTES.replacen(number, "RandStr = { len = 8 }", 1);
+    let owners = "owners = [\"member\", \"other\"]";
+    let padded = padded.replacen("owners = [\"member\"]", owners, 1);
+    let mut member = Member::called(Value::from("ada"), database, &padded);
+    member.leaves_and_returns(["members", "notes"]);
+}
+
 /// D2: nobody came back to a table with `GENERATED ALWAYS AS IDENTITY`, and no placeholder was made in one.
 pub(crate) fn numbers_that_the_database_gives_come_back() {
     let tables = [

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, Database, Engine, Error, KeyCost, Protection, References,
-    RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
+    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Protection,
+    References, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
 };
 
 use super::forum::time;
@@ -89,10 +89,20 @@ impl Member {
         self.try_to_leave().unwrap()
     }
 
+    /// Everybody leaves.
+    pub(crate) fn all_leave(&mut self) -> Applied {
+        self.apply(None).unwrap()
+    }
+
     pub(crate) fn try_to_leave(&mut self) -> Result<Applied, Error> {
+        self.apply(Some(self.id.clone()))
+    }
+
+    /// A disguise of this user, or of everybody.
+    pub(crate) fn apply(&mut self, user: Option<Value>) -> Result<Applied, Error> {
         let request = ApplyRequest {
             spec: &self.spec,
-            user: Some(self.id.clone()),
+            user,
             over: None,
             expires: None,
             parameters: BTreeMap::new(),
@@ -102,10 +112,16 @@ impl Member {
     }
 
     pub(crate) fn return_from(&mut self, applied: &Applied) -> Revealed {
+        let key = SecretKey::from_bytes(*self.key.expose());
+        self.returned(self.id.clone(), &key, applied.id)
+    }
+
+    /// The reveal of another person.
+    pub(crate) fn returned(&mut self, user: Value, key: &SecretKey, id: DisguiseId) -> Revealed {
         let request = RevealRequest {
-            user: self.id.clone(),
-            credential: Credential::Key(&self.key),
-            id: applied.id,
+            user,
+            credential: Credential::Key(key),
+            id,
             references: References::Recorrelate,
             rows: Rows::PerColumn,
             time: time(),

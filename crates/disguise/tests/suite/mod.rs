@@ -94,6 +94,11 @@ macro_rules! for_every_claim {
             columns_that_the_database_works_out_keep_nobody_away
             triggers_on_touched_tables_are_noted
             a_key_written_in_other_letters_is_not_overlooked
+            rows_that_spell_their_owner_in_another_way_leave_and_return
+            rows_of_everybody_are_hidden_however_they_spell_their_owner
+            what_is_shared_or_refers_comes_back_in_its_own_spelling
+            an_id_in_another_spelling_is_refused
+            whoever_came_to_an_id_in_another_spelling_gets_nothing
             rows_that_were_disguised_meet_the_migrations_that_they_missed
             what_is_disguised_after_an_update_does_not_meet_it
             shared_rows_removed_before_a_migration_come_back_owner_by_owner
@@ -197,6 +202,7 @@ mod redaction;
 mod replay;
 mod revealing;
 pub(crate) mod schedule;
+mod spelling;
 mod statements;
 mod stolen;
 mod tenants;
@@ -233,6 +239,7 @@ pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
 };
+pub(crate) use spelling::*;
 pub(crate) use statements::*;
 pub(crate) use stolen::*;
 pub(crate) use tenants::*;
