@@ -21,6 +21,7 @@ mod hold;
 mod holder;
 mod installation;
 mod intent;
+mod lax;
 mod line;
 mod mark;
 mod once;

@@ -313,7 +313,8 @@ pub(crate) fn try_insert(
     inserted(database.attempt(&sql, &rows.concat()))
 }
 
-fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
+/// The statement that inserts so many rows.
+pub(crate) fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
     format!(
         "INSERT INTO {} ({}) {}VALUES {}",
         dialect.quote(table),
@@ -323,7 +324,8 @@ fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> 
     )
 }
 
-fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
+/// What became of an insertion.
+pub(crate) fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
     match done {
         Ok(_) => Ok(Inserted::All),
         Err(error) if error.kind == DatabaseErrorKind::Unique => Ok(Inserted::Refused),

@@ -7,6 +7,7 @@ use super::rewrite::is_constraint;
 use super::{Sections, Work, fits};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::{Doing as _, Error};
+use crate::lax;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Section};
 use crate::schema::{Known, Reference};
@@ -200,8 +201,12 @@ impl<'a> Work<'a> {
                     for column in &empty {
                         put(&group.columns, &mut row, column, Value::Null);
                     }
-                    let done =
-                        try_insert(self.database, &group.table.name, &group.columns, &[row])?;
+                    let (table, columns) = (group.table, &group.columns);
+                    let one = std::slice::from_ref(&row);
+                    let mut done = try_insert(self.database, &table.name, columns, one)?;
+                    if done == Inserted::Refused {
+                        done = lax::insert(self.database, table, columns, &row)?;
+                    }
                     it.is_in = done == Inserted::All;
                     helped |= it.is_in;
                     all &= it.is_in;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{KeptReason, Work};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::Error;
+use crate::lax;
 use crate::record::{Change, Modified};
 use crate::schema::Known;
 use crate::table::{Inserted, insertions, present, select_keys, select_keys_of_all, try_insert};
@@ -211,7 +212,11 @@ impl Work<'_> {
             }
             for (original, row) in run_of {
                 let one = std::slice::from_ref(row);
-                if try_insert(self.database, &table.name, columns, one)? == Inserted::All {
+                let mut put = try_insert(self.database, &table.name, columns, one)?;
+                if put == Inserted::Refused {
+                    put = lax::insert(self.database, table, columns, row)?;
+                }
+                if put == Inserted::All {
                     done = done.saturating_add(1);
                     continue;
                 }

@@ -6,6 +6,7 @@ use super::{KeptReason, Work, fits, row_name};
 use crate::apply::encoded;
 use crate::database::DatabaseErrorKind;
 use crate::error::Error;
+use crate::lax;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Modified, Section};
 use crate::schema::Known;
@@ -167,7 +168,14 @@ impl Work<'_> {
         for (row, target) in ready {
             match try_update_keys(self.database, table, &[column], &[write(&row, &target)]) {
                 Ok(_) => done = done.saturating_add(1),
-                Err(error) if is_constraint(&error) => kept.push((row, KeptReason::Refused)),
+                Err(error) if is_constraint(&error) => {
+                    let (place, change) = ((column, &*row.identity), (&target, &row.after));
+                    if lax::write(self.database, table, place, change)? {
+                        done = done.saturating_add(1);
+                    } else {
+                        kept.push((row, KeptReason::Refused));
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }

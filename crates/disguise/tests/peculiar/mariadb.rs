@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use probity_disguise::{KeptReason, Value};
+
 use crate::connect;
 use crate::suite::member::{Member, NOTES};
-use probity_disguise::Value;
 
 fn members() -> Member {
     let mut database = connect();
@@ -93,4 +94,45 @@ pub(crate) fn versions_are_noted_and_their_tables_are_no_exception() {
         .collect();
     assert_eq!(noted, BTreeSet::from([true]));
     member.leaves_and_returns(["members", "notes"]);
+}
+
+/// D9: what a lax mode had let into an enumeration or a date was removed and stayed away, for the connection is strict.
+pub(crate) fn values_of_a_lax_mode_come_back_as_they_were() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id INT PRIMARY KEY, kind ENUM('a', 'b') NOT NULL)",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members(id), kind ENUM('a', 'b') NOT NULL, marks SET('x', 'y'), born DATE, seen DATETIME)",
+        "SET @strict = @@sql_mode",
+        "SET sql_mode = 'ALLOW_INVALID_DATES'",
+        "INSERT INTO members VALUES (1, 'none'), (2, 'a')",
+        "INSERT INTO notes VALUES (6, 1, 'none', 'z', '2026-02-31', '2026-00-00 10:00:00'), (7, 1, 'b', 'x,z', '0000-00-00', 'never'), (8, 2, 'a', NULL, NULL, NULL)",
+        "SET sql_mode = @strict",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let changing = NOTES.replacen(
+        "[[remove]]\ntable = \"notes\"",
+        "[[modify]]\ntable = \"notes\"\ncolumn = \"kind\"\nvalue = { ConstStr = \"b\" }\n[[modify]]\ntable = \"notes\"\ncolumn = \"born\"\nvalue = \"Null\"\n[[decorrelate]]\ntable = \"notes\"\nowners = [\"member\"]",
+        1,
+    );
+    let changing = changing.replacen(
+        "placeholder = {",
+        "placeholder = { kind = { ConstStr = \"a\" },",
+        1,
+    );
+    let mut member = Member::of(database, NOTES);
+    member.leaves_and_returns(["members", "notes"]);
+    let mut member = member.again(&changing);
+    member.leaves_and_returns(["members", "notes"]);
+    // A value that the column has no more is none of these.
+    let mut member = member.again(NOTES);
+    let applied = member.leave();
+    member.sql(&["ALTER TABLE notes MODIFY kind ENUM('a', 'c') NOT NULL"]);
+    let kept = member.return_from(&applied).kept;
+    let kept: Vec<_> = kept.iter().map(|it| (&*it.identity, it.reason)).collect();
+    assert_eq!(kept, [("7", KeptReason::Refused)]);
+    let kinds = "SELECT kind + 0 FROM notes ORDER BY id";
+    let kinds = member.engine.database().query(kinds, &[]).unwrap().concat();
+    let kinds: Vec<String> = kinds.iter().map(Value::to_string).collect();
+    assert_eq!(kinds, ["0", "1"]);
 }

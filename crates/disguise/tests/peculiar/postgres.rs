@@ -2,10 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use crate::suite::member::{Member, NOTES};
-use crate::{PLACE, connect, postgres};
 use probity_disguise::database::Postgres;
 use probity_disguise::{Database, Value};
+
+use crate::suite::member::{Member, NOTES};
+use crate::{PLACE, connect, postgres};
 
 fn member_of(statements: &[&str]) -> Member {
     let mut database = connect();

@@ -41,6 +41,12 @@ impl Member {
         }
     }
 
+    /// The same person under another specification.
+    pub(crate) fn again(mut self, description: &str) -> Self {
+        self.spec = SpecFile::parse(description).unwrap().spec;
+        self
+    }
+
     pub(crate) fn rows<const N: usize>(&mut self, tables: [&str; N]) -> [BTreeSet<String>; N] {
         tables.map(|table| {
             let rows = self.engine.rows(table).unwrap();

@@ -20,8 +20,12 @@ pub(crate) fn columns_that_the_database_works_out_keep_nobody_away() {
     ] {
         database.execute(sql, &[]).unwrap();
     }
+    let tables = ["members", "places", "notes"];
     let mut member = Member::of(database, NOTES);
-    member.leaves_and_returns(["members", "places", "notes"]);
+    member.leaves_and_returns(tables);
+    let decorrelate = "[[decorrelate]]\nowners = [\"member\"]";
+    let decorrelating = NOTES.replacen("[[remove]]", decorrelate, 1);
+    member.again(&decorrelating).leaves_and_returns(tables);
 }
 
 /// A trigger may copy what is hidden to where nobody looks. Nothing else tells that there is one.

@@ -15,10 +15,10 @@ const STATEMENTS_MAX: usize = 512;
 /// The collation number of binary columns.
 const BINARY: u16 = 63;
 
-/// What every connection is set to: no value is cut or replaced in silence, a zero is a zero and a day of zeros may
-/// go back, times do not depend on the server's place, and every read of a transaction holds until its end.
+/// What every connection is set to: no value is cut or replaced in silence, a zero is a zero and a day of zeros, or
+/// one that its month lacks, may go back, times do not depend on the server's place, and every read of a transaction holds until its end.
 const SETTINGS: &str = "SET NAMES utf8mb4, \
-     SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', \
+     SESSION sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', \
      SESSION time_zone = '+00:00', \
      SESSION sql_safe_updates = 0, \
      SESSION group_concat_max_len = 1048576";
