@@ -25,6 +25,8 @@ impl Live {
             cautions.extend(of_versions(table));
             if removes(&table.name) {
                 cautions.extend(of_referrers(table));
+            } else if users == Some(&table.name) {
+                cautions.extend(of_placeholders(table));
             }
         }
         cautions
@@ -51,6 +53,19 @@ fn of_versions(table: &Known) -> Option<String> {
     })
 }
 
+/// Placeholders go when they are revealed, and the users table is not one that the specification removes from.
+fn of_placeholders(users: &Known) -> impl Iterator<Item = String> {
+    let changing = users.catalog.referrers.iter();
+    let changing = changing.filter(|it| it.on_delete == OnDelete::Change);
+    changing.map(|it| {
+        format!(
+            "rows of {} that are made under a placeholder are removed or changed when it goes, by foreign key ({}), which no specification reaches",
+            it.table,
+            it.columns.join(", ")
+        )
+    })
+}
+
 fn of_referrers(table: &Known) -> Vec<String> {
     let refusing = table.catalog.referrers.iter();
     let refusing = refusing.filter(|it| it.on_delete == OnDelete::Refuse);
@@ -66,7 +81,7 @@ fn of_referrers(table: &Known) -> Vec<String> {
         .collect();
     if table.catalog.has(Property::UnseenReferrers) {
         cautions.push(format!(
-            "foreign keys that refer to {} from other databases are seen only where the account has rights there (GRANT SELECT ON *.*); by one that is not seen, ON DELETE CASCADE removes rows for good",
+            "foreign keys that refer to {} from other databases are seen only where the account has rights there, and by one with ON DELETE CASCADE rows go for good; run check once with an account that reads all databases",
             table.name
         ));
     }

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use probity_disguise::{KeptReason, Value};
+use probity_disguise::database::Mysql;
+use probity_disguise::{Database, KeptReason, Value};
 
-use crate::connect;
 use crate::suite::member::{Member, NOTES};
+use crate::{PLACE, connect, mariadb};
 
-fn members() -> Member {
+fn filled() -> Box<dyn Database> {
     let mut database = connect();
     for sql in [
         "CREATE TABLE members (id INT PRIMARY KEY, name VARCHAR(20))",
@@ -19,11 +20,15 @@ fn members() -> Member {
     ] {
         database.execute(sql, &[]).unwrap();
     }
-    Member::of(database, NOTES)
+    database
 }
 
-fn place(member: &mut Member) -> String {
-    let rows = member.engine.database().query("SELECT DATABASE()", &[]);
+fn members() -> Member {
+    Member::of(filled(), NOTES)
+}
+
+fn place(database: &mut dyn Database) -> String {
+    let rows = database.query("SELECT DATABASE()", &[]);
     rows.unwrap()
         .concat()
         .first()
@@ -34,7 +39,7 @@ fn place(member: &mut Member) -> String {
 /// D1: rows of another database that refer to a removed one went for good by `ON DELETE CASCADE`, and nobody was told.
 pub(crate) fn keys_of_other_databases_are_not_overlooked() {
     let mut member = members();
-    let place = place(&mut member);
+    let place = place(member.engine.database());
     member.sql(&["CREATE DATABASE bills"]);
     for (action, refuses) in [("CASCADE", true), ("SET NULL", true), ("RESTRICT", false)] {
         let table = format!(
@@ -67,6 +72,26 @@ pub(crate) fn keys_of_other_databases_are_not_overlooked() {
         member.sql(&["DROP TABLE bills.items"]);
     }
     member.sql(&["DROP DATABASE bills"]);
+    member.leaves_and_returns(["members", "notes"]);
+}
+
+/// D1: an account that does not see all databases cannot tell, and a check says so.
+pub(crate) fn an_account_that_sees_one_database_says_so() {
+    assert_eq!(members().cautions(), [""; 0]);
+    let mut database = filled();
+    let place = place(&mut *database);
+    let grant = format!("GRANT ALL ON {place}.* TO clerk@localhost");
+    for sql in ["CREATE USER clerk@localhost", &grant] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let url = PLACE.with_borrow(|it| mariadb::url(&it.as_ref().unwrap().socket, &place));
+    let clerk = Mysql::connect(&url.replace("root@", "clerk@")).unwrap();
+    let mut member = Member::of(Box::new(clerk), NOTES);
+    let cautions = member.cautions().concat();
+    assert!(
+        cautions.contains("an account that reads all databases"),
+        "{cautions}"
+    );
     member.leaves_and_returns(["members", "notes"]);
 }
 

@@ -71,6 +71,25 @@ pub(crate) fn keys_of_other_schemas_are_not_overlooked() {
         }
     }
     member.leaves_and_returns(["members", "notes"]);
+    // Whom a disguise leaves in place nothing refers to in vain, but for its placeholders.
+    let (removals, _) = NOTES.split_at(NOTES.rfind("[[remove]]").unwrap());
+    let decorrelate = "[[decorrelate]]\nowners = [\"member\"]";
+    let mut member = member.again(&removals.replace("[[remove]]", decorrelate));
+    let items = format!(
+        "CREATE TABLE bills.items (id INT, member INT REFERENCES {place}.members ON DELETE CASCADE)"
+    );
+    member.sql(&[&items, "INSERT INTO bills.items VALUES (1, 1), (2, 2)"]);
+    let cautions = member.cautions().concat();
+    assert!(
+        cautions.contains("rows of bills.items that are made under a placeholder"),
+        "{cautions}"
+    );
+    member.leaves_and_returns(["members", "notes"]);
+    let left = member
+        .engine
+        .database()
+        .query("SELECT id FROM bills.items", &[]);
+    assert_eq!(left.unwrap().len(), 2);
     member.sql(&["DROP SCHEMA bills CASCADE"]);
 }
 
