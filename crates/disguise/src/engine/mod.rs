@@ -178,6 +178,8 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`].
     pub fn cautions(&mut self, spec: &Spec) -> Result<Vec<String>, Error> {
+        // A trigger that is made or dropped does not change the table.
+        self.live = None;
         self.refresh()?;
         Ok(self.described()?.1.cautions(spec))
     }
