@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::database::{Catalog, Column, Dialect, placeholders};
+use crate::database::{Catalog, Column, Dialect, OnDelete, Property, placeholders};
 use crate::generate::Generator;
 use crate::predicate::{Fragment, Scope};
 use crate::redact::{Names, Redactors};
@@ -171,6 +171,19 @@ impl Aim<'_> {
                 it.table
             )));
         }
+        if table.catalog.has(Property::HidesRows) {
+            return Err(wrong(format!(
+                "row-level security hides rows of {} from the account of the database; use one that sees them all: the owner of the table, unless the security is forced on it, too, or one with BYPASSRLS",
+                table.name
+            )));
+        }
+        let is_written = |key: &&String| table.catalog.column(key).is_some();
+        if let Some(key) = table.identity.iter().find(|key| !is_written(key)) {
+            return Err(wrong(format!(
+                "the database works out column {key} of {}, so that it names no row to put back; name other identifying columns under identity",
+                table.name
+            )));
+        }
         if table.catalog.has_heirs && it.kind == Kind::Remove {
             return Err(wrong(format!(
                 "rows of tables that inherit from {} would come back without their own columns",
@@ -314,7 +327,8 @@ impl Aim<'_> {
         }
     }
 
-    /// Refuses removals that leave a declared foreign key of an untouched table behind.
+    /// Refuses removals that leave a declared foreign key of an untouched table behind, or by which the database would remove or
+    /// change rows that no specification reaches.
     fn refuse_orphans(&self, spec: &Spec) -> Result<(), SpecError> {
         let touched = spec.tables();
         for it in spec
@@ -322,6 +336,17 @@ impl Aim<'_> {
             .iter()
             .filter(|it| it.kind == Kind::Remove)
         {
+            let removed = self.catalog.get(&it.table);
+            let mut referrers = removed.into_iter().flat_map(|table| &table.referrers);
+            if let Some(key) = referrers.find(|key| key.on_delete == OnDelete::Change) {
+                let what = format!(
+                    "removing rows of {} would remove or change rows of {} by foreign key ({}), for good: a specification reaches one schema or database; make the key ON DELETE RESTRICT, or keep these rows",
+                    it.table,
+                    key.table,
+                    key.columns.join(", ")
+                );
+                return Err(SpecError::new(it.place.clone(), what));
+            }
             for (child, table) in self.catalog {
                 let keys = table
                     .foreign_keys
@@ -400,6 +425,13 @@ fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
         Some(_) => Ok(()),
         None => Err(format!("table {} has no column {column}", table.name)),
     };
+    let may_change = |column: &String| match &table.catalog.numbered_by {
+        Some(numbered) if numbered == column => Err(format!(
+            "the database numbers the rows of {} by column {column} and lets nobody change it (GENERATED ALWAYS AS IDENTITY)",
+            table.name
+        )),
+        _ => Ok(()),
+    };
     match kind {
         Kind::Remove => {
             let keyed = table
@@ -419,6 +451,7 @@ fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
             replacement,
         } => {
             has(column)?;
+            may_change(column)?;
             match replacement {
                 Replacement::Drawn(generator) => check_generator(table, column, generator),
                 Replacement::Redacted(_) => Ok(()),
@@ -433,6 +466,7 @@ fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
             }
             for owner in owners {
                 has(owner)?;
+                may_change(owner)?;
                 if table.people().any(|it| it == owner) {
                     continue;
                 }

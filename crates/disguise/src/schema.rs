@@ -221,7 +221,9 @@ fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> K
             .filter(|pair| !of_tenant(pair))
             .map(|(from, _)| from)
             .collect();
-        let owner = key.to_table == pseudo.table && columns.len() == 1 && !shared;
+        // A column that the database works out takes no other owner.
+        let is_written = columns.iter().all(|it| table.column(it).is_some());
+        let owner = key.to_table == pseudo.table && columns.len() == 1 && is_written && !shared;
         let said = notes.is_some_and(|it| it.owners.is_some() || it.through.is_some());
         if owner && !said && name != pseudo.table {
             let new = columns.iter().copied();

@@ -1,7 +1,8 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::apply::encoded;
 use crate::database::{
     Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, tuples,
 };
@@ -16,6 +17,9 @@ const ROWS_MAX: usize = 1_024;
 
 /// The most questions in one statement, below what every engine takes as columns of an answer.
 const QUESTIONS_MAX: usize = 256;
+
+/// As many values as a question about one key stands for, so that a statement has few enough of them.
+const QUESTION_WIDTH: usize = 60;
 
 /// Up to here rows go in by one statement of exactly their number; beyond, runs are powers of two. A statement that was
 /// prepared for another number costs a round trip more, each further run costs one too.
@@ -309,16 +313,19 @@ pub(crate) fn try_insert(
     inserted(database.attempt(&sql, &rows.concat()))
 }
 
-fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
+/// The statement that inserts so many rows.
+pub(crate) fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
     format!(
-        "INSERT INTO {} ({}) VALUES {}",
+        "INSERT INTO {} ({}) {}VALUES {}",
         dialect.quote(table),
         list(dialect, columns),
+        dialect.own_values(),
         tuples(rows, columns.len())
     )
 }
 
-fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
+/// What became of an insertion.
+pub(crate) fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
     match done {
         Ok(_) => Ok(Inserted::All),
         Err(error) if error.kind == DatabaseErrorKind::Unique => Ok(Inserted::Refused),
@@ -382,17 +389,98 @@ pub(crate) fn insert_all(
     Ok(())
 }
 
-/// Which of `ids` exist in the column `id` of `table`, as principals.
+/// Which of `ids` exist in the column `id` of `table`, as principals. They count as they are asked for, though the table may have
+/// them in another spelling.
 pub(crate) fn existing(
     database: &mut dyn Session,
     table: &str,
     id: &str,
     ids: &[Value],
 ) -> Result<BTreeSet<Vec<u8>>, Error> {
+    Ok(found(database, table, id, ids)?.into_keys().collect())
+}
+
+/// The same, each with what the table has.
+pub(crate) fn found(
+    database: &mut dyn Session,
+    table: &str,
+    id: &str,
+    ids: &[Value],
+) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
     let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![id.clone()]).collect();
     let column = [id.to_owned()];
     let rows = select_keys(database, table, &column, &column, &keys)?;
-    Ok(rows.iter().flatten().map(Value::principal).collect())
+    let held = rows.into_iter().flatten();
+    let held: BTreeMap<Vec<u8>, Value> = held.map(|it| (it.principal(), it)).collect();
+    let mut found = BTreeMap::new();
+    let mut others = Vec::new();
+    for key in keys {
+        let name = key.iter().map(Value::principal).next().unwrap_or_default();
+        match held.get(&name) {
+            Some(same) => drop(found.insert(name, same.clone())),
+            None => others.push(key),
+        }
+    }
+    for (key, held) in spelled(database, table, &column, others)? {
+        found.extend(key.iter().map(|it| (it.principal(), held.clone())));
+    }
+    Ok(found)
+}
+
+/// Which of `keys` the columns `by` of `table` have, each as it is asked for and encoded, though the table may have it in another
+/// spelling.
+pub(crate) fn present(
+    database: &mut dyn Session,
+    table: &str,
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let rows = select_keys(database, table, by, by, keys)?;
+    let mut present: BTreeSet<Vec<u8>> = rows.iter().map(|row| encoded(row)).collect();
+    let others = keys.iter().filter(|key| !present.contains(&encoded(key)));
+    let others = others.cloned().collect();
+    let spelled = spelled(database, table, by, others)?;
+    present.extend(spelled.iter().map(|(key, _)| encoded(key)));
+    Ok(present)
+}
+
+/// Those of `keys` that `table` has in another spelling, with what its first column has. What is the same only the database can
+/// tell, so it is asked for each.
+fn spelled(
+    database: &mut dyn Session,
+    table: &str,
+    by: &[String],
+    mut keys: Vec<Vec<Value>>,
+) -> Result<Vec<(Vec<Value>, Value)>, Error> {
+    keys.retain(|key| key.iter().any(Value::has_spellings) && !key.iter().any(Value::is_null));
+    let (Some(first), dialect) = (by.first(), database.dialect()) else {
+        return Ok(Vec::new());
+    };
+    let own = database.tenancy().and(dialect, table, table);
+    let same: Vec<String> = by
+        .iter()
+        .map(|column| format!("{} = ?", dialect.quote(column)))
+        .collect();
+    let question = format!(
+        "(SELECT {} FROM {} WHERE {}{} LIMIT 1)",
+        dialect.quote(first),
+        dialect.quote(table),
+        same.join(" AND "),
+        own.sql
+    );
+    let mut spelled = Vec::new();
+    for some in keys.chunks(QUESTIONS_MAX) {
+        for asked in lists(some, QUESTION_WIDTH.max(by.len())) {
+            let sql = format!("SELECT {}", vec![question.as_str(); asked.len()].join(","));
+            let parameters = asked.iter().flat_map(|key| with(key.clone(), &own));
+            let parameters: Vec<Value> = parameters.collect();
+            let answer = database.query(&sql, &parameters);
+            let answer = answer.doing("looking for another spelling")?.concat();
+            let held = asked.into_iter().zip(answer);
+            spelled.extend(held.filter(|(_, held)| !held.is_null()));
+        }
+    }
+    Ok(spelled)
 }
 
 /// Refuses when rows of other tables, referring to rows about to be removed, would silently change.
@@ -411,13 +499,19 @@ pub(crate) fn refuse_cascade(
             if key.to_table != table.name || !changes {
                 continue;
             }
+            // What is referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
+            let pairs = key.to_columns.iter().zip(&key.columns);
+            let same = pairs.map(|(to, from)| {
+                let (to, from) = (dialect.quote(to), dialect.quote(from));
+                format!("probity_gone.{to} = probity_child.{from}")
+            });
             let sql = format!(
-                "SELECT COUNT(*) FROM {} WHERE ({}) IN (SELECT {} FROM {} WHERE {})",
-                dialect.quote(child),
-                list(dialect, &key.columns),
+                "SELECT COUNT(*) FROM (SELECT {} FROM {} WHERE {}) AS probity_gone JOIN {} AS probity_child ON {}",
                 list(dialect, &key.to_columns),
                 dialect.quote(&table.name),
-                chosen.sql
+                chosen.sql,
+                dialect.quote(child),
+                same.collect::<Vec<_>>().join(" AND ")
             );
             let rows = database
                 .query(&sql, &chosen.parameters)

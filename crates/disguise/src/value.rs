@@ -43,6 +43,12 @@ impl Value {
         }
     }
 
+    /// Whether the database may take another value for the same: letters in capitals or with accents, spaces at the end, digits
+    /// behind the point.
+    pub(crate) const fn has_spellings(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Real(_))
+    }
+
     /// The bytes that identify a principal with this id, the same for every driver.
     pub(crate) fn principal(&self) -> Vec<u8> {
         match self {

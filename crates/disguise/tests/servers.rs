@@ -12,6 +12,10 @@ use probity_disguise::database::{Mysql, Postgres};
 
 #[path = "server/mariadb.rs"]
 mod mariadb;
+#[path = "peculiar/mariadb.rs"]
+mod of_mariadb;
+#[path = "peculiar/postgres.rs"]
+mod of_postgres;
 #[path = "server/postgres.rs"]
 mod postgres;
 mod server;
@@ -111,6 +115,35 @@ fn every_claim_holds_on_postgres() {
     }));
     for_every_claim!(in_turn);
     a_table_that_others_inherit_from_is_not_removed_from();
+}
+
+#[test]
+fn tables_as_mariadb_alone_has_them() {
+    let (_server, socket) = mariadb::running(|url| Mysql::connect(url).is_ok());
+    PLACE.set(Some(Place {
+        socket,
+        connect: mariadb_named,
+        kinds: OF_MARIADB,
+    }));
+    of_mariadb::keys_of_other_databases_are_not_overlooked();
+    of_mariadb::an_account_that_sees_one_database_says_so();
+    of_mariadb::values_of_a_lax_mode_come_back_as_they_were();
+    of_mariadb::versions_are_noted_and_their_tables_are_no_exception();
+}
+
+#[test]
+fn tables_as_postgres_alone_has_them() {
+    let (_server, socket) = postgres::running(|url| Postgres::connect(url).is_ok());
+    PLACE.set(Some(Place {
+        socket,
+        connect: postgres_named,
+        kinds: OF_POSTGRES,
+    }));
+    of_postgres::keys_of_other_schemas_are_not_overlooked();
+    of_postgres::keys_of_partitions_are_those_of_their_table();
+    of_postgres::numbers_that_the_database_gives_come_back();
+    of_postgres::padded_ids_come_back();
+    of_postgres::rows_that_a_policy_hides_are_an_error();
 }
 
 /// A row of the heir would come back into the table that it inherits from, without what only the heir has.

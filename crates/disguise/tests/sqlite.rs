@@ -45,6 +45,31 @@ macro_rules! tests {
 
 for_every_claim!(tests);
 
+/// D5: a row whose column compares letter by letter refers all the same to what `SQLite` finds by the collation of the key. It
+/// went by `ON DELETE CASCADE` unseen.
+#[test]
+fn a_row_that_is_found_by_the_collation_of_the_key_alone_does_not_cascade_away() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id TEXT COLLATE NOCASE PRIMARY KEY)",
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY, member TEXT REFERENCES members ON DELETE CASCADE)",
+        "INSERT INTO members VALUES ('ada')",
+        "INSERT INTO notes VALUES (6, 'ada'), (7, 'ADA')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let number = "RandNum = { lb = 1000000, ub = 2000000000 }";
+    let description = suite::member::NOTES.replacen(number, "RandStr = { len = 8 }", 1);
+    let mut member =
+        suite::member::Member::called(probity_disguise::Value::from("ada"), database, &description);
+    let refused = member.try_to_leave().unwrap_err().to_string();
+    assert!(
+        refused.contains("would change 1 rows of notes"),
+        "{refused}"
+    );
+    assert_eq!(member.rows(["notes"]).map(|rows| rows.len()), [2]);
+}
+
 #[test]
 #[ignore = "takes about two hours"]
 fn a_hundred_thousand_schedules_do_what_the_model_says() {

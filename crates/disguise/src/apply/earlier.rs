@@ -29,11 +29,12 @@ pub(crate) struct Earlier {
 impl Work<'_> {
     /// Looks up what is marked of `ids`, where everybody is meant. A user's rows are told by their owners alone.
     pub(super) fn recall(&mut self, ids: &[&Value]) -> Result<(), Error> {
+        let names: Vec<Vec<u8>> = ids.iter().map(|id| self.name(id)).collect();
         let (Some(earlier), None) = (&mut self.earlier, self.user) else {
             return Ok(());
         };
-        let unasked = ids.iter().map(|id| id.principal());
-        let unasked: Vec<Vec<u8>> = unasked
+        let unasked: Vec<Vec<u8>> = names
+            .into_iter()
             .filter(|name| earlier.asked.insert(name.clone()))
             .collect();
         let stored = unasked.iter();

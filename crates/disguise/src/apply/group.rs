@@ -121,9 +121,7 @@ impl Work<'_> {
             .iter()
             .filter_map(|row| at(columns, row, column))
             .collect();
-        if self.user.is_none() || self.own.len() > 1 {
-            self.meet(&owners)?;
-        }
+        self.meet_owners(&owners)?;
         let (mut met, mut idle, mut seen) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for (index, row) in rows.iter().enumerate() {
             let values = picked(columns, row, by);

@@ -6,7 +6,7 @@ use super::{Work, at, encoded, picked, put};
 use crate::error::Error;
 use crate::path::Path;
 use crate::schema::Known;
-use crate::table::select_keys;
+use crate::table::{found, select_keys};
 use crate::value::Value;
 
 impl Work<'_> {
@@ -42,7 +42,7 @@ impl Work<'_> {
 
     /// The first among `people` for whom a record can be kept, or who does not want one any more.
     pub(super) fn keeper(&self, people: &[Value]) -> Option<Vec<u8>> {
-        let mut names = people.iter().map(Value::principal);
+        let mut names = people.iter().map(|it| self.name(it));
         names.find(|name| self.known.contains_key(name) || self.has_forgotten(name))
     }
 
@@ -109,17 +109,41 @@ impl Work<'_> {
                 .filter(|key| seen.insert(encoded(key)))
                 .cloned()
                 .collect();
-            let found = select_keys(self.database, &step.to_table, &wanted, by, &keys)?;
+            let rows = select_keys(self.database, &step.to_table, &wanted, by, &keys)?;
             let mut next: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
-            for mut row in found {
+            for mut row in rows {
                 let rest = row.split_off(by.len().min(row.len()));
                 next.insert(encoded(&row), rest);
             }
+            let spellings = self.spellings_of(&step.to_table, by, &keys, &next)?;
             for it in &mut at {
-                *it = it.take().and_then(|key| next.get(&encoded(&key)).cloned());
+                let key = it.take().map(|key| encoded(&key));
+                let key = key.map(|key| spellings.get(&key).cloned().unwrap_or(key));
+                *it = key.and_then(|key| next.get(&key).cloned());
             }
         }
         Ok(at.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// How `table` spells those of `keys` of one column that `known` lacks.
+    fn spellings_of(
+        &mut self,
+        table: &str,
+        by: &[String],
+        keys: &[Vec<Value>],
+        known: &BTreeMap<Vec<u8>, Vec<Value>>,
+    ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+        let ([by], true) = (by, known.len() < keys.len()) else {
+            return Ok(BTreeMap::new());
+        };
+        let unknown = keys.iter().filter(|key| !known.contains_key(&encoded(key)));
+        let unknown: Vec<Value> = unknown.flatten().cloned().collect();
+        let mut held = found(self.database, table, by, &unknown)?;
+        let held = unknown.into_iter().filter_map(|it| {
+            let held = held.remove(&it.principal())?;
+            Some((encoded(&[it]), encoded(&[held])))
+        });
+        Ok(held.collect())
     }
 
     /// Takes the user out of rows that are not theirs alone but name them as a reader; gives the rows of which they
@@ -138,7 +162,7 @@ impl Work<'_> {
         let (mut owned, mut read, mut shared): (Vec<_>, Vec<_>, Vec<_>) = Default::default();
         for (row, mut owners) in rows.into_iter().zip(owners) {
             owners.retain(|owner| !owner.is_nobody());
-            let mine = |owner: &Value| self.own.contains(&owner.principal());
+            let mine = |owner: &Value| self.own.contains(&self.name(owner));
             match (owners.iter().any(mine), owners.iter().all(mine)) {
                 (true, true) => owned.push(row),
                 (true, false) => shared.push(row),

@@ -28,7 +28,7 @@ impl Work<'_> {
     /// Whether `owner` is a placeholder of someone who left the row that it owns.
     pub(super) fn is_departed(&self, owner: &Value) -> bool {
         self.known
-            .get(&owner.principal())
+            .get(&self.name(owner))
             .is_some_and(|(_, standing)| *standing == Standing::Departed)
     }
 
@@ -48,7 +48,7 @@ impl Work<'_> {
                 .iter()
                 .filter_map(|owner| at(columns, row, owner))
                 .filter(|owner| !owner.is_nobody())
-                .map(Value::principal)
+                .map(|owner| self.name(owner))
                 .collect();
             match self.user {
                 Some(_) => !owners.is_subset(&self.own),
@@ -103,8 +103,9 @@ impl Work<'_> {
             let Some(owner) = at(columns, &row, column).filter(|it| !it.is_nobody()) else {
                 continue;
             };
-            let name = owner.principal();
-            let known = self.known.contains_key(&name) || there.contains(&name);
+            let name = self.name(owner);
+            let has_account = there.contains(&name) || there.contains(&owner.principal());
+            let known = self.known.contains_key(&name) || has_account;
             let mine = match self.user {
                 Some(_) => self.own.contains(&name),
                 None => !self.has_returned(&name),
@@ -165,7 +166,7 @@ impl Work<'_> {
                     column: column.clone(),
                     rows: vec![record],
                 };
-                let keeper = self.user.unwrap_or(owner).principal();
+                let keeper = self.name(self.user.unwrap_or(owner));
                 self.note_for(keeper, number, table, change)?;
             }
             update_keys(self.database, table, &[column], &writes)?;
@@ -196,7 +197,7 @@ impl Work<'_> {
             let holders: BTreeSet<Vec<u8>> = it
                 .leaving
                 .iter()
-                .map(|(_, owner, _)| self.user.unwrap_or(owner).principal())
+                .map(|(_, owner, _)| self.name(self.user.unwrap_or(owner)))
                 .collect();
             for holder in holders {
                 self.note_for(holder, number, table, copy(false))?;

@@ -10,6 +10,7 @@ mod keeper;
 mod leave;
 mod modify;
 mod placeholder;
+mod spelling;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,6 +134,8 @@ pub(crate) struct Work<'a> {
     pub(crate) known: BTreeMap<Vec<u8>, (PublicKey, Standing)>,
     /// Placeholders made by this disguise, which it must not touch again.
     pub(crate) made: BTreeSet<Vec<u8>>,
+    /// Ids in the spelling of the users table, by their names in the spelling of rows.
+    pub(crate) spellings: BTreeMap<Vec<u8>, Value>,
     pub(crate) applied: Applied,
     /// What the chunks before left, where the disguise comes in several.
     pub(crate) earlier: Option<Earlier>,
@@ -228,15 +231,21 @@ impl Work<'_> {
 
     /// Looks up the registrations of `ids` that were not met yet.
     fn meet(&mut self, ids: &[&Value]) -> Result<(), Error> {
-        let unmet: BTreeSet<Vec<u8>> = ids
-            .iter()
-            .map(|id| id.principal())
+        self.meet_named(ids.iter().map(|id| id.principal()))?;
+        let spelled = self.spell(ids)?;
+        self.meet_named(spelled)?;
+        self.recall(ids)
+    }
+
+    fn meet_named(&mut self, names: impl IntoIterator<Item = Vec<u8>>) -> Result<(), Error> {
+        let unmet: BTreeSet<Vec<u8>> = names
+            .into_iter()
             .filter(|id| !self.known.contains_key(id))
             .collect();
         let unmet: Vec<Vec<u8>> = unmet.into_iter().collect();
-        self.known
-            .append(&mut store::principals(self.database, &unmet)?);
-        self.recall(ids)
+        let mut met = store::principals(self.database, &unmet)?;
+        self.known.append(&mut met);
+        Ok(())
     }
 
     /// The bag for rows of `owner`: the user's own when there is one, else the owner's.

@@ -72,6 +72,7 @@ impl Work<'_> {
         let mut rows = Vec::with_capacity(owners.len());
         let mut principals: Vec<Keyed> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
+            let owner = &self.spelled(owner).clone();
             let mut row = Vec::with_capacity(columns.len());
             for (column, generator) in &pseudo.columns {
                 let own = *column == pseudo.id;
@@ -139,9 +140,7 @@ impl Work<'_> {
             .iter()
             .flat_map(|row| owners.iter().filter_map(|it| at(&columns, row, it)))
             .collect();
-        if self.user.is_none() || self.own.len() > 1 {
-            self.meet(&all)?;
-        }
+        self.meet_owners(&all)?;
         self.count(table, rows.len());
         let mut identities: Vec<Vec<Value>> = rows
             .iter()
@@ -190,9 +189,13 @@ impl Work<'_> {
         let mut moved_to = Vec::new();
         let user = self.user.map(Value::principal);
         for (index, group) in chosen {
-            let (Some(identity), Some(id), Some(owner)) =
-                (identities.get_mut(index), ids.get(group), wanted.get(group))
-            else {
+            let before = rows.get(index).and_then(|row| at(columns, row, column));
+            let (Some(identity), Some(id), Some(owner), Some(before)) = (
+                identities.get_mut(index),
+                ids.get(group),
+                wanted.get(group),
+                before,
+            ) else {
                 continue;
             };
             *identity = moved(table, identity, column, id);
@@ -203,7 +206,7 @@ impl Work<'_> {
             let keeper = user.clone().unwrap_or_else(|| owner.principal());
             kept.entry(keeper).or_default().push(Modified {
                 identity: identity.clone(),
-                before: owner.clone(),
+                before: before.clone(),
                 after: id.clone(),
             });
         }
@@ -221,7 +224,7 @@ impl Work<'_> {
 
     /// Whether a column that names `owner` is re-pointed.
     pub(super) fn is_meant(&self, owner: &Value) -> bool {
-        let id = owner.principal();
+        let id = self.name(owner);
         match self.user {
             Some(_) => self.own.contains(&id),
             None => !self.made.contains(&id) && !self.has_returned(&id),
@@ -245,6 +248,7 @@ impl Work<'_> {
             let Some(owner) = at(columns, row, column).filter(|it| !it.is_nobody()) else {
                 continue;
             };
+            let owner = self.spelled(owner);
             let id = owner.principal();
             if !self.is_meant(owner) {
                 continue;

@@ -51,6 +51,14 @@ impl Dialect {
         }
     }
 
+    /// What stands before the values of an insertion, so that the database takes them for columns that it numbers itself, too.
+    pub(crate) const fn own_values(self) -> &'static str {
+        match self {
+            Self::Postgres => "OVERRIDING SYSTEM VALUE ",
+            Self::Sqlite | Self::Mysql => "",
+        }
+    }
+
     /// What follows the columns of the engine's own tables.
     pub(crate) const fn table_end(self) -> &'static str {
         match self {
@@ -234,6 +242,16 @@ pub enum OnDelete {
     Change,
 }
 
+impl OnDelete {
+    /// By what a catalog calls it: in words, or by a letter of `PostgreSQL`.
+    fn of(action: &str) -> Self {
+        match action {
+            "NO ACTION" | "RESTRICT" | "a" | "r" => Self::Refuse,
+            _ => Self::Change,
+        }
+    }
+}
+
 /// A declared foreign key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -248,6 +266,30 @@ pub struct ForeignKey {
     pub on_delete: OnDelete,
 }
 
+/// A declared foreign key of a table in another schema or database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Referrer {
+    /// The referring table, with its schema or database.
+    pub table: String,
+    /// The referring columns.
+    pub columns: Vec<String>,
+    /// What happens on removal.
+    pub on_delete: OnDelete,
+}
+
+/// What a database does with a table beside keeping its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Property {
+    /// A policy hides some of its rows from the account.
+    HidesRows,
+    /// Former versions of its rows are kept.
+    KeepsVersions,
+    /// Tables may refer to it that the account does not see.
+    UnseenReferrers,
+}
+
 /// One table as the catalog describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -258,12 +300,20 @@ pub struct CatalogTable {
     pub row_place: Option<String>,
     /// Whether other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
     pub has_heirs: bool,
+    /// What else the database does with it.
+    pub properties: Vec<Property>,
+    /// The names of its triggers.
+    pub triggers: Vec<String>,
+    /// The column by which the database numbers its rows and which no update may change.
+    pub numbered_by: Option<String>,
     /// Its columns in order, generated ones left out.
     pub columns: Vec<Column>,
     /// The columns of its primary key.
     pub primary_key: Vec<String>,
-    /// Its declared foreign keys.
+    /// Its declared foreign keys to tables of the same schema or database.
     pub foreign_keys: Vec<ForeignKey>,
+    /// The declared foreign keys by which tables of other schemas or databases refer to it.
+    pub referrers: Vec<Referrer>,
 }
 
 impl Default for CatalogTable {
@@ -272,14 +322,23 @@ impl Default for CatalogTable {
             is_transactional: true,
             row_place: None,
             has_heirs: false,
+            properties: Vec::new(),
+            triggers: Vec::new(),
+            numbered_by: None,
             columns: Vec::new(),
             primary_key: Vec::new(),
             foreign_keys: Vec::new(),
+            referrers: Vec::new(),
         }
     }
 }
 
 impl CatalogTable {
+    /// Whether the database does this with it.
+    pub fn has(&self, property: Property) -> bool {
+        self.properties.contains(&property)
+    }
+
     /// The column called `name`.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
@@ -297,6 +356,18 @@ fn note_primary_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
             && let Some(table) = catalog.get_mut(&table.to_string())
         {
             table.primary_key.push(column.to_string());
+        }
+    }
+}
+
+/// Takes up triggers from rows of a table's name and a trigger's.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+fn note_triggers(catalog: &mut Catalog, rows: &[Vec<Value>]) {
+    for row in rows {
+        if let [table, trigger] = row.as_slice()
+            && let Some(table) = catalog.get_mut(&table.to_string())
+        {
+            table.triggers.push(trigger.to_string());
         }
     }
 }

@@ -171,17 +171,12 @@ impl Sqlite {
         while let Some(row) = rows.next()? {
             let id: i64 = row.get(0)?;
             let action: String = row.get(4)?;
-            let refuses = matches!(action.as_str(), "NO ACTION" | "RESTRICT");
             if keys.last().is_none_or(|(last, _)| *last != id) {
                 let key = ForeignKey {
                     columns: Vec::new(),
                     to_table: row.get(2)?,
                     to_columns: Vec::new(),
-                    on_delete: if refuses {
-                        OnDelete::Refuse
-                    } else {
-                        OnDelete::Change
-                    },
+                    on_delete: OnDelete::of(&action),
                 };
                 keys.push((id, key));
             }
@@ -265,18 +260,15 @@ impl Database for Sqlite {
                 catalog.insert(name, table);
             }
         }
-        // A foreign key that names no columns means the primary key of its target.
-        let keys: Vec<(String, Vec<String>)> = catalog
-            .iter()
-            .map(|(name, table)| (name.clone(), table.primary_key.clone()))
-            .collect();
-        for table in catalog.values_mut() {
-            for key in &mut table.foreign_keys {
-                if key.to_columns.iter().any(String::is_empty)
-                    && let Some((_, primary)) = keys.iter().find(|(name, _)| *name == key.to_table)
-                {
-                    key.to_columns.clone_from(primary);
-                }
+        fit_foreign_keys(&mut catalog);
+        let triggers = "SELECT tbl_name, name FROM sqlite_schema WHERE type = 'trigger' ORDER BY tbl_name, name";
+        for row in self.query(triggers, &[])? {
+            let [Value::Text(of), Value::Text(name)] = row.as_slice() else {
+                continue;
+            };
+            let tables = catalog.iter_mut();
+            for (_, table) in tables.filter(|(table, _)| table.eq_ignore_ascii_case(of)) {
+                table.triggers.push(name.clone());
             }
         }
         Ok(catalog)
@@ -320,6 +312,30 @@ impl Database for Sqlite {
         Ok(Some(format!(
             "what was removed can still be read in {file} and {file}-wal, because another connection reads an older state; once that is over, the next operation that removes takes it away, or: sqlite3 {file} 'PRAGMA wal_checkpoint(TRUNCATE)'"
         )))
+    }
+}
+
+/// Gives foreign keys the names that tables and columns have: they may be written in other letters, and a key that names no
+/// columns means the primary key of its target.
+fn fit_foreign_keys(catalog: &mut Catalog) {
+    let targets = catalog.clone();
+    let keys = catalog.values_mut().flat_map(|it| &mut it.foreign_keys);
+    for key in keys {
+        let mut all = targets.iter();
+        let target = all.find(|(name, _)| name.eq_ignore_ascii_case(&key.to_table));
+        let Some((name, target)) = target else {
+            continue;
+        };
+        key.to_table.clone_from(name);
+        if key.to_columns.iter().any(String::is_empty) {
+            key.to_columns.clone_from(&target.primary_key);
+        }
+        for to in &mut key.to_columns {
+            let mut columns = target.columns.iter();
+            if let Some(column) = columns.find(|it| it.name.eq_ignore_ascii_case(to)) {
+                to.clone_from(&column.name);
+            }
+        }
     }
 }
 

@@ -33,6 +33,14 @@ pub(super) fn of_postgres(code: &str) -> String {
     )
 }
 
+/// What it stands for that a policy of `PostgreSQL` hides rows.
+#[cfg(feature = "postgres")]
+pub(super) fn of_policy(code: &str) -> String {
+    format!(
+        "row-level security hides rows from the account of the database, which must see all of them: use the owner of the tables, or an account with BYPASSRLS (SQLSTATE {code})"
+    )
+}
+
 /// What an error of `MariaDB` stands for.
 #[cfg(feature = "mysql")]
 pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> String {

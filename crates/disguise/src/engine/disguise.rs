@@ -17,7 +17,7 @@ use crate::plan::{Aim, SCOPE, Step};
 use crate::record::Standing;
 use crate::store::DisguiseId;
 use crate::suite::PublicKey;
-use crate::table::{existing, insert_all};
+use crate::table::{found, insert_all};
 use crate::value::Value;
 
 /// A disguise, or a chunk of one.
@@ -106,8 +106,12 @@ impl<D: Database> Engine<D> {
         let Some(user) = &request.user else {
             return Ok(());
         };
-        if footing.has_row && footing.key_of(user).is_some() {
+        let is_registered = footing.key_of(user).is_some();
+        if footing.has_row && is_registered && !user.has_spellings() {
             return Ok(());
+        }
+        if footing.has_row && is_registered {
+            return self.refuse_without_row(user);
         }
         if let Some(over) = &request.over {
             let holder = self.holder_on(footing, user, over)?;
@@ -122,16 +126,22 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Refuses a user of whom the users table has no row.
+    /// Refuses a user of whom the users table has no row, or has one in another spelling: principals are told apart letter by
+    /// letter.
     pub(super) fn refuse_without_row(&mut self, user: &Value) -> Result<(), Error> {
         let (table, id) = (&self.pseudo.table, &self.pseudo.id);
-        let there = existing(&mut self.database, table, id, std::slice::from_ref(user))?;
-        if there.contains(&user.principal()) {
-            return Ok(());
+        let there = found(&mut self.database, table, id, std::slice::from_ref(user))?;
+        match there.values().next() {
+            Some(held) if held.principal() == user.principal() => Ok(()),
+            Some(_) => Err(Error::Value {
+                what: format!(
+                    "table {table} has this user in another spelling, like capitals, accents or spaces in it; name them as it does"
+                ),
+            }),
+            None => Err(Error::NoSuchUser {
+                table: table.clone(),
+            }),
         }
-        Err(Error::NoSuchUser {
-            table: table.clone(),
-        })
     }
 
     /// Takes all steps of a disguise; the rows of a person with very many of them a part at a time.
@@ -203,6 +213,7 @@ impl<D: Database> Engine<D> {
             bags: BTreeMap::new(),
             known: footing.registered.clone(),
             made: BTreeSet::new(),
+            spellings: BTreeMap::new(),
             applied: Applied::none(disguise.id),
             earlier: disguise.earlier,
             most: disguise.most,

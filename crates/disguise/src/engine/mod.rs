@@ -41,7 +41,7 @@ use crate::hold::cohort;
 use crate::installation::{self, Installation};
 use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
-use crate::spec::{SpecFile, described, description};
+use crate::spec::{Spec, SpecFile, described, description};
 use crate::store;
 use crate::subject::{Naming, SubjectKey};
 use crate::suite::Suite;
@@ -172,6 +172,18 @@ impl<D: Database> Engine<D> {
     pub fn crossings(&mut self) -> Result<Vec<String>, Error> {
         self.refresh()?;
         Ok(self.described()?.1.crossings())
+    }
+
+    /// What a person should know of the tables that `spec` touches before it is applied, one sentence each: triggers, former
+    /// versions of rows that the database keeps, and foreign keys from other schemas and databases.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`].
+    pub fn cautions(&mut self, spec: &Spec) -> Result<Vec<String>, Error> {
+        // A trigger that is made or dropped does not change the table.
+        self.live = None;
+        self.refresh()?;
+        Ok(self.described()?.1.cautions(spec))
     }
 
     /// Sets the suite of keys that are made from now on. With none, a registration makes one of X25519, and a change

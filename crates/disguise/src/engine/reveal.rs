@@ -185,14 +185,14 @@ impl<D: Database> Engine<D> {
             missing: Vec::new(),
             rightful: BTreeSet::new(),
             replaced: BTreeSet::new(),
+            spellings: BTreeMap::new(),
         };
         work.run(request.id)?;
         let revealed = work.revealed;
         // What is taken back is not gone on with.
         self.leave_out(request.id, whose.as_ref(), &names, Mark::Returned)?;
         let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
-        let payload = counts(&revealed.restored, &[("kept", kept)]);
-        self.done(asked, &payload)?;
+        self.done(asked, &counts(&revealed.restored, &[("kept", kept)]))?;
         Ok(revealed)
     }
 }

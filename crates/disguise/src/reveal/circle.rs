@@ -7,10 +7,11 @@ use super::rewrite::is_constraint;
 use super::{Sections, Work, fits};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::{Doing as _, Error};
+use crate::lax;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Section};
 use crate::schema::{Known, Reference};
-use crate::table::{Inserted, select_keys, try_insert};
+use crate::table::{Inserted, present, try_insert};
 use crate::value::Value;
 
 /// Removed rows of one section that wait for others.
@@ -73,6 +74,10 @@ impl<'a> Work<'a> {
         }
         for group in groups {
             self.count(&group.table.name, group.rows.len());
+            if group.table.name == self.live.pseudo.table {
+                let rows = group.rows.iter().map(|it| it.row.as_slice());
+                self.accounts_back(&group.columns, rows);
+            }
             let mut missing = Vec::new();
             for it in &group.rows {
                 let (table, columns) = (group.table, &group.columns);
@@ -177,9 +182,8 @@ impl<'a> Work<'a> {
                 .filter(|key| seen.insert(encoded(key)))
                 .collect();
             let by = &reference.to_columns;
-            let found = select_keys(self.database, &reference.to_table, by, by, &keys)?;
+            let found = present(self.database, &reference.to_table, by, &keys)?;
             let all = there.entry((reference.to_table.clone(), by.clone()));
-            let found = found.iter().map(|row| encoded(row));
             all.or_default().extend(found);
         }
         Ok(there)
@@ -197,8 +201,12 @@ impl<'a> Work<'a> {
                     for column in &empty {
                         put(&group.columns, &mut row, column, Value::Null);
                     }
-                    let done =
-                        try_insert(self.database, &group.table.name, &group.columns, &[row])?;
+                    let (table, columns) = (group.table, &group.columns);
+                    let one = std::slice::from_ref(&row);
+                    let mut done = try_insert(self.database, &table.name, columns, one)?;
+                    if done == Inserted::Refused {
+                        done = lax::insert(self.database, table, columns, &row)?;
+                    }
                     it.is_in = done == Inserted::All;
                     helped |= it.is_in;
                     all &= it.is_in;

@@ -22,7 +22,7 @@ use crate::record::{Bag, Change, Section};
 use crate::schema::{Known, Live};
 use crate::store::{self, DisguiseId};
 use crate::suite::PublicKey;
-use crate::table::existing;
+use crate::table::found;
 use crate::tenant::Session;
 use crate::update::Updates;
 use crate::value::Value;
@@ -176,6 +176,8 @@ pub(crate) struct Work<'a> {
     pub(crate) rightful: BTreeSet<Vec<u8>>,
     /// Accounts that have the id of such a principal and are somebody else's.
     pub(crate) replaced: BTreeSet<Vec<u8>>,
+    /// Ids in the spelling of the users table, by the names that rows have for them.
+    pub(crate) spellings: BTreeMap<Vec<u8>, Value>,
 }
 
 /// A bag being emptied.
@@ -317,31 +319,51 @@ impl<'a> Work<'a> {
             .into_iter()
             .partition(|id| is_sure && self.rightful.contains(&id.principal()));
         let pseudo = &self.live.pseudo;
-        let mut there = existing(self.database, &pseudo.table, &pseudo.id, &ids)?;
-        there.extend(sure.iter().map(Value::principal));
+        let found = found(self.database, &pseudo.table, &pseudo.id, &ids)?;
+        let mut there: BTreeSet<Vec<u8>> = sure.iter().map(Value::principal).collect();
+        for (name, held) in found {
+            if self.key_of(&name).is_none() && held.principal() != name {
+                self.spellings.insert(name.clone(), held);
+            }
+            there.insert(name);
+        }
+        let meant: BTreeSet<Vec<u8>> = there.iter().map(|name| self.meant(name)).collect();
         let (person, _) = &self.person;
-        if self.is_registered && there.contains(person) {
+        if self.is_registered && meant.contains(person) {
             self.rightful.insert(person.clone());
         }
-        let in_doubt: Vec<Vec<u8>> = there
-            .iter()
-            .filter(|name| self.key_of(name).is_some() && !self.rightful.contains(*name))
-            .cloned()
+        let in_doubt = meant.into_iter();
+        let in_doubt: Vec<Vec<u8>> = in_doubt
+            .filter(|name| self.key_of(name).is_some() && !self.rightful.contains(name))
             .collect();
         if in_doubt.is_empty() {
             return Ok(there);
         }
         let registered = store::principals(self.database, &in_doubt)?;
+        let mut others = BTreeSet::new();
         for name in in_doubt {
             let public = registered.get(&name).map(|(public, _)| public.clone());
             if public.is_some() && public == self.key_of(&name) {
                 self.rightful.insert(name);
             } else {
-                there.remove(&name);
-                self.replaced.insert(name);
+                self.replaced.insert(name.clone());
+                others.insert(name);
             }
         }
+        there.retain(|name| !others.contains(&self.meant(name)));
         Ok(there)
+    }
+
+    /// The name of whoever a row names so.
+    pub(super) fn meant(&self, name: &[u8]) -> Vec<u8> {
+        let spelled = self.spellings.get(name);
+        spelled.map_or_else(|| name.to_vec(), Value::principal)
+    }
+
+    /// Whether `id`, which the records have for the person who returns or a placeholder of theirs, does not mean one of these: it is
+    /// spelled as somebody is who came to it since.
+    pub(super) fn means_another(&self, id: &Value) -> bool {
+        id.has_spellings() && self.key_of(&self.meant(&id.principal())).is_none()
     }
 
     /// The public key that the person or one of their placeholders must have.
@@ -355,7 +377,7 @@ impl<'a> Work<'a> {
 
     /// Why a row cannot go back to `owner`.
     pub(super) fn ownerless(&self, owner: &Value) -> KeptReason {
-        let replaced = |id: &Value| self.replaced.contains(&id.principal());
+        let replaced = |id: &Value| self.replaced.contains(&self.meant(&id.principal()));
         if replaced(owner) || self.reach.behind(owner).any(replaced) {
             KeptReason::OwnerReplaced
         } else {

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::{KeptReason, Work};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::Error;
+use crate::lax;
 use crate::record::{Change, Modified};
 use crate::schema::Known;
-use crate::table::{Inserted, insertions, select_keys, select_keys_of_all, try_insert};
+use crate::table::{Inserted, insertions, present, select_keys, select_keys_of_all, try_insert};
 use crate::value::Value;
 
 /// A row as recorded, and as it may go back.
@@ -34,6 +35,7 @@ impl Work<'_> {
             }
             own
         });
+        self.spell(table, columns, &rows)?;
         rows.retain(|row| {
             let theirs = self.is_theirs(table, columns, row);
             if !theirs {
@@ -55,7 +57,14 @@ impl Work<'_> {
         self.drop_orphans(table, columns, &mut ready, &mut kept)?;
         let done = self.insert_ready(table, columns, &ready, &mut kept)?;
         if table.name == self.live.pseudo.table {
-            self.accounts_back(columns, &ready, &kept);
+            let id = &self.live.pseudo.id;
+            let refused = kept.iter().filter_map(|(row, _)| at(columns, row, id));
+            let refused: BTreeSet<Vec<u8>> = refused.map(Value::principal).collect();
+            let back = ready.iter().map(|(_, row)| row.as_slice());
+            let back = back.filter(|row| {
+                at(columns, row, id).is_some_and(|it| !refused.contains(&it.principal()))
+            });
+            self.accounts_back(columns, back);
         }
         self.count(&table.name, done);
         if !table.readers.is_empty() {
@@ -73,21 +82,17 @@ impl Work<'_> {
         Ok(kept.into_iter().map(|(row, _)| row).collect())
     }
 
-    /// Remembers which accounts are back: all that were ready but those that were refused.
-    fn accounts_back(
+    /// Remembers which accounts are back by their rows.
+    pub(super) fn accounts_back<'r>(
         &mut self,
         columns: &[String],
-        ready: &Ready,
-        kept: &[(Vec<Value>, KeptReason)],
+        rows: impl IntoIterator<Item = &'r [Value]>,
     ) {
         let id = &self.live.pseudo.id;
-        let name = |row: &[Value]| at(columns, row, id).map(Value::principal);
-        let refused: BTreeSet<Vec<u8>> = kept.iter().filter_map(|(row, _)| name(row)).collect();
-        for back in ready.iter().filter_map(|(row, _)| name(row)) {
-            if !refused.contains(&back) {
-                self.replaced.remove(&back);
-                self.rightful.insert(back);
-            }
+        let ids = rows.into_iter().filter_map(|row| at(columns, row, id));
+        for back in ids.map(Value::principal) {
+            self.replaced.remove(&back);
+            self.rightful.insert(back);
         }
     }
 
@@ -143,7 +148,9 @@ impl Work<'_> {
         for reference in &table.references {
             let key = |row: &[Value]| {
                 let key = picked(columns, row, &reference.columns);
-                (!key.iter().any(Value::is_null)).then_some(key)
+                // Of a column that the database works out it looks by itself.
+                let is_whole = key.len() == reference.columns.len();
+                (is_whole && !key.iter().any(Value::is_null)).then_some(key)
             };
             let mut seen = BTreeSet::new();
             let keys: Vec<Vec<Value>> = ready
@@ -152,8 +159,7 @@ impl Work<'_> {
                 .filter(|key| seen.insert(encoded(key)))
                 .collect();
             let by = &reference.to_columns;
-            let found = select_keys(self.database, &reference.to_table, by, by, &keys)?;
-            let found: BTreeSet<Vec<u8>> = found.iter().map(|row| encoded(row)).collect();
+            let found = present(self.database, &reference.to_table, by, &keys)?;
             loop {
                 let own: BTreeSet<Vec<u8>> = if reference.to_table == table.name {
                     ready
@@ -206,7 +212,11 @@ impl Work<'_> {
             }
             for (original, row) in run_of {
                 let one = std::slice::from_ref(row);
-                if try_insert(self.database, &table.name, columns, one)? == Inserted::All {
+                let mut put = try_insert(self.database, &table.name, columns, one)?;
+                if put == Inserted::Refused {
+                    put = lax::insert(self.database, table, columns, row)?;
+                }
+                if put == Inserted::All {
                     done = done.saturating_add(1);
                     continue;
                 }
@@ -233,12 +243,35 @@ impl Work<'_> {
         at(columns, row, column).is_some_and(|it| it.principal() == tenant.principal())
     }
 
+    /// Learns whom rows mean that spell people in another way than the users table does.
+    fn spell(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        let (person, _) = &self.person;
+        let is_strange = |id: &&Value| {
+            let name = id.principal();
+            let is_own = name == *person || self.reach.links.contains_key(&name);
+            id.has_spellings() && !id.is_nobody() && !is_own
+        };
+        let people = rows
+            .iter()
+            .flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
+        let strange: Vec<Value> = people.filter(is_strange).cloned().collect();
+        if !strange.is_empty() {
+            self.users(&strange)?;
+        }
+        Ok(())
+    }
+
     /// Whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
     /// not say whose they are, but refer to one that does.
     pub(super) fn is_theirs(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
         let (person, _) = &self.person;
         let is_own = |id: &Value| {
-            let name = id.principal();
+            let name = self.meant(&id.principal());
             name == *person || self.reach.links.contains_key(&name)
         };
         if table.name == self.live.pseudo.table {

@@ -6,6 +6,7 @@ use super::{KeptReason, Work, fits, row_name};
 use crate::apply::encoded;
 use crate::database::DatabaseErrorKind;
 use crate::error::Error;
+use crate::lax;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Modified, Section};
 use crate::schema::Known;
@@ -88,7 +89,11 @@ impl Work<'_> {
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
         for row in rows {
-            let target = if owner {
+            // Of a reader who went missing the records have nothing but the id.
+            let is_left = owner && !row.after.is_null();
+            let target = if is_left && self.means_another(&row.before) {
+                None
+            } else if owner {
                 nearest.get(&row.before.principal()).cloned()
             } else {
                 Some(row.before.clone())
@@ -163,7 +168,14 @@ impl Work<'_> {
         for (row, target) in ready {
             match try_update_keys(self.database, table, &[column], &[write(&row, &target)]) {
                 Ok(_) => done = done.saturating_add(1),
-                Err(error) if is_constraint(&error) => kept.push((row, KeptReason::Refused)),
+                Err(error) if is_constraint(&error) => {
+                    let (place, change) = ((column, &*row.identity), (&target, &row.after));
+                    if lax::write(self.database, table, place, change)? {
+                        done = done.saturating_add(1);
+                    } else {
+                        kept.push((row, KeptReason::Refused));
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }

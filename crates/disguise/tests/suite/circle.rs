@@ -97,3 +97,29 @@ pub(crate) fn rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal(
     assert!(revealed.is_complete(), "{revealed:?}");
     assert_eq!(member.rows(tables), before);
 }
+
+/// D3: who came back in a circle of references was not registered, so that neither they nor anybody else could be disguised
+/// any more, and the disguise stayed in the list for ever. It makes no difference who comes back in which way.
+pub(crate) fn whoever_comes_back_in_a_circle_is_registered_and_may_leave_again() {
+    for declared in [true, false] {
+        let mut database = crate::connect();
+        let dialect = if declared {
+            database.dialect()
+        } else {
+            Dialect::Mysql
+        };
+        for sql in tables(dialect) {
+            database.execute(&sql, &[]).unwrap();
+        }
+        for sql in [
+            "INSERT INTO members VALUES (1, NULL)",
+            "INSERT INTO albums VALUES (10, 1, NULL)",
+            "INSERT INTO pictures VALUES (100, 1, 10, 7)",
+            "UPDATE members SET face = 100 WHERE id = 1",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let mut member = Member::of(database, DESCRIPTION);
+        member.leaves_and_returns(["members", "albums", "pictures"]);
+    }
+}

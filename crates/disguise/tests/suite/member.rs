@@ -3,34 +3,48 @@
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as _;
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, Database, Engine, Error, KeyCost, Protection, References,
-    RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
+    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Protection,
+    References, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
 };
 
 use super::forum::time;
 
-/// The engine over that database, and whoever has the id 1 there.
+/// The engine over that database, and one person there.
 pub(crate) struct Member {
     pub(crate) engine: Engine<Box<dyn Database>>,
+    id: Value,
     spec: Spec,
     key: SecretKey,
 }
 
 impl Member {
-    /// Registers the person.
+    /// Registers whoever has the id 1.
     pub(crate) fn of(database: Box<dyn Database>, description: &str) -> Self {
+        Self::called(Value::Int(1), database, description)
+    }
+
+    /// Registers the person with this id.
+    pub(crate) fn called(id: Value, database: Box<dyn Database>, description: &str) -> Self {
         let file = SpecFile::parse(description).unwrap();
         let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
         engine.set_key_cost(KeyCost::DANGER_LEAST);
         engine.install().unwrap();
-        let registered = engine.register(&Value::Int(1), Protection::KeyAlone, time());
+        let registered = engine.register(&id, Protection::KeyAlone, time());
         Self {
             engine,
+            id,
             spec: file.spec,
             key: registered.unwrap().key,
         }
+    }
+
+    /// The same person under another specification.
+    pub(crate) fn again(mut self, description: &str) -> Self {
+        self.spec = SpecFile::parse(description).unwrap().spec;
+        self
     }
 
     pub(crate) fn rows<const N: usize>(&mut self, tables: [&str; N]) -> [BTreeSet<String>; N] {
@@ -40,14 +54,61 @@ impl Member {
         })
     }
 
+    /// Runs statements of the application.
+    pub(crate) fn sql(&mut self, statements: &[&str]) {
+        for sql in statements {
+            self.engine.database().execute(sql, &[]).unwrap();
+        }
+    }
+
+    /// Why the specification is refused.
+    pub(crate) fn refusal(&mut self) -> String {
+        let refused = self.engine.check(&self.spec, &BTreeMap::new());
+        refused.unwrap_err().source().unwrap().to_string()
+    }
+
+    pub(crate) fn cautions(&mut self) -> Vec<String> {
+        self.engine.cautions(&self.spec).unwrap()
+    }
+
+    /// How many disguises hide something of the person.
+    pub(crate) fn hidden_by(&mut self) -> usize {
+        let credential = Credential::Key(&self.key);
+        let listed = self.engine.list(&self.id, &credential, time());
+        listed.unwrap().len()
+    }
+
+    /// Leaves and comes back twice; everything in `tables` must be as it was, and the second time as good as the first.
+    pub(crate) fn leaves_and_returns<const N: usize>(&mut self, tables: [&str; N]) {
+        let before = self.rows(tables);
+        for _ in 0..2 {
+            let applied = self.leave();
+            assert_ne!(self.rows(tables), before);
+            let revealed = self.return_from(&applied);
+            assert!(revealed.is_complete(), "{revealed:?}");
+            assert_eq!(self.rows(tables), before);
+            assert_eq!(self.hidden_by(), 0);
+        }
+    }
+
     pub(crate) fn leave(&mut self) -> Applied {
         self.try_to_leave().unwrap()
     }
 
+    /// Everybody leaves.
+    pub(crate) fn all_leave(&mut self) -> Applied {
+        self.apply(None).unwrap()
+    }
+
     pub(crate) fn try_to_leave(&mut self) -> Result<Applied, Error> {
+        self.apply(Some(self.id.clone()))
+    }
+
+    /// A disguise of this user, or of everybody.
+    pub(crate) fn apply(&mut self, user: Option<Value>) -> Result<Applied, Error> {
         let request = ApplyRequest {
             spec: &self.spec,
-            user: Some(Value::Int(1)),
+            user,
             over: None,
             expires: None,
             parameters: BTreeMap::new(),
@@ -57,10 +118,16 @@ impl Member {
     }
 
     pub(crate) fn return_from(&mut self, applied: &Applied) -> Revealed {
+        let key = SecretKey::from_bytes(*self.key.expose());
+        self.returned(self.id.clone(), &key, applied.id)
+    }
+
+    /// The reveal of another person.
+    pub(crate) fn returned(&mut self, user: Value, key: &SecretKey, id: DisguiseId) -> Revealed {
         let request = RevealRequest {
-            user: Value::Int(1),
-            credential: Credential::Key(&self.key),
-            id: applied.id,
+            user,
+            credential: Credential::Key(key),
+            id,
             references: References::Recorrelate,
             rows: Rows::PerColumn,
             time: time(),
@@ -68,3 +135,17 @@ impl Member {
         self.engine.reveal(&request).unwrap()
     }
 }
+
+/// Members with an id, and their notes; a disguise removes both.
+pub(crate) const NOTES: &str = r#"
+[users]
+table = "members"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 2000000000 } } }
+[tables.notes]
+owners = ["member"]
+[[remove]]
+table = "notes"
+[[remove]]
+table = "members"
+"#;

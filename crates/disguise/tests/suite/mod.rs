@@ -93,6 +93,15 @@ macro_rules! for_every_claim {
             within_the_grace_period_a_disguise_is_cancelled_and_after_it_applied
             a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
             rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
+            whoever_comes_back_in_a_circle_is_registered_and_may_leave_again
+            columns_that_the_database_works_out_keep_nobody_away
+            triggers_on_touched_tables_are_noted
+            a_key_written_in_other_letters_is_not_overlooked
+            rows_that_spell_their_owner_in_another_way_leave_and_return
+            rows_of_everybody_are_hidden_however_they_spell_their_owner
+            what_is_shared_or_refers_comes_back_in_its_own_spelling
+            an_id_in_another_spelling_is_refused
+            whoever_came_to_an_id_in_another_spelling_gets_nothing
             rows_that_were_disguised_meet_the_migrations_that_they_missed
             what_is_disguised_after_an_update_does_not_meet_it
             shared_rows_removed_before_a_migration_come_back_owner_by_owner
@@ -192,6 +201,7 @@ mod hybrid;
 pub(crate) mod member;
 mod missed;
 mod model;
+mod native;
 mod once;
 mod ownership;
 mod pace;
@@ -201,6 +211,7 @@ mod redaction;
 mod replay;
 mod revealing;
 pub(crate) mod schedule;
+mod spelling;
 mod statements;
 mod stolen;
 mod tenants;
@@ -225,6 +236,7 @@ pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use missed::*;
+pub(crate) use native::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
@@ -237,6 +249,7 @@ pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
 };
+pub(crate) use spelling::*;
 pub(crate) use statements::*;
 pub(crate) use stolen::*;
 pub(crate) use tenants::*;

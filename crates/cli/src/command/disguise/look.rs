@@ -19,6 +19,8 @@ struct Checked<'a> {
     tables: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     crossings: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cautions: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -97,14 +99,20 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
     let crossings = ready.engine.crossings().map_err(unfit(&args.spec.spec))?;
+    let cautions = ready.engine.cautions(&ready.file.spec);
+    let cautions = cautions.map_err(unfit(&args.spec.spec))?;
     let tables = ready.file.spec.tables();
     let mut output = Output::new();
     if args.json {
-        output.json(&Checked { tables, crossings })?;
+        output.json(&Checked {
+            tables,
+            crossings,
+            cautions,
+        })?;
     } else {
         output.line(&format!("the specification fits: {}", tables.join(", ")))?;
-        for crossing in &crossings {
-            output.line(&format!("  note: {crossing}"))?;
+        for note in crossings.iter().chain(&cautions) {
+            output.line(&format!("  note: {note}"))?;
         }
     }
     output.flush()?;

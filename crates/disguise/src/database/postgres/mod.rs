@@ -1,27 +1,26 @@
 //! `PostgreSQL`, through its synchronous client; the client's runtime stays inside it.
 
+mod catalog;
+
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
 
-use super::{
-    CONNECT_WAIT, Catalog, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
-    OnDelete, note_primary_keys, wording,
-};
+use super::{CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, wording};
 use crate::value::Value;
-
-/// The name of a row's place.
-const ROW_PLACE: &str = "ctid";
 
 /// Prepared statements kept.
 const STATEMENTS_MAX: usize = 512;
 
 /// The code of what a statement gives that was prepared before a table changed, and of little else.
 const STALE: &str = "0A000";
+
+/// The place in the server that refuses to read a table of which a policy hides rows; the code says no more than that a right
+/// is missing.
+const POLICIES: &str = "check_enable_rls";
 
 /// How statements begin that are about savepoints or end a transaction.
 const CONTROLS: [&str; 6] = ["SAVEPOINT", "RELEASE", "ROLLBACK", "ABORT", "COMMIT", "END"];
@@ -149,7 +148,8 @@ impl Database for Postgres {
 
     fn begin(&mut self) -> Result<(), DatabaseError> {
         self.has_savepoint = false;
-        self.control("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        // Rows that a policy hides from the account would be left out in silence: then it is an error.
+        self.control("BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL row_security = off")
     }
 
     fn commit(&mut self) -> Result<(), DatabaseError> {
@@ -214,71 +214,11 @@ impl Database for Postgres {
     }
 
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
-        let mut catalog = Catalog::new();
-        let columns = self.query(
-            "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text, a.attnotnull::text,
-                    (a.atthasdef OR a.attidentity <> '')::text,
-                    CASE WHEN c.relkind = 'p' THEN 'parts'
-                         WHEN c.relhassubclass AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
-                         ELSE '' END
-               FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-              WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
-                AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-              ORDER BY c.relname, a.attnum",
-            &[],
-        )?;
-        for row in columns {
-            if let [table, name, declared, not_null, filled, made_of] = row.as_slice() {
-                let nullable = not_null.to_string() != "true";
-                let column = Column {
-                    name: name.to_string(),
-                    declared: declared.to_string(),
-                    nullable,
-                    has_default: filled.to_string() == "true",
-                };
-                let table = catalog.entry(table.to_string()).or_default();
-                table.columns.push(column);
-                let made_of = made_of.to_string();
-                // Rows of two partitions, or of two heirs, may be at the same place.
-                table.row_place = made_of.is_empty().then(|| ROW_PLACE.to_owned());
-                table.has_heirs = made_of == "heirs";
-            }
-        }
-        let keys = self.query(
-            "SELECT c.relname::text, a.attname::text FROM pg_index i
-               JOIN pg_class c ON c.oid = i.indrelid AND c.relnamespace = current_schema()::regnamespace
-               JOIN unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n) ON true
-               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-              WHERE i.indisprimary ORDER BY c.relname, k.n",
-            &[],
-        )?;
-        note_primary_keys(&mut catalog, &keys);
-        self.foreign_keys(&mut catalog)?;
-        Ok(catalog)
+        self.read_catalog()
     }
 
     fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
-        // Whatever changes a table writes a row of these catalogs anew, and each row tells by which transaction. What the server
-        // itself came with has ids below 16384.
-        let rows = self.query(
-            "WITH t AS MATERIALIZED
-                  (SELECT oid, xmin FROM pg_class
-                    WHERE oid >= 16384 AND relnamespace = (SELECT current_schema()::regnamespace)
-                      AND relkind IN ('r', 'p') AND NOT starts_with(relname::text, 'probity_'))
-             SELECT (SELECT sum(hashtextextended(t.oid || ' ' || t.xmin, 0))::text FROM t),
-                    (SELECT sum(hashtextextended(concat_ws(' ', a.attrelid, a.attnum, a.xmin, y.xmin), 0))::text
-                       FROM t JOIN pg_attribute a ON a.attrelid = t.oid
-                         LEFT JOIN pg_type y ON y.oid = a.atttypid AND y.oid >= 16384
-                      WHERE a.attnum > 0),
-                    (SELECT sum(hashtextextended(k.oid || ' ' || k.xmin, 0))::text
-                       FROM t JOIN pg_constraint k ON k.conrelid = t.oid WHERE k.conrelid >= 16384)",
-            &[],
-        )?;
-        let mut hash = DefaultHasher::new();
-        for value in rows.iter().flatten() {
-            value.to_string().hash(&mut hash);
-        }
-        Ok(hash.finish().cast_signed())
+        self.read_catalog_version()
     }
 
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
@@ -308,51 +248,6 @@ impl Database for Postgres {
 
     fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
         Ok(Box::new(Self::open(self.config.clone())?))
-    }
-}
-
-impl Postgres {
-    fn foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
-        let rows = self.query(
-            "SELECT c.relname::text, k.conname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text
-               FROM pg_constraint k
-               JOIN pg_class c ON c.oid = k.conrelid AND c.relnamespace = current_schema()::regnamespace
-               JOIN pg_class t ON t.oid = k.confrelid
-               JOIN unnest(k.conkey, k.confkey) WITH ORDINALITY u(own, other, n) ON true
-               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own
-               JOIN pg_attribute b ON b.attrelid = t.oid AND b.attnum = u.other
-              WHERE k.contype = 'f' ORDER BY c.relname, k.conname, u.n",
-            &[],
-        )?;
-        let mut last = (String::new(), String::new());
-        for row in rows {
-            let [table, name, target, action, own, other] = row.as_slice() else {
-                continue;
-            };
-            let Some(known) = catalog.get_mut(&table.to_string()) else {
-                continue;
-            };
-            let key = (table.to_string(), name.to_string());
-            if last != key {
-                let refuses = matches!(action.to_string().as_str(), "a" | "r");
-                known.foreign_keys.push(ForeignKey {
-                    columns: Vec::new(),
-                    to_table: target.to_string(),
-                    to_columns: Vec::new(),
-                    on_delete: if refuses {
-                        OnDelete::Refuse
-                    } else {
-                        OnDelete::Change
-                    },
-                });
-                last = key;
-            }
-            if let Some(key) = known.foreign_keys.last_mut() {
-                key.columns.push(own.to_string());
-                key.to_columns.push(other.to_string());
-            }
-        }
-        Ok(())
     }
 }
 
@@ -484,10 +379,10 @@ fn refused(error: postgres::Error) -> DatabaseError {
         _ => DatabaseErrorKind::Other,
     };
     // A server quotes values in messages of its own, and triggers say what they like under any code.
-    let message = if error.as_db_error().is_some() {
-        wording::of_postgres(&code)
-    } else {
-        own_words(&error)
+    let message = match error.as_db_error() {
+        Some(it) if it.routine() == Some(POLICIES) => wording::of_policy(&code),
+        Some(_) => wording::of_postgres(&code),
+        None => own_words(&error),
     };
     DatabaseError { kind, message }
 }

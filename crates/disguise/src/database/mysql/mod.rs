@@ -1,15 +1,12 @@
 //! `MariaDB` and `MySQL`, through their synchronous client.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+mod catalog;
 
 use mysql::consts::{ColumnFlags, ColumnType};
 use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
-use super::{
-    CONNECT_WAIT, Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind,
-    Dialect, ForeignKey, OnDelete, note_primary_keys, wording,
-};
+use super::{CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, wording};
 use crate::value::Value;
 
 /// Prepared statements kept.
@@ -18,13 +15,10 @@ const STATEMENTS_MAX: usize = 512;
 /// The collation number of binary columns.
 const BINARY: u16 = 63;
 
-/// Seconds within which a table that was changed may be changed again without another time of its own.
-const SETTLED_SECONDS: i64 = 2;
-
-/// What every connection is set to: no value is cut or replaced in silence, a zero is a zero and a day of zeros may
-/// go back, times do not depend on the server's place, and every read of a transaction holds until its end.
+/// What every connection is set to: no value is cut or replaced in silence, a zero is a zero and a day of zeros, or
+/// one that its month lacks, may go back, times do not depend on the server's place, and every read of a transaction holds until its end.
 const SETTINGS: &str = "SET NAMES utf8mb4, \
-     SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', \
+     SESSION sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', \
      SESSION time_zone = '+00:00', \
      SESSION sql_safe_updates = 0, \
      SESSION group_concat_max_len = 1048576";
@@ -39,6 +33,8 @@ pub struct Mysql {
     options: Opts,
     mariadb: bool,
     version: i64,
+    /// Whether the account may read the foreign keys of all databases, once that was tried.
+    reads_all_keys: Option<bool>,
 }
 
 impl Mysql {
@@ -83,72 +79,8 @@ impl Mysql {
             options,
             mariadb,
             version: 0,
+            reads_all_keys: None,
         })
-    }
-
-    fn primary_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
-        let keys = self.query(
-            "SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS
-              WHERE TABLE_SCHEMA = DATABASE() AND INDEX_NAME = 'PRIMARY'
-              ORDER BY TABLE_NAME, SEQ_IN_INDEX",
-            &[],
-        )?;
-        note_primary_keys(catalog, &keys);
-        Ok(())
-    }
-
-    fn foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
-        let rules = self.query(
-            "SELECT TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE
-               FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = DATABASE()",
-            &[],
-        )?;
-        let refuses = |table: &Value, name: &Value| {
-            rules.iter().any(|row| match row.as_slice() {
-                [of, known, rule] => {
-                    of == table
-                        && known == name
-                        && matches!(rule.to_string().as_str(), "NO ACTION" | "RESTRICT")
-                }
-                _ => false,
-            })
-        };
-        let keys = self.query(
-            "SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME
-               FROM information_schema.KEY_COLUMN_USAGE
-              WHERE TABLE_SCHEMA = DATABASE() AND REFERENCED_TABLE_NAME IS NOT NULL
-                AND REFERENCED_TABLE_SCHEMA = DATABASE()
-              ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
-            &[],
-        )?;
-        let mut last = None;
-        for row in keys {
-            let [table, name, own, target, other] = row.as_slice() else {
-                continue;
-            };
-            let Some(known) = catalog.get_mut(&table.to_string()) else {
-                continue;
-            };
-            let key = (table.clone(), name.clone());
-            if last.as_ref() != Some(&key) {
-                known.foreign_keys.push(ForeignKey {
-                    columns: Vec::new(),
-                    to_table: target.to_string(),
-                    to_columns: Vec::new(),
-                    on_delete: if refuses(table, name) {
-                        OnDelete::Refuse
-                    } else {
-                        OnDelete::Change
-                    },
-                });
-                last = Some(key);
-            }
-            if let Some(key) = known.foreign_keys.last_mut() {
-                key.columns.push(own.to_string());
-                key.to_columns.push(other.to_string());
-            }
-        }
-        Ok(())
     }
 }
 
@@ -206,75 +138,11 @@ impl Database for Mysql {
     }
 
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
-        let mut catalog = Catalog::new();
-        let tables = self.query(
-            "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES
-              WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE = 'BASE TABLE'",
-            &[],
-        )?;
-        for row in tables {
-            if let [name, engine] = row.as_slice() {
-                let table = CatalogTable {
-                    is_transactional: engine.to_string().eq_ignore_ascii_case("InnoDB"),
-                    ..CatalogTable::default()
-                };
-                catalog.insert(name.to_string(), table);
-            }
-        }
-        let columns = self.query(
-            "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA,
-                    CASE WHEN COLUMN_DEFAULT IS NULL THEN 0 ELSE 1 END
-               FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()
-              ORDER BY TABLE_NAME, ORDINAL_POSITION",
-            &[],
-        )?;
-        for row in columns {
-            let [table, name, declared, nullable, extra, filled] = row.as_slice() else {
-                continue;
-            };
-            let extra = extra.to_string().to_ascii_uppercase();
-            let Some(table) = catalog.get_mut(&table.to_string()) else {
-                continue;
-            };
-            // A column that the database works out cannot be written.
-            if !extra.contains("GENERATED") || extra.contains("DEFAULT_GENERATED") {
-                table.columns.push(Column {
-                    name: name.to_string(),
-                    declared: declared.to_string(),
-                    nullable: nullable.to_string() == "YES",
-                    has_default: *filled == Value::Int(1) || extra.contains("AUTO_INCREMENT"),
-                });
-            }
-        }
-        self.primary_keys(&mut catalog)?;
-        self.foreign_keys(&mut catalog)?;
-        Ok(catalog)
+        self.read_catalog()
     }
 
     fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
-        self.version = self.version.wrapping_add(1);
-        if !self.mariadb {
-            // `MySQL` adds columns without a trace in these times, so the catalog is read for every operation.
-            return Ok(self.version);
-        }
-        let tables = self.query(
-            "SELECT TABLE_NAME, ENGINE, UNIX_TIMESTAMP(CREATE_TIME), UNIX_TIMESTAMP()
-               FROM information_schema.TABLES
-              WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME NOT LIKE 'probity\\_%'
-              ORDER BY TABLE_NAME",
-            &[],
-        )?;
-        let mut hash = DefaultHasher::new();
-        for row in tables {
-            if let [name, engine, Value::Int(changed), Value::Int(now)] = row.as_slice() {
-                if now.saturating_sub(*changed) < SETTLED_SECONDS {
-                    return Ok(self.version);
-                }
-                (name.to_string(), engine.to_string(), changed).hash(&mut hash);
-            }
-        }
-        // Negative, so that it is never one of the numbers above.
-        Ok(hash.finish().cast_signed() | i64::MIN)
+        self.read_catalog_version()
     }
 
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {

@@ -1,0 +1,89 @@
+//! What the database does by itself to tables that a specification touches, and a disguise does not see.
+
+use crate::database::{OnDelete, Property};
+use crate::schema::{Known, Live};
+use crate::spec::{Kind, Spec};
+
+impl Live {
+    /// One sentence for each thing that a person should know before `spec` is applied.
+    pub(crate) fn cautions(&self, spec: &Spec) -> Vec<String> {
+        let removes = |name: &str| {
+            let mut all = spec.transformations.iter();
+            all.any(|it| it.table == name && it.kind == Kind::Remove)
+        };
+        // Placeholders come into the users table, and go.
+        let makes_placeholders = |kind: &Kind| !matches!(kind, Kind::Modify { .. });
+        let mut kinds = spec.transformations.iter().map(|it| &it.kind);
+        let users = kinds
+            .any(makes_placeholders)
+            .then_some(self.pseudo.table.as_str());
+        let mut touched = spec.tables();
+        touched.extend(users.filter(|users| !spec.tables().contains(users)));
+        let mut cautions = Vec::new();
+        for table in touched.into_iter().filter_map(|name| self.table(name)) {
+            cautions.extend(of_triggers(table));
+            cautions.extend(of_versions(table));
+            if removes(&table.name) {
+                cautions.extend(of_referrers(table));
+            } else if users == Some(&table.name) {
+                cautions.extend(of_placeholders(table));
+            }
+        }
+        cautions
+    }
+}
+
+fn of_triggers(table: &Known) -> Option<String> {
+    let triggers = &table.catalog.triggers;
+    let called = triggers.join(", ");
+    (!triggers.is_empty()).then(|| {
+        format!(
+            "table {} has triggers ({called}), which run with each row that is hidden or comes back; what they write elsewhere is not seen, and may hold what is hidden",
+            table.name
+        )
+    })
+}
+
+fn of_versions(table: &Known) -> Option<String> {
+    table.catalog.has(Property::KeepsVersions).then(|| {
+        format!(
+            "table {} keeps former versions of its rows, in which what is hidden can be read until they are deleted (DELETE HISTORY)",
+            table.name
+        )
+    })
+}
+
+/// Placeholders go when they are revealed, and the users table is not one that the specification removes from.
+fn of_placeholders(users: &Known) -> impl Iterator<Item = String> {
+    let changing = users.catalog.referrers.iter();
+    let changing = changing.filter(|it| it.on_delete == OnDelete::Change);
+    changing.map(|it| {
+        format!(
+            "rows of {} that are made under a placeholder are removed or changed when it goes, by foreign key ({}), which no specification reaches",
+            it.table,
+            it.columns.join(", ")
+        )
+    })
+}
+
+fn of_referrers(table: &Known) -> Vec<String> {
+    let refusing = table.catalog.referrers.iter();
+    let refusing = refusing.filter(|it| it.on_delete == OnDelete::Refuse);
+    let mut cautions: Vec<String> = refusing
+        .map(|it| {
+            format!(
+                "the database refuses to remove rows of {} while rows of {} refer to them by foreign key ({}), which no specification reaches",
+                table.name,
+                it.table,
+                it.columns.join(", ")
+            )
+        })
+        .collect();
+    if table.catalog.has(Property::UnseenReferrers) {
+        cautions.push(format!(
+            "foreign keys that refer to {} from other databases are seen only where the account has rights there, and by one with ON DELETE CASCADE rows go for good; run check once with an account that reads all databases",
+            table.name
+        ));
+    }
+    cautions
+}

@@ -1,0 +1,207 @@
+//! What the catalogs of `MariaDB` and `MySQL` say of the tables of the database at hand, and of the tables that refer to them.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::Mysql;
+use crate::database::{
+    Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, OnDelete, Property,
+    Referrer, note_primary_keys, note_triggers,
+};
+use crate::value::Value;
+
+/// Seconds within which a table that was changed may be changed again without another time of its own.
+const SETTLED_SECONDS: i64 = 2;
+
+const TABLES: &str = "
+    SELECT TABLE_NAME, ENGINE, TABLE_TYPE FROM information_schema.TABLES
+     WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')";
+
+const COLUMNS: &str = "
+    SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA,
+           CASE WHEN COLUMN_DEFAULT IS NULL THEN 0 ELSE 1 END
+      FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()
+     ORDER BY TABLE_NAME, ORDINAL_POSITION";
+
+const KEYS: &str = "
+    SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS
+     WHERE TABLE_SCHEMA = DATABASE() AND INDEX_NAME = 'PRIMARY'
+     ORDER BY TABLE_NAME, SEQ_IN_INDEX";
+
+const TRIGGERS: &str = "
+    SELECT EVENT_OBJECT_TABLE, TRIGGER_NAME FROM information_schema.TRIGGERS
+     WHERE EVENT_OBJECT_SCHEMA = DATABASE() ORDER BY EVENT_OBJECT_TABLE, TRIGGER_NAME";
+
+const RULES: &str = "
+    SELECT TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE
+      FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = DATABASE()";
+
+const FOREIGN_KEYS: &str = "
+    SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME
+      FROM information_schema.KEY_COLUMN_USAGE
+     WHERE TABLE_SCHEMA = DATABASE() AND REFERENCED_TABLE_NAME IS NOT NULL
+       AND REFERENCED_TABLE_SCHEMA = DATABASE()
+     ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION";
+
+const REFERRERS: &str = "
+    SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, REFERENCED_TABLE_NAME, DELETE_RULE
+      FROM information_schema.REFERENTIAL_CONSTRAINTS
+     WHERE UNIQUE_CONSTRAINT_SCHEMA = DATABASE() AND CONSTRAINT_SCHEMA <> DATABASE()
+     ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME";
+
+const REFERRING_COLUMNS: &str = "
+    SELECT COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE
+     WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND CONSTRAINT_NAME = ? ORDER BY ORDINAL_POSITION";
+
+/// Whether the account reads all databases; what a role gives is not counted.
+const SEES_ALL: &str = "
+    SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES
+     WHERE PRIVILEGE_TYPE = 'SELECT' AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
+
+const VERSION: &str = r"
+    SELECT TABLE_NAME, ENGINE, UNIX_TIMESTAMP(CREATE_TIME), UNIX_TIMESTAMP()
+      FROM information_schema.TABLES
+     WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME NOT LIKE 'probity\_%'";
+
+/// Foreign keys from one database to another, in the same form: a table is not changed when another comes to refer to it.
+const CROSSING_KEYS: &str = "
+    SELECT ID, CAST(TYPE AS CHAR), 0, UNIX_TIMESTAMP() FROM information_schema.INNODB_SYS_FOREIGN
+     WHERE SUBSTRING_INDEX(FOR_NAME, '/', 1) <> SUBSTRING_INDEX(REF_NAME, '/', 1)";
+
+impl Mysql {
+    pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        let mut catalog = Catalog::new();
+        let sees_all = self.query(SEES_ALL, &[])?.concat() != [Value::Int(0)];
+        for row in self.query(TABLES, &[])? {
+            if let [name, engine, kind] = row.as_slice() {
+                let is_versioned = kind.to_string() == "SYSTEM VERSIONED";
+                let versions = is_versioned.then_some(Property::KeepsVersions);
+                let unseen = (!sees_all).then_some(Property::UnseenReferrers);
+                let properties = versions.into_iter().chain(unseen);
+                let table = CatalogTable {
+                    is_transactional: engine.to_string().eq_ignore_ascii_case("InnoDB"),
+                    properties: properties.collect(),
+                    ..CatalogTable::default()
+                };
+                catalog.insert(name.to_string(), table);
+            }
+        }
+        for row in self.query(COLUMNS, &[])? {
+            let [table, name, declared, nullable, extra, filled] = row.as_slice() else {
+                continue;
+            };
+            let extra = extra.to_string().to_ascii_uppercase();
+            let Some(table) = catalog.get_mut(&table.to_string()) else {
+                continue;
+            };
+            // A column that the database works out cannot be written.
+            if !extra.contains("GENERATED") || extra.contains("DEFAULT_GENERATED") {
+                table.columns.push(Column {
+                    name: name.to_string(),
+                    declared: declared.to_string(),
+                    nullable: nullable.to_string() == "YES",
+                    has_default: *filled == Value::Int(1) || extra.contains("AUTO_INCREMENT"),
+                });
+            }
+        }
+        note_primary_keys(&mut catalog, &self.query(KEYS, &[])?);
+        for table in catalog
+            .values_mut()
+            .filter(|it| it.has(Property::KeepsVersions))
+        {
+            // The end of a version belongs to the key of all versions; of a row that is there it says nothing.
+            let columns = &table.columns;
+            let is_written = |key: &String| columns.iter().any(|it| it.name == *key);
+            table.primary_key.retain(is_written);
+        }
+        note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
+        self.read_foreign_keys(&mut catalog)?;
+        self.read_referrers(&mut catalog)?;
+        Ok(catalog)
+    }
+
+    fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        let rules = self.query(RULES, &[])?;
+        let rule = |table: &Value, name: &Value| {
+            rules.iter().find_map(|row| match row.as_slice() {
+                [of, known, rule] if of == table && known == name => Some(rule.to_string()),
+                _ => None,
+            })
+        };
+        let mut last = None;
+        for row in self.query(FOREIGN_KEYS, &[])? {
+            let [table, name, own, target, other] = row.as_slice() else {
+                continue;
+            };
+            let Some(known) = catalog.get_mut(&table.to_string()) else {
+                continue;
+            };
+            let key = (table.clone(), name.clone());
+            if last.as_ref() != Some(&key) {
+                known.foreign_keys.push(ForeignKey {
+                    columns: Vec::new(),
+                    to_table: target.to_string(),
+                    to_columns: Vec::new(),
+                    on_delete: OnDelete::of(&rule(table, name).unwrap_or_default()),
+                });
+                last = Some(key);
+            }
+            if let Some(key) = known.foreign_keys.last_mut() {
+                key.columns.push(own.to_string());
+                key.to_columns.push(other.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn read_referrers(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        for row in self.query(REFERRERS, &[])? {
+            let [place, table, name, target, rule] = row.as_slice() else {
+                continue;
+            };
+            let of = [place.clone(), table.clone(), name.clone()];
+            let columns = self.query(REFERRING_COLUMNS, &of)?.concat();
+            if let Some(known) = catalog.get_mut(&target.to_string()) {
+                known.referrers.push(Referrer {
+                    table: format!("{place}.{table}"),
+                    columns: columns.iter().map(ToString::to_string).collect(),
+                    on_delete: OnDelete::of(&rule.to_string()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        self.version = self.version.wrapping_add(1);
+        if !self.mariadb {
+            // `MySQL` adds columns without a trace in these times, so the catalog is read for every operation.
+            return Ok(self.version);
+        }
+        let mut hash = DefaultHasher::new();
+        for row in self.version()? {
+            if let [name, engine, Value::Int(changed), Value::Int(now)] = row.as_slice() {
+                if now.saturating_sub(*changed) < SETTLED_SECONDS {
+                    return Ok(self.version);
+                }
+                (name.to_string(), engine.to_string(), changed).hash(&mut hash);
+            }
+        }
+        // Negative, so that it is never one of the numbers above.
+        Ok(hash.finish().cast_signed() | i64::MIN)
+    }
+
+    /// What changes with the tables, and with the keys of other databases where the account may read them.
+    fn version(&mut self) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        if self.reads_all_keys != Some(false) {
+            let sql = format!("{VERSION} UNION ALL {CROSSING_KEYS} ORDER BY 1, 2");
+            let rows = self.query(&sql, &[]);
+            if rows.is_ok() || self.reads_all_keys.is_some() {
+                self.reads_all_keys = Some(true);
+                return rows;
+            }
+            // The account may lack the right; what else fails here fails below, too.
+            self.reads_all_keys = Some(false);
+        }
+        self.query(&format!("{VERSION} ORDER BY 1, 2"), &[])
+    }
+}

@@ -1,0 +1,165 @@
+//! What the catalogs of `PostgreSQL` say of the tables of the schema at hand, and of the tables that refer to them.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::Postgres;
+use crate::database::{
+    Catalog, Column, Database as _, DatabaseError, ForeignKey, OnDelete, Property, Referrer,
+    note_primary_keys, note_triggers,
+};
+
+/// The name of a row's place.
+const ROW_PLACE: &str = "ctid";
+
+/// Columns of tables. The partitions of a table of the same schema are that table.
+const COLUMNS: &str = "
+    SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text, a.attnotnull::text,
+           (a.atthasdef OR a.attidentity <> '')::text, (a.attidentity = 'a')::text,
+           CASE WHEN c.relkind = 'p' THEN 'parts'
+                WHEN c.relhassubclass AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
+                ELSE '' END,
+           row_security_active(c.oid)::text
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+     WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+       AND NOT EXISTS (SELECT FROM pg_class w WHERE c.relispartition AND w.oid = pg_partition_root(c.oid)
+                                                AND w.relnamespace = c.relnamespace)
+       AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+     ORDER BY c.relname, a.attnum";
+
+const KEYS: &str = "
+    SELECT c.relname::text, a.attname::text FROM pg_index i
+      JOIN pg_class c ON c.oid = i.indrelid AND c.relnamespace = current_schema()::regnamespace
+      JOIN unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n) ON true
+      JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+     WHERE i.indisprimary ORDER BY c.relname, k.n";
+
+/// Foreign keys to tables of the schema, from any. One of a partition is its table's; the copies that the server makes of a
+/// key for partitions are left out.
+const FOREIGN_KEYS: &str = "
+    SELECT k.oid::text, c.relname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text,
+           format('%I.%I', n.nspname, c.relname), (c.relnamespace = t.relnamespace)::text
+      FROM pg_constraint k
+      JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
+      JOIN pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_class t ON t.oid = coalesce(pg_partition_root(k.confrelid), k.confrelid)
+      JOIN unnest(k.conkey, k.confkey) WITH ORDINALITY u(own, other, n) ON true
+      JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.own
+      JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = u.other
+     WHERE k.contype = 'f' AND k.conparentid = 0 AND t.relnamespace = current_schema()::regnamespace
+     ORDER BY c.relname, k.conname, k.oid, u.n";
+
+const TRIGGERS: &str = "
+    SELECT DISTINCT c.relname::text, g.tgname::text FROM pg_trigger g
+      JOIN pg_class c ON c.oid = coalesce(pg_partition_root(g.tgrelid), g.tgrelid)
+     WHERE c.relnamespace = current_schema()::regnamespace AND NOT g.tgisinternal AND g.tgenabled <> 'D'
+     ORDER BY 1, 2";
+
+/// Whatever changes a table writes a row of these catalogs anew, and each row tells by which transaction. What the server
+/// itself came with has ids below 16384.
+const VERSION: &str = "
+    WITH t AS MATERIALIZED
+         (SELECT oid, xmin FROM pg_class
+           WHERE oid >= 16384 AND relnamespace = (SELECT current_schema()::regnamespace)
+             AND relkind IN ('r', 'p') AND NOT starts_with(relname::text, 'probity_'))
+    SELECT (SELECT sum(hashtextextended(concat_ws(' ', t.oid, t.xmin, row_security_active(t.oid)), 0))::text FROM t),
+           (SELECT sum(hashtextextended(concat_ws(' ', a.attrelid, a.attnum, a.xmin, y.xmin), 0))::text
+              FROM t JOIN pg_attribute a ON a.attrelid = t.oid
+                LEFT JOIN pg_type y ON y.oid = a.atttypid AND y.oid >= 16384
+             WHERE a.attnum > 0),
+           (SELECT sum(hashtextextended(k.oid || ' ' || k.xmin, 0))::text
+              FROM pg_constraint k
+             WHERE k.oid >= 16384 AND (k.conrelid IN (SELECT oid FROM t) OR k.confrelid IN (SELECT oid FROM t)))";
+
+impl Postgres {
+    pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        let mut catalog = Catalog::new();
+        for row in self.query(COLUMNS, &[])? {
+            let [
+                table,
+                name,
+                declared,
+                not_null,
+                filled,
+                numbered,
+                made_of,
+                hides,
+            ] = row.as_slice()
+            else {
+                continue;
+            };
+            let column = Column {
+                name: name.to_string(),
+                declared: declared.to_string(),
+                nullable: not_null.to_string() != "true",
+                has_default: filled.to_string() == "true",
+            };
+            let table = catalog.entry(table.to_string()).or_default();
+            if numbered.to_string() == "true" {
+                table.numbered_by = Some(name.to_string());
+            }
+            table.columns.push(column);
+            let made_of = made_of.to_string();
+            // Rows of two partitions, or of two heirs, may be at the same place.
+            table.row_place = made_of.is_empty().then(|| ROW_PLACE.to_owned());
+            table.has_heirs = made_of == "heirs";
+            let hides = hides.to_string() == "true";
+            table.properties = hides.then_some(Property::HidesRows).into_iter().collect();
+        }
+        note_primary_keys(&mut catalog, &self.query(KEYS, &[])?);
+        note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
+        self.read_foreign_keys(&mut catalog)?;
+        Ok(catalog)
+    }
+
+    fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        let mut last = None;
+        for row in self.query(FOREIGN_KEYS, &[])? {
+            let [id, table, target, action, own, other, full, is_own] = row.as_slice() else {
+                continue;
+            };
+            let (to_table, is_own) = (target.to_string(), is_own.to_string() == "true");
+            let holder = if is_own {
+                table.to_string()
+            } else {
+                to_table.clone()
+            };
+            let Some(known) = catalog.get_mut(&holder) else {
+                continue;
+            };
+            let is_new = last.replace(id.clone()).as_ref() != Some(id);
+            let on_delete = OnDelete::of(&action.to_string());
+            if is_new && is_own {
+                known.foreign_keys.push(ForeignKey {
+                    columns: Vec::new(),
+                    to_table,
+                    to_columns: Vec::new(),
+                    on_delete,
+                });
+            } else if is_new {
+                known.referrers.push(Referrer {
+                    table: full.to_string(),
+                    columns: Vec::new(),
+                    on_delete,
+                });
+            }
+            if !is_own {
+                if let Some(key) = known.referrers.last_mut() {
+                    key.columns.push(own.to_string());
+                }
+            } else if let Some(key) = known.foreign_keys.last_mut() {
+                key.columns.push(own.to_string());
+                key.to_columns.push(other.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        let rows = self.query(VERSION, &[])?;
+        let mut hash = DefaultHasher::new();
+        for value in rows.iter().flatten() {
+            value.to_string().hash(&mut hash);
+        }
+        Ok(hash.finish().cast_signed())
+    }
+}

@@ -1,0 +1,163 @@
+//! What only `MariaDB` has: databases beside each other on one server, tables that keep former versions.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use std::collections::BTreeSet;
+
+use probity_disguise::database::Mysql;
+use probity_disguise::{Database, KeptReason, Value};
+
+use crate::suite::member::{Member, NOTES};
+use crate::{PLACE, connect, mariadb};
+
+fn filled() -> Box<dyn Database> {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id INT PRIMARY KEY, name VARCHAR(20))",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members(id))",
+        "INSERT INTO members VALUES (1, 'one'), (2, 'two')",
+        "INSERT INTO notes VALUES (6, 1), (7, 1), (8, 2)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    database
+}
+
+fn members() -> Member {
+    Member::of(filled(), NOTES)
+}
+
+fn place(database: &mut dyn Database) -> String {
+    let rows = database.query("SELECT DATABASE()", &[]);
+    rows.unwrap()
+        .concat()
+        .first()
+        .map(Value::to_string)
+        .unwrap()
+}
+
+/// D1: rows of another database that refer to a removed one went for good by `ON DELETE CASCADE`, and nobody was told.
+pub(crate) fn keys_of_other_databases_are_not_overlooked() {
+    let mut member = members();
+    let place = place(member.engine.database());
+    member.sql(&["CREATE DATABASE bills"]);
+    for (action, refuses) in [("CASCADE", true), ("SET NULL", true), ("RESTRICT", false)] {
+        let table = format!(
+            "CREATE TABLE bills.items (id INT PRIMARY KEY, member INT, FOREIGN KEY (MEMBER) REFERENCES {place}.members(ID) ON DELETE {action})"
+        );
+        // The engine is there already, and nothing of its own database changes.
+        member.sql(&[
+            &table,
+            "INSERT INTO bills.items VALUES (1, 1), (2, 1), (3, 2)",
+        ]);
+        if refuses {
+            let refusal = member.refusal();
+            assert!(
+                refusal.contains("bills.items by foreign key (member)"),
+                "{refusal}"
+            );
+        } else {
+            let cautions = member.cautions();
+            assert!(
+                cautions.concat().contains("while rows of bills.items"),
+                "{cautions:?}"
+            );
+        }
+        assert!(member.try_to_leave().is_err());
+        let left = member
+            .engine
+            .database()
+            .query("SELECT id FROM bills.items WHERE member IS NOT NULL", &[]);
+        assert_eq!(left.unwrap().len(), 3);
+        member.sql(&["DROP TABLE bills.items"]);
+    }
+    member.sql(&["DROP DATABASE bills"]);
+    member.leaves_and_returns(["members", "notes"]);
+}
+
+/// D1: an account that does not see all databases cannot tell, and a check says so.
+pub(crate) fn an_account_that_sees_one_database_says_so() {
+    assert_eq!(members().cautions(), [""; 0]);
+    let mut database = filled();
+    let place = place(&mut *database);
+    let grant = format!("GRANT ALL ON {place}.* TO clerk@localhost");
+    for sql in ["CREATE USER clerk@localhost", &grant] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let url = PLACE.with_borrow(|it| mariadb::url(&it.as_ref().unwrap().socket, &place));
+    let clerk = Mysql::connect(&url.replace("root@", "clerk@")).unwrap();
+    let mut member = Member::of(Box::new(clerk), NOTES);
+    let cautions = member.cautions().concat();
+    assert!(
+        cautions.contains("an account that reads all databases"),
+        "{cautions}"
+    );
+    member.leaves_and_returns(["members", "notes"]);
+}
+
+/// D1: tables `WITH SYSTEM VERSIONING` were none to the engine, so that their rows went with what they refer to. Their former
+/// versions show what is hidden, and a check says so.
+pub(crate) fn versions_are_noted_and_their_tables_are_no_exception() {
+    let mut member = members();
+    member.sql(&["CREATE TABLE likes (id INT PRIMARY KEY, member INT REFERENCES members(id) ON DELETE CASCADE) WITH SYSTEM VERSIONING"]);
+    let refusal = member.refusal();
+    assert!(refusal.contains("likes"), "{refusal}");
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id INT PRIMARY KEY, name VARCHAR(20)) WITH SYSTEM VERSIONING",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members(id), s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME(s, e)) WITH SYSTEM VERSIONING",
+        "INSERT INTO members VALUES (1, 'one'), (2, 'two')",
+        "INSERT INTO notes (id, member) VALUES (6, 1), (7, 1), (8, 2)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut member = Member::of(database, NOTES);
+    let noted: BTreeSet<bool> = member
+        .cautions()
+        .iter()
+        .map(|it| it.contains("keeps former versions"))
+        .collect();
+    assert_eq!(noted, BTreeSet::from([true]));
+    member.leaves_and_returns(["members", "notes"]);
+}
+
+/// D9: what a lax mode had let into an enumeration or a date was removed and stayed away, for the connection is strict.
+pub(crate) fn values_of_a_lax_mode_come_back_as_they_were() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id INT PRIMARY KEY, kind ENUM('a', 'b') NOT NULL)",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members(id), kind ENUM('a', 'b') NOT NULL, marks SET('x', 'y'), born DATE, seen DATETIME)",
+        "SET @strict = @@sql_mode",
+        "SET sql_mode = 'ALLOW_INVALID_DATES'",
+        "INSERT INTO members VALUES (1, 'none'), (2, 'a')",
+        "INSERT INTO notes VALUES (6, 1, 'none', 'z', '2026-02-31', '2026-00-00 10:00:00'), (7, 1, 'b', 'x,z', '0000-00-00', 'never'), (8, 2, 'a', NULL, NULL, NULL)",
+        "SET sql_mode = @strict",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let changing = NOTES.replacen(
+        "[[remove]]\ntable = \"notes\"",
+        "[[modify]]\ntable = \"notes\"\ncolumn = \"kind\"\nvalue = { ConstStr = \"b\" }\n[[modify]]\ntable = \"notes\"\ncolumn = \"born\"\nvalue = \"Null\"\n[[decorrelate]]\ntable = \"notes\"\nowners = [\"member\"]",
+        1,
+    );
+    let changing = changing.replacen(
+        "placeholder = {",
+        "placeholder = { kind = { ConstStr = \"a\" },",
+        1,
+    );
+    let mut member = Member::of(database, NOTES);
+    member.leaves_and_returns(["members", "notes"]);
+    let mut member = member.again(&changing);
+    member.leaves_and_returns(["members", "notes"]);
+    // A value that the column has no more is none of these.
+    let mut member = member.again(NOTES);
+    let applied = member.leave();
+    member.sql(&["ALTER TABLE notes MODIFY kind ENUM('a', 'c') NOT NULL"]);
+    let kept = member.return_from(&applied).kept;
+    let kept: Vec<_> = kept.iter().map(|it| (&*it.identity, it.reason)).collect();
+    assert_eq!(kept, [("7", KeptReason::Refused)]);
+    let kinds = "SELECT kind + 0 FROM notes ORDER BY id";
+    let kinds = member.engine.database().query(kinds, &[]).unwrap().concat();
+    let kinds: Vec<String> = kinds.iter().map(Value::to_string).collect();
+    assert_eq!(kinds, ["0", "1"]);
+}

@@ -1,0 +1,216 @@
+//! What only `PostgreSQL` has: schemas beside each other, partitions, numbers that no insertion may give, policies.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use probity_disguise::database::Postgres;
+use probity_disguise::{Database, Value};
+
+use crate::suite::member::{Member, NOTES};
+use crate::{PLACE, connect, postgres};
+
+fn member_of(statements: &[&str]) -> Member {
+    let mut database = connect();
+    for sql in statements {
+        database.execute(sql, &[]).unwrap();
+    }
+    Member::of(database, NOTES)
+}
+
+fn place(database: &mut dyn Database) -> String {
+    let rows = database.query("SELECT current_schema()::text", &[]);
+    rows.unwrap()
+        .concat()
+        .first()
+        .map(Value::to_string)
+        .unwrap()
+}
+
+/// D1: rows of another schema that refer to a removed one went for good by `ON DELETE CASCADE`, and nobody was told. A table
+/// of another schema with the name of one that is described is not that one either.
+pub(crate) fn keys_of_other_schemas_are_not_overlooked() {
+    let mut member = member_of(&[
+        "CREATE SCHEMA bills",
+        "CREATE TABLE bills.members (id INT PRIMARY KEY)",
+        "CREATE TABLE members (id INT PRIMARY KEY)",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members, payer INT REFERENCES bills.members)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO bills.members VALUES (3)",
+        "INSERT INTO notes VALUES (6, 1, 3), (7, 1, NULL), (8, 2, 3)",
+    ]);
+    let place = place(member.engine.database());
+    for action in ["CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION"] {
+        for parts in ["", "PARTITION BY LIST (id)"] {
+            let table = format!(
+                "CREATE TABLE bills.items (id INT, member INT REFERENCES {place}.members ON DELETE {action}) {parts}"
+            );
+            member.sql(&[&table]);
+            if !parts.is_empty() {
+                member.sql(&["CREATE TABLE bills.rest PARTITION OF bills.items DEFAULT"]);
+            }
+            member.sql(&["INSERT INTO bills.items VALUES (1, 1), (2, 1), (3, 2)"]);
+            if action == "NO ACTION" {
+                let cautions = member.cautions();
+                let noted = cautions
+                    .iter()
+                    .filter(|it| it.contains("while rows of bills.items"));
+                assert_eq!(noted.count(), 1, "{cautions:?}");
+            } else {
+                let refusal = member.refusal();
+                assert!(
+                    refusal.contains("bills.items by foreign key (member)"),
+                    "{refusal}"
+                );
+            }
+            assert!(member.try_to_leave().is_err());
+            let left = member
+                .engine
+                .database()
+                .query("SELECT id FROM bills.items WHERE member IS NOT NULL", &[]);
+            assert_eq!(left.unwrap().len(), 3);
+            member.sql(&["DROP TABLE bills.items"]);
+        }
+    }
+    member.leaves_and_returns(["members", "notes"]);
+    // Whom a disguise leaves in place nothing refers to in vain, but for its placeholders.
+    let (removals, _) = NOTES.split_at(NOTES.rfind("[[remove]]").unwrap());
+    let decorrelate = "[[decorrelate]]\nowners = [\"member\"]";
+    let mut member = member.again(&removals.replace("[[remove]]", decorrelate));
+    let items = format!(
+        "CREATE TABLE bills.items (id INT, member INT REFERENCES {place}.members ON DELETE CASCADE)"
+    );
+    member.sql(&[&items, "INSERT INTO bills.items VALUES (1, 1), (2, 2)"]);
+    let cautions = member.cautions().concat();
+    assert!(
+        cautions.contains("rows of bills.items that are made under a placeholder"),
+        "{cautions}"
+    );
+    member.leaves_and_returns(["members", "notes"]);
+    let left = member
+        .engine
+        .database()
+        .query("SELECT id FROM bills.items", &[]);
+    assert_eq!(left.unwrap().len(), 2);
+    member.sql(&["DROP SCHEMA bills CASCADE"]);
+}
+
+/// D1: a foreign key that only a partition has is as good as one of its table, and the partitions of a described table need no
+/// description.
+pub(crate) fn keys_of_partitions_are_those_of_their_table() {
+    let mut member = member_of(&[
+        "CREATE TABLE members (id INT PRIMARY KEY) PARTITION BY LIST (id)",
+        "CREATE TABLE first_members PARTITION OF members FOR VALUES IN (1)",
+        "CREATE TABLE other_members PARTITION OF members DEFAULT",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members) PARTITION BY RANGE (id)",
+        "CREATE TABLE early_notes PARTITION OF notes FOR VALUES FROM (0) TO (7)",
+        "CREATE TABLE late_notes PARTITION OF notes FOR VALUES FROM (7) TO (100)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO notes VALUES (6, 1), (7, 1), (8, 2)",
+    ]);
+    member.leaves_and_returns(["members", "notes"]);
+    member.sql(&[
+        "CREATE TABLE likes (id INT PRIMARY KEY, member INT) PARTITION BY LIST (id)",
+        "CREATE TABLE all_likes PARTITION OF likes DEFAULT",
+        "ALTER TABLE all_likes ADD FOREIGN KEY (member) REFERENCES members ON DELETE CASCADE",
+    ]);
+    let refusal = member.refusal();
+    assert!(refusal.contains("foreign key likes(member)"), "{refusal}");
+}
+
+/// D5: ids in a padded type are the same with and without the spaces, in rows of another length, too.
+pub(crate) fn padded_ids_come_back() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id CHAR(8) PRIMARY KEY)",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member CHAR(12) REFERENCES members, other VARCHAR(12))",
+        "INSERT INTO members VALUES ('ada'), ('bob')",
+        "INSERT INTO notes VALUES (6, 'ada', 'ada'), (7, 'ada ', 'ada  '), (8, 'bob', 'bob')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let number = "RandNum = { lb = 1000000, ub = 2000000000 }";
+    let padded = NOTES.replacen(number, "RandStr = { len = 8 }", 1);
+    let owners = "owners = [\"member\", \"other\"]";
+    let padded = padded.replacen("owners = [\"member\"]", owners, 1);
+    let mut member = Member::called(Value::from("ada"), database, &padded);
+    member.leaves_and_returns(["members", "notes"]);
+}
+
+/// D2: nobody came back to a table with `GENERATED ALWAYS AS IDENTITY`, and no placeholder was made in one.
+pub(crate) fn numbers_that_the_database_gives_come_back() {
+    let tables = [
+        "CREATE TABLE members (id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name TEXT)",
+        "CREATE TABLE notes (id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, member INT REFERENCES members, serial SERIAL, own INT GENERATED BY DEFAULT AS IDENTITY)",
+        "INSERT INTO members (name) VALUES ('one'), ('two')",
+        "INSERT INTO notes (member) VALUES (1), (1), (2)",
+    ];
+    let mut member = member_of(&tables);
+    member.leaves_and_returns(["members", "notes"]);
+    member.sql(&["INSERT INTO members (name) VALUES ('three')"]);
+    let decorrelating = NOTES.replacen("[[remove]]", "[[decorrelate]]\nowners = [\"member\"]", 1);
+    let mut database = connect();
+    for sql in tables {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut member = Member::of(database, &decorrelating);
+    member.leaves_and_returns(["members", "notes"]);
+    let changing = format!(
+        "{NOTES}[[modify]]\ntable = \"notes\"\ncolumn = \"id\"\nvalue = {{ ConstNum = 5 }}\n"
+    );
+    let mut database = connect();
+    for sql in tables {
+        database.execute(sql, &[]).unwrap();
+    }
+    let refusal = Member::of(database, &changing).refusal();
+    assert!(
+        refusal.contains("GENERATED ALWAYS AS IDENTITY"),
+        "{refusal}"
+    );
+}
+
+/// D8: rows that a policy hides from the account kept the id of the person, and the disguise was told of as done.
+pub(crate) fn rows_that_a_policy_hides_are_an_error() {
+    let mut owner = connect();
+    let place = place(&mut owner);
+    for sql in [
+        "CREATE TABLE members (id INT PRIMARY KEY)",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO notes VALUES (6, 1), (7, 1), (8, 2)",
+        "CREATE ROLE clerk LOGIN",
+        &format!("GRANT ALL ON SCHEMA {place} TO clerk"),
+        "GRANT ALL ON members, notes TO clerk",
+    ] {
+        owner.execute(sql, &[]).unwrap();
+    }
+    let url = PLACE.with_borrow(|it| postgres::url(&it.as_ref().unwrap().socket));
+    let mut clerk = Postgres::connect(&url.replace("probity@", "clerk@")).unwrap();
+    let path = format!("SET search_path = {place}");
+    clerk.execute(&path, &[]).unwrap();
+    let mut member = Member::of(Box::new(clerk), NOTES);
+    member.leaves_and_returns(["members", "notes"]);
+    let before = member.rows(["notes"]);
+    for sql in [
+        "CREATE POLICY odd ON notes USING (id % 2 = 1)",
+        "ALTER TABLE notes ENABLE ROW LEVEL SECURITY",
+    ] {
+        owner.execute(sql, &[]).unwrap();
+    }
+    let refusal = member.refusal();
+    assert!(
+        refusal.contains("row-level security hides rows of notes"),
+        "{refusal}"
+    );
+    assert!(member.try_to_leave().is_err());
+    // A table that is read alone, too.
+    member.engine.database().begin().unwrap();
+    let read = member.engine.database().query("SELECT id FROM notes", &[]);
+    let refused = read.unwrap_err().to_string();
+    assert!(refused.contains("row-level security"), "{refused}");
+    member.engine.database().rollback().unwrap();
+    // The application's own statements are no concern of the engine.
+    let read = member.engine.database().query("SELECT id FROM notes", &[]);
+    assert_eq!(read.unwrap().len(), 1);
+    owner.execute("ALTER ROLE clerk BYPASSRLS", &[]).unwrap();
+    member.leaves_and_returns(["members", "notes"]);
+    assert_eq!(member.rows(["notes"]), before);
+}
