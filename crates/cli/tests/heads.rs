@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -109,6 +110,72 @@ fn a_folder_of_heads_that_was_forgotten_once_is_named_and_mended() {
         &["verify", "audit", "--key", "audit.key"],
         0,
     );
+}
+
+/// The manual set `PROBITY_HEADS` in its second step, behind `init`, whose second copies stayed beside the log: verified without the
+/// variable, an honest log looked as if somebody else had signed. The first commands of the manual run as they stand, and the
+/// log that they make is intact with the variable and without it.
+#[test]
+fn the_first_commands_of_the_manual_make_a_log_with_one_folder_of_heads() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manual = fs::read_to_string(root.join("docs/operating.md")).unwrap();
+    let (_, section) = manual.split_once("## Before the first day\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let set = section.find("PROBITY_HEADS=").unwrap();
+    assert!(set < section.find("probity init").unwrap());
+    let (_, commands) = section.split_once("```text\n").unwrap();
+    let (commands, _) = commands.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::create_dir_all(at.join("mnt/elsewhere/heads")).unwrap();
+    fs::create_dir(at.join("srv")).unwrap();
+    let program = env!("CARGO_BIN_EXE_probity");
+    let commands = commands
+        .replace("probity init", &format!("{program} init"))
+        .replace("/mnt", "mnt")
+        .replace("/srv", "srv");
+    shell(at, &format!("unset PROBITY_KEY_FILE\n{commands}"));
+    let heads = Some("mnt/elsewhere/heads/audit");
+    let (_, stderr) = probity(at, heads, &["append", "srv/audit"], 0);
+    assert_eq!(stderr, "");
+    let verify = ["verify", "srv/audit", "--key", "srv/audit.vkey"];
+    let (text, _) = probity(at, heads, &verify, 0);
+    assert!(text.contains("\nintact: "), "{text}");
+    probity(at, None, &verify, 0);
+}
+
+/// The other direction: the first copies lie beside the log, and the variable was set afterwards. The section about two folders said to
+/// copy over the folder of `PROBITY_HEADS`, which holds the newer ones here.
+#[test]
+fn heads_that_were_sent_elsewhere_after_the_first_opening_are_mended_as_the_manual_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    probity(at, None, &["init", "audit"], 0);
+    let (_, stderr) = probity(at, Some("kept"), &["append", "audit"], 0);
+    assert!(stderr.starts_with("warning: kept held no second copy"));
+    let verify = |heads, status| {
+        let command = ["verify", "audit", "--heads", heads, "--key", "audit.vkey"];
+        probity(at, None, &command, status).0
+    };
+    verify("kept", 0);
+    let found = verify("audit.heads", 3);
+    let mut faults = found.lines().filter(|line| line.starts_with("fault "));
+    assert!(faults.all(|fault| fault.contains("no writer leaves them so")));
+    let export = [
+        "export", "audit", "--stream", "journal", "--format", "jsonl",
+    ];
+    let (journal, _) = probity(at, Some("kept"), &export, 0);
+    assert!(journal.contains("copy journal 0 1"), "{journal}");
+    shell(at, "mv audit.heads older.heads");
+    let verify = ["verify", "audit", "--key", "audit.vkey"];
+    probity(at, Some("kept"), &verify, 0);
+    let (_, stderr) = probity(at, Some("kept"), &["append", "audit"], 0);
+    assert_eq!(stderr, "");
+    // Moving the folder while nothing writes needs no mending.
+    shell(at, "mv kept moved");
+    let (_, stderr) = probity(at, Some("moved"), &["append", "audit"], 0);
+    assert_eq!(stderr, "");
+    probity(at, Some("moved"), &verify, 0);
 }
 
 /// A slash behind the name of the log put the second copies into the log itself.

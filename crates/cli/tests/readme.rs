@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// The blocks of `text` that are fenced as `language`.
 fn blocks(text: &str, language: &str) -> Vec<String> {
@@ -84,6 +85,48 @@ fn the_commands_of_the_readme_run_in_an_empty_folder() {
             .unwrap()
             .contains("ticket 4711")
     );
+}
+
+/// Ends the process that it holds.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The README said that both proxies make their log, and printed them without the option that does it: the first attempt ended with
+/// `there is no log in data-audit`. The printed command of the embedded store runs in an empty folder, on any free port.
+#[test]
+fn the_proxies_of_the_readme_make_their_log() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("README.md")).unwrap();
+    let blocks = blocks(&without(&text, "sh"), "text");
+    let commands = blocks.iter().flat_map(|block| block.lines());
+    let proxies: Vec<&str> = commands
+        .filter(|line| line.starts_with("probity proxy "))
+        .collect();
+    assert!(proxies.iter().all(|line| line.contains(" --init ")));
+    let stored = proxies.iter().find(|line| line.contains(" --store "));
+    let arguments = stored.unwrap().replace("127.0.0.1:6381", "127.0.0.1:0");
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
+    command
+        .args(arguments.split(' ').skip(1))
+        .current_dir(folder.path())
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS")
+        .stdout(Stdio::piped());
+    let mut proxy = Running(command.spawn().unwrap());
+    let mut said = String::new();
+    BufReader::new(proxy.0.stdout.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert!(said.ends_with("; recording to data-audit\n"), "{said}");
+    assert!(folder.path().join("data-audit/probity.toml").is_file());
 }
 
 /// The reading list left out two documents, `register` recorded nothing, and proxy, disguise and server were shown with one log at once,

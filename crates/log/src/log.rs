@@ -159,6 +159,19 @@ impl Log {
         Ok(stream.next_entry())
     }
 
+    /// Index behind the last entry of `stream` that has a receipt, whoever appended it: those before are in the log as the mode of
+    /// durability promises. Where the log is poisoned, entries behind it may be found by the next opening.
+    ///
+    /// # Errors
+    /// [`LogError::NoStream`].
+    pub fn receipted_index(&self, stream: &StreamName) -> Result<u64, LogError> {
+        let found = self.inner.core.stream(stream);
+        let stream = found.ok_or_else(|| LogError::NoStream {
+            name: stream.to_string(),
+        })?;
+        Ok(stream.receipted_entries())
+    }
+
     /// Calls `callback` after every commit, from the committing thread; it must return quickly.
     ///
     /// For doors that wait for receipts without blocking a thread. It is also called when the log

@@ -73,6 +73,8 @@ pub(crate) struct Stream {
     turn: Condvar,
     /// Locked while frames are made durable and integrated, one commit after the other.
     committing: Mutex<()>,
+    /// Index behind the last entry that has a receipt.
+    receipted: AtomicU64,
     /// Locked while a frame is integrated, and while publishing looks at the tree.
     tree: Mutex<TreeWriter>,
     /// Locked while a checkpoint is published.
@@ -191,6 +193,7 @@ impl Stream {
             }),
             turn: Condvar::new(),
             committing: Mutex::default(),
+            receipted: AtomicU64::new(found.next_entry),
             tree: Mutex::new(found.tree),
             published: Mutex::new(Published {
                 head: found.published,
@@ -204,6 +207,11 @@ impl Stream {
     /// Index of the next entry, if nothing that is under way fails.
     pub(crate) fn next_entry(&self) -> u64 {
         lock(&self.next).entry
+    }
+
+    /// Index behind the last entry that has a receipt, of this opening or found by it.
+    pub(crate) fn receipted_entries(&self) -> u64 {
+        self.receipted.load(Ordering::Acquire)
     }
 
     /// Index behind the last entry that is written: those before are sealed.
@@ -346,6 +354,9 @@ impl Stream {
             for (run, first) in runs {
                 run.complete(*first);
             }
+        }
+        if let Some((last, _)) = written.last() {
+            self.receipted.store(last.next_entry(), Ordering::Release);
         }
         Ok(!written.is_empty())
     }

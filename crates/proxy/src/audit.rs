@@ -8,8 +8,6 @@ use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, SUBJECTS_MAX};
 use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
 use probity_policy::{Policy, Roles};
 
-use crate::config::OnLogFailure;
-
 /// What a key that is too long for an entry ends with: its digest in hexadecimal.
 const DIGEST_MARK: &str = "#sha256:";
 
@@ -145,11 +143,6 @@ impl EntryBatch {
         }
     }
 
-    /// Forgets the last entry.
-    pub fn drop_last(&mut self) {
-        self.drafts.pop();
-    }
-
     /// The entries in order.
     pub fn entries(&self) -> Vec<Entry<'_>> {
         self.drafts.iter().map(|draft| self.entry(draft)).collect()
@@ -221,23 +214,6 @@ impl EntryBatch {
             claimed: actor.claimed,
             texts,
         });
-    }
-
-    /// Records that `missed` entries are not in the log because it did not take them.
-    pub fn record_gap(&mut self, missed: u64, on_log_failure: OnLogFailure) {
-        let replies = match on_log_failure {
-            OnLogFailure::Refuse => "withheld",
-            OnLogFailure::Forward => "let go",
-        };
-        let facts = format!(",\"missed\":{missed},\"replies\":\"{replies}\"");
-        let deed = Deed {
-            action: "gap",
-            outcome: Outcome::Failed,
-            command: "",
-            facts: &facts,
-            note: "",
-        };
-        self.record_place(Key::NONE, 0, &Actor::default(), deed);
     }
 
     /// Records that the server said what fits nothing that it was asked, and that the connection ended. `doubt` is a member of the

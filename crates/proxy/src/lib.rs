@@ -5,7 +5,9 @@
 pub mod audit;
 pub mod command;
 pub mod config;
+mod keeper;
 mod log_sink;
+mod missed;
 mod password;
 pub mod resp;
 mod server;
@@ -13,7 +15,9 @@ pub mod session;
 mod sink;
 
 pub use config::{Backend, Listen, OnLogFailure, ProxyConfig, Release, Upstream};
-pub use log_sink::{LogSink, LogSource};
+pub use keeper::{Ending, Keeper, Keeping, REOPEN_INTERVAL_MAX, REOPEN_INTERVAL_MIN, Reopen};
+pub use log_sink::{LogSink, LogSource, LogTicket};
+pub use missed::{Missed, MissedFile, settle};
 pub use password::Password;
 pub use server::{Proxy, ProxyError, Support, serve};
 pub use sink::{EntrySink, SinkError, SinkSource};

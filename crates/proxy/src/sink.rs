@@ -2,6 +2,8 @@
 
 use probity_format::Entry;
 
+use crate::config::OnLogFailure;
+
 /// Why entries were not taken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -9,7 +11,7 @@ pub enum SinkError {
     /// There is no room now; trying again may succeed.
     #[error("the log has no room")]
     Full,
-    /// The log takes nothing any more.
+    /// The log takes nothing.
     #[error("the log takes no entries")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -37,7 +39,11 @@ pub trait EntrySink: 'static {
     /// Hurries along what was appended.
     fn push(&mut self);
 
-    /// Whether the log takes nothing any more, and never will.
+    /// Counts `entries` that the log did not take, of operations that were done all the same; `replies` says whether their replies
+    /// were shown. The log is to say how many they are as soon as it takes entries.
+    fn miss(&mut self, entries: u64, replies: OnLogFailure);
+
+    /// Whether the log takes nothing now. It does again where somebody opens it again.
     fn is_failed(&self) -> bool;
 }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use probity_format::Entry;
 use probity_proxy::{
-    Backend, EntrySink, Listen, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
+    Backend, EntrySink, Listen, OnLogFailure, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
 };
 use tempfile::TempDir;
 use zeroize::Zeroizing;
@@ -190,6 +190,7 @@ impl EntrySink for Nothing {
         Ok(true)
     }
     fn push(&mut self) {}
+    fn miss(&mut self, _: u64, _: OnLogFailure) {}
     fn is_failed(&self) -> bool {
         false
     }

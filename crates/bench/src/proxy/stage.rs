@@ -108,7 +108,7 @@ fn recorded(
         options.clone(),
     )?;
     let log = Log::open(path, &root_key(), options)?;
-    let source = Arc::new(LogSource::new(log.clone(), StreamName::default()));
+    let source = Arc::new(LogSource::new(log.clone(), StreamName::default())?);
     let any_port = Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let release = if durability == Durability::Strict {
         Release::Durable

@@ -130,12 +130,40 @@ fn open_log_with(
     let root = key_file::read_root(&path)?;
     key_file::warn_if_open(&path, "the root key");
     let heads = Places::new(dir, options.heads.as_ref());
-    let log = Log::open(dir, &root, options)?;
+    let log = open_and_tell(dir, &root, options)?;
     warn_of_absent_heads(&log, &heads);
+    tell_of_missed(&log, dir)?;
+    Ok(log)
+}
+
+/// Opens the log at `dir` for writing, and says what was repaired.
+fn open_and_tell(dir: &Path, root: &RootKey, options: Options) -> Result<Log, Failure> {
+    let log = Log::open(dir, root, options)?;
     for repair in log.repairs() {
         note(&format!("repaired: {repair}"));
     }
     Ok(log)
+}
+
+/// Records what a proxy could not record before it ended, ahead of everything else.
+fn tell_of_missed(log: &Log, dir: &Path) -> Result<(), Failure> {
+    match probity_proxy::settle(log, dir) {
+        Ok(None) => Ok(()),
+        Ok(Some(missed)) => {
+            note(&format!(
+                "recorded: {} missing since the log failed under a proxy; an entry `gap` says so",
+                counted(missed.total(), "entry is", "entries are")
+            ));
+            Ok(())
+        }
+        Err(error) => {
+            let file = dir.join("missed");
+            let what = format!("what {} says is not recorded", file.display());
+            let failure = Failure::new(what).because(error);
+            Err(failure
+                .remedy("make room on the disk if it is full, then run the same command again"))
+        }
+    }
 }
 
 /// Warns where a log that has signed heads had no second copy of them: they are in another folder, or somebody removed them.

@@ -8,19 +8,20 @@ use std::sync::Arc;
 use probity_log::{Durability, Log, Options, StreamConfig};
 use probity_policy::Policy;
 use probity_proxy::{
-    Backend, Listen, LogSource, OnLogFailure, Password, Proxy, ProxyConfig, Release, Upstream,
+    Backend, Ending, Keeper, Keeping, Listen, LogSource, MissedFile, OnLogFailure, Password, Proxy,
+    ProxyConfig, Release, Reopen, Upstream,
 };
 use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
 use zeroize::Zeroizing;
 
 use super::init::VerifierFile;
-use super::open_log_with;
 use super::signals::until_stopped;
+use super::{open_and_tell, open_log_with};
 use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::output::{Output, note};
+use crate::output::{Output, counted, note};
 
 /// Longest policy or password file read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -35,17 +36,89 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
         durability: args.durability.into(),
         ..args.key_interval.applied(environment.log_options())
     };
+    let again = reopening(args, environment, options.clone());
     let log = open_log_with(&args.log, args.key.as_deref(), environment, options)?;
-    let source = Arc::new(LogSource::new(log.clone(), args.stream.clone()));
-    let backend = place.open(args)?;
-    let told = serve(args, config(backend.clone()), &source);
-    let stored = close_store(backend);
+    let source = Arc::new(LogSource::new(log, args.stream.clone())?);
+    let keeper = Keeper::start(&source, keeping(args, again)?)
+        .map_err(|error| Failure::new("cannot start a thread").because(error))?;
+    let served = place.open(args).and_then(|backend| {
+        let told = serve(args, config(backend.clone()), &source);
+        close_store(backend).and(told)
+    });
     // Closing makes everything durable that the workers handed in.
-    log.close()?;
-    told?;
-    stored?;
+    let ended = ended(args, keeper.finish());
+    ended.and(served)?;
     note("stopped; everything recorded is durable");
     Ok(Status::Done)
+}
+
+/// Opens the log once more within this process.
+fn reopening(args: &ProxyArgs, environment: &Environment, options: Options) -> Reopen {
+    let dir = args.log.clone();
+    let key = environment.key_path(args.key.as_deref(), &dir);
+    Box::new(move || {
+        let root = key_file::read_root(&key).map_err(|failure| failure.to_string())?;
+        let log = open_and_tell(&dir, &root, options.clone());
+        log.map_err(|failure| failure.to_string().into())
+    })
+}
+
+/// What is done when the log fails.
+fn keeping(args: &ProxyArgs, again: Reopen) -> Result<Keeping, Failure> {
+    let strict = Durability::from(args.durability) == Durability::Strict;
+    let forward = args.forward_on_log_failure;
+    let file = MissedFile::prepare(&args.log)
+        .map_err(|error| Failure::file("write", &args.log.join("missed"), error))?;
+    Ok(Keeping {
+        reopen: forward.then_some(again),
+        file,
+        // Only strict durability waits with a reply until its entries are durable.
+        handed_in: if forward || !strict {
+            OnLogFailure::Forward
+        } else {
+            OnLogFailure::Refuse
+        },
+        tell: Box::new(note),
+    })
+}
+
+/// What became of the log, and how much of what was answered is not in it.
+fn ended(args: &ProxyArgs, ending: Ending) -> Result<(), Failure> {
+    let Ending {
+        error,
+        missing,
+        forgotten,
+    } = ending;
+    let total = missing.total();
+    if error.is_none() && total == 0 {
+        return Ok(());
+    }
+    let failure = match error {
+        Some(error) => Failure::from(error),
+        None => Failure::new("the log has no room"),
+    };
+    if total == 0 {
+        return Err(failure);
+    }
+    let known = if Durability::from(args.durability) == Durability::Relaxed {
+        "not known to be written"
+    } else {
+        "not known to be durable"
+    };
+    let failure = failure.after(&format!(
+        "{} answered whose entries are {known}, and {} answered with an error after they were done, without an entry",
+        counted(missing.let_go, "operation was", "operations were"),
+        missing.withheld
+    ));
+    Err(match forgotten {
+        None => failure.also(
+            "the next command that opens the log for writing records what is missing as `gap`",
+        ),
+        Some(error) => failure.also(&format!(
+            "note these numbers: nothing else keeps them, for {} cannot be written: {error}",
+            args.log.join("missed").display()
+        )),
+    })
 }
 
 /// Serves until the process is asked to stop.

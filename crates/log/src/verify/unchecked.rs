@@ -18,7 +18,7 @@ use crate::keystore::{SIGNING, WITNESS};
 use crate::set_aside::SET_ASIDE;
 
 /// Files in a log's folder.
-const FILES: [&str; 4] = [GEOMETRY, DURABLE, "lock", "repairs"];
+const FILES: [&str; 5] = [GEOMETRY, DURABLE, "lock", "repairs", "missed"];
 /// The folders beside them, with the names that are in those that hold files alone.
 const FOLDERS: [(&str, &[&str]); 4] = [
     (

@@ -29,12 +29,11 @@ impl<K: EntrySink> Connection<K> {
                 Flow::Stuck
             };
         }
-        self.record_gap();
         let outcome = self.shared.sink.borrow_mut().append(&self.batch.entries());
         match outcome {
             Ok(ticket) => {
                 self.batch.clear();
-                (self.gap, self.full_since) = (None, None);
+                self.full_since = None;
                 match (self.shared.config.release, ticket) {
                     (Release::Durable, Some(ticket)) => {
                         self.outbox.hold(reach, ticket);
@@ -62,22 +61,6 @@ impl<K: EntrySink> Connection<K> {
         }
     }
 
-    /// Puts an entry behind the others that says how many are missing.
-    fn record_gap(&mut self) {
-        let missed = self.shared.missed.replace(0);
-        if missed > 0 {
-            // One that the log has not taken yet stands for more now.
-            let before = self.gap.take();
-            if before.is_some() {
-                self.batch.drop_last();
-            }
-            let missed = missed + before.unwrap_or_default();
-            self.batch
-                .record_gap(missed, self.shared.config.on_log_failure);
-            self.gap = Some(missed);
-        }
-    }
-
     /// Whether nothing may be done any more, because nothing can be recorded.
     pub(super) fn log_is_lost(&self) -> bool {
         self.shared.config.on_log_failure == OnLogFailure::Refuse
@@ -86,9 +69,9 @@ impl<K: EntrySink> Connection<K> {
 
     fn log_failed(&mut self) -> Flow {
         self.full_since = None;
-        let forward = self.shared.config.on_log_failure == OnLogFailure::Forward;
-        let gap = self.gap.take();
-        let mut lost = self.batch.len() as u64 - u64::from(gap.is_some());
+        let replies = self.shared.config.on_log_failure;
+        let forward = replies == OnLogFailure::Forward;
+        let mut lost = self.batch.len() as u64;
         self.batch.clear();
         if !forward {
             self.lose_server();
@@ -98,9 +81,11 @@ impl<K: EntrySink> Connection<K> {
                 self.batch.clear();
             }
         }
-        let missed = self.shared.missed.get() + lost + gap.unwrap_or_default();
-        self.shared.missed.set(missed);
+        if lost > 0 {
+            self.shared.sink.borrow_mut().miss(lost, replies);
+        }
         if forward {
+            self.outbox.let_go();
             self.outbox.release(Reach {
                 place: self.session.settled(),
                 midway: self.session.is_midway(),
@@ -129,6 +114,11 @@ impl<K: EntrySink> Connection<K> {
                     if matches!(again, Ok(false)) {
                         break;
                     }
+                }
+                // What waits to be handed in may still be taken: the log may be open again.
+                Err(_) if self.shared.config.on_log_failure == OnLogFailure::Forward => {
+                    self.outbox.let_go();
+                    moved = true;
                 }
                 Err(_) => return self.log_failed(),
             }

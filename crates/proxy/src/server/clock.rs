@@ -7,7 +7,7 @@ use probity_format::Timestamp;
     clippy::disallowed_methods,
     reason = "the proxy's entries are dated here and nowhere else"
 )]
-pub(super) fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();

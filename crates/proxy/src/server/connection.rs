@@ -44,8 +44,6 @@ pub(super) struct Shared<K> {
     pub(super) sink: RefCell<K>,
     /// Connections that wait for a commit.
     pub(super) waiting: RefCell<Vec<Waker>>,
-    /// Entries that the log did not take.
-    pub(super) missed: Cell<u64>,
     pub(super) stopping: Cell<bool>,
     /// Told when the worker stops, and again when waiting for replies is over.
     pub(super) stop: Notify,
@@ -75,8 +73,6 @@ pub(super) struct Connection<K: EntrySink> {
     leftover: Vec<u8>,
     pub(super) outbox: Outbox<K::Ticket>,
     pub(super) batch: EntryBatch,
-    /// How many entries the gap stands for that is the last of the batch.
-    pub(super) gap: Option<u64>,
     answer: Option<Asking>,
     /// What the server's clock shows, for what is to be recorded.
     clock: Option<Asking>,
@@ -138,7 +134,6 @@ impl<K: EntrySink> Connection<K> {
             leftover: Vec::new(),
             outbox: Outbox::new(),
             batch: EntryBatch::new(policy, now()),
-            gap: None,
             answer: None,
             clock: None,
             waits: false,

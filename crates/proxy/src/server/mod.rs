@@ -24,11 +24,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::Instant;
 
-use crate::audit::EntryBatch;
 use crate::command::Table;
 use crate::config::{Listen, ProxyConfig};
 use crate::sink::{EntrySink, SinkError, SinkSource};
-use clock::now;
+pub(crate) use clock::now;
 use connection::{Connection, READ_BYTES, Shared};
 pub use side::Support;
 use side::{Side, examine};
@@ -341,7 +340,6 @@ impl<S: SinkSource> Worker<S> {
             alone: self.alone,
             sink: RefCell::new(sink),
             waiting: RefCell::new(Vec::new()),
-            missed: Cell::new(0),
             stopping: Cell::new(false),
             stop: tokio::sync::Notify::new(),
             scratch: RefCell::new(vec![0; READ_BYTES].into()),
@@ -367,7 +365,6 @@ impl<S: SinkSource> Worker<S> {
         // What has no reply by now is recorded as lost.
         shared.stop.notify_waiters();
         finish(&shared, &mut tasks, shared.config.log_timeout).await;
-        record_gap(&shared).await;
     }
 }
 
@@ -385,24 +382,6 @@ async fn finish<K: EntrySink>(shared: &Shared<K>, tasks: &mut JoinSet<()>, timeo
         tokio::select! {
             _ = tasks.join_next() => {}
             () = tokio::time::sleep(STOP_POLL) => {}
-        }
-    }
-}
-
-/// Records how many entries are missing, if the log takes that much within its timeout.
-async fn record_gap<K: EntrySink>(shared: &Shared<K>) {
-    let missed = shared.missed.get();
-    if missed == 0 {
-        return;
-    }
-    let mut batch = EntryBatch::new(Arc::clone(&shared.config.policy), now());
-    batch.record_gap(missed, shared.config.on_log_failure);
-    let end = Instant::now() + shared.config.log_timeout;
-    while Instant::now() < end {
-        let outcome = shared.sink.borrow_mut().append(&batch.entries());
-        match outcome {
-            Err((_, SinkError::Full)) => tokio::time::sleep(STOP_POLL).await,
-            Ok(_) | Err(_) => return,
         }
     }
 }

@@ -81,6 +81,14 @@ impl<T: Copy> Outbox<T> {
         }
     }
 
+    /// Lets the client read what is held, though it never becomes durable.
+    pub(super) fn let_go(&mut self) {
+        if let Some((reach, _)) = self.marks.pop_back() {
+            self.released = reach;
+            self.marks.clear();
+        }
+    }
+
     /// What may go to the client now.
     pub(super) fn ready(&self) -> &[u8] {
         let count = usize::try_from(self.released.place.saturating_sub(self.base));

@@ -184,7 +184,7 @@ fn the_log_holds_submitter_claims_and_rule() {
     let stream = StreamName::new("proxy").unwrap();
     log.create_stream(&stream, StreamConfig::default()).unwrap();
     let redis = redis();
-    let source = Arc::new(LogSource::new(log.clone(), stream.clone()));
+    let source = Arc::new(LogSource::new(log.clone(), stream.clone()).unwrap());
     let proxy = Proxy::start(&with_policy(&redis), &source).unwrap();
     for lines in [
         "AUTH alice a\nGET user:1",

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use probity_format::{Claimed, Entry, Outcome};
 use probity_proxy::{
-    Backend, EntrySink, Listen, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
+    Backend, EntrySink, Listen, OnLogFailure, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
 };
 
 /// Servers that the proxy stands before; `./test` installs them.
@@ -175,6 +175,8 @@ pub struct Recorder {
     pub manual: AtomicBool,
     pub full: AtomicBool,
     pub failed: AtomicBool,
+    /// What the proxy says is missing.
+    pub missed: Mutex<Vec<(u64, OnLogFailure)>>,
     callback: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
@@ -256,6 +258,9 @@ impl EntrySink for Sink {
         )
     }
     fn push(&mut self) {}
+    fn miss(&mut self, entries: u64, replies: OnLogFailure) {
+        self.0.missed.lock().unwrap().push((entries, replies));
+    }
     fn is_failed(&self) -> bool {
         self.0.failed.load(Ordering::SeqCst)
     }

@@ -155,7 +155,7 @@ fn play(log: &Log, backend: Backend) -> Result<Day, Failure> {
         policy: Arc::new(policy),
         ..ProxyConfig::new(Listen::Tcp(any_port), backend)
     };
-    let source = Arc::new(LogSource::new(log.clone(), StreamName::default()));
+    let source = Arc::new(LogSource::new(log.clone(), StreamName::default())?);
     let proxy = Proxy::start(&config, &source)
         .map_err(|error| Failure::new("the proxy did not start").because(error))?;
     // The store must be free once the proxy has stopped.
