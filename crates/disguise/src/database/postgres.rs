@@ -152,6 +152,11 @@ impl Database for Postgres {
         self.control("BEGIN ISOLATION LEVEL SERIALIZABLE")
     }
 
+    fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        self.has_savepoint = false;
+        self.control("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    }
+
     fn commit(&mut self) -> Result<(), DatabaseError> {
         self.has_savepoint = false;
         self.control("COMMIT")
