@@ -1,10 +1,13 @@
 //! What the environment says; the only file that reads it.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use probity_log::Options;
 use zeroize::Zeroizing;
+
+use crate::failure::Failure;
 
 /// The settings that may come from the environment, read once.
 #[derive(Clone, Default)]
@@ -48,6 +51,31 @@ impl Environment {
         said.map(Path::to_owned)
             .or_else(|| self.key_file.clone())
             .unwrap_or_else(|| key_path_beside(log))
+    }
+
+    /// Refuses a folder of second copies whose own folder is missing, as on a disk that is not mounted: it would be made
+    /// elsewhere, empty.
+    ///
+    /// # Errors
+    /// When it is missing, or nobody can tell.
+    pub fn check_heads(&self) -> Result<(), Failure> {
+        let Some(heads) = &self.heads else {
+            return Ok(());
+        };
+        let above = heads.parent().filter(|above| !above.as_os_str().is_empty());
+        let above = above.unwrap_or_else(|| Path::new("."));
+        match fs::metadata(above) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Failure::new(format!(
+                "the second copies of the heads have no place in {}",
+                heads.display()
+            ))
+            .because(error)
+            .remedy(format!(
+                "mount the disk, or set PROBITY_HEADS to the folder that this log has; only for a new place make {} yourself",
+                above.display()
+            ))),
+        }
     }
 
     /// The options of a log with the second copy of its heads where the environment says.

@@ -17,6 +17,11 @@ fn main() -> ExitCode {
             "warning: a crash may leave keys in a core dump: the system refuses to switch it off: {error}"
         ));
     }
+    if let Err(error) = process::survive_file_limits() {
+        complain(&format!(
+            "warning: a limit of the size of files would end this process without a word: {error}"
+        ));
+    }
     panic::set_hook(Box::new(|panic| {
         // The panic's own text may quote data; its place is enough to find the fault.
         let place = panic

@@ -1,8 +1,26 @@
-//! What the operating system may do with the memory of this process, which holds keys.
+//! What the operating system may do with this process: with its memory, which holds keys, and at its limits.
 
 use std::io;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Has a write beyond the limit of a file's size fail, instead of ending the process: it is one error of storage among others.
+///
+/// # Errors
+/// When the system refuses it.
+pub fn survive_file_limits() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    let entered = runtime.enter();
+    // Nobody waits for it: a signal that is received ends nothing, from here to the end of the process.
+    drop(signal(SignalKind::from_raw(
+        rustix::process::Signal::XFSZ.as_raw(),
+    ))?);
+    drop(entered);
+    Ok(())
+}
 
 /// Keeps the memory of this process out of core dumps, and away from other processes of the same user.
 ///

@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::disallowed_methods,
     reason = "a test may fail loudly"
 )]
 
@@ -129,6 +130,31 @@ fn a_gigabyte_line_ends_the_command_with_what_came_before_durable() {
         "{message}"
     );
     assert_intact(folder.path(), 1);
+}
+
+/// `ulimit -f` ended `append` by a signal, with status 153 and no word about what was recorded.
+#[test]
+fn a_limit_of_the_size_of_files_is_a_failure_to_write() {
+    let folder = new_log();
+    let line = String::from_utf8(LINE.to_vec()).unwrap();
+    fs::write(folder.path().join("input"), line.repeat(100_000)).unwrap();
+    let script = format!(
+        "ulimit -f 64; exec {} append audit < input",
+        env!("CARGO_BIN_EXE_probity")
+    );
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS")
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("File too large") && said.contains("--from-line"),
+        "{said}"
+    );
 }
 
 #[test]

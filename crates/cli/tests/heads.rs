@@ -178,6 +178,43 @@ fn heads_that_were_sent_elsewhere_after_the_first_opening_are_mended_as_the_manu
     probity(at, Some("moved"), &verify, 0);
 }
 
+/// Where the disk of the second copies was not mounted, the writer made the folders on its way on the local disk, and began new copies there.
+#[test]
+fn second_copies_on_a_disk_that_is_not_mounted_are_refused() {
+    let folder = place();
+    let at = folder.path();
+    shell(at, "mkdir mnt && mv kept mnt/kept");
+    let (_, stderr) = probity(at, Some("mnt/kept"), &["append", "audit"], 0);
+    assert_eq!(stderr, "");
+    shell(at, "mv mnt unmounted");
+    let init = ["init", "other"];
+    for command in [&["append", "audit"][..], &init] {
+        let (_, stderr) = probity(at, Some("mnt/kept"), command, 1);
+        assert!(stderr.contains("have no place in mnt/kept"), "{stderr}");
+        assert!(!at.join("mnt").exists() && !at.join("other").exists());
+    }
+    shell(at, "mv unmounted mnt");
+    let (_, stderr) = probity(at, Some("mnt/kept"), &["append", "audit"], 0);
+    assert_eq!(stderr, "");
+}
+
+/// What a killed writer leaves half written among the second copies stayed for good. The next opening removes it, unless
+/// there is something in a folder below, which may be another log's.
+#[test]
+fn what_a_killed_writer_left_among_the_second_copies_is_removed() {
+    let folder = place();
+    let at = folder.path();
+    shell(
+        at,
+        "touch kept/.tmp-1-0 && mkdir kept/other && touch kept/other/.tmp-1-0",
+    );
+    probity(at, Some("kept"), &["append", "audit"], 0);
+    assert!(at.join("kept/other/.tmp-1-0").exists());
+    shell(at, "rm kept/other/.tmp-1-0");
+    probity(at, Some("kept"), &["append", "audit"], 0);
+    assert!(!at.join("kept/.tmp-1-0").exists());
+}
+
 /// A slash behind the name of the log put the second copies into the log itself.
 #[test]
 fn a_log_has_the_same_second_copies_however_it_is_named() {

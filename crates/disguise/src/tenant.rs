@@ -172,6 +172,10 @@ impl<D: Database> Database for Confined<D> {
     fn begin(&mut self) -> Result<(), DatabaseError> {
         self.database.begin()
     }
+
+    fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        self.database.begin_reading()
+    }
     fn commit(&mut self) -> Result<(), DatabaseError> {
         self.database.commit()
     }

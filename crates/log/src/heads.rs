@@ -25,6 +25,16 @@ impl Heads {
         }
     }
 
+    /// The heads in `files`, without what a writer that was killed left half written there; only while the lock of the log is held. Where
+    /// there is something in a folder below, nothing is removed: that may be another log's, which is writing it now.
+    pub(crate) fn swept(files: Files) -> Result<Self, LogError> {
+        let leftovers = files.leftovers()?;
+        if !leftovers.is_empty() && !leftovers.iter().any(|path| path.contains('/')) {
+            files.sweep()?;
+        }
+        Ok(Self::new(files))
+    }
+
     /// The head kept for `stream`, which becomes what the next [`Heads::advance`] compares with.
     pub(crate) fn load(&self, stream: &StreamName) -> Result<Option<Vec<u8>>, LogError> {
         let head = self.read(stream)?;

@@ -102,7 +102,7 @@ pub(crate) fn open_locked(
         });
     }
     let witness = keys.witness(&files, &geometry)?;
-    let heads = Heads::new(Files::of_heads(places, &options));
+    let heads = Heads::swept(Files::of_heads(places, &options))?;
     let history = read_history_to_write(&files, &heads, &geometry, &keys.master)?;
     let certified = CertifiedEpochs::of(&history);
     let mut repairs = Repairs::resume(&files, keys.master.note_key(), &history)?;

@@ -12,7 +12,7 @@ const SECONDS: RangeInclusive<u64> = 1..=86_400;
 /// The longest time for which one key signs.
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub struct KeyInterval {
-    /// Longest time for which one key signs, in seconds, at most a day [default: 3600]
+    /// Longest time for which one key signs, in seconds, at most a day; it changes with a publication, up to 2 s later [default: 3600]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(SECONDS))]
     key_interval: Option<u64>,
 }

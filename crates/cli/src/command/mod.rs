@@ -126,23 +126,22 @@ fn open_log_with(
 ) -> Result<Log, Failure> {
     // Without a log the missing key beside it would be the lesser news.
     check_is_log(dir)?;
+    environment.check_heads()?;
     let path = environment.key_path(key, dir);
     let root = key_file::read_root(&path)?;
     key_file::warn_if_open(&path, "the root key");
     let heads = Places::new(dir, options.heads.as_ref());
-    let log = open_and_tell(dir, &root, options)?;
+    let log = Log::open(dir, &root, options)?;
     warn_of_absent_heads(&log, &heads);
+    tell_of_repairs(&log);
     tell_of_missed(&log, dir)?;
     Ok(log)
 }
 
-/// Opens the log at `dir` for writing, and says what was repaired.
-fn open_and_tell(dir: &Path, root: &RootKey, options: Options) -> Result<Log, Failure> {
-    let log = Log::open(dir, root, options)?;
+fn tell_of_repairs(log: &Log) {
     for repair in log.repairs() {
         note(&format!("repaired: {repair}"));
     }
-    Ok(log)
 }
 
 /// Records what a proxy could not record before it ended, ahead of everything else.

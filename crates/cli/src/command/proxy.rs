@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::init::VerifierFile;
 use super::signals::until_stopped;
-use super::{open_and_tell, open_log_with};
+use super::{open_log_with, tell_of_repairs};
 use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -58,8 +58,9 @@ fn reopening(args: &ProxyArgs, environment: &Environment, options: Options) -> R
     let key = environment.key_path(args.key.as_deref(), &dir);
     Box::new(move || {
         let root = key_file::read_root(&key).map_err(|failure| failure.to_string())?;
-        let log = open_and_tell(&dir, &root, options.clone());
-        log.map_err(|failure| failure.to_string().into())
+        let log = Log::open(&dir, &root, options.clone())?;
+        tell_of_repairs(&log);
+        Ok(log)
     })
 }
 
@@ -237,6 +238,7 @@ pub(super) fn close_store(backend: Backend) -> Result<(), Failure> {
 
 fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {
     let path = environment.key_path(args.key.as_deref(), &args.log);
+    environment.check_heads()?;
     let verifier = VerifierFile::begin(&args.log)?;
     let root = if path.exists() {
         key_file::read_root(&path)?

@@ -120,6 +120,7 @@ fn upgrade(
     let new = args.new.as_path();
     let said = args.new_key.as_deref().or(environment.key_file.as_deref());
     let key_path = said.map_or_else(|| key_path_beside(new), Path::to_owned);
+    environment.check_heads()?;
     let options = environment.log_options();
     let verifier_path = verifier_path_beside(new);
     // A run that a crash ended leaves the log without this file, or without some streams.

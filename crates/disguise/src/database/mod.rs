@@ -386,6 +386,12 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn begin(&mut self) -> Result<(), DatabaseError>;
+    /// Starts a transaction that only reads, and sees the database as it is at one moment however long it takes; [`rollback`](Self::rollback)
+    /// ends it.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn begin_reading(&mut self) -> Result<(), DatabaseError>;
     /// Makes the transaction durable.
     ///
     /// # Errors
@@ -473,6 +479,9 @@ impl<P: DerefMut<Target: Database>> Database for P {
     }
     fn begin(&mut self) -> Result<(), DatabaseError> {
         (**self).begin()
+    }
+    fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        (**self).begin_reading()
     }
     fn commit(&mut self) -> Result<(), DatabaseError> {
         (**self).commit()

@@ -198,6 +198,11 @@ impl Database for Sqlite {
         self.control("BEGIN IMMEDIATE")
     }
 
+    /// The first statement takes the moment: until the end writers wait, or write behind it in a write-ahead log.
+    fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        self.control("BEGIN DEFERRED")
+    }
+
     fn commit(&mut self) -> Result<(), DatabaseError> {
         self.control("COMMIT")
     }

@@ -181,6 +181,11 @@ impl Database for Faulty {
         self.pass()?;
         self.inner.borrow_mut().begin()
     }
+
+    fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        self.pass()?;
+        self.inner.borrow_mut().begin_reading()
+    }
     fn commit(&mut self) -> Result<(), DatabaseError> {
         if let Err(cut) = self.pass() {
             self.inner.borrow_mut().rollback()?;

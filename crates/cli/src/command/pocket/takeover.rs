@@ -36,6 +36,8 @@ impl<'a> Takeover<'a> {
     pub(super) fn new(url: &str, args: &'a PocketCreate) -> Result<Self, Failure> {
         let failed = |error| Failure::new("cannot read the other database").because(error);
         let mut database = connect(url).map_err(failed)?;
+        // Tables, lengths, counts and pages of rows are of one moment: a page behind a deletion would begin too far on.
+        database.begin_reading().map_err(failed)?;
         let mut catalog = database.catalog().map_err(failed)?;
         for wanted in &args.tables {
             if !catalog.contains_key(wanted) {

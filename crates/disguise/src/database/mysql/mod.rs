@@ -95,6 +95,16 @@ impl Database for Mysql {
             .map_err(refused)
     }
 
+    /// Other levels than this one have no snapshot, or lock what they read.
+    fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        self.connection
+            .query_drop("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            .map_err(refused)?;
+        self.connection
+            .query_drop("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+            .map_err(refused)
+    }
+
     fn commit(&mut self) -> Result<(), DatabaseError> {
         self.connection.query_drop("COMMIT").map_err(refused)
     }

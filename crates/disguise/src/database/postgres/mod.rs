@@ -152,6 +152,11 @@ impl Database for Postgres {
         self.control("BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL row_security = off")
     }
 
+    fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        self.has_savepoint = false;
+        self.control("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    }
+
     fn commit(&mut self) -> Result<(), DatabaseError> {
         self.has_savepoint = false;
         self.control("COMMIT")
