@@ -83,6 +83,11 @@ impl Running {
         is_ok
     }
 
+    /// Sets `count` keys; whether all were answered with OK.
+    fn sets(&mut self, count: usize) -> bool {
+        (0..count).all(|_| self.set())
+    }
+
     fn stop(mut self) -> (u64, Option<i32>, String) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).unwrap();
@@ -175,21 +180,15 @@ fn what_passes_a_full_disk_is_counted_by_a_gap_as_soon_as_there_is_room() {
         };
         let options = ["--forward-on-log-failure", "--durability", mode];
         let mut proxy = Running::start(&place, &options);
-        for _ in 0..300 {
-            assert!(proxy.set(), "{mode}");
-        }
+        assert!(proxy.sets(300), "{mode}");
         place.fill();
-        for _ in 0..3000 {
-            assert!(proxy.set(), "{mode}");
-        }
+        assert!(proxy.sets(3000), "{mode}");
         fs::remove_file(place.filler()).unwrap();
         let end = Instant::now() + Duration::from_secs(30);
         while !place.has_gap() && Instant::now() < end {
             sleep(Duration::from_millis(200));
         }
-        for _ in 0..3 {
-            assert!(proxy.set(), "{mode}");
-        }
+        assert!(proxy.sets(3), "{mode}");
         let (answered, status, said) = proxy.stop();
         assert_eq!(status, Some(0), "{mode}: {said}");
         let (entries, let_go, withheld) = place.counts();
@@ -213,13 +212,9 @@ fn what_is_missing_when_a_proxy_ends_on_a_full_disk_is_recorded_by_the_next_open
         };
         let options = ["--forward-on-log-failure", "--durability", mode];
         let mut proxy = Running::start(&place, &options);
-        for _ in 0..300 {
-            assert!(proxy.set(), "{mode}");
-        }
+        assert!(proxy.sets(300), "{mode}");
         place.fill();
-        for _ in 0..3000 {
-            assert!(proxy.set(), "{mode}");
-        }
+        assert!(proxy.sets(3000), "{mode}");
         let (answered, status, said) = proxy.stop();
         assert_eq!(status, Some(1), "{mode}: {said}");
         assert!(
@@ -253,9 +248,7 @@ fn a_proxy_that_fails_closed_says_what_it_answered_and_does_not_have() {
             return;
         };
         let mut proxy = Running::start(&place, &["--durability", mode]);
-        for _ in 0..300 {
-            assert!(proxy.set(), "{mode}");
-        }
+        assert!(proxy.sets(300), "{mode}");
         place.fill();
         while proxy.set() {}
         let (answered, status, said) = proxy.stop();

@@ -172,7 +172,7 @@ pub(crate) fn read_history(
             None => Ok(read.history),
         };
     };
-    read_signed(files, None, geometry, master, &|unsigned| unsigned)
+    read_signed(files, None, geometry, master, 0)
 }
 
 /// As [`read_history`], for the writer, which looks at the second copies of heads too. Of an opening that ended before anybody had signed for it nothing
@@ -186,26 +186,22 @@ pub(crate) fn read_history_to_write(
     if geometry.version() == Version::V2 {
         return read_history(files, geometry, Some(master));
     }
-    read_signed(files, Some(heads), geometry, master, &|unsigned| {
-        unsigned.max(1)
-    })
+    read_signed(files, Some(heads), geometry, master, 1)
 }
 
-/// The frame at which what is believed ends, by the first of an opening that nobody has signed for.
-type EndOf<'a> = &'a dyn Fn(u64) -> u64;
-
+/// Reads up to the first frame of an opening that nobody has signed for; the first `taken` frames are believed, signed for or not.
 fn read_signed(
     files: &Files,
     copies: Option<&Heads>,
     geometry: &Geometry,
     master: &MasterKey,
-    end_of: EndOf<'_>,
+    taken: u64,
 ) -> Result<History, LogError> {
     let mut read = read_journal(files, geometry, Some(master), u64::MAX)?;
     let signed = signed_frames(files, copies, geometry, &read.history)?;
     let refused = read.refused.as_ref().map(|(frame, _)| *frame);
     let first_of = |signed| read.openings.range(signed..).next().copied();
-    let unsigned = signed.and_then(first_of).map(end_of);
+    let unsigned = signed.and_then(first_of).map(|first| first.max(taken));
     // What nobody signed for and does not follow is another log's, or another copy's of this one.
     let is_foreign = |frame: &u64| signed.is_some_and(|signed| *frame >= signed);
     let ends = unsigned.into_iter().chain(refused.filter(is_foreign));

@@ -23,7 +23,7 @@ use crate::places::Places;
 use crate::records::Records;
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
-use crate::verify::{Verifier, VerifyOptions};
+use crate::verify::Verifier;
 
 /// Frames remembered; more than wait for their receipts at once.
 const FRAMES_REMEMBERED: usize = 8_192;
@@ -158,8 +158,7 @@ impl StoredLeaves {
         let floors = if let Some(floors) = self.floors.get() {
             floors
         } else {
-            let options = VerifyOptions::default();
-            let floors = Verifier::new(&self.places, &options)?.floors()?;
+            let floors = Verifier::floors(&self.places)?;
             self.floors.get_or_init(|| floors)
         };
         Ok(floors.get(stream).copied())

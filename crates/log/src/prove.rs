@@ -26,7 +26,7 @@ use crate::records::Records;
 use crate::scan::{Position, scan_believed};
 use crate::segments::{self, Identity};
 use crate::slots::ADVICE;
-use crate::verify::{Verifier, VerifyOptions};
+use crate::verify::Verifier;
 
 /// How often the keys are read again where the newest moved on meanwhile, and how long after.
 const KEY_READS_MAX: u32 = 5;
@@ -390,8 +390,7 @@ impl Reader {
         };
         let covered = last.as_ref().map_or(0, Record::next_entry);
         let mut entries = covered;
-        let options = VerifyOptions::default();
-        let floors = Verifier::new(&self.places, &options)?.floors()?;
+        let floors = Verifier::floors(&self.places)?;
         let epochs = self.opener.epochs(stream, identity.id);
         let mut epochs = epochs.above(floors.get(stream).copied());
         let is_older = identity.version == Version::V2;

@@ -3,7 +3,6 @@
 //! Whoever steals the present key signs for what came after its certificate. What came before was signed by keys that are
 //! destroyed, and anchored under them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use probity_format::certificate::Bound;
@@ -15,6 +14,7 @@ use crate::error::LogError;
 use crate::journal::JournalEntry;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::signing_key;
+use crate::stream::lock;
 
 /// What the present key signed besides its own certificate's journal.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Signed {
 impl Core {
     /// Replaces the signing key of a log that is open, and publishes the journal that certifies the new one, and its head.
     pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = lock(&self.journal);
         self.certify_successor(&mut journal, Vec::new(), Vec::new())?;
         drop(journal);
         self.anchor_heads()
@@ -62,14 +62,14 @@ impl Core {
         after: Vec<JournalEntry>,
     ) -> Result<(), LogError> {
         let origin = self.geometry.origin();
-        let mut heads = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heads = lock(&self.anchors);
         heads.name_all_next();
         let bounds = [journal.stream(), heads.stream()].map(|stream| {
             let (size, root) = stream.head();
             Bound { size, root }
         });
         let [journal_bound, heads_bound] = bounds;
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(&self.keys);
         let successor = keys.prepare_successor(&self.files)?;
         let successor_key = signing_key(origin, &successor)?.verifier_key().clone();
         let signer = keys.signer(origin)?;
@@ -103,8 +103,4 @@ impl Core {
         }
         lock(&self.keys).settle(&self.files)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

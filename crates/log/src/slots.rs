@@ -46,11 +46,15 @@ pub(crate) const fn readable(version: Version, counted: u64) -> u64 {
 
 /// Whether the file holds more slots than are read wherever the journal counts none.
 pub(crate) fn are_many(files: &Files, version: Version) -> Result<bool, LogError> {
-    let length = match files.open_read(SLOTS)? {
-        Some(file) => files.attempt("measure", SLOTS, |_| file.length())?,
-        None => 0,
-    };
-    Ok(length / slot_length(version) > readable(version, 0))
+    Ok(stored_bytes(files)? / slot_length(version) > readable(version, 0))
+}
+
+/// The length of the file, 0 where there is none.
+fn stored_bytes(files: &Files) -> Result<u64, LogError> {
+    match files.open_read(SLOTS)? {
+        Some(file) => files.attempt("measure", SLOTS, |_| file.length()),
+        None => Ok(0),
+    }
 }
 
 /// What is wrong with a file of `stored` slots, if those are more than a writer leaves where the journal counts `counted`.
@@ -162,10 +166,7 @@ impl Slots {
         files: &Files,
         wrapping: &WrappingKey,
     ) -> Result<(), LogError> {
-        let length = match files.open_read(SLOTS)? {
-            Some(file) => files.attempt("measure", SLOTS, |_| file.length())?,
-            None => 0,
-        };
+        let length = stored_bytes(files)?;
         self.is_final = length == self.length;
         let retried = |(number, slot): (&u64, &Unopened)| (!slot.is_empty).then_some(*number);
         let first = self.unopened.iter().find_map(retried);
@@ -177,10 +178,7 @@ impl Slots {
 
     /// Whether [`Slots::refresh`] may find anything new.
     pub(crate) fn may_grow(&self, files: &Files) -> Result<bool, LogError> {
-        let length = match files.open_read(SLOTS)? {
-            Some(file) => files.attempt("measure", SLOTS, |_| file.length())?,
-            None => 0,
-        };
+        let length = stored_bytes(files)?;
         Ok(length != self.length || !self.is_final)
     }
 

@@ -101,7 +101,7 @@ impl Keeper {
         self.account.retire();
         let error = self.account.close().err();
         let mut ending = Ending {
-            missing: self.account.account(OnLogFailure::Forward).missed,
+            missing: self.account.missed(),
             error,
             forgotten: None,
         };
@@ -230,8 +230,7 @@ impl Keep {
             self.account.recorded(said.missed);
         } else {
             let account = self.account.account(self.keeping.handed_in);
-            let lost = account.expected.saturating_sub(next);
-            self.account.miss(Missed::of(self.keeping.handed_in, lost));
+            self.account.miss(account.lost(next));
         }
         self.account.renew(log, next);
         (self.keeping.tell)("the log takes entries again");

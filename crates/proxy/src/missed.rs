@@ -106,10 +106,14 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    /// Entries that were handed in and are not there, where the stream goes on at `next`.
+    pub(crate) const fn lost(&self, next: u64) -> Missed {
+        Missed::of(self.replies, self.expected.saturating_sub(next))
+    }
+
     /// All that is missing where the stream goes on at `next`.
     pub(crate) const fn missing(&self, next: u64) -> Missed {
-        let lost = self.expected.saturating_sub(next);
-        self.missed.plus(Missed::of(self.replies, lost))
+        self.missed.plus(self.lost(next))
     }
 
     fn encode(&self) -> String {

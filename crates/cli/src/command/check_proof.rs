@@ -52,7 +52,7 @@ struct Holds<'a> {
     cosigned: Option<Cosigned>,
 }
 
-/// Which witness vouches for the journal, and as of when.
+/// The witness that vouches for the journal, and the time as of which it does.
 #[derive(Serialize)]
 struct Cosigned {
     witness: String,
@@ -305,7 +305,7 @@ fn moment(seconds: u64) -> String {
     nanoseconds.map_or_else(|| format!("{seconds} s since 1970"), time)
 }
 
-/// What was compared besides the key, and which keys that does not speak of.
+/// Prints the cosignature and the kept head that the proof was compared with, and the keys that they do not cover.
 fn print_vouching(proved: &Proved, given: &Given, output: &mut Output) -> Result<(), Failure> {
     if let Some((name, time)) = given.witness_name().zip(proved.cosigned) {
         output.line(&format!(

@@ -64,7 +64,7 @@ fn reopening(args: &ProxyArgs, environment: &Environment, options: Options) -> R
     })
 }
 
-/// What is done when the log fails.
+/// The treatment of a log that fails.
 fn keeping(args: &ProxyArgs, again: Reopen) -> Result<Keeping, Failure> {
     let strict = Durability::from(args.durability) == Durability::Strict;
     let forward = args.forward_on_log_failure;
@@ -83,7 +83,7 @@ fn keeping(args: &ProxyArgs, again: Reopen) -> Result<Keeping, Failure> {
     })
 }
 
-/// What became of the log, and how much of what was answered is not in it.
+/// The end of the log, and the number of answered operations that are not in it.
 fn ended(args: &ProxyArgs, ending: Ending) -> Result<(), Failure> {
     let Ending {
         error,

@@ -15,10 +15,13 @@ use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
-use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
+use super::{
+    Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier, VerifyOptions,
+};
 use crate::epochs::{CertifiedEpochs, Floor};
 use crate::error::{LogError, ahead, frames};
 use crate::journal::History;
+use crate::places::Places;
 use crate::recovery::unwitnessed;
 use crate::repairs::Repair;
 
@@ -150,12 +153,14 @@ impl Verifier<'_> {
         })
     }
 
-    /// Of each stream, where what is not older than the last opening that anchored its head begins; frames behind that are older nobody believes.
+    /// Of each stream of the log at `places`, where what is not older than the last opening that anchored its head begins; frames behind that are older nobody believes.
     ///
     /// # Errors
     /// Those of the storage.
-    pub(crate) fn floors(&self) -> Result<BTreeMap<StreamName, Floor>, LogError> {
-        let fixed = self.fix(&mut Faults::default(), &mut Names::default())?;
+    pub(crate) fn floors(places: &Places) -> Result<BTreeMap<StreamName, Floor>, LogError> {
+        let options = VerifyOptions::default();
+        let fixed =
+            Verifier::new(places, &options)?.fix(&mut Faults::default(), &mut Names::default())?;
         let of_stream = |subject: Subject| Some((subject.name.clone(), subject.floor()?));
         Ok(fixed.subjects.into_iter().filter_map(of_stream).collect())
     }

@@ -9,7 +9,7 @@ use probity_log::reader::{Filter, Reader};
 use probity_log::{Log, LogError, Options, StreamConfig, StreamName};
 
 use crate::sibling::{QUIET, append_about, copied, open_and_close, quiet, since, subjects};
-use crate::{DEFAULT, JOURNAL, ORIGIN, add, append, closed, frames, intact, keys, options, root};
+use crate::{DEFAULT, JOURNAL, add, append, closed, erasable, frames, intact, keys, options, root};
 
 const VERIFIER_KEY: &str = "streams/journal/log.vkey";
 
@@ -144,12 +144,7 @@ fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
 #[test]
 fn no_erasure_of_a_copy_destroys_a_key() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let config = StreamConfig {
-        erasable: true,
-        ..StreamConfig::default()
-    };
-    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let path = erasable(folder.path());
     let log = Log::open(&path, &root(), options()).unwrap();
     append_about(&log, "ada");
     append_about(&log, "bob");
@@ -219,12 +214,7 @@ fn frames_of_an_empty_stream_do_not_come_back_after_an_opening() {
 #[test]
 fn no_loss_that_a_copy_accepted_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let config = StreamConfig {
-        erasable: true,
-        ..StreamConfig::default()
-    };
-    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let path = erasable(folder.path());
     let log = Log::open(&path, &root(), options()).unwrap();
     append_about(&log, "ada");
     log.close().unwrap();

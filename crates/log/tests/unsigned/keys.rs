@@ -19,8 +19,8 @@ use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{Log, LogError, Options, SigningKeyState, StreamConfig, StreamName};
 
 use crate::{
-    DEFAULT, JOURNAL, ORIGIN, add, append, closed, copy_folder, forged, frames, intact, kept, keys,
-    options, root, time,
+    DEFAULT, JOURNAL, ORIGIN, add, append, closed, copy_folder, erasable, forged, frames, intact,
+    kept, keys, options, root, time,
 };
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -35,12 +35,7 @@ fn a_forged_erasure_excuses_no_key_that_is_gone() {
     // S3 and S5: an erasure is a journal entry, and the journal is in clear: whoever can write files appends one and overwrites the key it
     // names. It is no evidence until a checkpoint covers it, and no opening takes it up.
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let config = StreamConfig {
-        erasable: true,
-        ..StreamConfig::default()
-    };
-    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let path = erasable(folder.path());
     let log = Log::open(&path, &root(), options()).unwrap();
     let entry = Entry {
         subjects: Subjects::joined("anna"),

@@ -77,6 +77,17 @@ fn closed(folder: &Path) -> PathBuf {
     path
 }
 
+/// An erasable log without entries.
+fn erasable(folder: &Path) -> PathBuf {
+    let path = folder.join("log");
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    path
+}
+
 /// What the kill of a writer leaves that gave strict receipts for the entries 3 to 7 and had published nothing of them.
 fn killed(folder: &Path) -> PathBuf {
     let path = closed(folder);

@@ -11,7 +11,7 @@ use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{Log, LogError, Options, Repair, StoredLeaves, StreamConfig, StreamName};
 
 use crate::{
-    DEFAULT, HEADS, JOURNAL, ORIGIN, add, append, closed, copy_folder, frames, intact, journal,
+    DEFAULT, HEADS, JOURNAL, add, append, closed, copy_folder, erasable, frames, intact, journal,
     kept, keys, options, root, said, time,
 };
 
@@ -159,12 +159,7 @@ fn a_note_of_an_opening_that_is_not_the_logs_misses_nothing() {
 #[test]
 fn an_opening_of_a_copy_that_nobody_signed_for_shows_nothing_and_hides_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let config = StreamConfig {
-        erasable: true,
-        ..StreamConfig::default()
-    };
-    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let path = erasable(folder.path());
     let log = Log::open(&path, &root(), options()).unwrap();
     append_about(&log, "ada");
     append_about(&log, "bob");
@@ -470,12 +465,7 @@ fn a_note_of_an_opening_beyond_the_journal_is_named_for_what_it_is() {
 #[test]
 fn a_second_slot_of_a_subject_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let config = StreamConfig {
-        erasable: true,
-        ..StreamConfig::default()
-    };
-    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let path = erasable(folder.path());
     let copy = copied(&path, &folder.path().join("copy"));
     for (path, names) in [(&path, &["bob"][..]), (&copy, &["carl", "bob"])] {
         let log = Log::open(path, &root(), options()).unwrap();

@@ -384,7 +384,7 @@ impl Run<'_> {
         advice::command(self.args, environment, proofs, (line, index))
     }
 
-    /// How much is in the log when the first `kept` entries are, and of how much of it no receipt was printed.
+    /// The number of entries in the log, the first `kept`, and of those without a printed receipt.
     fn appended(&self, kept: u64) -> String {
         let appended = counted(kept, "entry appended", "entries appended");
         match kept.saturating_sub(self.receipted) {

@@ -51,7 +51,7 @@ pub(super) struct Document<'a> {
     pub(super) continues: Option<ContinuesRow<'a>>,
 }
 
-/// What stands in the place of the document where damage ended the verification before there was a report.
+/// The document of a verification that damage ended before there was a report.
 #[derive(Serialize)]
 pub(super) struct Ended {
     log: String,
