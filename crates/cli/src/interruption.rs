@@ -35,18 +35,18 @@ enum Then {
 struct State {
     watching: bool,
     then: Then,
-    /// Files that are not whole.
+    /// Files that are not whole, and folders of the program's own.
     parts: BTreeSet<PathBuf>,
 }
 
-/// Has the file at `part` removed if a signal ends the program before [`keep`] is called.
+/// Has the file or folder at `part` removed if a signal ends the program before [`keep`] is called.
 pub(crate) fn remove_when_ended(part: &Path) -> io::Result<()> {
     watch()?;
     lock().parts.insert(part.to_owned());
     Ok(())
 }
 
-/// Leaves the file at `part` where it is, or where it went.
+/// Leaves the file or folder at `part` where it is, or where it went.
 pub(crate) fn keep(part: &Path) {
     lock().parts.remove(part);
 }
@@ -145,7 +145,7 @@ fn stop() {
     }
     for part in &state.parts {
         // There is nobody left to do more about it.
-        drop(fs::remove_file(part));
+        drop(fs::remove_file(part).or_else(|_is_folder| fs::remove_dir_all(part)));
     }
     let left = if state.parts.is_empty() {
         ""

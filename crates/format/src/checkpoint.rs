@@ -1,8 +1,7 @@
-//! Checkpoints (C2SP tlog-checkpoint 1.0.0): a log's origin, tree size and root, signed.
+//! Checkpoints (C2SP tlog-checkpoint 1.0.0): a log's origin, tree size and root, signed. Extension lines, which that allows, are refused.
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::error::DecodeError;
 use crate::note::{NoteError, SignedNote, Signer, VerifierKey};
@@ -28,11 +27,10 @@ pub struct Checkpoint {
     origin: String,
     size: u64,
     root: Hash,
-    extensions: Vec<String>,
 }
 
 impl Checkpoint {
-    /// The checkpoint of the log `origin` at `size` leaves with `root`, without extension lines.
+    /// The checkpoint of the log `origin` at `size` leaves with `root`.
     ///
     /// # Errors
     /// When `origin` is empty or not one line, or the root of an empty tree is another than [`EMPTY_ROOT`].
@@ -41,7 +39,6 @@ impl Checkpoint {
             origin: origin.into(),
             size,
             root,
-            extensions: Vec::new(),
         };
         // One definition of what is right: the reader's.
         Self::parse(&checkpoint.encode())
@@ -80,26 +77,21 @@ impl Checkpoint {
                 "has a root for the empty tree that is not its root",
             ));
         }
-        let extensions: Vec<String> = lines.map(String::from).collect();
-        if extensions.iter().any(String::is_empty) {
-            return Err(error(root_at, "has an empty extension line"));
+        // Whoever signs again what an older key signed must not lend a new key's word to a line that says anything.
+        if lines.next().is_some() {
+            let end = root_at.saturating_add(root_line.len()).saturating_add(1);
+            return Err(error(end, "has a line behind its root"));
         }
         Ok(Self {
             origin: origin.into(),
             size,
             root,
-            extensions,
         })
     }
 
     /// The text to be signed.
     pub fn encode(&self) -> String {
-        let mut text = format!("{}\n{}\n{}\n", self.origin, self.size, self.root);
-        for line in &self.extensions {
-            text.push_str(line);
-            text.push('\n');
-        }
-        text
+        format!("{}\n{}\n{}\n", self.origin, self.size, self.root)
     }
 
     /// The signed note of this checkpoint: the content of the file `checkpoint`.
@@ -146,11 +138,6 @@ impl Checkpoint {
     /// The root over the leaves.
     pub const fn root(&self) -> &Hash {
         &self.root
-    }
-
-    /// Further lines, which no format of ours uses; they are kept because the signature covers them.
-    pub fn extensions(&self) -> impl Iterator<Item = &str> {
-        self.extensions.iter().map(String::as_str)
     }
 }
 

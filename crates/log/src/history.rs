@@ -22,7 +22,7 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
 use crate::heads::Heads;
 use crate::journal::History;
-use crate::scan::{End, Position, read, scan_believed};
+use crate::scan::{End, Position, read_there, scan_believed};
 use crate::segments::{Identity, path};
 
 /// The geometry's file: a folder without it is no log.
@@ -129,12 +129,7 @@ fn reads(files: &Files, path: &str, bytes: &mut [u8]) -> Result<bool, LogError> 
     let Some(file) = file else {
         return Ok(false);
     };
-    let length = files.attempt("measure", path, |_| file.length())?;
-    if usize::try_from(length).is_ok_and(|length| length < bytes.len()) {
-        return Ok(false);
-    }
-    read(files, path, &*file, bytes, 0)?;
-    Ok(true)
+    read_there(files, path, &*file, bytes, 0)
 }
 
 /// The published checkpoint of `stream`, if there is one.

@@ -6,6 +6,7 @@
 mod ages;
 mod anchored;
 mod appender;
+mod authenticator;
 mod batcher;
 mod certified;
 pub mod clock;
@@ -69,6 +70,7 @@ pub mod verify;
 
 pub use ages::Ages;
 pub use appender::Appender;
+pub use authenticator::Authenticator;
 pub use certified::key_chain;
 pub use config::{Durability, Options};
 pub use continuation::{Continued, Older};

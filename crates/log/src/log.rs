@@ -10,6 +10,7 @@ use probity_format::stream::{StreamConfig, StreamName};
 
 use crate::ages::Ages;
 use crate::appender::Appender;
+use crate::authenticator::Authenticator;
 use crate::config::Options;
 use crate::core::{Callback, Core};
 use crate::error::LogError;
@@ -123,6 +124,13 @@ impl Log {
     /// The log's name in its checkpoints.
     pub fn origin(&self) -> &str {
         self.inner.core.geometry.origin()
+    }
+
+    /// Authenticates what is kept beside the log for the purpose `domain`, which no other part of the program uses.
+    pub fn authenticator(&self, domain: &'static str) -> Authenticator {
+        let keys = self.inner.core.keys.lock();
+        let keys = keys.unwrap_or_else(PoisonError::into_inner);
+        Authenticator::new(keys.master.note_key(), domain)
     }
 
     /// How the log was opened.

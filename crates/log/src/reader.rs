@@ -19,6 +19,7 @@ use crate::keystore::SigningKeyState;
 use crate::lost::NEEDS_KEY;
 use crate::opener::Opener;
 use crate::places::Places;
+use crate::repairs::Repair;
 use crate::slots::SLOTS;
 use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions};
 pub use crate::verify::{Gap, Unsigned};
@@ -213,6 +214,11 @@ impl Reader {
     /// The log's first verifier key.
     pub const fn anchor(&self) -> &VerifierKey {
         self.geometry.anchor()
+    }
+
+    /// Losses of frames that were durable and that nobody had signed for, as far as they were accepted: what these frames held is nowhere.
+    pub fn losses(&self) -> impl Iterator<Item = &Repair> {
+        self.history.losses.iter().map(|(loss, _)| loss)
     }
 
     /// The log's name.

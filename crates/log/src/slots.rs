@@ -12,7 +12,7 @@ use probity_format::wrap::WrappingKey;
 
 use crate::error::LogError;
 use crate::files::Files;
-use crate::scan::read;
+use crate::scan::read_some;
 
 /// The file of slots.
 pub(crate) const SLOTS: &str = "subjects/slots";
@@ -76,17 +76,20 @@ pub(crate) fn read_slots(
     let Some(file) = files.open_read(SLOTS)? else {
         return Ok(0);
     };
-    let length = files.attempt("measure", SLOTS, |_| file.length())?;
+    let mut length = files.attempt("measure", SLOTS, |_| file.length())?;
     let slot_length = slot_length(version);
-    let all = to.min(length / slot_length);
     let mut buffer = Vec::new();
     let mut number = from;
-    while number < all {
-        let some = all.saturating_sub(number).min(SLOTS_AT_ONCE);
-        let bytes = some.saturating_mul(slot_length);
-        buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
-        let offset = number.saturating_mul(slot_length);
-        read(files, SLOTS, &*file, &mut buffer, offset)?;
+    while number < to.min(length / slot_length) {
+        let some = to.min(length / slot_length).saturating_sub(number);
+        let [offset, bytes] =
+            [number, some.min(SLOTS_AT_ONCE)].map(|slots| slots.saturating_mul(slot_length));
+        read_some(files, SLOTS, &*file, &mut buffer, (offset, bytes))?;
+        let read = u64::try_from(buffer.len()).unwrap_or(bytes);
+        if read < bytes {
+            // An opening cut off the end since it was measured.
+            length = offset.saturating_add(read);
+        }
         for slot in buffer.chunks_exact(slot_bytes(version)) {
             let slot = Slot::parse(version, slot).map_err(|error| broken(number, error.reason))?;
             visit(number, &slot)?;

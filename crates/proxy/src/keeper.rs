@@ -6,11 +6,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use probity_log::{Log, LogError};
+use rustix::rand::GetRandomFlags;
 use tokio::time::Instant;
 
 use crate::config::OnLogFailure;
+use crate::kept::KeptAccount;
 use crate::log_sink::{LogAccount, LogSource};
-use crate::missed::{Account, Missed, MissedFile};
+use crate::missed::Missed;
+use crate::missed_file::{Account, MissedFile};
 
 /// How often the log is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -41,7 +44,7 @@ pub struct Keeping {
 pub struct Keeper {
     account: Arc<LogAccount>,
     stop: Arc<Stop>,
-    thread: JoinHandle<Keeping>,
+    thread: JoinHandle<Keep>,
 }
 
 #[derive(Default)]
@@ -70,11 +73,17 @@ impl Keeper {
     pub fn start(source: &LogSource, keeping: Keeping) -> io::Result<Self> {
         let account = Arc::clone(&source.account);
         let stop = Arc::new(Stop::default());
+        let mut number = [0; 16];
+        rustix::rand::getrandom(&mut number, GetRandomFlags::empty())?;
         let keep = Keep {
             account: Arc::clone(&account),
             stop: Arc::clone(&stop),
-            keeping,
-            said: None,
+            kept: KeptAccount::new(keeping.file, u128::from_le_bytes(number)),
+            reopen: keeping.reopen,
+            replies: keeping.handed_in,
+            tell: keeping.tell,
+            handed_in: HandedIn::Known,
+            attempt: Missed::default(),
             said_at: None,
             forgotten: None,
             wait: REOPEN_INTERVAL_MIN,
@@ -97,43 +106,24 @@ impl Keeper {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
-        let keeping = self.thread.join();
-        self.account.retire();
-        let error = self.account.close().err();
-        let mut ending = Ending {
-            missing: self.account.missed(),
-            error,
-            forgotten: None,
-        };
-        let Ok(keeping) = keeping else {
-            ending.forgotten = Some(io::Error::other("the thread that counts ended"));
-            return ending;
-        };
-        let mut account = self.account.account(keeping.handed_in);
-        if ending.error.is_none() {
-            account.expected = 0;
+        match self.thread.join() {
+            Ok(keep) => keep.end(),
+            Err(_panic) => {
+                self.account.retire();
+                Ending {
+                    error: self.account.close().err(),
+                    missing: self.account.missed(),
+                    forgotten: Some(io::Error::other("the thread that counts ended")),
+                }
+            }
         }
-        ending.missing = account.missing(self.account.next_known());
-        // A log that failed may hold less or more than it gave receipts for: its next opening tells.
-        let said = if ending.error.is_none() && ending.missing.total() == 0 {
-            keeping.file.clear()
-        } else {
-            keeping.file.say(&account)
-        };
-        ending.forgotten = said.err();
-        ending
     }
 }
 
 impl LogAccount {
-    /// What the file is to say, of a log that failed.
-    fn account(&self, replies: OnLogFailure) -> Account {
-        Account {
-            stream: self.stream.clone(),
-            expected: self.opened().start.saturating_add(self.handed()),
-            replies,
-            missed: self.missed(),
-        }
+    /// Next index of the stream if all entries that were handed in are there.
+    fn expected(&self) -> u64 {
+        self.opened().start.saturating_add(self.handed())
     }
 
     /// Where the stream goes on, as far as receipts say.
@@ -153,21 +143,35 @@ impl LogAccount {
     }
 }
 
+/// Whether entries that were handed in may be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HandedIn {
+    /// As far as the stream falls short of what it would have: the log failed.
+    Uncounted,
+    /// None that is not counted.
+    Known,
+}
+
 struct Keep {
     account: Arc<LogAccount>,
     stop: Arc<Stop>,
-    keeping: Keeping,
-    /// What the file says.
-    said: Option<Account>,
+    kept: KeptAccount,
+    reopen: Option<Reopen>,
+    /// Treatment of the replies of entries that were handed in and never became durable.
+    replies: OnLogFailure,
+    tell: Box<dyn Fn(&str) + Send>,
+    handed_in: HandedIn,
+    /// Entries of one kind whose `gap` is attempted under the present number.
+    attempt: Missed,
     said_at: Option<Instant>,
-    /// Why the file does not say it.
-    forgotten: Option<io::ErrorKind>,
+    /// Why the file does not say what it should.
+    forgotten: Option<io::Error>,
     wait: Duration,
     reopen_at: Option<Instant>,
 }
 
 impl Keep {
-    fn run(mut self) -> Keeping {
+    fn run(mut self) -> Self {
         loop {
             let stops = self.pause();
             if self.account.is_failed() {
@@ -177,7 +181,7 @@ impl Keep {
                 self.record();
             }
             if stops {
-                return self.keeping;
+                return self;
             }
         }
     }
@@ -197,21 +201,20 @@ impl Keep {
     fn mend(&mut self, stops: bool) {
         if self.reopen_at.is_none() {
             self.account.retire();
-            (self.keeping.tell)("the log takes no entries any more");
-            self.say(self.account.account(self.keeping.handed_in));
-            if self.keeping.reopen.is_some() {
+            self.handed_in = HandedIn::Uncounted;
+            (self.tell)("the log takes no entries any more");
+            self.say();
+            if self.reopen.is_some() {
                 // Gives the lock back; that the log failed is known.
                 drop(self.account.close());
             }
             self.reopen_at = Some(Instant::now());
         }
         let due = stops || self.reopen_at.is_some_and(|at| at <= Instant::now());
-        let account = self.account.account(self.keeping.handed_in);
-        let is_old = self.said_at.is_none_or(|at| at.elapsed() >= SAY_INTERVAL);
-        if is_old || due {
-            self.say(account);
+        if due || self.said_at.is_none_or(|at| at.elapsed() >= SAY_INTERVAL) {
+            self.say();
         }
-        if due && self.keeping.reopen.is_some() && !self.reopen() {
+        if due && self.reopen.is_some() && !self.reopen() {
             self.reopen_at = Some(Instant::now() + self.wait);
             self.wait = (self.wait * 2).min(REOPEN_INTERVAL_MAX);
         }
@@ -219,72 +222,134 @@ impl Keep {
 
     /// Whether the log is open again.
     fn reopen(&mut self) -> bool {
-        let Some(Ok(log)) = self.keeping.reopen.as_ref().map(|reopen| reopen()) else {
+        let Some(Ok(log)) = self.reopen.as_ref().map(|reopen| reopen()) else {
             return false;
         };
-        let Ok(next) = log.next_index(&self.account.stream) else {
+        // Another process that had the log meanwhile recorded what was handed in, and moved the index on.
+        let account = self.say();
+        let Ok(next) = account.resolve(&log) else {
             return false;
         };
-        if let (Some(said), Ok(true)) = (self.said.take(), self.keeping.file.is_clear()) {
-            // Another process had the log meanwhile, and recorded what the file said.
-            self.account.recorded(said.missed);
-        } else {
-            let account = self.account.account(self.keeping.handed_in);
-            self.account.miss(account.lost(next));
-        }
-        self.account.renew(log, next);
-        (self.keeping.tell)("the log takes entries again");
+        self.account.miss(account.lost(next));
+        self.handed_in = HandedIn::Known;
+        self.settle_attempt();
+        // Before this process moves the index on.
+        self.say();
+        let Ok(start) = log.next_index(&self.account.stream) else {
+            return false;
+        };
+        self.account.renew(log, start);
+        (self.tell)("the log takes entries again");
         self.reopen_at = None;
         true
     }
 
     /// Records what is missing in a log that takes entries.
     fn record(&mut self) {
-        let missed = self.account.missed();
-        if missed.total() == 0 {
-            return;
-        }
         let log = self.account.opened().log.clone();
-        // A crash in between leaves the count in the file.
-        let account = Account {
-            expected: 0,
-            ..self.account.account(self.keeping.handed_in)
-        };
-        self.say(account);
-        if missed.record(&log, &self.account.stream).is_err() {
-            return;
+        loop {
+            if self.attempt.total() == 0 {
+                self.attempt = self.account.missed().first_kind();
+                self.account.recorded(self.attempt);
+            }
+            if self.attempt.total() == 0 {
+                return;
+            }
+            // A crash from here on leaves the attempt, under its number, in the file.
+            if self.say().resolve(&log).is_err() {
+                return;
+            }
+            self.account.hand(1);
+            self.wait = REOPEN_INTERVAL_MIN;
+            self.settle_attempt();
+            if self.account.missed().total() == 0 {
+                let cleared = self.kept.clear();
+                self.note(cleared);
+            }
         }
-        self.account.recorded(missed);
-        let gaps = u64::from(missed.let_go > 0) + u64::from(missed.withheld > 0);
-        self.account.hand(gaps);
-        self.wait = REOPEN_INTERVAL_MIN;
-        (self.keeping.tell)(&format!(
-            "{} entries are missing from the log, and a `gap` in it says so",
-            missed.total()
-        ));
-        if let Err(error) = self.keeping.file.clear() {
-            self.cannot_keep(&error);
-        }
-        self.said = None;
     }
 
-    fn say(&mut self, account: Account) {
-        if self.said.as_ref() == Some(&account) {
-            return;
+    /// The log has the `gap` that was attempted.
+    fn settle_attempt(&mut self) {
+        let recorded = std::mem::take(&mut self.attempt);
+        if recorded.total() > 0 {
+            self.kept.renumber();
+            (self.tell)(&format!(
+                "{} entries are missing from the log, and a `gap` in it says so",
+                recorded.total()
+            ));
         }
+    }
+
+    /// Closes the log; what is still missing stays in the file.
+    fn end(mut self) -> Ending {
+        self.account.retire();
+        let error = self.account.close().err();
+        if error.is_none() {
+            self.handed_in = HandedIn::Known;
+        }
+        // A log that failed may hold less or more than it gave receipts for: its next opening tells.
+        let missing = self.say().missing(self.account.next_known());
+        if error.is_none() && missing.total() == 0 {
+            self.forgotten = self.kept.clear().err();
+        }
+        Ending {
+            error,
+            missing,
+            forgotten: self.forgotten,
+        }
+    }
+
+    /// The account as it is now.
+    fn counted(&self) -> Account {
+        Account {
+            number: self.kept.number(),
+            stream: self.account.stream.clone(),
+            attempt: self.attempt,
+            expected: match self.handed_in {
+                HandedIn::Uncounted => self.account.expected(),
+                HandedIn::Known => 0,
+            },
+            replies: self.replies,
+            missed: self.account.missed(),
+        }
+    }
+
+    /// Makes the file say the account as it is now, less what another process recorded of it meanwhile; gives it.
+    fn say(&mut self) -> Account {
         self.said_at = Some(Instant::now());
-        match self.keeping.file.say(&account) {
-            Ok(()) => (self.said, self.forgotten) = (Some(account), None),
-            Err(error) => self.cannot_keep(&error),
+        loop {
+            let account = self.counted();
+            match self.kept.say(&account) {
+                Ok(None) => {
+                    self.forgotten = None;
+                    return account;
+                }
+                Ok(Some(settled)) => {
+                    self.account.recorded(settled.missed);
+                    self.attempt = Missed::default();
+                    self.handed_in = HandedIn::Known;
+                }
+                Err(error) => {
+                    self.note(Err(error));
+                    return account;
+                }
+            }
         }
     }
 
     /// Tells once that the count is in memory alone.
-    fn cannot_keep(&mut self, error: &io::Error) {
-        if self.forgotten.replace(error.kind()) != Some(error.kind()) {
-            (self.keeping.tell)(&format!(
+    fn note(&mut self, written: io::Result<()>) {
+        let Err(error) = written else {
+            self.forgotten = None;
+            return;
+        };
+        let kind = self.forgotten.as_ref().map(io::Error::kind);
+        if kind != Some(error.kind()) {
+            (self.tell)(&format!(
                 "warning: how many entries are missing is known to this process alone: the file `missed` cannot be written: {error}"
             ));
         }
+        self.forgotten = Some(error);
     }
 }

@@ -95,7 +95,7 @@ fn check_note(data: &[u8]) -> bool {
 fn checkpoint_seeds() -> Vec<Vec<u8>> {
     let plain = checkpoint().encode();
     vec![
-        format!("{plain}an extension\n").into_bytes(),
+        format!("{plain}a further line\n").into_bytes(),
         plain.into_bytes(),
     ]
 }

@@ -28,6 +28,7 @@ use probity_disguise::SubjectKey;
 use probity_format::geometry::Geometry;
 use probity_log::reader::Reader;
 use probity_log::{Durability, Log, Options, Places, RepairKind, RootKey};
+use probity_proxy::Settled;
 
 use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
@@ -148,10 +149,18 @@ fn tell_of_repairs(log: &Log) {
 fn tell_of_missed(log: &Log, dir: &Path) -> Result<(), Failure> {
     match probity_proxy::settle(log, dir) {
         Ok(None) => Ok(()),
-        Ok(Some(missed)) => {
+        Ok(Some(Settled::Counted(missed))) => {
             note(&format!(
                 "recorded: {} missing since the log failed under a proxy; an entry `gap` says so",
                 counted(missed.total(), "entry is", "entries are")
+            ));
+            Ok(())
+        }
+        Ok(Some(Settled::Unknown)) => {
+            note(&format!(
+                "recorded: {} was not written with the keys of this log, or only in part: how many entries are missing since the log failed \
+                 under a proxy is not known, if any; an entry `gap` says so",
+                dir.join("missed").display()
             ));
             Ok(())
         }

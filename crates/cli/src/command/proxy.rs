@@ -38,18 +38,29 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
     };
     let again = reopening(args, environment, options.clone());
     let log = open_log_with(&args.log, args.key.as_deref(), environment, options)?;
+    let keeping = keeping(args, &log, again)?;
     let source = Arc::new(LogSource::new(log, args.stream.clone())?);
-    let keeper = Keeper::start(&source, keeping(args, again)?)
+    let keeper = Keeper::start(&source, keeping)
         .map_err(|error| Failure::new("cannot start a thread").because(error))?;
     let served = place.open(args).and_then(|backend| {
         let told = serve(args, config(backend.clone()), &source);
         close_store(backend).and(told)
     });
     // Closing makes everything durable that the workers handed in.
-    let ended = ended(args, keeper.finish());
-    ended.and(served)?;
+    both(ended(args, keeper.finish()), served)?;
     note("stopped; everything recorded is durable");
     Ok(Status::Done)
+}
+
+/// The end of the log and that of what stands behind: where both failed, as on one full disk, both are said.
+fn both(log: Result<(), Failure>, served: Result<(), Failure>) -> Result<(), Failure> {
+    match (log, served) {
+        (Err(log), Err(served)) => {
+            note(&served.to_string());
+            Err(log)
+        }
+        (log, served) => log.and(served),
+    }
 }
 
 /// Opens the log once more within this process.
@@ -65,10 +76,10 @@ fn reopening(args: &ProxyArgs, environment: &Environment, options: Options) -> R
 }
 
 /// The treatment of a log that fails.
-fn keeping(args: &ProxyArgs, again: Reopen) -> Result<Keeping, Failure> {
+fn keeping(args: &ProxyArgs, log: &Log, again: Reopen) -> Result<Keeping, Failure> {
     let strict = Durability::from(args.durability) == Durability::Strict;
     let forward = args.forward_on_log_failure;
-    let file = MissedFile::prepare(&args.log)
+    let file = MissedFile::prepare(log, &args.log)
         .map_err(|error| Failure::file("write", &args.log.join("missed"), error))?;
     Ok(Keeping {
         reopen: forward.then_some(again),

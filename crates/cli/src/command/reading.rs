@@ -70,6 +70,7 @@ pub(super) fn read(
     visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
 ) -> Result<Status, Failure> {
     tell_unsigned(reader, filter)?;
+    tell_losses(reader, filter);
     match on_damage {
         OnDamage::Refuse => {
             let offer = |failure: Failure| {
@@ -110,6 +111,15 @@ pub(super) fn tell_unsigned(reader: &Reader, filter: &Filter) -> Result<(), Fail
         note(&format!("left out: {unsigned}"));
     }
     Ok(())
+}
+
+/// Says what was lost once, and accepted: no entry stands in its place.
+fn tell_losses(reader: &Reader, filter: &Filter) {
+    let wanted = filter.stream.as_ref();
+    let losses = reader.losses();
+    for loss in losses.filter(|loss| wanted.is_none_or(|stream| loss.stream == *stream)) {
+        note(&format!("not in the log any more: {loss}"));
+    }
 }
 
 /// Says what is wrong and what was left out.

@@ -3,6 +3,7 @@
 mod v2;
 
 use std::collections::BTreeSet;
+use std::io;
 
 use probity_format::Version;
 use probity_format::frame::{Frame, FrameHeader};
@@ -16,7 +17,7 @@ use crate::segments::{self, Cuts, HEADER_END, Identity};
 use crate::storage::File;
 
 /// Bytes read at once where a frame is looked for.
-const SEARCH_BYTES: usize = 1 << 20;
+const SEARCH_BYTES: u64 = 1 << 20;
 /// The part of a frame's salt that is its epoch's.
 const EPOCH_SALT_BYTES: usize = 16;
 
@@ -365,7 +366,9 @@ fn read_frame(
     }
     buffer.clear();
     buffer.resize(usize::try_from(header.length).unwrap_or_default(), 0);
-    read(files, name, file, buffer, position.offset)?;
+    if !read_there(files, name, file, buffer, position.offset)? {
+        return Ok(None);
+    }
     let Ok(frame) = Frame::parse(buffer) else {
         return Ok(None);
     };
@@ -386,7 +389,9 @@ fn read_header(
     if left < u64::try_from(head.len()).unwrap_or_default() {
         return Ok(None);
     }
-    read(files, name, file, &mut head, offset)?;
+    if !read_there(files, name, file, &mut head, offset)? {
+        return Ok(None);
+    }
     let header = FrameHeader::decode(&head).ok();
     Ok(header.filter(|header| identity.owns(header)))
 }
@@ -411,7 +416,9 @@ pub(crate) fn stored_frame(
         return Ok(None);
     }
     let mut bytes = vec![0; usize::try_from(record.length).unwrap_or_default()];
-    read(files, &path, &*file, &mut bytes, place.offset)?;
+    if !read_there(files, &path, &*file, &mut bytes, place.offset)? {
+        return Ok(None);
+    }
     let is_stored = Frame::parse(&bytes)
         .is_ok_and(|frame| frame.record(place) == *record && identity.owns(&frame.clear.header));
     Ok(is_stored.then_some(bytes))
@@ -432,15 +439,15 @@ pub(crate) fn find_frame(
     let Some(file) = files.open_read(&path)? else {
         return Ok(None);
     };
-    let length = files.attempt("measure", &path, |_| file.length())?;
     let magic = identity.version.frame_magic();
     let header_bytes = identity.version.frame_header_bytes();
     let mut offset = from.offset;
     let mut buffer = Vec::new();
-    while offset < length {
-        let bytes = usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX);
-        buffer.resize(bytes.min(SEARCH_BYTES), 0);
-        read(files, &path, &*file, &mut buffer, offset)?;
+    loop {
+        read_some(files, &path, &*file, &mut buffer, (offset, SEARCH_BYTES))?;
+        if buffer.is_empty() {
+            return Ok(None);
+        }
         for (at, window) in (0_u64..).zip(buffer.windows(header_bytes)) {
             if !window.starts_with(magic) {
                 continue;
@@ -457,10 +464,12 @@ pub(crate) fn find_frame(
         let step = buffer.len().saturating_sub(header_bytes).saturating_add(1);
         offset = offset.saturating_add(u64::try_from(step).unwrap_or(u64::MAX));
     }
-    Ok(None)
 }
 
-/// Fills `buffer` from `offset` of an open file.
+/// Fills `buffer` from `offset` of an open file that nobody cuts meanwhile.
+///
+/// # Errors
+/// Those of the storage, [`UnexpectedEof`](io::ErrorKind) among them.
 pub(crate) fn read(
     files: &Files,
     name: &str,
@@ -472,4 +481,46 @@ pub(crate) fn read(
     files.attempt("read", name, |_| {
         file.read_at(&mut buffer.borrow_mut(), offset)
     })
+}
+
+/// As [`read`], whether the file still went so far: an opening beside the one who reads cuts off the torn end that this one measured.
+///
+/// # Errors
+/// Those of the storage.
+pub(crate) fn read_there(
+    files: &Files,
+    name: &str,
+    file: &dyn File,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Result<bool, LogError> {
+    match read(files, name, file, buffer, offset) {
+        Ok(()) => Ok(true),
+        Err(LogError::Storage { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Fills `buffer` with the bytes from `offset` on, at most `bytes` of them, as far as the file goes.
+///
+/// # Errors
+/// Those of the storage.
+pub(crate) fn read_some(
+    files: &Files,
+    name: &str,
+    file: &dyn File,
+    buffer: &mut Vec<u8>,
+    (offset, bytes): (u64, u64),
+) -> Result<(), LogError> {
+    loop {
+        let length = files.attempt("measure", name, |_| file.length())?;
+        let there = length.saturating_sub(offset).min(bytes);
+        buffer.resize(usize::try_from(there).unwrap_or(usize::MAX), 0);
+        // Each time it was cut in between it is shorter.
+        if read_there(files, name, file, buffer, offset)? {
+            return Ok(());
+        }
+    }
 }

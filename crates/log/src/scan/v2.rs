@@ -6,7 +6,7 @@ use probity_format::v2::{
     SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer,
 };
 
-use super::{Position, read};
+use super::{Position, read_there};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::segments;
@@ -37,7 +37,9 @@ pub(super) fn begin_of(
     if files.attempt("measure", &path, |_| file.length())? < HEADER_END {
         return Ok(None);
     }
-    read(files, &path, &*file, &mut bytes, 0)?;
+    if !read_there(files, &path, &*file, &mut bytes, 0)? {
+        return Ok(None);
+    }
     let header = SegmentHeader::decode(&bytes).ok();
     Ok(header.map(|header| Begin {
         frame: header.first_frame,
@@ -72,7 +74,9 @@ pub(super) fn begin(
         return Ok(false);
     }
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
-    read(files, name, file, &mut bytes, 0)?;
+    if !read_there(files, name, file, &mut bytes, 0)? {
+        return Ok(false);
+    }
     if header(position).check(&bytes).is_err() {
         return Ok(false);
     }
@@ -93,7 +97,9 @@ pub(super) fn is_footer(
         return Ok(false);
     }
     let mut footer = [0; SEGMENT_FOOTER_BYTES];
-    read(files, name, file, &mut footer, position.offset)?;
+    if !read_there(files, name, file, &mut footer, position.offset)? {
+        return Ok(false);
+    }
     let frames = position.next_frame.saturating_sub(position.begin.frame);
     let expected = encode_footer(
         &header(position),

@@ -14,7 +14,7 @@ use super::stored::open;
 use super::{Fault, FaultClass, Faults, Subject, Verifier};
 use crate::error::LogError;
 use crate::opener::{Opener, Opening};
-use crate::scan::read;
+use crate::scan::read_some;
 use crate::segments as layout;
 
 /// Bytes of frames read at once by one thread.
@@ -181,15 +181,9 @@ impl<'a> Work<'a> {
         let Some(file) = open(&self.verifier.files, &path)? else {
             return Ok(());
         };
-        let length = self
-            .verifier
-            .files
-            .attempt("measure", &path, |_| file.length())?;
         let end = layout::behind(*at, last.length).offset;
-        let wanted = end.saturating_sub(first.offset);
-        let there = length.saturating_sub(first.offset).min(wanted);
-        buffer.resize(usize::try_from(there).unwrap_or_default(), 0);
-        read(&self.verifier.files, &path, &*file, buffer, first.offset)?;
+        let wanted = (first.offset, end.saturating_sub(first.offset));
+        read_some(&self.verifier.files, &path, &*file, buffer, wanted)?;
         let mut seen: Option<EpochsSeen> = None;
         let mut rest: &[u8] = buffer;
         for (record, place) in piece {
@@ -223,11 +217,12 @@ impl<'a> Work<'a> {
         let mut epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
         epochs.extend(seen);
         drop(epochs);
+        let read = u64::try_from(buffer.len()).unwrap_or_default();
         // Relaxed: figures only.
         let done = self
             .bytes_done
-            .fetch_add(there, Ordering::Relaxed)
-            .saturating_add(there);
+            .fetch_add(read, Ordering::Relaxed)
+            .saturating_add(read);
         if let Some(progress) = &self.verifier.options.progress {
             progress(done, self.bytes_all);
         }

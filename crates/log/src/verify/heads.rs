@@ -450,7 +450,7 @@ impl Opening<'_> {
             fault(format!("has the origin {origin:?} of another stream"));
             return None;
         }
-        if let Some(detail) = wrong_form(note, &head) {
+        if let Some(detail) = wrong_form(note) {
             fault(detail.to_owned());
         }
         let due = self.due(head.size());
@@ -523,7 +523,7 @@ impl Opening<'_> {
 }
 
 /// What of the form of a checkpoint is more than the log writes.
-fn wrong_form(note: &[u8], head: &Checkpoint) -> Option<&'static str> {
+fn wrong_form(note: &[u8]) -> Option<&'static str> {
     let note = SignedNote::parse(note).ok()?;
     let mut keys: Vec<_> = note
         .signatures()
@@ -533,13 +533,7 @@ fn wrong_form(note: &[u8], head: &Checkpoint) -> Option<&'static str> {
     let signatures = keys.len();
     keys.sort_unstable();
     keys.dedup();
-    if keys.len() < signatures {
-        Some("has two signatures of one key")
-    } else {
-        head.extensions()
-            .next()
-            .map(|_| "has lines behind the third")
-    }
+    (keys.len() < signatures).then_some("has two signatures of one key")
 }
 
 /// The heads of stream `name` that are anchored, `all` being the epoch of the last frame that names all streams. None names the stream `heads`.

@@ -10,7 +10,7 @@ use super::segments_v2::Segments as OlderSegments;
 use super::stored::{names, open};
 use super::{Fault, FaultClass, Faults, Subject, Verifier};
 use crate::error::LogError;
-use crate::scan::read;
+use crate::scan::read_there;
 use crate::segments as layout;
 
 /// Follows the frames of a stream from segment to segment.
@@ -142,11 +142,10 @@ impl<'a> Segments<'a> {
         let Some(file) = open(files, &path)? else {
             return Ok(None);
         };
-        if files.attempt("measure", &path, |_| file.length())? < layout::HEADER_END {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        if !read_there(files, &path, &*file, &mut bytes, 0)? {
             return Ok(Some("the header is cut off".to_owned()));
         }
-        let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        read(files, &path, &*file, &mut bytes, 0)?;
         let checked = check_segment_header(&self.subject.id, &bytes);
         Ok(checked.err().map(|error| error.to_string()))
     }

@@ -4,8 +4,8 @@
 //! Merkle tree, the time, and the number of the database's state. For an extract the leaves are the lines. For the digest of a reorganised part the
 //! lines say which pages it lies in, and the leaves are those pages, each behind its number.
 
-use std::fs;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};
@@ -76,7 +76,9 @@ impl Moment {
 
 /// A file that holds a body and a note, taken apart.
 struct Evidence {
-    body: Vec<String>,
+    text: String,
+    /// Bytes of the body, with the end of its last line.
+    body_bytes: usize,
     note: SignedNote,
 }
 
@@ -140,7 +142,7 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     let moment = Moment::now(vault.state());
     place.close(vault)?;
     ran?;
-    let tree = hash_lines(&rows.lines);
+    let tree = hash_lines(rows.lines.iter().map(String::as_str));
     let said = format!("statement {}", args.sql);
     write(
         (&args.output, Existing::of(args.overwrite)),
@@ -177,7 +179,7 @@ struct Checked<'a> {
 /// `pocket check`: an extract, with nothing but a verifier key.
 pub(super) fn check(args: &PocketCheck) -> Result<Status, Failure> {
     let evidence = Evidence::read(&args.file, &args.key, "--key VKEY")?;
-    let tree = hash_lines(&evidence.body);
+    let tree = hash_lines(evidence.body());
     let (said, moment) = evidence.said(&args.file, EXTRACT, &tree)?;
     let statement = said.strip_prefix("statement ").unwrap_or_default();
     let mut output = Output::new();
@@ -226,7 +228,7 @@ pub(super) fn verify(
         .clone()
         .unwrap_or_else(|| place.beside("digest"));
     let evidence = Evidence::read(&digest, key, "--keyless VKEY")?;
-    let runs = evidence.body.iter().map(|line| run_of(line));
+    let runs = evidence.body().map(run_of);
     let runs: Option<Vec<_>> = runs.collect();
     let runs = runs.ok_or_else(|| broken(&digest, "a line does not name pages"))?;
     let tree = hash_pages(&place, &runs)?;
@@ -260,10 +262,12 @@ impl Evidence {
     fn read(path: &Path, key: &Path, option: &str) -> Result<Self, Failure> {
         let key = key_file::read_verifier(key, option)?;
         let fail = |error| Failure::file("read the signed file", path, error);
-        if fs::metadata(path).map_err(fail)?.len() > FILE_BYTES_MAX {
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(fail)?;
+        let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+        if read.map_err(fail)? > usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX) {
             return Err(broken(path, "it is longer than any signed file"));
         }
-        let bytes = fs::read(path).map_err(fail)?;
         let text = String::from_utf8(bytes).map_err(|_error| broken(path, "it is not text"))?;
         let marks = [DIGEST, EXTRACT].map(|mark| format!("{mark}\n"));
         // The note is the last thing in the file.
@@ -278,10 +282,20 @@ impl Evidence {
             .map_err(|error| broken(path, "its note is malformed").because(error))?;
         note.verify(std::slice::from_ref(&key))
             .map_err(|error| broken(path, "it is not signed with this key").because(error))?;
+        let body_bytes = body.len();
+        Ok(Self {
+            text,
+            body_bytes,
+            note,
+        })
+    }
+
+    /// The lines of the body, one after the other: they may be many more than the memory has room for pointers to.
+    fn body(&self) -> impl Iterator<Item = &str> {
+        let body = self.text.get(..self.body_bytes).unwrap_or_default();
         // Lines end as they were written: another end is another line.
         let body = body.strip_suffix('\n').map(|body| body.split('\n'));
-        let body = body.into_iter().flatten().map(str::to_owned).collect();
-        Ok(Self { body, note })
+        body.into_iter().flatten()
     }
 
     /// What the note says besides the tree, and of when, if it is of kind `kind` and about `tree`.
@@ -336,7 +350,7 @@ fn run_of(line: &str) -> Option<(u32, u32)> {
     RUN_PAGES.contains(&run.1).then_some(run)
 }
 
-fn hash_lines(lines: &[String]) -> Frontier {
+fn hash_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Frontier {
     let mut tree = Frontier::new();
     for line in lines {
         tree.push(leaf_hash(line.as_bytes()));

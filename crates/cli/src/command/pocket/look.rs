@@ -11,6 +11,7 @@ use super::{Place, Vault};
 use crate::args::{PocketSimulate, PocketStats, PocketVerify};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
+use crate::interruption::remove_when_ended;
 use crate::output::{Output, counted};
 
 /// Nanoseconds of a microsecond.
@@ -228,6 +229,9 @@ pub(super) fn simulate(
     let chip = place.chip(false)?;
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::new("cannot make a temporary folder").because(error))?;
+    // It holds the chip and the secure store.
+    remove_when_ended(folder.path())
+        .map_err(|error| Failure::new("cannot watch for signals").because(error))?;
     let copy = Place {
         file: folder.path().join("copy"),
         root: folder.path().join("copy.root"),
