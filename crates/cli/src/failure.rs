@@ -243,7 +243,8 @@ const fn status_of(error: &LogError) -> Status {
         | LogError::Damaged { .. }
         | LogError::RolledBack { .. }
         | LogError::Lost { .. }
-        | LogError::KeysLost { .. } => Status::Broken,
+        | LogError::KeysLost { .. }
+        | LogError::Losses(_) => Status::Broken,
         _ => Status::Failed,
     }
 }
@@ -307,6 +308,10 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::KeysLost { .. } => {
             "copy the folder first, and restore subjects/ from a backup; without one, go on with: \
              probity append DIR /dev/null --accept-loss, which gives these entries up for good and records the loss".into()
+        }
+        LogError::Losses(_) => {
+            "copy the folder first, and restore the log from a copy if there is one, its folder subjects/ too; without one, go on with: \
+             probity append DIR /dev/null --accept-loss, which gives all of this up for good, keeps the damaged bytes and records the loss".into()
         }
         LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
             "write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \

@@ -327,7 +327,14 @@ impl Core {
         let origin = self.geometry.stream_origin(name.as_str());
         let empty = Stream::empty();
         self.check_vacant(name)?;
-        self.heads.load(name)?;
+        if self.heads.load(name)?.is_some() {
+            return Err(LogError::Broken {
+                place: format!("second copy of the head of stream {name}"),
+                reason: "is there already, though the journal never created the stream: it is another log's, or the journal is an older one; verify \
+                         the log, then move the copy away"
+                    .into(),
+            });
+        }
         // Streams are never removed: the next one is created as number so many.
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         let ordinal = u64::try_from(streams.len()).unwrap_or(u64::MAX);
@@ -351,6 +358,15 @@ impl Core {
                 reason: "is there already, though the journal never created the stream; move it out of the log, and keep it".into(),
             }),
         }
+    }
+
+    /// Notes of every stream what is durable of it, where that is not noted.
+    pub(crate) fn note_all_durable(&self) -> Result<(), LogError> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        for stream in streams.values() {
+            stream.note_durable(&self.files)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn insert_stream(&self, stream: Arc<Stream>) {

@@ -35,6 +35,11 @@ pub enum AppendError {
     TicketExpired,
 }
 
+fn listed(losses: &[LogError]) -> String {
+    let texts: Vec<String> = losses.iter().map(ToString::to_string).collect();
+    texts.join("; and ")
+}
+
 fn shown(index: Option<u64>) -> String {
     index.map_or_else(
         || "an entry that is being written".into(),
@@ -101,6 +106,9 @@ pub enum LogError {
         /// How many subjects have no key.
         subjects: u64,
     },
+    /// More than one of these losses: of several streams, or of frames and of keys. They are accepted together or not at all.
+    #[error("{}", listed(.0))]
+    Losses(Vec<LogError>),
     /// Another process writes to this log.
     #[error("another process is writing to {path}")]
     Locked {

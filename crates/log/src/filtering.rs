@@ -9,7 +9,7 @@ use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
 
 use crate::error::LogError;
-use crate::lost::Lost;
+use crate::lost::{GIVEN_UP, Lost, NEEDS_KEY};
 use crate::opened::Visited;
 use crate::opener::Opening;
 use crate::reader::{Filter, Found, Reader};
@@ -38,6 +38,7 @@ pub(crate) enum Past {
 struct LostEntries {
     section: u32,
     reason: String,
+    is_accepted: bool,
     places: Vec<u64>,
 }
 
@@ -67,6 +68,7 @@ impl<'a> Reading<'a> {
                 all.push(LostEntries {
                     section: lost.section,
                     reason: lost.to_string(),
+                    is_accepted: lost.is_accepted,
                     places: Vec::new(),
                 });
             }
@@ -112,7 +114,12 @@ impl<'a> Reading<'a> {
         };
         let mut lost = self.lost()?;
         if !lost.is_empty() && self.damage == Past::Nothing {
-            return Ok(Err(Unread::Sections(Vec::new())));
+            let is_accepted = lost.iter().all(|lost| lost.is_accepted);
+            let reason = if is_accepted { GIVEN_UP } else { NEEDS_KEY };
+            return Ok(Err(Unread::Behind {
+                entries: 0,
+                reason: format!("frame {reason}"),
+            }));
         }
         let mut content = ContentCheck::default();
         let result = opened.for_each(&mut |visited| {

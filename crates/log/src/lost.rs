@@ -31,6 +31,10 @@ impl fmt::Display for Lost {
     }
 }
 
+/// What is wrong with a frame of which sections are lost, all of them with the acceptance of whoever opened the log.
+pub(crate) const GIVEN_UP: &str = "needs the keys of subjects that were lost, which was accepted when the log was opened; no backup brings these \
+                                   entries back";
+
 /// What is wrong with a frame of which a section is lost.
 pub(crate) const NEEDS_KEY: &str = "needs the key of a subject that subjects/slots does not hold though no signed erasure \
                                     says so; restore the folder subjects/ from a backup";

@@ -220,7 +220,8 @@ impl Opener {
             if let Some(secret) = slot.open(&self.wrapping, number).ok().filter(|_| is_live)
                 && secret.name.expose() == name
             {
-                found = Some(label.pseudonym);
+                // The first is the one that writers use.
+                found.get_or_insert(label.pseudonym);
             }
             Ok(())
         })?;
@@ -329,10 +330,13 @@ impl Opener {
     }
 }
 
-/// How many slots the journal counts, as far as it can be read: of a damaged one nobody knows how far it went.
+/// Slots read of a log whose journal cannot be read: a file without end must not hold up anybody.
+const SLOTS_UNCOUNTED_MAX: u64 = 1 << 22;
+
+/// How many slots the journal counts. Of a damaged one nobody knows how far it went.
 fn counted(files: &Files, geometry: &Geometry, master: &MasterKey) -> Result<u64, LogError> {
     match read_history(files, geometry, Some(master)) {
-        Err(LogError::Broken { .. }) => Ok(u64::MAX),
+        Err(LogError::Broken { .. }) => Ok(SLOTS_UNCOUNTED_MAX),
         history => Ok(history?.slots.count),
     }
 }

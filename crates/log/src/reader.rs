@@ -16,7 +16,6 @@ use crate::filtering::{Past, Reading};
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
-use crate::lost::NEEDS_KEY;
 use crate::opener::Opener;
 use crate::places::Places;
 use crate::repairs::Repair;
@@ -311,7 +310,7 @@ impl Reader {
                 let place = format!("stream {}, frame {}", subject.name, record.frame);
                 let reason = match unread {
                     Unread::Behind { reason, .. } => reason,
-                    Unread::Sections(_) => format!("frame {NEEDS_KEY}"),
+                    Unread::Sections(_) => "sections of the frame do not open".to_owned(),
                 };
                 Err(self.damaged(filter, place, reason)?.into())
             })?;

@@ -48,7 +48,6 @@ pub(crate) struct Recovery<'a> {
     /// What is known to have been durable, where a note says so.
     pub(crate) durable: Option<Durable>,
     /// Whether some of those may be gone.
-    pub(crate) accept_loss: bool,
     /// The head that was anchored last, which was signed for too: in `heads`, or of `heads` itself in the last certificate.
     pub(crate) anchored: Option<&'a Checkpoint>,
     /// Frames of `heads` that were read without a gap: a head that none of them names was signed after them.
@@ -287,21 +286,23 @@ impl<'a> Recovery<'a> {
         self.broken("segments", &reason)
     }
 
-    /// What was durable must be there, unless the caller has accepted its loss. Gives whether it is.
+    /// Whether what was durable is there. Of the journal it must be: one that was shortened is an older one, and what it said would be said a
+    /// second time, and otherwise.
     fn check_durable(&self, noted: &Durable, found: u64) -> Result<bool, LogError> {
-        let durable = noted.frames;
-        if found >= durable {
-            return Ok(true);
+        let is_there = found >= noted.frames;
+        if !is_there && self.name.as_str() == StreamName::JOURNAL {
+            return Err(self.lost(noted, found));
         }
-        // A journal that was shortened is an older one: what it said would be said a second time, and otherwise.
-        if !self.accept_loss || self.name.as_str() == StreamName::JOURNAL {
-            return Err(LogError::Lost {
-                stream: self.name.to_string(),
-                found,
-                durable,
-            });
+        Ok(is_there)
+    }
+
+    /// What was noted as durable is gone from frame `found` on.
+    pub(crate) fn lost(&self, noted: &Durable, found: u64) -> LogError {
+        LogError::Lost {
+            stream: self.name.to_string(),
+            found,
+            durable: noted.frames,
         }
-        Ok(false)
     }
 
     /// The second copy is signed by a key this journal never certified: the journal is older than the copy.

@@ -371,7 +371,16 @@ impl Repairs {
 
     /// Notes, durably, what is about to be changed: a crash between the change and the journal must not hide it.
     pub(crate) fn announce(&mut self, files: &Files, repair: Repair) -> Result<(), LogError> {
-        self.done.push(repair);
+        self.announce_all(files, vec![repair])
+    }
+
+    /// As [`Repairs::announce`], for several.
+    pub(crate) fn announce_all(
+        &mut self,
+        files: &Files,
+        repairs: Vec<Repair>,
+    ) -> Result<(), LogError> {
+        self.done.extend(repairs);
         let lines: Vec<String> = self.done.iter().map(Repair::line).collect();
         let Bound { size, root } = &self.journal;
         let mut rest = [size.to_le_bytes().as_slice(), root.as_bytes()].concat();

@@ -34,8 +34,11 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
         let short = name.replace('/', "-");
         let kept = format!("{SET_ASIDE}/{short}-{}-{number}", source.range.start);
         let there = match files.open_read(&kept) {
-            // What is no file there keeps nobody from another name.
-            Err(error) if is_strange(&error) => continue,
+            // What is no file there keeps nobody from another name, unless the folder is none.
+            Err(error) if is_strange(&error) => {
+                check_folder(files)?;
+                continue;
+            }
             there => there?,
         };
         match there {
@@ -58,6 +61,16 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
     })
 }
 
+fn check_folder(files: &Files) -> Result<(), LogError> {
+    match files.list(SET_ASIDE) {
+        Err(error) if is_strange(&error) => Err(LogError::Broken {
+            place: SET_ASIDE.into(),
+            reason: "is no folder, so that nothing can be set aside in it; move it away".into(),
+        }),
+        listed => listed.map(drop),
+    }
+}
+
 /// Takes a piece at its place in the copy; false ends the reading.
 type Take<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<bool, LogError>;
 
@@ -70,38 +83,72 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Calls `take` for one piece after the other, with its place in the copy.
+    /// Calls `take` for one piece after the other, with its place in the copy. Holes are left out: a file may be longer than any disk.
     fn pieces(&self, take: Take<'_>) -> Result<bool, LogError> {
         let mut buffer = Vec::new();
         let mut from = self.range.start;
-        while from < self.range.end {
-            let bytes = self.range.end.saturating_sub(from).min(COPY_BYTES);
+        loop {
+            let data = self
+                .files
+                .attempt("read", self.name, |_| self.file.next_data(from))?;
+            let Some(place) = data.filter(|place| *place < self.range.end) else {
+                return Ok(true);
+            };
+            let bytes = self.range.end.saturating_sub(place).min(COPY_BYTES);
             buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
-            read(self.files, self.name, self.file, &mut buffer, from)?;
-            if !take(from.saturating_sub(self.range.start), &buffer)? {
+            read(self.files, self.name, self.file, &mut buffer, place)?;
+            if !take(place.saturating_sub(self.range.start), &buffer)? {
                 return Ok(false);
             }
-            from = from.saturating_add(bytes);
+            from = place.saturating_add(bytes);
         }
-        Ok(true)
+    }
+
+    /// Number of bytes of the copy.
+    const fn bytes(&self) -> u64 {
+        self.range.end.saturating_sub(self.range.start)
     }
 
     /// Whether the file `kept` holds the same bytes and no others.
     fn equals(&self, kept: &str, there: &dyn File) -> Result<bool, LogError> {
         let length = self.files.attempt("measure", kept, |_| there.length())?;
-        if length != self.range.end.saturating_sub(self.range.start) {
+        if length != self.bytes() {
             return Ok(false);
         }
-        let mut other = Vec::new();
+        let copy = Source {
+            files: self.files,
+            name: kept,
+            file: there,
+            range: 0..length,
+        };
+        // Where one has a hole the other may have zeros.
+        Ok(self.is_in(&copy)? && copy.is_in(self)?)
+    }
+
+    /// Whether `other` holds what this one does, but for holes.
+    fn is_in(&self, other: &Source<'_>) -> Result<bool, LogError> {
+        let mut there = Vec::new();
         self.pieces(&mut |place, piece| {
-            other.resize(piece.len(), 0);
-            read(self.files, kept, there, &mut other, place)?;
-            Ok(other == piece)
+            there.resize(piece.len(), 0);
+            let place = other.range.start.saturating_add(place);
+            read(other.files, other.name, other.file, &mut there, place)?;
+            Ok(there == piece)
         })
     }
 
     fn write(&self, kept: &str) -> Result<(), LogError> {
-        self.files.segment(kept, true)?;
+        let written = self.write_pieces(kept);
+        if written.is_err() {
+            // A part of a copy takes room, and nobody would know it from a whole one.
+            drop(self.files.remove(kept));
+        }
+        written
+    }
+
+    fn write_pieces(&self, kept: &str) -> Result<(), LogError> {
+        let file = self.files.segment(kept, true)?;
+        self.files
+            .attempt("extend", kept, |_| file.set_length(self.bytes()))?;
         self.pieces(&mut |place, piece| {
             self.files.write_at(kept, piece, place)?;
             Ok(true)

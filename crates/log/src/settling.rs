@@ -38,6 +38,12 @@ impl FoundStream<'_> {
         self.tree.size()
     }
 
+    /// The frames that had been durable and are gone.
+    pub(crate) fn loss(&self) -> Option<LogError> {
+        let noted = self.recovery.durable.filter(|_| !self.is_lossless)?;
+        Some(self.recovery.lost(&noted, self.size()))
+    }
+
     /// Cuts off what is torn, and makes durable what was found.
     ///
     /// # Errors

@@ -129,12 +129,14 @@ pub(crate) fn open_locked(
         wrapping: &keys.wrapping,
         accept_loss: options.accept_loss,
     };
-    // Before anything is changed: where nobody can sign, nothing is given up. A log without a journal is not one yet.
-    let successor = match history.frames() {
-        0 => None,
-        _ => keys.certified_successor(&files, geometry.origin(), history.last_key())?,
-    };
-    let (streams, subjects) = recovering.recover(&mut repairs)?;
+    let mut successor = None;
+    let (streams, subjects) = recovering.recover(&mut repairs, || {
+        // Where nobody can sign, nothing is given up. A log without a journal is not one yet.
+        if history.frames() > 0 {
+            successor = keys.certified_successor(&files, geometry.origin(), history.last_key())?;
+        }
+        Ok(())
+    })?;
     let own = |name: StreamName| built_in(&streams, &name, places);
     let (journal, heads_stream) = (own(StreamName::journal())?, own(StreamName::heads())?);
     let first = first_of(&journal, first, places)?;
@@ -260,10 +262,11 @@ struct Recovering<'a> {
 }
 
 impl Recovering<'_> {
-    /// Finds all streams and the slots of subjects before anything of them is changed.
+    /// Finds all streams and the slots of subjects before anything of them is changed; `may_change` has the last word then.
     fn recover(
         &self,
         repairs: &mut Repairs,
+        may_change: impl FnOnce() -> Result<(), LogError>,
     ) -> Result<(BTreeMap<StreamName, Arc<Stream>>, FoundSlots), LogError> {
         let mut slots = FoundSlots::read(self.files, self.wrapping, self.history)?;
         let opener = Opener::of_writer(self.files, Arc::clone(self.wrapping), self.geometry)?;
@@ -272,18 +275,23 @@ impl Recovering<'_> {
         let found = self.find(&opener, &mut missed)?;
         slots.check(self.history)?;
         if !self.accept_loss {
-            missed.refuse()?;
+            refuse_losses(&found, &missed)?;
         }
+        may_change()?;
         missed.accept(self.files, repairs)?;
         slots.leave_out(missed.subjects());
         let mut streams = BTreeMap::new();
         for (ordinal, ((name, config), found)) in (0..).zip(self.history.streams.iter().zip(found))
         {
             let (id, origin) = (found.recovery.identity.id, found.recovery.origin.clone());
+            let is_lossless = found.is_lossless;
             let found = found.settle(repairs)?;
             let note = DurableNote::new(self.notes.notes(), ordinal);
             let stream = Stream::new(name.clone(), *config, id, origin, note, found);
-            stream.note_durable(self.files)?;
+            // Until the journal says what is lost, the note is all that does: should this opening end before, the next one must miss it too.
+            if is_lossless {
+                stream.note_durable(self.files)?;
+            }
             streams.insert(name.clone(), Arc::new(stream));
         }
         self.notes.settle(self.files, self.history.streams.len())?;
@@ -325,15 +333,10 @@ impl Recovering<'_> {
             let floor = self.floors.get(&origin).copied();
             let is_journal = name.as_str() == StreamName::JOURNAL;
             let journal = (self.certified as &dyn Certificates, floor);
-            let durable = match self.notes.of_stream((name, &id), ordinal, journal) {
-                Noted::Nothing => None,
+            let noted = self.notes.of_stream((name, &id), ordinal, journal);
+            let durable = match noted {
                 Noted::Durable(durable) => Some(durable),
-                Noted::Beyond(_) => {
-                    return Err(LogError::Broken {
-                        place: format!("{DURABLE}, stream {name}"),
-                        reason: BEYOND.into(),
-                    });
-                }
+                Noted::Nothing | Noted::Beyond(_) => None,
             };
             let recovery = Recovery {
                 files: self.files,
@@ -348,7 +351,6 @@ impl Recovering<'_> {
                 end: is_journal.then(|| self.history.frames()),
                 epochs: Epochs::new(self.master, self.certified, name, id).above(floor),
                 durable,
-                accept_loss: self.accept_loss,
                 opening: config
                     .erasable
                     .then(|| Opening::new(opener, name, id, *config)),
@@ -358,10 +360,31 @@ impl Recovering<'_> {
             if is_journal {
                 check_read(self.history, found.size())?;
             }
+            // Of the journal not before it is known to be whole: a damaged frame may have the opening.
+            if let Noted::Beyond(_) = noted {
+                return Err(LogError::Broken {
+                    place: format!("{DURABLE}, stream {name}"),
+                    reason: BEYOND.into(),
+                });
+            }
             self.check_losses(name, found.size())?;
             all.push(found);
         }
         Ok(all)
+    }
+}
+
+/// Refuses all that was durable and is gone, in one error: whoever accepts it must know what it is.
+fn refuse_losses(found: &[FoundStream<'_>], missed: &KeysMissed) -> Result<(), LogError> {
+    let mut losses: Vec<LogError> = found.iter().filter_map(FoundStream::loss).collect();
+    losses.extend(missed.refuse().err());
+    match losses.pop() {
+        None => Ok(()),
+        Some(loss) if losses.is_empty() => Err(loss),
+        Some(loss) => {
+            losses.push(loss);
+            Err(LogError::Losses(losses))
+        }
     }
 }
 
@@ -395,6 +418,7 @@ fn begin_journal(
     let mut repaired = JournalEntry::recover(&[losses, others].concat());
     let later = repaired.split_off(repaired.len().min(REPAIRS_WITH_CERTIFICATE));
     core.certify_successor(&mut journal, entries, repaired)?;
+    core.note_all_durable()?;
     // What is gone without a signed erasure is damage.
     core.subjects.finish_erasures(&core.files)?;
     if !later.is_empty() {

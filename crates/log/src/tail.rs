@@ -128,6 +128,8 @@ impl Tail<'_> {
         let cuts = segments::cuts(self.files, self.name, position.identity.version)?;
         let behind = position.segment.saturating_add(1);
         let later: BTreeSet<u64> = cuts.range(behind..).copied().collect();
+        let mut found = Vec::new();
+        let mut repairs = Vec::new();
         for first in later.union(&position.strange) {
             let name = segments::path(position.identity.version, self.name, *first);
             let kind = if self.holds_no_frame(&name)? {
@@ -136,11 +138,18 @@ impl Tail<'_> {
                 self.set_aside(&name, 0)?;
                 RepairKind::Later
             };
-            self.announce(kind, *first..*first)?;
-            self.files.remove(&name)?;
-            self.files.sync_folder(&folder)?;
+            repairs.push(Repair::new(kind, self.name, *first..*first));
+            found.push(name);
         }
-        Ok(())
+        if found.is_empty() {
+            return Ok(());
+        }
+        // At once: there may be many, and each announcement writes all of them.
+        self.repairs.announce_all(self.files, repairs)?;
+        for name in &found {
+            self.files.remove(name)?;
+        }
+        self.files.sync_folder(&folder)
     }
 
     /// Whether the segment `name` is no longer than its header: what a crash leaves of a rotation.

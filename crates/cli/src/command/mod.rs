@@ -164,6 +164,13 @@ fn tell_of_missed(log: &Log, dir: &Path) -> Result<(), Failure> {
             ));
             Ok(())
         }
+        Ok(Some(Settled::NoFile)) => {
+            note(&format!(
+                "warning: {} is no file, and no proxy starts beside it; move it away",
+                dir.join("missed").display()
+            ));
+            Ok(())
+        }
         Err(error) => {
             let file = dir.join("missed");
             let what = format!("what {} says is not recorded", file.display());

@@ -274,6 +274,50 @@ fn the_head_of_a_resting_stream_is_signed_again_if_it_was_anchored() {
     }
 }
 
+/// A foreign head was signed again with all of its text, so that a thief of an expired key had any sentence signed by the newest one.
+#[test]
+fn no_line_of_an_expired_key_is_signed_again() {
+    let places = aged(1);
+    let stolen = {
+        let log = opened(&places);
+        append(&log);
+        log.publish().unwrap();
+        let keys = log.core().keys.lock();
+        let keys = keys.unwrap_or_else(PoisonError::into_inner);
+        let key = keys.signer(&origin("default")).unwrap();
+        drop(keys);
+        log.close().unwrap();
+        key
+    };
+    age(&places, 2);
+    let files = Files::of_log(&places, &Options::default());
+    let stream = StreamName::default();
+    let note = read_checkpoint(&files, &stream).unwrap().unwrap();
+    let head = SignedNote::parse(note.as_bytes()).unwrap();
+    let text = format!("{}the operator owes 1,000,000 EUR\n", head.text());
+    let mut forged = SignedNote::new(text).unwrap();
+    forged.sign(&stolen).unwrap();
+    let reader = Reader::open_at(&places, &root()).unwrap();
+    let recipient = crate::prove::Recipient {
+        stream: Some(forged.encode()),
+        ..crate::prove::Recipient::default()
+    };
+    let proved = reader
+        .prover(&stream, &recipient)
+        .and_then(|mut prover| prover.prove(1).map(drop));
+    assert!(proved.is_err());
+    // Nor where it lies in the place of the checkpoint.
+    files
+        .replace("streams/default/checkpoint", forged.encode().as_bytes())
+        .unwrap();
+    let reader = Reader::open_at(&places, &root()).unwrap();
+    let recipient = crate::prove::Recipient::default();
+    let proved = reader
+        .prover(&stream, &recipient)
+        .and_then(|mut prover| prover.prove(1).map(drop));
+    assert!(proved.is_err());
+}
+
 /// Ten years of hourly keys: `cargo test --release -p probity-log --lib ten_years -- --ignored --nocapture`.
 #[test]
 #[ignore = "makes 87,600 certificates, which takes a minute or more"]

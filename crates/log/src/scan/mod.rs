@@ -444,6 +444,12 @@ pub(crate) fn find_frame(
     let mut offset = from.offset;
     let mut buffer = Vec::new();
     loop {
+        // A hole holds no frame, and may be longer than any disk.
+        let data = files.attempt("read", &path, |_| file.next_data(offset))?;
+        let Some(place) = data else {
+            return Ok(None);
+        };
+        offset = place;
         read_some(files, &path, &*file, &mut buffer, (offset, SEARCH_BYTES))?;
         if buffer.is_empty() {
             return Ok(None);

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::name::{TEMPORARY, components, join, split};
@@ -26,7 +26,7 @@ const KEY_FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// Permissions of folders.
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
 /// Folders whose files get [`KEY_FILE_MODE`].
-const KEY_FOLDERS: [&str; 2] = ["keys", "subjects"];
+const KEY_FOLDERS: [&str; 3] = ["keys", "subjects", "set-aside"];
 /// Names tried for a temporary file before giving up; each one taken is a leftover of a crash.
 const TEMPORARY_NAMES_MAX: u32 = 1 << 16;
 /// What is said of a pipe, a socket or a device.
@@ -481,6 +481,17 @@ impl File for OpenFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
+    }
+
+    /// Nothing else uses the place in the file that this moves.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(place) => Ok(Some(place)),
+            Err(Errno::NXIO) => Ok(None),
+            // A file system without holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok((offset < self.length()?).then_some(offset)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

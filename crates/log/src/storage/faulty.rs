@@ -479,6 +479,10 @@ impl File for WatchedFile {
         outcome(self.meet(Call::Length, 0, 0), || self.inner.length())
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.inner.next_data(offset)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let fault = self.meet(Call::ReadAt, offset, buffer.len());
         outcome(fault, || self.inner.read_at(buffer, offset))

@@ -140,6 +140,15 @@ pub trait File: Debug + Send + Sync {
     /// `UnexpectedEof` when the file ends before; otherwise the system's error.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// The first place from `offset` on that may hold other bytes than zeros, where there is one: holes that nobody wrote are left out as far as the
+    /// file system tells of them.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok((offset < self.length()?).then_some(offset))
+    }
+
     /// Writes all of `bytes` at `offset`, extending the file as needed.
     ///
     /// # Errors

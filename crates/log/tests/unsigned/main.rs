@@ -11,7 +11,9 @@
 
 mod abandoned;
 mod expired;
+mod holes;
 mod keys;
+mod losses;
 mod notes;
 mod older;
 mod sibling;

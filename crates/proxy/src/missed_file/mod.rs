@@ -3,7 +3,7 @@
 //! The file has its whole length from the start of the proxy on, so that a full disk does not keep the count from being written. The log's
 //! keys authenticate it. It is no evidence: whoever can write to the log's folder can remove it, until the entry is in the log.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -158,11 +158,8 @@ impl MissedFile {
     }
 
     /// The file that is there.
-    fn existing(log: &Log, folder: &Path) -> io::Result<Option<Self>> {
-        match options().open(folder.join(NAME)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            opened => Ok(Some(Self::of(log, opened?))),
-        }
+    fn existing(log: &Log, folder: &Path) -> io::Result<Self> {
+        Ok(Self::of(log, options().open(folder.join(NAME))?))
     }
 
     fn of(log: &Log, file: File) -> Self {
@@ -258,6 +255,8 @@ pub enum Settled {
     Counted(Missed),
     /// That nobody knows how many are: the file was not written with the log's keys, or not as a whole.
     Unknown,
+    /// Nothing: something else than a file has its name.
+    NoFile,
 }
 
 /// Records what an earlier process counted and could not record, in a `gap` of `log`, which is in `folder`; gives it, or nothing where there
@@ -267,9 +266,14 @@ pub enum Settled {
 /// When the file cannot be read or written; when the log does not take the entry.
 pub fn settle(log: &Log, folder: &Path) -> Result<Option<Settled>, SinkError> {
     let failed = |error: io::Error| SinkError::Failed(error.into());
-    let Some(file) = MissedFile::existing(log, folder).map_err(failed)? else {
-        return Ok(None);
-    };
+    match fs::symlink_metadata(folder.join(NAME)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        found if !found.as_ref().is_ok_and(fs::Metadata::is_file) => {
+            return found.map(|_strange| Some(Settled::NoFile)).map_err(failed);
+        }
+        _ => {}
+    }
+    let file = MissedFile::existing(log, folder).map_err(failed)?;
     let _lock = file.lock().map_err(failed)?;
     match file.read().map_err(failed)? {
         Content::Nothing | Content::Settled(_) => Ok(None),

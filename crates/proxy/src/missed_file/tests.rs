@@ -214,6 +214,13 @@ fn a_count_that_the_logs_keys_did_not_write_is_not_believed() {
         place.put(empty);
         assert_eq!(place.settle(), None);
     }
+    let file = place.path().join(NAME);
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(place.settle(), Some(Settled::NoFile));
+    fs::remove_dir(&file).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &file).unwrap();
+    assert_eq!(place.settle(), Some(Settled::NoFile));
 }
 
 #[test]
