@@ -103,6 +103,12 @@ impl Work<'_> {
         link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
     }
 
+    /// Whether a row that was part of one in the users table was so of a placeholder that does not come back.
+    pub(super) fn is_of_gone(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
+        let mut people = table.people().filter_map(|it| at(columns, row, it));
+        people.any(|id| self.is_gone(id))
+    }
+
     /// Each row with owners that exist, or nothing when an owner is missing (C4). Who only reads it does not keep it
     /// from its owner: where the column may be empty, it is.
     pub(super) fn owners_back(

@@ -107,6 +107,15 @@ macro_rules! for_every_claim {
             shared_rows_removed_before_a_migration_come_back_owner_by_owner
             an_update_by_code_is_asked_for_until_the_program_has_it
             an_update_that_does_not_fit_is_named_and_may_be_replaced
+            an_engine_that_is_installed_leaves_the_application_alone
+            everybody_leaves_over_an_anonymisation_and_returns_in_either_order
+            shared_rows_under_placeholders_are_not_found_without_the_credential
+            a_moderator_of_everything_leaves_first_and_returns_last
+            texts_rewritten_while_they_are_disguised_come_back_rewritten
+            names_that_moved_to_a_table_of_their_own_come_back_there
+            names_of_placeholders_go_with_them_when_the_newer_disguise_comes_first
+            names_of_placeholders_that_are_gone_do_not_come_to_their_person
+            names_of_placeholders_go_with_them_although_a_first_try_failed
             rows_owned_through_others_leave_and_return_with_their_owner
             rows_behind_placeholders_are_found_through_their_parents
             changes_of_rows_come_before_their_owners_are_hidden
@@ -189,12 +198,14 @@ mod bad_input;
 mod chunks;
 mod circle;
 mod composing;
+mod conformance;
 mod credentials;
 mod decay;
 mod draft;
 mod endings;
 mod export;
 mod forum;
+mod handles;
 mod holder;
 mod holds;
 mod hybrid;
@@ -227,11 +238,13 @@ pub(crate) use bad_input::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
 pub(crate) use composing::*;
+pub(crate) use conformance::*;
 pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
+pub(crate) use handles::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
