@@ -144,13 +144,11 @@ impl<'a> Work<'a> {
                 is_in: false,
             });
             let mut references = table.references.clone();
-            if table.name != live.pseudo.table {
-                references.extend(table.people().map(|owner| Reference {
-                    columns: vec![owner.clone()],
-                    to_table: live.pseudo.table.clone(),
-                    to_columns: vec![live.pseudo.id.clone()],
-                }));
-            }
+            references.extend(live.others(table).map(|person| Reference {
+                columns: vec![person.clone()],
+                to_table: live.pseudo.table.clone(),
+                to_columns: vec![live.pseudo.id.clone()],
+            }));
             groups.push(Group {
                 section: number,
                 table,

@@ -96,6 +96,19 @@ macro_rules! for_every_claim {
             whoever_comes_back_in_a_circle_is_registered_and_may_leave_again
             columns_that_the_database_works_out_keep_nobody_away
             triggers_on_touched_tables_are_noted
+            whoever_is_referred_to_leaves_and_returns
+            a_reference_that_changed_meanwhile_stays_as_it_is
+            two_who_refer_to_each_other_leave_and_return_in_either_order
+            everybody_who_refers_to_each_other_leaves_and_returns_in_any_order
+            of_everybody_who_stays_refers_to_whoever_leaves
+            a_reference_that_may_not_be_null_gets_a_placeholder
+            references_of_other_tables_are_let_go_of_without_a_transformation
+            whoever_leaves_takes_their_following_along
+            everybody_leaves_with_their_following_and_returns_in_any_order
+            a_following_that_was_anonymous_comes_back_to_both
+            answers_to_ones_own_rows_leave_in_one_go
+            answers_of_others_keep_a_row_from_going
+            what_cannot_be_said_of_references_is_refused
             a_key_written_in_other_letters_is_not_overlooked
             rows_that_spell_their_owner_in_another_way_leave_and_return
             rows_of_everybody_are_hidden_however_they_spell_their_owner
@@ -204,6 +217,7 @@ mod decay;
 mod draft;
 mod endings;
 mod export;
+mod following;
 mod forum;
 mod handles;
 mod holder;
@@ -219,9 +233,11 @@ mod pace;
 mod parts;
 mod records;
 mod redaction;
+mod references;
 mod replay;
 mod revealing;
 pub(crate) mod schedule;
+mod society;
 mod spelling;
 mod statements;
 mod stolen;
@@ -244,6 +260,7 @@ pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
+pub(crate) use following::*;
 pub(crate) use handles::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
@@ -256,6 +273,7 @@ pub(crate) use pace::*;
 pub(crate) use parts::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
+pub(crate) use references::*;
 pub(crate) use replay::*;
 pub(crate) use revealing::*;
 pub(crate) use schedule::{
