@@ -1,15 +1,120 @@
-//! Rows that refer to rows about to be removed, so that none of them changes unseen.
+//! Rows that refer to rows about to be removed: none of them changes unseen, and what they keep from being removed is foretold.
 
 use std::collections::BTreeSet;
 
 use crate::apply::encoded;
 use crate::database::{Catalog, Dialect, ForeignKey, OnDelete};
 use crate::error::{Doing as _, Error};
+use crate::plan::Step;
 use crate::predicate::Fragment;
-use crate::schema::Known;
+use crate::schema::{Known, Live};
+use crate::spec::Kind;
 use crate::table::list;
 use crate::tenant::Session;
 use crate::value::Value;
+
+/// Rows that refer to rows about to be removed, while no step removes them or takes the reference away: a disguise would be
+/// refused for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Referring {
+    /// Their table.
+    pub table: String,
+    /// The columns of the foreign key.
+    pub columns: Vec<String>,
+    /// How many they are now.
+    pub rows: u64,
+    /// Whether the database would remove or change them by itself; otherwise it refuses.
+    pub would_change: bool,
+}
+
+impl std::fmt::Display for Referring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (rows, table) = (self.rows, &self.table);
+        let columns = self.columns.join(", ");
+        write!(
+            f,
+            "{rows} rows of {table} refer to these by foreign key ({columns}), and nothing is said of them"
+        )
+    }
+}
+
+impl Referring {
+    /// The error of a disguise that removes rows of `table` all the same.
+    pub(crate) fn refusal(self, table: &str) -> Error {
+        let (table, child) = (table.to_owned(), self.table);
+        let (columns, rows) = (self.columns.join(", "), self.rows);
+        if self.would_change {
+            Error::WouldCascade {
+                table,
+                child,
+                columns,
+                rows,
+            }
+        } else {
+            Error::WouldOrphan {
+                table,
+                child,
+                columns,
+                rows,
+            }
+        }
+    }
+}
+
+/// For which rows a removal among `steps` would be refused.
+pub(crate) fn left_behind(
+    database: &mut dyn Session,
+    live: &Live,
+    steps: &[Step],
+    removal: &Step,
+) -> Result<Vec<Referring>, Error> {
+    let dialect = database.dialect();
+    let mut left = Vec::new();
+    let chosen = database
+        .tenancy()
+        .bound(dialect, &removal.table, &removal.chosen);
+    for child in live.tables.values() {
+        let keys = child.catalog.foreign_keys.iter();
+        for key in keys.filter(|key| key.to_table == removal.table) {
+            let mut sql = format!(
+                "SELECT COUNT(*) FROM {} WHERE ({}) IN (SELECT {} FROM {} WHERE {})",
+                dialect.quote(&child.name),
+                list(dialect, &key.columns),
+                list(dialect, &key.to_columns),
+                dialect.quote(&removal.table),
+                chosen.sql
+            );
+            let mut parameters = chosen.parameters.clone();
+            let of_child = steps.iter().filter(|step| step.table == child.name);
+            for step in of_child.filter(|step| lets_go(&step.kind, key)) {
+                let mut done = database.tenancy().bound(dialect, &child.name, &step.chosen);
+                sql = format!("{sql} AND CASE WHEN ({}) THEN 0 ELSE 1 END = 1", done.sql);
+                parameters.append(&mut done.parameters);
+            }
+            let rows = database.query(&sql, &parameters);
+            let rows = counted(&rows.doing("counting references")?);
+            if rows > 0 {
+                left.push(Referring {
+                    table: child.name.clone(),
+                    columns: key.columns.clone(),
+                    rows,
+                    would_change: key.on_delete == OnDelete::Change,
+                });
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Whether a step of this kind leaves no reference by `key` in the rows that it takes.
+fn lets_go(kind: &Kind, key: &ForeignKey) -> bool {
+    match kind {
+        Kind::Remove => true,
+        Kind::Modify { column, .. } | Kind::Unlink { column } => key.columns.contains(column),
+        Kind::Decorrelate { owners, .. } => owners.iter().any(|it| key.columns.contains(it)),
+    }
+}
 
 /// Refuses when rows that refer to rows about to be removed, and are not among the rows of the same table with the keys `going`,
 /// would silently change.

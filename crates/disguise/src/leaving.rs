@@ -100,6 +100,22 @@ impl Live {
         }
     }
 
+    /// One sentence for each declared key of the users table to itself of which nothing is said: whoever is referred to could not
+    /// leave.
+    pub(crate) fn unsaid(&self) -> Vec<String> {
+        let users = self.table(&self.pseudo.table);
+        let keys = users.into_iter().flat_map(|it| &it.catalog.foreign_keys);
+        let own = keys.filter(|key| key.to_table == self.pseudo.table);
+        let unsaid = own.filter(|key| !self.is_said(&self.pseudo.table, &key.columns));
+        let note = |columns: String| {
+            format!(
+                "users of {} refer to each other by foreign key ({columns}), and whoever is referred to cannot leave while nothing is said of it under on_leave",
+                self.pseudo.table
+            )
+        };
+        unsaid.map(|key| note(key.columns.join(", "))).collect()
+    }
+
     /// Whether it is said what becomes of the references of `child` by these columns to users who leave.
     pub(crate) fn is_said(&self, child: &str, columns: &[String]) -> bool {
         let child = self.table(child);

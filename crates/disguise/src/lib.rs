@@ -56,6 +56,7 @@ mod value;
 pub use admission::Admission;
 pub use apply::{Applied, ApplyRequest};
 pub use audit::Sink;
+pub use cascade::Referring;
 pub use credential::{Credential, KeyCost, Protection, RecoveryToken};
 pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};

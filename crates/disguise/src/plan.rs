@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::cascade::Referring;
 use crate::database::{Catalog, Column, Dialect, OnDelete, Property, placeholders};
 use crate::generate::Generator;
 use crate::predicate::{Fragment, Scope};
@@ -43,6 +44,8 @@ pub struct PlannedStep {
     pub placeholders: u64,
     /// How the database means to find the rows, in its own words.
     pub access: Vec<String>,
+    /// Of a removal, the rows for which it would be refused now.
+    pub refused: Vec<Referring>,
 }
 
 impl Step {

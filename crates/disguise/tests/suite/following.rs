@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{Database as _, Dialect, Engine, Error, SpecFile};
+use probity_disguise::{Database as _, Dialect, Engine, Error, SpecFile, Value, draft};
 
 use super::society::{Society, description};
 
@@ -264,4 +264,103 @@ pub(crate) fn what_cannot_be_said_of_references_is_refused() {
     }
     let unknown = SpecFile::parse(&description(&format!("{people}{{ name = \"nil\" }}")));
     assert_eq!(unknown.unwrap_err().place, "line 7");
+}
+
+/// D6: a draft left references among users unsaid, and what it proposed was refused for whoever is referred to.
+pub(crate) fn a_draft_says_what_becomes_of_references_among_users() {
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20), invited_by BIGINT REFERENCES people(id) ON DELETE SET NULL)",
+        "CREATE TABLE follows (follower BIGINT NOT NULL REFERENCES people(id), followee BIGINT NOT NULL REFERENCES people(id), PRIMARY KEY (follower, followee))",
+        "INSERT INTO people VALUES (1, 'one', NULL)",
+        "INSERT INTO people VALUES (2, 'two', 1)",
+        "INSERT INTO follows VALUES (1, 2), (2, 1)",
+    ]
+    .map(str::to_owned);
+    let mut database = crate::connect();
+    for sql in &statements {
+        database.execute(sql, &[]).unwrap();
+    }
+    let made = draft(&mut database, None).unwrap();
+    let file = SpecFile::parse(&made.text).unwrap();
+    assert_eq!(file.schema, made.schema, "{}", made.text);
+    let mut society = Society::of(&statements, &made.text, &[1, 2]);
+    let cautions = society.engine.cautions(&file.spec).unwrap();
+    assert!(cautions.is_empty(), "{cautions:?}");
+    let gone = society.leave(1);
+    assert_eq!(
+        society.numbers("SELECT id FROM people"),
+        [2],
+        "{}",
+        made.text
+    );
+    assert_eq!(society.numbers("SELECT COUNT(*) FROM follows"), [0]);
+    assert!(society.reveal(1, gone).is_complete());
+    society.assert_as_before(&made.text);
+}
+
+/// D6: nothing told that a disguise would be refused but the disguise itself, for one with a grace period a month later.
+pub(crate) fn what_a_disguise_would_be_refused_for_is_foretold() {
+    let statements = [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20), invited_by BIGINT REFERENCES people(id) ON DELETE SET NULL)",
+        "CREATE TABLE comments (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), parent BIGINT REFERENCES comments(id))",
+        "INSERT INTO people VALUES (1, 'one', NULL)",
+        "INSERT INTO people VALUES (2, 'two', 1), (3, 'three', NULL)",
+        "INSERT INTO comments VALUES (10, 1, NULL)",
+        "INSERT INTO comments VALUES (11, 1, 10), (20, 3, NULL)",
+        "INSERT INTO comments VALUES (12, 2, 10), (13, 2, 11), (21, 3, 20)",
+    ]
+    .map(str::to_owned);
+    let removing = "[[remove]]\ntable = \"comments\"";
+    let mut society = Society::of(&statements, &description(removing), &[1, 2, 3]);
+    let cautions = society.engine.cautions(&society.spec).unwrap();
+    assert!(
+        cautions.iter().any(|it| it.contains("(invited_by)")),
+        "{cautions:?}"
+    );
+    let foretold = |society: &mut Society, user: Option<i64>| {
+        let user = user.map(Value::Int);
+        let named = BTreeMap::new();
+        let planned = society
+            .engine
+            .plan(&society.spec, user.as_ref(), &named)
+            .unwrap();
+        let refused = planned.into_iter().flat_map(|step| step.refused);
+        refused
+            .map(|it| (it.table, it.rows, it.would_change))
+            .collect::<Vec<_>>()
+    };
+    let comments = ("comments".to_owned(), 2, false);
+    let people = ("people".to_owned(), 1, true);
+    assert_eq!(foretold(&mut society, Some(1)), [comments.clone(), people]);
+    assert_eq!(foretold(&mut society, Some(2)), []);
+    assert_eq!(foretold(&mut society, Some(3)), []);
+    assert_eq!(foretold(&mut society, None), []);
+    assert!(society.try_to_leave(Some(1), false, None).is_err());
+    let refused = society.schedule(1).unwrap_err();
+    assert!(
+        matches!(refused, Error::WouldOrphan { rows: 2, .. }),
+        "{refused:?}"
+    );
+    society.schedule(3).unwrap();
+    // What is said of references is foretold, too.
+    let said = format!("[tables.people]\non_leave = {{ invited_by = \"null\" }}\n{removing}");
+    let mut society = Society::of(&statements, &description(&said), &[1, 2, 3]);
+    assert_eq!(foretold(&mut society, Some(1)), [comments]);
+    let planned = society
+        .engine
+        .plan(&society.spec, Some(&Value::Int(1)), &BTreeMap::new());
+    let actions = planned
+        .unwrap()
+        .into_iter()
+        .map(|step| (step.action, step.table, step.rows));
+    let actions: Vec<_> = actions.collect();
+    let expected = [
+        ("remove", "comments", 2),
+        ("unlink", "people", 1),
+        ("remove", "people", 1),
+    ];
+    assert_eq!(
+        actions,
+        expected.map(|(action, table, rows)| (action, table.to_owned(), rows))
+    );
 }

@@ -109,6 +109,19 @@ impl Society {
         }
     }
 
+    /// Has somebody leave later.
+    pub(super) fn schedule(&mut self, user: i64) -> Result<DisguiseId, Error> {
+        let request = ApplyRequest {
+            spec: &self.spec,
+            user: Some(Value::Int(user)),
+            over: None,
+            expires: None,
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        self.engine.schedule(&request, time())
+    }
+
     pub(super) fn leave(&mut self, user: i64) -> DisguiseId {
         self.try_to_leave(Some(user), false, None).unwrap().id
     }
