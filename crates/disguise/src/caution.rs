@@ -24,6 +24,9 @@ impl Live {
             cautions.extend(of_triggers(table));
             cautions.extend(of_versions(table));
             if removes(&table.name) {
+                if table.name == self.pseudo.table {
+                    cautions.extend(self.unsaid());
+                }
                 cautions.extend(of_referrers(table));
             } else if users == Some(&table.name) {
                 cautions.extend(of_placeholders(table));

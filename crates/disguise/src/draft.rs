@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
 use crate::error::{Doing as _, Error};
 use crate::generate::Generator;
+use crate::leaving::{OnLeave, Said};
 use crate::path;
 use crate::schema::{Pseudo, Schema, TableNotes};
 use crate::spec::SpecError;
@@ -113,17 +114,7 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
         tenant: tenants.as_ref().map(|it| it.column.clone()),
         ..Schema::default()
     };
-    for (name, known) in catalog.iter().filter(|(name, _)| **name != table) {
-        let declared = declared_owners(known, &pseudo, tenants.as_ref());
-        let by_name = guessed_owners(known, &catalog, &pseudo, tenants.as_ref());
-        if declared.is_empty() && !by_name.is_empty() {
-            let notes = TableNotes {
-                owners: Some(by_name),
-                ..TableNotes::default()
-            };
-            schema.notes.insert(name.clone(), notes);
-        }
-    }
+    schema.notes = guessed(&catalog, &pseudo, tenants.as_ref());
     let owners = owners(&catalog, &schema, &pseudo, tenants.as_ref());
     let mut belonging = catalog.clone();
     if let Some(tenants) = &tenants {
@@ -155,6 +146,28 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
         schema,
         pseudo,
     })
+}
+
+/// What is to be said of tables beside their declared keys: owners by their names, and references of users to users.
+fn guessed(
+    catalog: &Catalog,
+    pseudo: &Pseudo,
+    tenants: Option<&Tenants>,
+) -> BTreeMap<String, TableNotes> {
+    let mut all = BTreeMap::new();
+    for (name, known) in catalog {
+        let mut notes = TableNotes::default();
+        if *name == pseudo.table {
+            notes.on_leave = referring_users(known, pseudo, tenants);
+        } else if declared_owners(known, pseudo, tenants).is_empty() {
+            let by_name = guessed_owners(known, catalog, pseudo, tenants);
+            notes.owners = (!by_name.is_empty()).then_some(by_name);
+        }
+        if notes != TableNotes::default() {
+            all.insert(name.clone(), notes);
+        }
+    }
+    all
 }
 
 /// A column that most tables have, by which they refer to a table of tenants.
@@ -273,6 +286,23 @@ fn declared_owners(
         }
     }
     owners
+}
+
+/// What becomes of the references of users to users who leave: nothing that could keep anybody there.
+fn referring_users(users: &CatalogTable, pseudo: &Pseudo, tenants: Option<&Tenants>) -> Said {
+    let columns = declared_owners(users, pseudo, tenants).into_iter();
+    let columns = columns.filter(|it| *it != pseudo.id && users.column(it).is_some());
+    let how = |column: &String| {
+        let nullable = users.column(column).is_some_and(|it| it.nullable);
+        if nullable && !users.primary_key.contains(column) {
+            OnLeave::Null
+        } else {
+            OnLeave::Placeholder
+        }
+    };
+    columns
+        .map(|column| (column.clone(), how(&column)))
+        .collect()
 }
 
 /// Columns that hold a user's id by their name and type, without a declared foreign key.
@@ -439,6 +469,11 @@ impl Found<'_> {
                 put(&mut out, &format!("through = {}", list(columns)), &why);
                 continue;
             }
+            if !notes.on_leave.is_empty() {
+                let why = "  # what becomes of a reference to somebody who leaves";
+                put(&mut out, &said(&notes.on_leave)?, why);
+                continue;
+            }
             let owners = list(notes.owners.as_deref().unwrap_or_default());
             put(
                 &mut out,
@@ -474,7 +509,13 @@ impl Found<'_> {
             ]);
         }
         let of = format!("table = {}", quoted(name));
-        match (owners, self.may_go(name)) {
+        let in_key = |owner: &String| table.primary_key.contains(owner);
+        let removable = self.may_go(name);
+        match (owners, removable) {
+            (Some(owners), true) if owners.len() > 1 && owners.iter().any(in_key) => say(&[
+                "\n[[remove]]  # its people are in its key, so a row goes with whoever leaves first".to_owned(),
+                of,
+            ]),
             (None, false) => say(&[format!(
                 "\n# {name} stays, for other tables refer to it; it goes to whoever owns its parent."
             )]),
@@ -509,6 +550,14 @@ impl Found<'_> {
 fn put(out: &mut String, line: &str, comment: &str) {
     // Writing to a String cannot fail.
     writeln!(out, "{line}{comment}").unwrap_or_default();
+}
+
+/// What is said of references, as a line of its table.
+fn said(on_leave: &Said) -> Result<String, Error> {
+    let table = toml::Value::try_from(on_leave).map_err(|error| Error::Value {
+        what: error.to_string(),
+    })?;
+    Ok(format!("on_leave = {table}"))
 }
 
 fn quoted(text: &str) -> String {

@@ -96,6 +96,20 @@ pub enum Error {
         /// How many rows refer to it.
         rows: u64,
     },
+    /// Rows refer to rows about to be removed, and the database would refuse that.
+    #[error(
+        "removing rows of {table} is refused while {rows} rows of {child} refer to them by foreign key {columns}, which the specification leaves alone"
+    )]
+    WouldOrphan {
+        /// The table that would lose rows.
+        table: String,
+        /// The table that refers to it.
+        child: String,
+        /// The columns of the foreign key.
+        columns: String,
+        /// How many rows refer to it.
+        rows: u64,
+    },
     /// A generator could not produce an id that is not in use.
     #[error("the generator of {table} found no unused id in {tries} tries")]
     NoFreeId {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::cascade::Referring;
 use crate::database::{Catalog, Column, Dialect, OnDelete, Property, placeholders};
 use crate::generate::Generator;
 use crate::predicate::{Fragment, Scope};
@@ -33,7 +34,7 @@ pub(crate) struct Step {
 pub struct PlannedStep {
     /// The table.
     pub table: String,
-    /// `remove`, `modify`, `redact` or `decorrelate`.
+    /// `remove`, `modify`, `redact`, `decorrelate` or `unlink`.
     pub action: &'static str,
     /// The query that chooses the rows, with `?` for each bound value.
     pub statement: String,
@@ -43,6 +44,8 @@ pub struct PlannedStep {
     pub placeholders: u64,
     /// How the database means to find the rows, in its own words.
     pub access: Vec<String>,
+    /// Of a removal, the rows for which it would be refused now.
+    pub refused: Vec<Referring>,
 }
 
 impl Step {
@@ -55,6 +58,7 @@ impl Step {
             } => "redact",
             Kind::Modify { .. } => "modify",
             Kind::Decorrelate { .. } => "decorrelate",
+            Kind::Unlink { .. } => "unlink",
         }
     }
 }
@@ -107,7 +111,15 @@ impl Aim<'_> {
         let mut steps: Vec<&Transformation> =
             first.into_iter().chain(changes).chain(last).collect();
         self.put_before_owners(&mut steps);
-        steps.into_iter().map(|it| self.step(it, &named)).collect()
+        let mut planned = Vec::with_capacity(steps.len());
+        for it in steps {
+            let step = self.step(it, &named)?;
+            if it.table == *users && it.kind == Kind::Remove {
+                planned.extend(self.leaving(spec, (it, &step))?);
+            }
+            planned.push(step);
+        }
+        Ok(planned)
     }
 
     /// Moves steps on tables that are owned through others before all steps on those, so that their owners are still
@@ -159,39 +171,7 @@ impl Aim<'_> {
         let Some(table) = self.live.table(&it.table) else {
             return Err(wrong(format!("table {} is not in the database", it.table)));
         };
-        if table.identity.is_empty() {
-            return Err(wrong(format!(
-                "table {} has no identifying columns",
-                it.table
-            )));
-        }
-        if !table.catalog.is_transactional {
-            return Err(wrong(format!(
-                "changes to table {} cannot be undone by a rollback, convert it to InnoDB",
-                it.table
-            )));
-        }
-        if table.catalog.has(Property::HidesRows) {
-            return Err(wrong(format!(
-                "row-level security hides rows of {} from the account of the database; use one that sees them all: the owner of the table, unless the security is forced on it, too, or one with BYPASSRLS",
-                table.name
-            )));
-        }
-        let is_written = |key: &&String| table.catalog.column(key).is_some();
-        if let Some(key) = table.identity.iter().find(|key| !is_written(key)) {
-            return Err(wrong(format!(
-                "the database works out column {key} of {}, so that it names no row to put back; name other identifying columns under identity",
-                table.name
-            )));
-        }
-        if table.catalog.has_heirs && it.kind == Kind::Remove {
-            return Err(wrong(format!(
-                "rows of tables that inherit from {} would come back without their own columns",
-                it.table
-            )));
-        }
-        check_kind(table, &it.kind).map_err(wrong)?;
-        self.live.check_of_tenant(table, &it.kind).map_err(wrong)?;
+        self.check_step(table, &it.kind).map_err(wrong)?;
         let names = self.names(table, &it.kind, named).map_err(wrong)?;
         let said = (named, self.tenancy);
         let scope = || Scope::new(self.dialect, self.catalog, said, &it.table);
@@ -215,6 +195,37 @@ impl Aim<'_> {
             kind: it.kind.clone(),
             names,
         })
+    }
+
+    /// Refuses a change that could not be made or taken back.
+    pub(crate) fn check_step(&self, table: &Known, kind: &Kind) -> Result<(), String> {
+        let name = &table.name;
+        if table.identity.is_empty() {
+            return Err(format!("table {name} has no identifying columns"));
+        }
+        if !table.catalog.is_transactional {
+            return Err(format!(
+                "changes to table {name} cannot be undone by a rollback, convert it to InnoDB"
+            ));
+        }
+        if table.catalog.has(Property::HidesRows) {
+            return Err(format!(
+                "row-level security hides rows of {name} from the account of the database; use one that sees them all: the owner of the table, unless the security is forced on it, too, or one with BYPASSRLS"
+            ));
+        }
+        let is_written = |key: &&String| table.catalog.column(key).is_some();
+        if let Some(key) = table.identity.iter().find(|key| !is_written(key)) {
+            return Err(format!(
+                "the database works out column {key} of {name}, so that it names no row to put back; name other identifying columns under identity"
+            ));
+        }
+        if table.catalog.has_heirs && *kind == Kind::Remove {
+            return Err(format!(
+                "rows of tables that inherit from {name} would come back without their own columns"
+            ));
+        }
+        check_kind(table, kind)?;
+        self.live.check_of_tenant(table, kind)
     }
 
     /// The names that a redaction looks for beside those of the users table; refused when it does not fit.
@@ -298,7 +309,9 @@ impl Aim<'_> {
             (_, None) => any.extend(table.owners.iter().map(direct)),
         }
         match kind {
-            Kind::Modify { .. } => {}
+            Kind::Modify { .. } | Kind::Unlink { .. } => {}
+            // Whoever refers to a user who leaves stays.
+            Kind::Remove if table.name == self.live.pseudo.table => {}
             Kind::Remove => any.extend(table.readers.iter().map(direct)),
             Kind::Decorrelate { owners, .. } => {
                 let named = table.readers.iter().filter(|it| owners.contains(it));
@@ -313,7 +326,7 @@ impl Aim<'_> {
     }
 
     /// That `column` names one of `owners`.
-    fn among_owners(&self, column: &str, owners: &[Value]) -> Fragment {
+    pub(crate) fn among_owners(&self, column: &str, owners: &[Value]) -> Fragment {
         if self.needs_scope_table() {
             let sql = format!("{column} IN (SELECT id FROM {SCOPE})");
             return Fragment {
@@ -330,38 +343,43 @@ impl Aim<'_> {
     /// Refuses removals that leave a declared foreign key of an untouched table behind, or by which the database would remove or
     /// change rows that no specification reaches.
     fn refuse_orphans(&self, spec: &Spec) -> Result<(), SpecError> {
-        let touched = spec.tables();
-        for it in spec
-            .transformations
-            .iter()
-            .filter(|it| it.kind == Kind::Remove)
-        {
-            let removed = self.catalog.get(&it.table);
-            let mut referrers = removed.into_iter().flat_map(|table| &table.referrers);
+        let removals = spec.transformations.iter();
+        let removals = removals.filter(|it| it.kind == Kind::Remove);
+        let mut removed: Vec<(&str, &str)> = removals
+            .map(|it| (it.table.as_str(), it.place.as_str()))
+            .collect();
+        let users = self.live.pseudo.table.as_str();
+        if removed.iter().any(|(table, _)| *table == users) {
+            let along = self.live.tables.values().filter(|it| it.takes_along());
+            removed.extend(along.map(|it| (it.name.as_str(), "on_leave")));
+        }
+        let mut touched = spec.tables();
+        touched.extend(removed.iter().map(|(table, _)| *table));
+        for (table, place) in removed {
+            let known = self.catalog.get(table);
+            let mut referrers = known.into_iter().flat_map(|table| &table.referrers);
             if let Some(key) = referrers.find(|key| key.on_delete == OnDelete::Change) {
                 let what = format!(
-                    "removing rows of {} would remove or change rows of {} by foreign key ({}), for good: a specification reaches one schema or database; make the key ON DELETE RESTRICT, or keep these rows",
-                    it.table,
+                    "removing rows of {table} would remove or change rows of {} by foreign key ({}), for good: a specification reaches one schema or database; make the key ON DELETE RESTRICT, or keep these rows",
                     key.table,
                     key.columns.join(", ")
                 );
-                return Err(SpecError::new(it.place.clone(), what));
+                return Err(SpecError::new(place, what));
             }
-            for (child, table) in self.catalog {
-                let keys = table
-                    .foreign_keys
-                    .iter()
-                    .filter(|key| key.to_table == it.table);
+            for (child, known) in self.catalog {
+                let is_said =
+                    |columns: &[String]| table == users && self.live.is_said(child, columns);
+                let keys = known.foreign_keys.iter();
+                let keys = keys.filter(|key| key.to_table == table && !is_said(&key.columns));
                 let key = keys.min_by_key(|key| &key.columns);
                 if let Some(key) = key
                     && !touched.contains(&child.as_str())
                 {
                     let what = format!(
-                        "removing rows of {} would orphan foreign key {child}({}), and {child} is not in the specification",
-                        it.table,
+                        "removing rows of {table} would orphan foreign key {child}({}), and {child} is not in the specification",
                         key.columns.join(", ")
                     );
-                    return Err(SpecError::new(it.place.clone(), what));
+                    return Err(SpecError::new(place, what));
                 }
             }
         }
@@ -433,19 +451,8 @@ fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
         _ => Ok(()),
     };
     match kind {
-        Kind::Remove => {
-            let keyed = table
-                .owners
-                .iter()
-                .any(|owner| table.identity.contains(owner));
-            if keyed && table.owners.len() > 1 {
-                return Err(format!(
-                    "table {} has several owners, one of them in its key",
-                    table.name
-                ));
-            }
-            Ok(())
-        }
+        Kind::Remove => Ok(()),
+        Kind::Unlink { column } => may_change(column),
         Kind::Modify {
             column,
             replacement,

@@ -115,6 +115,12 @@ impl Reach {
             .collect()
     }
 
+    /// The names of those whose own disguise was revealed.
+    pub(crate) fn gone(&self) -> BTreeSet<Vec<u8>> {
+        let gone = self.links.iter().filter(|(_, link)| link.gone);
+        gone.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Whether a disguise hides something of the person.
     pub(crate) fn hides_by(&self, id: DisguiseId) -> bool {
         let mut locators = self.bags.iter().map(|it| &it.found.locator);

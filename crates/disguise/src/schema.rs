@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::database::{Catalog, CatalogTable, Database};
 use crate::error::{Doing as _, Error};
 use crate::generate::Generator;
+use crate::leaving::Said;
 use crate::path::{self, Path};
 use crate::reveal::References;
 use crate::spec::{SpecError, pseudo_from_edna, tables_from_edna};
@@ -50,6 +51,8 @@ pub(crate) struct TableNotes {
     pub(crate) references: Vec<Reference>,
     /// What happens to rows made while a placeholder owned things, whatever a reveal says.
     pub(crate) meanwhile: Option<References>,
+    /// What becomes of references to people who leave.
+    pub(crate) on_leave: Said,
     /// The column that says of which tenant a row is, where it is another than in most tables.
     pub(crate) tenant: Option<String>,
     /// Its rows are of no tenant.
@@ -100,6 +103,8 @@ pub(crate) struct Known {
     pub(crate) path: Option<Path>,
     pub(crate) references: Vec<Reference>,
     pub(crate) meanwhile: Option<References>,
+    /// What becomes of references to people who leave. Whose rows stay are among the readers, whose rows go among the owners.
+    pub(crate) on_leave: Said,
     /// The column that says of which tenant a row is.
     pub(crate) tenant: Option<String>,
     /// Its rows are of no tenant, and nobody's.
@@ -120,7 +125,7 @@ impl Known {
         keys.any(|key| key.to_table == self.name)
     }
 
-    /// The columns that name people: owners, and those who only read.
+    /// The columns that name people: owners, and those who only read. In the users table the one owner is the user.
     pub(crate) fn people(&self) -> impl Iterator<Item = &String> {
         self.owners.iter().chain(&self.readers)
     }
@@ -168,6 +173,7 @@ impl Live {
             pseudo: pseudo.clone(),
             has_tenants: schema.has_tenants(),
         };
+        live.check_on_leave()?;
         if live.has_tenants {
             live.check_tenants()?;
         }
@@ -178,13 +184,37 @@ impl Live {
         self.tables.get(name)
     }
 
-    /// Tables and columns, other than the users table itself, that name an owner or a reader.
+    /// Tables and columns that name an owner or a reader; in the users table a user is no owner of others.
     pub(crate) fn people_columns(&self) -> impl Iterator<Item = (&Known, &str)> {
-        self.tables
-            .values()
-            .filter(|table| table.name != self.pseudo.table)
-            .flat_map(|table| table.people().map(move |column| (table, column.as_str())))
+        self.tables.values().flat_map(|table| {
+            let columns = self.others(table);
+            columns.map(move |column| (table, column.as_str()))
+        })
     }
+
+    /// The columns of `table` that name people other than the row itself.
+    pub(crate) fn others<'t>(&self, table: &'t Known) -> impl Iterator<Item = &'t String> {
+        let is_users = table.name == self.pseudo.table;
+        let owners = (!is_users).then_some(&table.owners);
+        owners.into_iter().flatten().chain(&table.readers)
+    }
+}
+
+/// Who is said to own rows and to read them. A user is owned by nobody else, and read only by whom they refer to.
+fn people_said(notes: &TableNotes, is_users: bool) -> (Vec<String>, Vec<String>) {
+    let mut owners = notes.owners.clone().unwrap_or_default();
+    let mut readers = notes.readers.clone();
+    if is_users {
+        readers.clear();
+    }
+    for (people, goes) in [(&mut owners, true), (&mut readers, false)] {
+        for column in notes.leaving(goes) {
+            if !people.contains(column) {
+                people.push(column.clone());
+            }
+        }
+    }
+    (owners, readers)
 }
 
 fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> Known {
@@ -203,13 +233,11 @@ fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> K
         if let Some(said) = &notes.identity {
             identity.clone_from(said);
         }
-        owners = notes.owners.clone().unwrap_or_default();
-        readers.clone_from(&notes.readers);
+        (owners, readers) = people_said(notes, name == pseudo.table);
         references.clone_from(&notes.references);
     }
     if name == pseudo.table {
         owners = vec![pseudo.id.clone()];
-        readers.clear();
     }
     for key in table.foreign_keys.iter().filter(declared) {
         // Where ids are unique within a tenant alone, a foreign key to a person names the tenant too.
@@ -250,6 +278,9 @@ fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> K
         path: None,
         references,
         meanwhile: notes.and_then(|notes| notes.meanwhile),
+        on_leave: notes
+            .map(|notes| notes.on_leave.clone())
+            .unwrap_or_default(),
         tenant,
         shared,
     }
@@ -270,6 +301,7 @@ fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), 
         .flat_map(|reference| &reference.columns);
     let people = notes.owners.iter().flatten().chain(&notes.readers);
     let through = notes.through.iter().flatten().chain(&notes.tenant);
+    let through = through.chain(notes.on_leave.keys());
     for column in identity.iter().chain(people).chain(through).chain(own) {
         if table.column(column).is_none() {
             return Err(SpecError::new(place, format!("has no column {column}")));
@@ -282,11 +314,13 @@ fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), 
             format!("{both} is an owner and a reader"),
         ));
     }
+    let owners = owners.chain(notes.leaving(true));
     if notes.through.is_some() && owners.count() > 0 {
         let what = "has owners of its own, so that it belongs to nobody through another table";
         return Err(SpecError::new(place, what));
     }
     let people = notes.owners.iter().flatten().chain(&notes.readers);
+    let people = people.chain(notes.on_leave.keys());
     if notes.shared && (people.count() > 0 || notes.through.is_some() || notes.tenant.is_some()) {
         let what = "is shared by all tenants, so that its rows belong to nobody";
         return Err(SpecError::new(place, what));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::encoded;
 use crate::database::{
-    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, tuples,
+    DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
@@ -226,22 +226,56 @@ pub(crate) fn delete_keys(
     by: &[String],
     keys: &[Vec<Value>],
 ) -> Result<u64, Error> {
-    let dialect = database.dialect();
-    let own = database.tenancy().and(dialect, table, table);
     let mut count: u64 = 0;
     for asked in lists(keys, by.len()) {
-        let sql = format!(
-            "DELETE FROM {} WHERE {}{}",
-            dialect.quote(table),
-            among(dialect, by, asked.len()),
-            own.sql
-        );
-        let done = database
-            .execute(&sql, &with(asked.concat(), &own))
-            .doing("deleting rows")?;
+        let (sql, parameters) = deletion(database, table, by, &asked);
+        let done = database.execute(&sql, &parameters).doing("deleting rows")?;
         count = count.saturating_add(done);
     }
     Ok(count)
+}
+
+fn deletion(
+    database: &dyn Session,
+    table: &str,
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> (String, Vec<Value>) {
+    let dialect = database.dialect();
+    let own = database.tenancy().and(dialect, table, table);
+    let sql = format!(
+        "DELETE FROM {} WHERE {}{}",
+        dialect.quote(table),
+        among(dialect, by, keys.len()),
+        own.sql
+    );
+    (sql, with(keys.concat(), &own))
+}
+
+/// What a deletion of some rows did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deleted {
+    /// All of them are gone.
+    All,
+    /// Something refers to one of them; all are there.
+    Refused,
+}
+
+/// Deletes rows by one list of keys, all of them or none, which is no reason to give up.
+pub(crate) fn try_delete_keys(
+    database: &mut dyn Session,
+    table: &Known,
+    keys: &[Vec<Value>],
+) -> Result<Deleted, Error> {
+    let (sql, parameters) = deletion(database, &table.name, &table.identity, keys);
+    match database.attempt(&sql, &parameters) {
+        Ok(_) => Ok(Deleted::All),
+        Err(error) if error.kind == DatabaseErrorKind::Constraint => Ok(Deleted::Refused),
+        Err(source) => Err(Error::Database {
+            doing: "deleting rows",
+            source,
+        }),
+    }
 }
 
 /// Deletes the rows that `chosen` selects.
@@ -481,50 +515,4 @@ fn spelled(
         }
     }
     Ok(spelled)
-}
-
-/// Refuses when rows of other tables, referring to rows about to be removed, would silently change.
-pub(crate) fn refuse_cascade(
-    database: &mut dyn Session,
-    catalog: &Catalog,
-    table: &Known,
-    chosen: &Fragment,
-) -> Result<(), Error> {
-    let dialect = database.dialect();
-    // Rows of other tenants count too: the database would change them all the same.
-    let chosen = database.tenancy().bound(dialect, &table.name, chosen);
-    for (child, known) in catalog {
-        for key in &known.foreign_keys {
-            let changes = key.on_delete == crate::database::OnDelete::Change;
-            if key.to_table != table.name || !changes {
-                continue;
-            }
-            // What is referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
-            let pairs = key.to_columns.iter().zip(&key.columns);
-            let same = pairs.map(|(to, from)| {
-                let (to, from) = (dialect.quote(to), dialect.quote(from));
-                format!("probity_gone.{to} = probity_child.{from}")
-            });
-            let sql = format!(
-                "SELECT COUNT(*) FROM (SELECT {} FROM {} WHERE {}) AS probity_gone JOIN {} AS probity_child ON {}",
-                list(dialect, &key.to_columns),
-                dialect.quote(&table.name),
-                chosen.sql,
-                dialect.quote(child),
-                same.collect::<Vec<_>>().join(" AND ")
-            );
-            let rows = database
-                .query(&sql, &chosen.parameters)
-                .doing("counting references")?;
-            if let Some(Value::Int(rows @ 1..)) = rows.first().and_then(|row| row.first()) {
-                return Err(Error::WouldCascade {
-                    table: table.name.clone(),
-                    child: child.clone(),
-                    columns: key.columns.join(", "),
-                    rows: rows.unsigned_abs(),
-                });
-            }
-        }
-    }
-    Ok(())
 }

@@ -384,6 +384,7 @@ impl From<Error> for Problem {
             Error::WrongCredential => Kind::WrongCredential,
             Error::Spec(_)
             | Error::WouldCascade { .. }
+            | Error::WouldOrphan { .. }
             | Error::NoFreeId { .. }
             | Error::Tenant { .. }
             | Error::Update { .. }

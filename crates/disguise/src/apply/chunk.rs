@@ -163,6 +163,10 @@ impl Work<'_> {
             Kind::Decorrelate { owners, .. } => {
                 self.refuse_keyless(table, (&columns, &found), owners)?;
             }
+            Kind::Unlink { column } => {
+                let column = std::slice::from_ref(column);
+                self.refuse_keyless(table, (&columns, &found), column)?;
+            }
         }
         Ok(true)
     }
@@ -272,7 +276,7 @@ impl Work<'_> {
 fn moves_rows(table: &Known, kind: &Kind) -> bool {
     match kind {
         Kind::Remove => false,
-        Kind::Modify { column, .. } => table.identity.contains(column),
+        Kind::Modify { column, .. } | Kind::Unlink { column } => table.identity.contains(column),
         Kind::Decorrelate { owners, .. } => owners.iter().any(|it| table.identity.contains(it)),
     }
 }

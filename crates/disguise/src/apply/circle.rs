@@ -172,7 +172,7 @@ impl Work<'_> {
     }
 
     /// What `chosen` selects, but for rows to which another row of the table refers.
-    fn leaves(&self, table: &Known, chosen: &Fragment) -> Fragment {
+    pub(super) fn leaves(&self, table: &Known, chosen: &Fragment) -> Fragment {
         let dialect = self.database.dialect();
         let (name, child) = (dialect.quote(&table.name), "probity_child");
         let same = |from: &str, to: &str| {
@@ -264,9 +264,15 @@ impl Work<'_> {
             ),
             parameters: keys.concat(),
         };
-        let kind = Kind::Modify {
-            column: column.clone(),
-            replacement: Replacement::Drawn(Generator::Null),
+        let kind = if table.unlinks(column) {
+            Kind::Unlink {
+                column: column.clone(),
+            }
+        } else {
+            Kind::Modify {
+                column: column.clone(),
+                replacement: Replacement::Drawn(Generator::Null),
+            }
         };
         let step = Step {
             chosen,
@@ -279,14 +285,15 @@ impl Work<'_> {
 }
 
 /// The foreign keys of a table to itself.
-fn own_keys(table: &Known) -> impl Iterator<Item = &ForeignKey> {
+pub(super) fn own_keys(table: &Known) -> impl Iterator<Item = &ForeignKey> {
     let keys = table.catalog.foreign_keys.iter();
     keys.filter(|key| key.to_table == table.name)
 }
 
 /// Whether a reference may be set to NULL and nothing else depends on it.
 fn may_be_empty(table: &Known, column: &String) -> bool {
-    let kept = table.identity.contains(column) || table.people().any(|it| it == column);
+    let names_people = table.people().any(|it| it == column) && !table.unlinks(column);
+    let kept = table.identity.contains(column) || names_people;
     let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
     nullable && !kept && table.tenant.as_ref() != Some(column)
 }

@@ -2,7 +2,6 @@
 
 use super::modify::Overwriting;
 use super::{Work, numbered};
-use crate::database::Dialect;
 use crate::error::Error;
 use crate::intent::Place;
 use crate::plan::Step;
@@ -139,11 +138,10 @@ impl Work<'_> {
         self.most.is_some_and(|most| count >= rows(most))
     }
 
-    /// Whether some rows of a table can be deleted before others. `PostgreSQL` checks after each statement whether they refer
-    /// to each other.
+    /// Whether some rows of a table can be deleted before others and given in one statement. Where rows refer to each other, the
+    /// database may refuse that, or change some before it gives them.
     pub(super) fn takes(&self, table: &Known) -> bool {
-        let checks = self.database.dialect() == Dialect::Postgres && table.refers_to_itself();
-        takes(self.database, table) && !checks
+        takes(self.database, table) && !table.refers_to_itself()
     }
 }
 

@@ -174,9 +174,12 @@ impl Work<'_> {
             let identity = |row: &Vec<Value>| picked(columns, row, &table.identity);
             let mut identities: Vec<Vec<Value>> = rows.iter().map(identity).collect();
             for reader in &table.readers {
-                let step = (reader, &[][..]);
-                let made =
-                    self.decorrelate_column(number, table, columns, rows, &mut identities, step)?;
+                let made = if table.unlinks(reader) {
+                    self.unlink_column(number, table, columns, rows, reader)?
+                } else {
+                    let step = (reader, &[][..]);
+                    self.decorrelate_column(number, table, columns, rows, &mut identities, step)?
+                };
                 for (index, placeholder) in made {
                     if let Some(row) = rows.get_mut(index) {
                         put(columns, row, reader, placeholder);

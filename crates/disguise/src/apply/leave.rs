@@ -9,7 +9,7 @@ use crate::overwrite::{Write, update_keys};
 use crate::record::{Change, Copied, Modified, Standing};
 use crate::schema::Known;
 use crate::slot::{put_slots, slot};
-use crate::table::{delete_keys, existing};
+use crate::table::existing;
 use crate::value::Value;
 
 /// A shared row that is being left.
@@ -39,7 +39,7 @@ impl Work<'_> {
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
-        if table.owners.len() < 2 {
+        if table.owners.len() < 2 || table.goes_whole() {
             return (Vec::new(), rows);
         }
         rows.into_iter().partition(|row| {
@@ -209,8 +209,7 @@ impl Work<'_> {
             gone.push(it.identity.clone());
         }
         put_slots(self.database, &slots)?;
-        delete_keys(self.database, &table.name, &table.identity, &gone)?;
-        Ok(())
+        self.delete_in_order(table, gone)
     }
 
     /// The owners of `rows` that have an account.

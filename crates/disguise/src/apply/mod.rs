@@ -9,8 +9,10 @@ mod group;
 mod keeper;
 mod leave;
 mod modify;
+mod order;
 mod placeholder;
 mod spelling;
+mod unlink;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +23,7 @@ pub(crate) use self::course::Course;
 use self::course::Rest;
 pub(crate) use self::earlier::Earlier;
 use self::modify::Overwriting;
+use crate::cascade::refuse_cascade;
 use crate::crypto::random;
 use crate::database::Catalog;
 use crate::deadline::{self, Day};
@@ -34,7 +37,7 @@ use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
 use crate::subject::Naming;
 use crate::suite::PublicKey;
-use crate::table::{delete, delete_keys, refuse_cascade, take};
+use crate::table::{delete, take};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -161,6 +164,7 @@ impl Work<'_> {
             Kind::Decorrelate { group_by, owners } => {
                 self.decorrelate(number, table, step, group_by, owners)
             }
+            Kind::Unlink { column } => self.unlink(number, table, step, column),
         }
     }
 
@@ -289,7 +293,6 @@ impl Work<'_> {
     }
 
     fn remove(&mut self, number: u32, table: &Known, step: &Step) -> Result<Rest, Error> {
-        refuse_cascade(self.database, self.catalog, table, &step.chosen)?;
         let columns: Vec<String> = table
             .catalog
             .columns
@@ -298,6 +301,7 @@ impl Work<'_> {
             .collect();
         let users = table.name == self.live.pseudo.table;
         if self.has_no_other_say(table) && self.takes(table) {
+            refuse_cascade(self.database, self.catalog, (table, &step.chosen), &[])?;
             // All of these rows go, and need not be looked up twice.
             let rows = take(self.database, table, &columns, &step.chosen, self.most)?;
             let rest = if self.is_most(rows.len()) {
@@ -334,21 +338,18 @@ impl Work<'_> {
         }
         let (shared, plain) = self.split(table, &columns, rows);
         let plain = self.without_returned(table, &columns, plain)?;
-        let whole = shared.is_empty() && plain.len() == selected;
+        let whole = shared.is_empty() && plain.len() == selected && !table.refers_to_itself();
         self.count(table, plain.len());
-        let mut keys = Vec::new();
-        if !whole {
-            keys.extend(
-                plain
-                    .iter()
-                    .map(|row| picked(&columns, row, &table.identity)),
-            );
-        }
+        let keys: Vec<Vec<Value>> = plain
+            .iter()
+            .map(|row| picked(&columns, row, &table.identity))
+            .collect();
+        refuse_cascade(self.database, self.catalog, (table, &step.chosen), &keys)?;
         self.note_removed(number, table, &columns, plain)?;
         if whole {
             delete(self.database, &table.name, &step.chosen)?;
         } else {
-            delete_keys(self.database, &table.name, &table.identity, &keys)?;
+            self.delete_in_order(table, keys)?;
         }
         self.remove_shared(number, table, &columns, shared)?;
         Ok(Rest::None)
@@ -397,7 +398,7 @@ impl Work<'_> {
             let is_person = known.is_some_and(|(_, standing)| standing.is_person());
             return is_person && self.own.len() == 1 && self.own.contains(&name);
         }
-        table.owners.len() < 2 && table.readers.is_empty()
+        (table.owners.len() < 2 || table.goes_whole()) && table.readers.is_empty()
     }
 
     /// Whether a row of the users table may be removed: neither a placeholder made by this disguise, nor one

@@ -186,6 +186,7 @@ impl<D: Database> Engine<D> {
             catalog: &catalog,
             live: &live,
             salt: &salt,
+            gone: BTreeSet::new(),
         };
         let mut hidden = Vec::new();
         for it in meant {

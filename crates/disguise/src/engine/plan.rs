@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
+use crate::cascade::{Referring, left_behind};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::plan::{Aim, PlannedStep, Step};
@@ -58,7 +59,8 @@ impl<D: Database> Engine<D> {
         }
         .plan(spec)?;
         let mut planned = Vec::with_capacity(steps.len());
-        for mut step in steps {
+        let refused = self.left_behind(&steps)?;
+        for (mut step, refused) in steps.into_iter().zip(refused) {
             let tenancy = &self.database.tenancy;
             step.chosen = tenancy.bound(dialect, &step.table, &step.chosen);
             let table = dialect.quote(&step.table);
@@ -74,9 +76,36 @@ impl<D: Database> Engine<D> {
                 action: step.action(),
                 table: step.table,
                 statement,
+                refused,
             });
         }
         Ok(planned)
+    }
+
+    /// For which rows each of the steps would be refused.
+    fn left_behind(&mut self, steps: &[Step]) -> Result<Vec<Vec<Referring>>, Error> {
+        let Some((_, _, live)) = &self.live else {
+            return Err(Error::NotInstalled);
+        };
+        let mut all = Vec::with_capacity(steps.len());
+        for step in steps {
+            all.push(match step.kind {
+                Kind::Remove => left_behind(&mut self.database, live, steps, step)?,
+                _ => Vec::new(),
+            });
+        }
+        Ok(all)
+    }
+
+    /// Refuses steps that would be refused because of rows that refer to what they remove.
+    pub(super) fn refuse_left_behind(&mut self, steps: &[Step]) -> Result<(), Error> {
+        let all = self.left_behind(steps)?;
+        let mut all = steps.iter().zip(all);
+        let first = all.find_map(|(step, left)| Some((step, left.into_iter().next()?)));
+        match first {
+            Some((step, left)) => Err(left.refusal(&step.table)),
+            None => Ok(()),
+        }
     }
 
     /// How many placeholders a decorrelation would make: one for each row, or group, and owner column.

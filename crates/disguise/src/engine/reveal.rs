@@ -159,15 +159,15 @@ impl<D: Database> Engine<D> {
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
-        let updates = Updates {
-            recorded: &recorded,
-            code: &self.updates,
-            catalog,
-            live,
-            salt: &salt,
-        };
         let mut work = reveal::Work {
-            updates,
+            updates: Updates {
+                recorded: &recorded,
+                code: &self.updates,
+                catalog,
+                live,
+                salt: &salt,
+                gone: reach.gone(),
+            },
             database: &mut self.database,
             live,
             salt: &salt,

@@ -8,10 +8,13 @@ pub(crate) use bag::{Bag, Locator, OWNER_BYTES};
 use crate::deadline::Day;
 use crate::value::Value;
 
+/// Set in the step of removed rows into which an update split a row of the users table: they go where that row goes.
+const OF_USER: u32 = 1 << 31;
+
 /// The changes of one step of a disguise to one table, as they concern one principal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Section {
-    /// Number of the step; a reveal goes from high to low.
+    /// Number of the step, and a mark of [`Section::of_user`]; a reveal goes from high to low.
     pub(crate) step: u32,
     pub(crate) table: String,
     pub(crate) change: Change,
@@ -63,6 +66,16 @@ impl Section {
             Change::Modified { column, rows, .. } => Some((column, rows)),
             _ => None,
         }
+    }
+
+    /// The step of rows into which an update split a row of the users table that `step` removed.
+    pub(crate) const fn of_user(step: u32) -> u32 {
+        step | OF_USER
+    }
+
+    /// Whether its rows were part of a row of the users table once.
+    pub(crate) const fn is_of_user(&self) -> bool {
+        self.step & OF_USER != 0
     }
 
     /// Copies for a holder who had left before: they do not count with their own disguise.

@@ -127,9 +127,11 @@ impl<'a> Work<'a> {
                 continue;
             }
             let owned = self.owners_back(table, columns, rows)?;
+            let is_of_user = section.is_of_user();
             let is_gone = |row: &[Value]| {
-                table.name == live.pseudo.table
-                    && at(columns, row, &live.pseudo.id).is_some_and(|id| self.is_gone(id))
+                let is_user = table.name == live.pseudo.table
+                    && at(columns, row, &live.pseudo.id).is_some_and(|id| self.is_gone(id));
+                is_user || (is_of_user && self.is_of_gone(table, columns, row))
             };
             let rows = rows.iter().zip(owned);
             let may_return = |row: &[Value]| {
@@ -142,13 +144,11 @@ impl<'a> Work<'a> {
                 is_in: false,
             });
             let mut references = table.references.clone();
-            if table.name != live.pseudo.table {
-                references.extend(table.people().map(|owner| Reference {
-                    columns: vec![owner.clone()],
-                    to_table: live.pseudo.table.clone(),
-                    to_columns: vec![live.pseudo.id.clone()],
-                }));
-            }
+            references.extend(live.others(table).map(|person| Reference {
+                columns: vec![person.clone()],
+                to_table: live.pseudo.table.clone(),
+                to_columns: vec![live.pseudo.id.clone()],
+            }));
             groups.push(Group {
                 section: number,
                 table,

@@ -50,7 +50,11 @@ impl Work<'_> {
                 ready.push((row, owned));
                 continue;
             }
-            let people = table.people().filter_map(|it| at(columns, &row, it));
+            let people = self
+                .live
+                .others(table)
+                .filter_map(|it| at(columns, &row, it));
+            let people = people.filter(|it| !it.is_nobody());
             let reason = people.map(|owner| self.ownerless(owner)).max();
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
@@ -103,6 +107,12 @@ impl Work<'_> {
         link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
     }
 
+    /// Whether a row that was part of one in the users table was so of a placeholder that does not come back.
+    pub(super) fn is_of_gone(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
+        let mut people = table.people().filter_map(|it| at(columns, row, it));
+        people.any(|id| self.is_gone(id))
+    }
+
     /// Each row with owners that exist, or nothing when an owner is missing (C4). Who only reads it does not keep it
     /// from its owner: where the column may be empty, it is.
     pub(super) fn owners_back(
@@ -111,19 +121,20 @@ impl Work<'_> {
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Option<Vec<Value>>>, Error> {
-        if table.name == self.live.pseudo.table {
-            return Ok(rows.iter().cloned().map(Some).collect());
-        }
+        let live = self.live;
         let owners: Vec<Value> = rows
             .iter()
-            .flat_map(|row| table.people().filter_map(|it| at(columns, row, it)))
+            .flat_map(|row| live.others(table).filter_map(|it| at(columns, row, it)))
             .filter(|owner| !owner.is_nobody())
             .cloned()
             .collect();
+        if owners.is_empty() {
+            return Ok(rows.iter().cloned().map(Some).collect());
+        }
         let nearest = self.nearest(&owners)?;
         let owned = |row: &Vec<Value>| {
             let mut row = row.clone();
-            for column in table.people() {
+            for column in live.others(table) {
                 let owner = at(columns, &row, column)
                     .filter(|it| !it.is_nobody())
                     .cloned();

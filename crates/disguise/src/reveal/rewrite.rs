@@ -130,10 +130,12 @@ impl Work<'_> {
         self.count(&table.name, done);
         for (row, reason) in &kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
-            // The row still names the placeholder, and so does one that its owner took away from its readers.
+            // The row still names the placeholder, and so does one that somebody else took along.
             let named = match reason {
                 KeptReason::Changed => false,
-                KeptReason::Absent => table.readers.iter().any(|it| it == column),
+                KeptReason::Absent => {
+                    table.goes_whole() || table.readers.iter().any(|it| it == column)
+                }
                 _ => true,
             };
             if owner && named {

@@ -132,8 +132,12 @@ impl Work<'_> {
             self.keep_all(&section.table, &section.change);
             return Ok((section.change.rows() > 0).then_some(section));
         };
+        let is_of_user = section.is_of_user();
         match &mut section.change {
             Change::Removed { columns, rows } => {
+                if is_of_user {
+                    rows.retain(|row| !self.is_of_gone(table, columns, row));
+                }
                 *rows = self.put_back(table, columns, take(rows))?;
             }
             Change::Copied { columns, rows, .. } => {

@@ -56,6 +56,10 @@ pub(crate) enum Kind {
         group_by: Vec<String>,
         owners: Vec<String>,
     },
+    /// References to people become NULL. No file says so of a table; what is said of people who leave does.
+    Unlink {
+        column: String,
+    },
 }
 
 /// What a value is overwritten with.

@@ -7,6 +7,7 @@ use toml::Spanned;
 
 use super::{Kind, Replacement, Spec, SpecError, SpecFile, Transformation, condition, joined};
 use crate::generate::Generator;
+use crate::leaving::Said;
 use crate::redact::Redact;
 use crate::reveal::References;
 use crate::schema::{Pseudo, Reference, Schema, TableNotes};
@@ -56,6 +57,8 @@ struct Table {
     references: Vec<Key>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     meanwhile: Option<References>,
+    #[serde(default, skip_serializing_if = "Said::is_empty")]
+    on_leave: Said,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -212,6 +215,7 @@ fn schema(tenant: Option<String>, tables: BTreeMap<String, Table>) -> Schema {
         through: table.through,
         references: table.references.into_iter().map(reference).collect(),
         meanwhile: table.meanwhile,
+        on_leave: table.on_leave,
         tenant: table.tenant,
         shared: table.shared,
     };
@@ -238,6 +242,7 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
         through: notes.through.clone(),
         references: notes.references.iter().map(key).collect(),
         meanwhile: notes.meanwhile,
+        on_leave: notes.on_leave.clone(),
         tenant: notes.tenant.clone(),
         shared: notes.shared,
     };

@@ -1,6 +1,6 @@
 //! Updates meet records: sections of a bag are written anew as the updates after it say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Recorded, Row, Update, UpdateError};
 use crate::database::Catalog;
@@ -18,6 +18,8 @@ pub(crate) struct Updates<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) live: &'a Live,
     pub(crate) salt: &'a [u8],
+    /// Placeholders whose own disguise was revealed: nothing of their rows in the users table comes back.
+    pub(crate) gone: BTreeSet<Vec<u8>>,
 }
 
 /// Sections in the order in which they came about, and where shared rows are known from now on.
@@ -84,9 +86,8 @@ impl Updates<'_> {
             Change::Removed { columns, rows } => {
                 for row in rows {
                     let row = whole(&table, &columns, row);
-                    for row in self.rows(database, since, row)? {
-                        anew.removed(step, row);
-                    }
+                    let rows = self.rows(database, since, row)?;
+                    self.removed(step, rows, anew);
                 }
             }
             Change::Copied {
@@ -162,6 +163,25 @@ impl Updates<'_> {
             None => {
                 let code = self.code.get(&update.name).ok_or(UpdateError::NoCode)?;
                 code.rows(row).map_err(UpdateError::Wrong)
+            }
+        }
+    }
+
+    /// A removed row may have become several. Those that were part of a row of the users table go where that row goes: away, where
+    /// it was one of a placeholder that is gone.
+    fn removed(&self, step: u32, rows: Vec<Row>, anew: &mut Anew) {
+        let pseudo = &self.live.pseudo;
+        let mut users = rows.iter().filter(|row| row.table == pseudo.table);
+        let user = users.find_map(|row| row.value(&pseudo.id));
+        if user.is_some_and(|id| self.gone.contains(&id.principal())) {
+            return;
+        }
+        let is_split = user.is_some();
+        for row in rows {
+            if is_split && row.table != pseudo.table {
+                anew.removed(Section::of_user(step), row);
+            } else {
+                anew.removed(step, row);
             }
         }
     }

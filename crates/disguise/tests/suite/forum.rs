@@ -66,6 +66,13 @@ pub(crate) fn time() -> Timestamp {
 }
 
 pub(crate) fn forum() -> Forum {
+    forum_of_users(
+        "CREATE TABLE users (id BIGINT PRIMARY KEY, username VARCHAR(100) UNIQUE, karma BIGINT)",
+    )
+}
+
+/// The same forum over another table of users.
+pub(crate) fn forum_of_users(users: &str) -> Forum {
     let left = Rc::new(Cell::new(u64::MAX));
     let inner = Rc::new(RefCell::new(crate::connect()));
     let mut database = Faulty {
@@ -76,7 +83,7 @@ pub(crate) fn forum() -> Forum {
         rows: Rc::default(),
     };
     for sql in [
-        "CREATE TABLE users (id BIGINT PRIMARY KEY, username VARCHAR(100) UNIQUE, karma BIGINT)",
+        users,
         "CREATE TABLE stories (id BIGINT PRIMARY KEY, user_id BIGINT REFERENCES users(id), url TEXT, is_moderated BIGINT)",
         "CREATE TABLE moderations (id BIGINT PRIMARY KEY, moderator_user_id BIGINT REFERENCES users(id), story_id BIGINT, user_id BIGINT REFERENCES users(id), action TEXT)",
         "CREATE TABLE tags (id BIGINT PRIMARY KEY, tag TEXT)",

@@ -96,6 +96,21 @@ macro_rules! for_every_claim {
             whoever_comes_back_in_a_circle_is_registered_and_may_leave_again
             columns_that_the_database_works_out_keep_nobody_away
             triggers_on_touched_tables_are_noted
+            whoever_is_referred_to_leaves_and_returns
+            a_reference_that_changed_meanwhile_stays_as_it_is
+            two_who_refer_to_each_other_leave_and_return_in_either_order
+            everybody_who_refers_to_each_other_leaves_and_returns_in_any_order
+            of_everybody_who_stays_refers_to_whoever_leaves
+            a_reference_that_may_not_be_null_gets_a_placeholder
+            references_of_other_tables_are_let_go_of_without_a_transformation
+            whoever_leaves_takes_their_following_along
+            everybody_leaves_with_their_following_and_returns_in_any_order
+            a_following_that_was_anonymous_comes_back_to_both
+            answers_to_ones_own_rows_leave_in_one_go
+            answers_of_others_keep_a_row_from_going
+            what_cannot_be_said_of_references_is_refused
+            a_draft_says_what_becomes_of_references_among_users
+            what_a_disguise_would_be_refused_for_is_foretold
             a_key_written_in_other_letters_is_not_overlooked
             rows_that_spell_their_owner_in_another_way_leave_and_return
             rows_of_everybody_are_hidden_however_they_spell_their_owner
@@ -107,6 +122,15 @@ macro_rules! for_every_claim {
             shared_rows_removed_before_a_migration_come_back_owner_by_owner
             an_update_by_code_is_asked_for_until_the_program_has_it
             an_update_that_does_not_fit_is_named_and_may_be_replaced
+            an_engine_that_is_installed_leaves_the_application_alone
+            everybody_leaves_over_an_anonymisation_and_returns_in_either_order
+            shared_rows_under_placeholders_are_not_found_without_the_credential
+            a_moderator_of_everything_leaves_first_and_returns_last
+            texts_rewritten_while_they_are_disguised_come_back_rewritten
+            names_that_moved_to_a_table_of_their_own_come_back_there
+            names_of_placeholders_go_with_them_when_the_newer_disguise_comes_first
+            names_of_placeholders_that_are_gone_do_not_come_to_their_person
+            names_of_placeholders_go_with_them_although_a_first_try_failed
             rows_owned_through_others_leave_and_return_with_their_owner
             rows_behind_placeholders_are_found_through_their_parents
             changes_of_rows_come_before_their_owners_are_hidden
@@ -189,12 +213,15 @@ mod bad_input;
 mod chunks;
 mod circle;
 mod composing;
+mod conformance;
 mod credentials;
 mod decay;
 mod draft;
 mod endings;
 mod export;
+mod following;
 mod forum;
+mod handles;
 mod holder;
 mod holds;
 mod hybrid;
@@ -208,9 +235,11 @@ mod pace;
 mod parts;
 mod records;
 mod redaction;
+mod references;
 mod replay;
 mod revealing;
 pub(crate) mod schedule;
+mod society;
 mod spelling;
 mod statements;
 mod stolen;
@@ -227,11 +256,14 @@ pub(crate) use bad_input::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
 pub(crate) use composing::*;
+pub(crate) use conformance::*;
 pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
+pub(crate) use following::*;
+pub(crate) use handles::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
@@ -243,6 +275,7 @@ pub(crate) use pace::*;
 pub(crate) use parts::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
+pub(crate) use references::*;
 pub(crate) use replay::*;
 pub(crate) use revealing::*;
 pub(crate) use schedule::{

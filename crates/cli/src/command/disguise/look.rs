@@ -31,6 +31,16 @@ struct StepForm<'a> {
     placeholders: u64,
     statement: &'a str,
     access: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<RefusedForm<'a>>,
+}
+
+/// Rows for which a removal would be refused.
+#[derive(Serialize)]
+struct RefusedForm<'a> {
+    table: &'a str,
+    columns: &'a [String],
+    rows: u64,
 }
 
 pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, Failure> {
@@ -94,13 +104,14 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
     let mut ready = ready(&args.spec, &args.database, environment)?;
     let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
     // A plan checks everything and asks the database for what a check alone would believe.
-    ready
+    let steps = ready
         .engine
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
     let crossings = ready.engine.crossings().map_err(unfit(&args.spec.spec))?;
     let cautions = ready.engine.cautions(&ready.file.spec);
-    let cautions = cautions.map_err(unfit(&args.spec.spec))?;
+    let mut cautions = cautions.map_err(unfit(&args.spec.spec))?;
+    cautions.extend(steps.iter().flat_map(refusals));
     let tables = ready.file.spec.tables();
     let mut output = Output::new();
     if args.json {
@@ -148,7 +159,19 @@ pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
+/// For what a removal would be refused now, one sentence each.
+fn refusals(step: &PlannedStep) -> impl Iterator<Item = String> {
+    let table = &step.table;
+    let refused = step.refused.iter();
+    refused.map(move |it| format!("removing rows of {table} would be refused now: {it}"))
+}
+
 fn form(step: &PlannedStep) -> StepForm<'_> {
+    let refused = step.refused.iter().map(|it| RefusedForm {
+        table: &it.table,
+        columns: &it.columns,
+        rows: it.rows,
+    });
     StepForm {
         table: &step.table,
         action: step.action,
@@ -156,6 +179,7 @@ fn form(step: &PlannedStep) -> StepForm<'_> {
         placeholders: step.placeholders,
         statement: &step.statement,
         access: &step.access,
+        refused: refused.collect(),
     }
 }
 
@@ -169,6 +193,9 @@ fn print(step: &PlannedStep, output: &mut Output) -> Result<(), Failure> {
     output.line(&format!("  {}", step.statement))?;
     for line in &step.access {
         output.line(&format!("  {line}"))?;
+    }
+    for referring in &step.refused {
+        output.line(&format!("  refused: {referring}"))?;
     }
     Ok(())
 }

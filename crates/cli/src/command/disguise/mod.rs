@@ -164,7 +164,9 @@ fn refused(error: Error) -> Failure {
         }
         Error::AlreadyRegistered => Some("change their credential with: probity disguise rekey"),
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
-        Error::WouldCascade { .. } => Some("say in the specification what happens to those rows"),
+        Error::WouldCascade { .. } | Error::WouldOrphan { .. } => {
+            Some("say in the specification what happens to those rows")
+        }
         Error::Tenant { .. } => Some(
             "name one with --tenant T, as the tenant columns hold it, where the specification names such columns",
         ),

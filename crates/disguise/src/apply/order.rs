@@ -1,0 +1,166 @@
+//! Removals in one go from a table that refers to itself: rows to which no other refers go first, where the database asks for it.
+
+use std::collections::BTreeSet;
+
+use super::circle::own_keys;
+use super::{Work, encoded};
+use crate::error::Error;
+use crate::overwrite::{Write, update_keys};
+use crate::predicate::Fragment;
+use crate::schema::Known;
+use crate::table::{Deleted, among, delete_keys, lists, select, try_delete_keys};
+use crate::value::Value;
+
+/// Keys of rows.
+type Keys = Vec<Vec<Value>>;
+
+impl Work<'_> {
+    /// Deletes the rows with these keys, whatever they refer to among themselves. They are noted already, so that a reference
+    /// which becomes NULL before its row goes is in no record.
+    pub(super) fn delete_in_order(&mut self, table: &Known, keys: Keys) -> Result<(), Error> {
+        if !table.refers_to_itself() {
+            delete_keys(self.database, &table.name, &table.identity, &keys)?;
+            return Ok(());
+        }
+        let mut left = self.delete_what_goes(table, keys)?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        left = self.delete_leaves(table, left)?;
+        self.open_circles(table, &left)?;
+        left = self.delete_leaves(table, left)?;
+        // What is in the way still, the database names.
+        delete_keys(self.database, &table.name, &table.identity, &left)?;
+        Ok(())
+    }
+
+    /// Deletes what the database lets go by one statement. Younger rows mostly refer to older ones, so the last ones come first.
+    fn delete_what_goes(&mut self, table: &Known, mut keys: Keys) -> Result<Keys, Error> {
+        keys.reverse();
+        let mut left = Keys::new();
+        for some in lists(&keys, table.identity.len()) {
+            if try_delete_keys(self.database, table, &some)? == Deleted::Refused {
+                left.extend(some);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Deletes rows to which none refers, in rounds, until a round finds none; gives those that are left.
+    fn delete_leaves(&mut self, table: &Known, keys: Keys) -> Result<Keys, Error> {
+        let dialect = self.database.dialect();
+        let mut left = keys;
+        while !left.is_empty() {
+            let mut gone: BTreeSet<Vec<u8>> = BTreeSet::new();
+            for some in lists(&left, table.identity.len()) {
+                let chosen = Fragment {
+                    sql: among(dialect, &table.identity, some.len()),
+                    parameters: some.concat(),
+                };
+                let leaves = self.leaves(table, &chosen);
+                let found = select(self.database, &table.name, &table.identity, &leaves, None)?;
+                delete_keys(self.database, &table.name, &table.identity, &found)?;
+                gone.extend(found.iter().map(|key| encoded(key)));
+            }
+            if gone.is_empty() {
+                break;
+            }
+            left.retain(|key| !gone.contains(&encoded(key)));
+        }
+        Ok(left)
+    }
+
+    /// Sets the references of rows to rows of their own table to NULL. Where these may not be NULL, a row that refers to itself gets
+    /// a reference to a row that stays; larger circles the database could not take back one by one.
+    fn open_circles(&mut self, table: &Known, keys: &[Vec<Value>]) -> Result<(), Error> {
+        let is_tenant = |column: &String| table.tenant.as_ref() == Some(column);
+        let nullable = |column: &&String| {
+            let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
+            nullable && !table.identity.contains(column) && !is_tenant(column)
+        };
+        for key in own_keys(table).filter(|_| !keys.is_empty()) {
+            if let Some(column) = key.columns.iter().find(nullable) {
+                self.write_all(table, &[column], (keys, &[Value::Null]))?;
+                continue;
+            }
+            let pairs = key.columns.iter().zip(&key.to_columns);
+            let pairs: Vec<(&String, &String)> = pairs.filter(|(it, _)| !is_tenant(it)).collect();
+            if pairs.iter().any(|(it, _)| table.identity.contains(it)) {
+                continue;
+            }
+            let to: Vec<String> = pairs.iter().map(|(_, to)| (*to).clone()).collect();
+            let columns: Vec<&str> = pairs.iter().map(|(it, _)| it.as_str()).collect();
+            let themselves = self.referring_to_themselves(table, &pairs, keys)?;
+            if let Some(values) = self.staying(table, &to, keys)? {
+                self.write_all(table, &columns, (&themselves, &values))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the same values into the rows with these keys.
+    fn write_all(
+        &mut self,
+        table: &Known,
+        columns: &[&str],
+        (keys, values): (&[Vec<Value>], &[Value]),
+    ) -> Result<(), Error> {
+        let write = |identity| Write { identity, values };
+        let writes: Vec<Write<'_>> = keys.iter().map(|key| write(key)).collect();
+        update_keys(self.database, table, columns, &writes)?;
+        Ok(())
+    }
+
+    /// The keys of those rows that refer to themselves.
+    fn referring_to_themselves(
+        &mut self,
+        table: &Known,
+        pairs: &[(&String, &String)],
+        keys: &[Vec<Value>],
+    ) -> Result<Keys, Error> {
+        let dialect = self.database.dialect();
+        let same = pairs.iter();
+        let same =
+            same.map(|(from, to)| format!("{} = {}", dialect.quote(from), dialect.quote(to)));
+        let same = same.collect::<Vec<_>>().join(" AND ");
+        let mut found = Keys::new();
+        for some in lists(keys, table.identity.len()) {
+            let chosen = Fragment {
+                sql: format!("{} AND {same}", among(dialect, &table.identity, some.len())),
+                parameters: some.concat(),
+            };
+            found.append(&mut select(
+                self.database,
+                &table.name,
+                &table.identity,
+                &chosen,
+                None,
+            )?);
+        }
+        Ok(found)
+    }
+
+    /// The values of `columns` in a row that has none of these keys.
+    fn staying(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        keys: &[Vec<Value>],
+    ) -> Result<Option<Vec<Value>>, Error> {
+        let mut wanted = table.identity.clone();
+        wanted.extend_from_slice(columns);
+        let any = Fragment {
+            sql: "1=1".to_owned(),
+            parameters: Vec::new(),
+        };
+        let most = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        let most = Some(most.saturating_add(1));
+        let rows = select(self.database, &table.name, &wanted, &any, most)?;
+        let going: BTreeSet<Vec<u8>> = keys.iter().map(|key| encoded(key)).collect();
+        let mut rows = rows.into_iter().filter_map(|mut row| {
+            let values = row.split_off(table.identity.len().min(row.len()));
+            (!going.contains(&encoded(&row))).then_some(values)
+        });
+        Ok(rows.next())
+    }
+}

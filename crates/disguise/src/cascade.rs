@@ -1,0 +1,197 @@
+//! Rows that refer to rows about to be removed: none of them changes unseen, and what they keep from being removed is foretold.
+
+use std::collections::BTreeSet;
+
+use crate::apply::encoded;
+use crate::database::{Catalog, Dialect, ForeignKey, OnDelete};
+use crate::error::{Doing as _, Error};
+use crate::plan::Step;
+use crate::predicate::Fragment;
+use crate::schema::{Known, Live};
+use crate::spec::Kind;
+use crate::table::list;
+use crate::tenant::Session;
+use crate::value::Value;
+
+/// Rows that refer to rows about to be removed, while no step removes them or takes the reference away: a disguise would be
+/// refused for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Referring {
+    /// Their table.
+    pub table: String,
+    /// The columns of the foreign key.
+    pub columns: Vec<String>,
+    /// How many they are now.
+    pub rows: u64,
+    /// Whether the database would remove or change them by itself; otherwise it refuses.
+    pub would_change: bool,
+}
+
+impl std::fmt::Display for Referring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (rows, table) = (self.rows, &self.table);
+        let columns = self.columns.join(", ");
+        write!(
+            f,
+            "{rows} rows of {table} refer to these by foreign key ({columns}), and nothing is said of them"
+        )
+    }
+}
+
+impl Referring {
+    /// The error of a disguise that removes rows of `table` all the same.
+    pub(crate) fn refusal(self, table: &str) -> Error {
+        let (table, child) = (table.to_owned(), self.table);
+        let (columns, rows) = (self.columns.join(", "), self.rows);
+        if self.would_change {
+            Error::WouldCascade {
+                table,
+                child,
+                columns,
+                rows,
+            }
+        } else {
+            Error::WouldOrphan {
+                table,
+                child,
+                columns,
+                rows,
+            }
+        }
+    }
+}
+
+/// For which rows a removal among `steps` would be refused.
+pub(crate) fn left_behind(
+    database: &mut dyn Session,
+    live: &Live,
+    steps: &[Step],
+    removal: &Step,
+) -> Result<Vec<Referring>, Error> {
+    let dialect = database.dialect();
+    let mut left = Vec::new();
+    let chosen = database
+        .tenancy()
+        .bound(dialect, &removal.table, &removal.chosen);
+    for child in live.tables.values() {
+        let keys = child.catalog.foreign_keys.iter();
+        for key in keys.filter(|key| key.to_table == removal.table) {
+            let mut sql = format!(
+                "SELECT COUNT(*) FROM {} WHERE ({}) IN (SELECT {} FROM {} WHERE {})",
+                dialect.quote(&child.name),
+                list(dialect, &key.columns),
+                list(dialect, &key.to_columns),
+                dialect.quote(&removal.table),
+                chosen.sql
+            );
+            let mut parameters = chosen.parameters.clone();
+            let of_child = steps.iter().filter(|step| step.table == child.name);
+            for step in of_child.filter(|step| lets_go(&step.kind, key)) {
+                let mut done = database.tenancy().bound(dialect, &child.name, &step.chosen);
+                sql = format!("{sql} AND CASE WHEN ({}) THEN 0 ELSE 1 END = 1", done.sql);
+                parameters.append(&mut done.parameters);
+            }
+            let rows = database.query(&sql, &parameters);
+            let rows = counted(&rows.doing("counting references")?);
+            if rows > 0 {
+                left.push(Referring {
+                    table: child.name.clone(),
+                    columns: key.columns.clone(),
+                    rows,
+                    would_change: key.on_delete == OnDelete::Change,
+                });
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Whether a step of this kind leaves no reference by `key` in the rows that it takes.
+fn lets_go(kind: &Kind, key: &ForeignKey) -> bool {
+    match kind {
+        Kind::Remove => true,
+        Kind::Modify { column, .. } | Kind::Unlink { column } => key.columns.contains(column),
+        Kind::Decorrelate { owners, .. } => owners.iter().any(|it| key.columns.contains(it)),
+    }
+}
+
+/// Refuses when rows that refer to rows about to be removed, and are not among the rows of the same table with the keys `going`,
+/// would silently change.
+pub(crate) fn refuse_cascade(
+    database: &mut dyn Session,
+    catalog: &Catalog,
+    (table, chosen): (&Known, &Fragment),
+    going: &[Vec<Value>],
+) -> Result<(), Error> {
+    let dialect = database.dialect();
+    // Rows of other tenants count too: the database would change them all the same.
+    let chosen = database.tenancy().bound(dialect, &table.name, chosen);
+    let going: BTreeSet<Vec<u8>> = going.iter().map(|key| encoded(key)).collect();
+    for (child, known) in catalog {
+        let keys = known.foreign_keys.iter();
+        let keys = keys.filter(|key| key.to_table == table.name);
+        for key in keys.filter(|key| key.on_delete == OnDelete::Change) {
+            let is_own = *child == table.name;
+            let wanted = if is_own {
+                let keys = table.identity.iter().map(|it| dialect.quote(it));
+                let keys = keys.map(|it| format!("probity_child.{it}"));
+                keys.collect::<Vec<_>>().join(",")
+            } else {
+                "COUNT(*)".to_owned()
+            };
+            let children = format!("{} AS probity_child", dialect.quote(child));
+            let joined = joined(
+                (dialect, table, key),
+                &chosen.sql,
+                (&children, "probity_child"),
+            );
+            let sql = format!("SELECT {wanted} FROM {joined}");
+            let rows = database
+                .query(&sql, &chosen.parameters)
+                .doing("counting references")?;
+            let rows = if is_own {
+                let others = rows.iter().filter(|row| !going.contains(&encoded(row)));
+                u64::try_from(others.count()).unwrap_or(u64::MAX)
+            } else {
+                counted(&rows)
+            };
+            if rows > 0 {
+                return Err(Error::WouldCascade {
+                    table: table.name.clone(),
+                    child: child.clone(),
+                    columns: key.columns.join(", "),
+                    rows,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The rows that `chosen` selects, joined with the rows `of` another table, or the same, that refer to them by `key`.
+fn joined(
+    (dialect, table, key): (Dialect, &Known, &ForeignKey),
+    chosen: &str,
+    (of, called): (&str, &str),
+) -> String {
+    // What is referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
+    let pairs = key.to_columns.iter().zip(&key.columns);
+    let same = pairs.map(|(to, from)| {
+        let (to, from) = (dialect.quote(to), dialect.quote(from));
+        format!("probity_gone.{to} = {called}.{from}")
+    });
+    format!(
+        "(SELECT {} FROM {} WHERE {chosen}) AS probity_gone JOIN {of} ON {}",
+        list(dialect, &key.to_columns),
+        dialect.quote(&table.name),
+        same.collect::<Vec<_>>().join(" AND ")
+    )
+}
+
+fn counted(rows: &[Vec<Value>]) -> u64 {
+    match rows.first().and_then(|row| row.first()) {
+        Some(Value::Int(rows)) => rows.unsigned_abs(),
+        _ => 0,
+    }
+}

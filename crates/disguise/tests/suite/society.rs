@@ -1,0 +1,180 @@
+//! Tables of a test with several people in them, who leave and return.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_disguise::{
+    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Protection,
+    References, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
+};
+
+use super::forum::time;
+
+/// An engine over tables of a test, and everybody there.
+pub(super) struct Society {
+    pub(super) engine: Engine<Box<dyn Database>>,
+    pub(super) spec: Spec,
+    keys: BTreeMap<i64, SecretKey>,
+    tables: Vec<String>,
+    pub(super) before: Vec<BTreeSet<String>>,
+}
+
+impl Society {
+    /// Makes the tables, which are all that are compared, and registers `people`.
+    pub(super) fn of(statements: &[String], description: &str, people: &[i64]) -> Self {
+        let mut database = crate::connect();
+        let mut tables = Vec::new();
+        for sql in statements {
+            database.execute(sql, &[]).unwrap();
+            let made = sql.strip_prefix("CREATE TABLE ");
+            tables.extend(made.and_then(|it| it.split(' ').next()).map(str::to_owned));
+        }
+        let file = SpecFile::parse(description).unwrap();
+        let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
+        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.install().unwrap();
+        let mut keys = BTreeMap::new();
+        for id in people {
+            let made = engine.register(&Value::Int(*id), Protection::KeyAlone, time());
+            keys.insert(*id, made.unwrap().key);
+        }
+        let mut society = Self {
+            engine,
+            spec: file.spec,
+            keys,
+            tables,
+            before: Vec::new(),
+        };
+        society.before = society.everything();
+        society
+    }
+
+    pub(super) fn everything(&mut self) -> Vec<BTreeSet<String>> {
+        let tables = self.tables.clone();
+        let rows = tables.iter().map(|table| {
+            let rows = self.engine.rows(table).unwrap();
+            rows.iter().map(|row| format!("{row:?}")).collect()
+        });
+        rows.collect()
+    }
+
+    pub(super) fn sql(&mut self, sql: &str) {
+        self.engine.database().execute(sql, &[]).unwrap();
+    }
+
+    /// The numbers that a query gives; NULL is -1.
+    pub(super) fn numbers(&mut self, sql: &str) -> Vec<i64> {
+        let rows = self.engine.database().query(sql, &[]).unwrap();
+        let number = |value: Value| match value {
+            Value::Int(number) => number,
+            _ => -1,
+        };
+        rows.into_iter().flatten().map(number).collect()
+    }
+
+    pub(super) fn try_to_leave(
+        &mut self,
+        user: Option<i64>,
+        over: bool,
+        chunk: Option<u32>,
+    ) -> Result<Applied, Error> {
+        let key = |society: &Self| {
+            let key = user
+                .filter(|_| over)
+                .map(|user| society.keys[&user].expose());
+            key.map(|bytes| SecretKey::from_bytes(*bytes))
+        };
+        let key = key(self);
+        let request = ApplyRequest {
+            spec: &self.spec,
+            user: user.map(Value::Int),
+            over: key.as_ref().map(Credential::Key),
+            expires: None,
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        match chunk {
+            None => self.engine.apply(&request),
+            Some(rows) => {
+                let id = self.engine.begin(&request)?;
+                let over = key.as_ref().map(Credential::Key);
+                self.engine.finish_over(id, over.as_ref(), rows, time)
+            }
+        }
+    }
+
+    /// Has somebody leave later.
+    pub(super) fn schedule(&mut self, user: i64) -> Result<DisguiseId, Error> {
+        let request = ApplyRequest {
+            spec: &self.spec,
+            user: Some(Value::Int(user)),
+            over: None,
+            expires: None,
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        self.engine.schedule(&request, time())
+    }
+
+    pub(super) fn leave(&mut self, user: i64) -> DisguiseId {
+        self.try_to_leave(Some(user), false, None).unwrap().id
+    }
+
+    pub(super) fn reveal(&mut self, user: i64, id: DisguiseId) -> Revealed {
+        self.try_to_return(user, id).unwrap()
+    }
+
+    fn try_to_return(&mut self, user: i64, id: DisguiseId) -> Result<Revealed, Error> {
+        self.engine.reveal(&RevealRequest {
+            user: Value::Int(user),
+            credential: Credential::Key(&self.keys[&user]),
+            id,
+            references: References::Recorrelate,
+            rows: Rows::PerColumn,
+            time: time(),
+        })
+    }
+
+    /// Whoever returned before the others reveals once more, as long as something of theirs is hidden.
+    pub(super) fn try_again(&mut self, gone: &BTreeMap<i64, DisguiseId>) {
+        for (user, id) in gone {
+            match self.try_to_return(*user, *id) {
+                Ok(_) | Err(Error::NoSuchDisguise) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    }
+
+    /// Everything is there as it was, everybody is registered, and nothing is kept.
+    pub(super) fn assert_as_before(&mut self, what: &str) {
+        assert_eq!(self.everything(), self.before, "{what}");
+        for table in ["probity_bags", "probity_locators", "probity_shared"] {
+            let count = self.numbers(&format!("SELECT COUNT(*) FROM {table}"));
+            assert_eq!(count, [0], "{table}, {what}");
+        }
+        let people = i64::try_from(self.keys.len()).unwrap();
+        let registered = self.numbers("SELECT COUNT(*) FROM probity_principals");
+        assert_eq!(registered, [people], "{what}");
+    }
+}
+
+/// People whom people invited, with what a disguise does beside removing them.
+pub(super) fn description(tables: &str) -> String {
+    format!(
+        r#"
+[users]
+table = "people"
+id = "id"
+placeholder = {{ id = {{ RandNum = {{ lb = 1000000, ub = 2000000000 }} }}, name = {{ RandStr = {{ len = 12 }} }} }}
+{tables}
+[[remove]]
+table = "people"
+"#
+    )
+}
