@@ -24,6 +24,9 @@ const ID_BYTES: usize = 8;
 /// Bytes of the hashes by which entries speak of databases, records and parameters.
 pub(crate) const NAME_BYTES: usize = 8;
 
+/// The most records that an entry names.
+const RECORDS_TOLD_MAX: usize = 20_000;
+
 /// What an entry says of a commit about which nobody could be asked.
 const UNKNOWN: &str = "unknown";
 
@@ -406,6 +409,18 @@ pub(crate) fn described(
     Json::Object(facts).to_string()
 }
 
+/// `payload` with the names of what was destroyed, by which it is found in a backup and where somebody puts it back. Of more than
+/// an entry names it has the first, and says so.
+pub(crate) fn destroying(payload: &str, names: &[String]) -> String {
+    let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
+    let named = names.get(..RECORDS_TOLD_MAX).unwrap_or(names);
+    facts.insert("destroyed".to_owned(), named.into());
+    if named.len() < names.len() {
+        facts.insert("destroyed_cut".to_owned(), true.into());
+    }
+    Json::Object(facts).to_string()
+}
+
 /// The hash by which entries speak of a specification.
 pub(crate) fn specification(text: &str) -> String {
     digits(&Sha256::digest(text))
@@ -424,6 +439,11 @@ pub(crate) fn parameters(salt: &[u8], request: &ApplyRequest<'_>) -> String {
 /// The hash by which entries speak of a record of the engine's tables.
 pub(crate) fn record(salt: &[u8], id: &[u8]) -> String {
     digits(&record_name(salt, id))
+}
+
+/// The hashes of several.
+pub(crate) fn records(salt: &[u8], ids: &[Vec<u8>]) -> Vec<String> {
+    ids.iter().map(|id| record(salt, id)).collect()
 }
 
 /// The same as bytes.
@@ -448,4 +468,24 @@ fn short(label: &[u8], parts: &[&[u8]]) -> [u8; NAME_BYTES] {
         *to = from;
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_names_the_first_of_too_many_records_and_says_so() {
+        for (count, is_cut) in [(RECORDS_TOLD_MAX, false), (RECORDS_TOLD_MAX + 1, true)] {
+            let ids: Vec<Vec<u8>> = (0..count).map(|id| id.to_string().into_bytes()).collect();
+            let text = destroying("{\"bags\":1}", &records(b"salt", &ids));
+            let payload: Json = serde_json::from_str(&text).unwrap();
+            let names = payload.get("destroyed").and_then(Json::as_array).unwrap();
+            assert_eq!(names.len(), RECORDS_TOLD_MAX);
+            let first = record(b"salt", ids.first().unwrap());
+            assert_eq!(names.first().unwrap(), &first);
+            assert_eq!(payload.get("bags"), Some(&1.into()));
+            assert_eq!(payload.get("destroyed_cut").is_some(), is_cut);
+        }
+    }
 }

@@ -19,9 +19,6 @@ use crate::receipt::{Receipt, digits};
 use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
 
-/// The most records that an entry names.
-const RECORDS_TOLD_MAX: usize = 20_000;
-
 impl<D: Database> Engine<D> {
     /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay.
     /// What it returns, once signed, is what the person takes away.
@@ -67,8 +64,7 @@ impl<D: Database> Engine<D> {
                 None => Vec::new(),
             };
             let database = &mut engine.database;
-            store::remove_bags(database, &gone)?;
-            forgotten::put(database, &forgotten::bags(&salt, &gone)?)?;
+            store::remove_bags(database, &salt, &gone)?;
             let stored: Vec<Stored<'_>> = kept
                 .iter()
                 .map(|(bag, it)| stored_for_others(bag, it, user))
@@ -78,7 +74,10 @@ impl<D: Database> Engine<D> {
             once::forget(&mut engine.database, cohort(&salt, &user.principal()))?;
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
             let kept = (!kept.is_empty()).then(|| ("links_kept", true.into()));
-            engine.done(&asked, &told(&receipt, &salt, &ids, kept))?;
+            engine.done(
+                &asked,
+                &told(&receipt, &operation::records(&salt, &ids), kept),
+            )?;
             Ok(receipt)
         })
     }
@@ -108,10 +107,8 @@ impl<D: Database> Engine<D> {
             ids.append(&mut store::record_ids(&gone)?);
             let database = &mut engine.database;
             let names = holder.names(database)?;
-            store::remove_bags(database, &gone)?;
-            let mut gone_names = forgotten::bags(&salt, &gone)?;
-            gone_names.push(forgotten::key(&salt, key)?);
-            forgotten::put(database, &gone_names)?;
+            store::remove_bags(database, &salt, &gone)?;
+            forgotten::put(database, &[forgotten::key(&salt, key)?])?;
             credential::remove_all(database, key)?;
             if holder.is_registered() {
                 store::unregister(database, &[user.principal()])?;
@@ -125,7 +122,10 @@ impl<D: Database> Engine<D> {
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
             let public = digits(&holder.public().encode());
             let whose = Some(("public_key", public.into()));
-            engine.done(&asked, &told(&receipt, &salt, &ids, whose))?;
+            engine.done(
+                &asked,
+                &told(&receipt, &operation::records(&salt, &ids), whose),
+            )?;
             Ok(receipt)
         })
     }
@@ -138,48 +138,16 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// What the entry says: the log vouches for the receipt, and the receipt can be found in it. By the names of the records
-/// they are found in a backup. Where they are too many for an entry, it says so and names the first: credentials, then locators,
-/// without which parts lead nowhere.
+/// What the entry says: the log vouches for the receipt, and the receipt can be found in it. `destroyed` are the names of records,
+/// those without which others lead nowhere first.
 fn told(
     receipt: &Receipt,
-    salt: &[u8],
-    ids: &[Vec<u8>],
+    destroyed: &[String],
     more: Option<(&str, serde_json::Value)>,
 ) -> String {
     let mut payload = serde_json::Map::new();
     payload.insert("bags".to_owned(), receipt.bags.into());
     payload.insert("receipt".to_owned(), receipt.digest().into());
     payload.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    let named = ids.iter().take(RECORDS_TOLD_MAX);
-    let names: Vec<String> = named.map(|id| operation::record(salt, id)).collect();
-    payload.insert("destroyed".to_owned(), names.into());
-    if ids.len() > RECORDS_TOLD_MAX {
-        payload.insert("destroyed_cut".to_owned(), true.into());
-    }
-    serde_json::Value::Object(payload).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_names_the_first_of_too_many_records_and_says_so() {
-        let time = Timestamp::from_nanoseconds(1).unwrap();
-        let receipt = Receipt::new(time, None, 1, (None, &Value::Int(1))).unwrap();
-        for (count, is_cut) in [(RECORDS_TOLD_MAX, false), (RECORDS_TOLD_MAX + 1, true)] {
-            let ids: Vec<Vec<u8>> = (0..count).map(|id| id.to_string().into_bytes()).collect();
-            let text = told(&receipt, b"salt", &ids, None);
-            let payload: serde_json::Value = serde_json::from_str(&text).unwrap();
-            let names = payload
-                .get("destroyed")
-                .and_then(|it| it.as_array())
-                .unwrap();
-            assert_eq!(names.len(), RECORDS_TOLD_MAX);
-            let first = operation::record(b"salt", ids.first().unwrap());
-            assert_eq!(names.first().unwrap(), &first);
-            assert_eq!(payload.get("destroyed_cut").is_some(), is_cut);
-        }
-    }
+    operation::destroying(&serde_json::Value::Object(payload).to_string(), destroyed)
 }

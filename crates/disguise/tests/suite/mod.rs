@@ -134,6 +134,10 @@ macro_rules! for_every_claim {
             what_was_forgotten_and_is_there_again_is_found_although_a_newcomer_forgot_the_same
             what_was_forgotten_twice_and_is_there_again_is_found
             a_password_that_was_replaced_twice_and_is_there_again_is_found
+            what_a_reveal_in_part_superseded_does_not_come_back
+            what_was_revealed_is_not_revealed_again_from_old_rows
+            records_under_a_replaced_key_are_found_by_a_replay
+            what_was_forgotten_is_found_under_whatever_id_its_locator_is_put_back
             a_request_asked_again_is_answered_as_before_and_done_once
             a_request_that_is_refused_or_cut_keeps_no_key_and_is_told
             answers_about_whoever_is_forgotten_go_with_them
@@ -214,6 +218,7 @@ pub(crate) mod schedule;
 mod spelling;
 mod statements;
 mod stolen;
+mod superseded;
 mod tenants;
 mod threads;
 mod together;
@@ -252,6 +257,7 @@ pub(crate) use schedule::{
 pub(crate) use spelling::*;
 pub(crate) use statements::*;
 pub(crate) use stolen::*;
+pub(crate) use superseded::*;
 pub(crate) use tenants::*;
 pub(crate) use threads::*;
 pub(crate) use together::*;
