@@ -19,7 +19,7 @@ use probity_format::Entry;
 use super::forum::*;
 
 /// Every table, parents first.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "users",
     "stories",
     "moderations",
@@ -37,6 +37,7 @@ const TABLES: [&str; 17] = [
     "probity_scheduled",
     "probity_decayed",
     "probity_operations",
+    "probity_intents",
 ];
 
 /// The forum with a log, of which everything is remembered, and a backup.
@@ -333,7 +334,10 @@ pub(crate) fn what_cannot_be_replayed_is_named_with_its_reason() {
     let missed = station.replay_or_look(&specs, &[("who", "url0")], false);
     for (found, (action, expected)) in missed.iter().zip([
         ("disguise.reveal", "credential: reveal it again"),
-        ("disguise.key", "credential: rekey again"),
+        (
+            "disguise.key",
+            "credential: rekey again with the one from before",
+        ),
         ("disguise.apply", "credential: apply it again"),
         ("disguise.forget", "of that time to follow: forget it again"),
         ("disguise.apply", "parameters are not given"),
