@@ -61,7 +61,9 @@ impl<D: Database> Engine<D> {
                 Vec::new()
             };
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
-            let ids = store::record_ids(&gone)?;
+            let cohort = cohort(&salt, &user.principal());
+            let mut ids = once::forget(database, &salt, cohort)?;
+            ids.append(&mut store::record_ids(&gone)?);
             let ended = engine.ended_for(BTreeSet::from([id]), &holder)?;
             let database = &mut engine.database;
             store::remove_bags(database, &salt, &gone)?;
@@ -70,7 +72,6 @@ impl<D: Database> Engine<D> {
                 .map(|(bag, it)| stored_for_others(bag, it, user))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            once::forget(&mut engine.database, cohort(&salt, &user.principal()))?;
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             if !kept.is_empty() {
@@ -103,8 +104,10 @@ impl<D: Database> Engine<D> {
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             // All passwords and tokens of a key are called by its holder. It comes first: it is told of however much there is.
             let mut ids = vec![credential::holder(key)?.to_vec()];
-            ids.append(&mut store::record_ids(&gone)?);
             let database = &mut engine.database;
+            let cohort = cohort(&salt, &user.principal());
+            ids.append(&mut once::forget(database, &salt, cohort)?);
+            ids.append(&mut store::record_ids(&gone)?);
             store::remove_bags(database, &salt, &gone)?;
             forgotten::put(database, &[forgotten::key(&salt, key)?])?;
             credential::remove_all(database, key)?;
@@ -118,7 +121,6 @@ impl<D: Database> Engine<D> {
             if holder.is_registered() {
                 store::unregister(database, &[user.principal()])?;
             }
-            once::forget(&mut engine.database, cohort(&salt, &user.principal()))?;
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             let disguises: Vec<String> = disguises.iter().map(ToString::to_string).collect();

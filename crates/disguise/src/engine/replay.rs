@@ -278,7 +278,8 @@ impl<D: Database> Engine<D> {
             return Ok(());
         };
         let salt = store::salt(&mut self.database)?;
-        once::forget(&mut self.database, cohort(&salt, &person.principal()))
+        let cohort = cohort(&salt, &person.principal());
+        once::forget(&mut self.database, &salt, cohort).map(drop)
     }
 
     /// Takes the registration away of who left, unless it is one that they made since.

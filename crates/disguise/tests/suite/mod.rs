@@ -149,6 +149,7 @@ macro_rules! for_every_claim {
             a_request_asked_again_is_answered_as_before_and_done_once
             a_request_that_is_refused_or_cut_keeps_no_key_and_is_told
             answers_about_whoever_is_forgotten_go_with_them
+            an_answer_about_whoever_is_forgotten_stays_gone_when_its_row_is_put_back
             a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on

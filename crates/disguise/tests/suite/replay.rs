@@ -19,7 +19,7 @@ use probity_format::Entry;
 use super::forum::*;
 
 /// Every table, parents first.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 19] = [
     "users",
     "stories",
     "moderations",
@@ -38,6 +38,7 @@ const TABLES: [&str; 18] = [
     "probity_decayed",
     "probity_operations",
     "probity_intents",
+    "probity_answers",
 ];
 
 /// The forum with a log, of which everything is remembered, and a backup.
