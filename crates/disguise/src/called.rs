@@ -1,10 +1,11 @@
-//! The names of records and credentials in entries, and their removal by these names, for which it takes no key.
+//! The names of records, credentials and kept answers in entries, and their removal by these names, for which it takes no key.
 
 use std::collections::BTreeSet;
 
 use crate::credential;
 use crate::deadline::{self, Record};
 use crate::error::Error;
+use crate::once;
 use crate::operation::record;
 use crate::store::{BAGS, CREDENTIALS, LOCATORS, uninstalled};
 use crate::table::delete_keys;
@@ -25,6 +26,8 @@ pub(crate) fn record_names(
     for it in credentials(database)? {
         names.extend(it.called.iter().map(|name| record(salt, name)));
     }
+    let answers = once::kept(database)?;
+    names.extend(answers.iter().map(|(_, called)| record(salt, called)));
     Ok(names)
 }
 
@@ -41,6 +44,9 @@ pub(crate) fn remove_records(
         deadline::remove(database, &ending)?;
         removed = removed.saturating_add(delete_ids(database, table, ids)?);
     }
+    let mut answers = once::kept(database)?;
+    answers.retain(|(_, called)| meant(called));
+    once::empty(database, answers.into_iter().map(|(id, _)| id).collect())?;
     let mut gone = credentials(database)?;
     gone.retain(|it| it.called.iter().any(|name| meant(name)));
     let ids = gone.into_iter().map(|it| it.id).collect();

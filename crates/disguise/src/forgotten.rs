@@ -1,6 +1,6 @@
 //! What was forgotten, by names that stay when the records go: old rows that somebody puts back into the tables open nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::credential;
 use crate::crypto::{KEY_BYTES, SecretKey};
@@ -13,6 +13,7 @@ use crate::tenant::Session;
 
 /// The table of these names.
 pub(crate) const FORGOTTEN: &str = "probity_forgotten";
+const COLUMNS: [&str; 2] = ["id", "mailbox"];
 /// The mailbox of names of which it is not known where their locators lay; it is read with every other.
 pub(crate) const ANY_MAILBOX: &[u8] = b"";
 
@@ -29,10 +30,19 @@ pub(crate) fn key_name(salt: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
     Ok(record_name(salt, &credential::holder(key)?).to_vec())
 }
 
-/// The names of bags.
-pub(crate) fn bags(salt: &[u8], found: &[&Found]) -> Result<Vec<Forgotten>, Error> {
-    let named = |it: &&Found| Ok((bag_name(salt, &it.locator.key)?, it.mailbox.clone()));
-    found.iter().map(named).collect()
+/// Notes bags that were opened, so that none of their names is noted yet.
+pub(crate) fn put_bags(
+    database: &mut dyn Session,
+    salt: &[u8],
+    found: &[&Found],
+) -> Result<(), Error> {
+    let mut names = BTreeMap::new();
+    for it in found {
+        names.insert(bag_name(salt, &it.locator.key)?, &it.mailbox);
+    }
+    let rows = names.iter();
+    let rows = rows.map(|(name, mailbox)| vec![bytes(name), bytes(mailbox)]);
+    insert_all(database, FORGOTTEN, &COLUMNS, &rows.collect::<Vec<_>>())
 }
 
 /// The name of a person's key that opens nothing any more.
@@ -76,5 +86,5 @@ pub(crate) fn put(database: &mut dyn Session, names: &[Forgotten]) -> Result<(),
     let rows = rows.map(|(name, mailbox)| vec![bytes(name), bytes(mailbox)]);
     let rows: Vec<_> = rows.collect();
     delete_keys(database, FORGOTTEN, &["id".to_owned()], &keys)?;
-    insert_all(database, FORGOTTEN, &["id", "mailbox"], &rows)
+    insert_all(database, FORGOTTEN, &COLUMNS, &rows)
 }

@@ -1,6 +1,6 @@
 //! Legal holds: what may be neither hidden nor destroyed until somebody lifts them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -60,7 +60,7 @@ fn hashed(salt: &[u8], kind: u8, what: &[u8]) -> Vec<u8> {
 }
 
 /// The handle of one hold, random, shown as 16 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HoldId(pub(crate) u64);
 
 impl fmt::Display for HoldId {
@@ -191,6 +191,22 @@ pub(crate) fn list(database: &mut dyn Session, name: Option<&[u8]>) -> Result<Ve
         });
     }
     Ok(holds)
+}
+
+/// What each hold is on, by its name.
+pub(crate) fn names(database: &mut dyn Session) -> Result<BTreeMap<HoldId, Vec<u8>>, Error> {
+    let own = database.tenancy().among_keys("WHERE");
+    let sql = format!("SELECT id, held FROM {HOLDS}{}", own.sql);
+    let rows = database.query(&sql, &own.parameters).map_err(uninstalled)?;
+    let named = |row: Vec<Value>| {
+        let [Value::Bytes(id), Value::Bytes(held)] = row.as_slice() else {
+            return Err(Error::Forged);
+        };
+        let id = <[u8; 8]>::try_from(database.tenancy().own(id));
+        let id = id.map_err(|_length| Error::Forged)?;
+        Ok((HoldId(u64::from_le_bytes(id)), held.clone()))
+    };
+    rows.into_iter().map(named).collect()
 }
 
 /// The names of everything held.

@@ -94,6 +94,12 @@ impl Intent {
         }
     }
 
+    /// How many rows the chunks touched.
+    pub(crate) fn hidden(&self) -> u64 {
+        let counts = self.rows.values().copied();
+        counts.fold(0, u64::saturating_add)
+    }
+
     fn encode(&self) -> Vec<u8> {
         let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
         let mut out = vec![INTENT_VERSION];

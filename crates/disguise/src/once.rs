@@ -7,6 +7,8 @@ use zeroize::Zeroizing;
 use crate::crypto::{KEY_BYTES, derive, open_part, random, seal_part};
 use crate::database::DatabaseErrorKind;
 use crate::error::{Doing as _, Error};
+use crate::forgotten::{self, FORGOTTEN};
+use crate::operation::record_name;
 use crate::store::uninstalled;
 use crate::table::select_keys;
 use crate::tenant::Session;
@@ -18,6 +20,8 @@ pub(crate) const ANSWERS: &str = "probity_answers";
 const HASH_BYTES: usize = 16;
 /// Where a byte for each person whom an answer is about stands behind the hash of the request, counted from 1 as SQL does.
 const PERSON_AT: usize = HASH_BYTES + 1;
+/// The mailbox of names of answers, which no key reads.
+const MAILBOX: &[u8] = b"answers";
 /// Bytes of the random number by which the same key seals two answers differently.
 const NONCE_BYTES: usize = 16;
 
@@ -51,6 +55,10 @@ pub(crate) struct Names {
     id: Value,
     request: Vec<u8>,
     secret: Zeroizing<[u8; KEY_BYTES]>,
+    /// The salt of what is stored for the tenant at hand.
+    salt: Vec<u8>,
+    /// Until when the answer is kept.
+    until: i64,
 }
 
 /// What the database knows of a request.
@@ -76,6 +84,8 @@ impl Names {
             id: database.tenancy().key(&id),
             request: request.to_vec(),
             secret,
+            salt: salt.to_vec(),
+            until: once.until.nanoseconds(),
         })
     }
 
@@ -98,7 +108,12 @@ impl Names {
                 Err(Error::OtherRequest)
             }
             Some([_, _, Value::Bytes(sealed)]) if sealed.is_empty() => Ok(Known::Withheld),
-            Some([_, _, Value::Bytes(sealed)]) => Ok(Known::Before(self.open(sealed)?)),
+            Some([Value::Bytes(request), Value::Int(due), Value::Bytes(sealed)]) => {
+                if is_forgotten(database, &self.salt, sealed)? {
+                    return Ok(Known::Withheld);
+                }
+                Ok(Known::Before(self.open(sealed, &bound(request, *due))?))
+            }
             // It was noted by a transaction that this one does not see; the next try does.
             _ => Err(Error::Database {
                 doing: DOING,
@@ -140,17 +155,19 @@ impl Names {
         answer: &[u8],
     ) -> Result<(), Error> {
         let nonce = random::<NONCE_BYTES>()?;
-        let mut sealed = answer.to_vec();
-        seal_part(&*self.sealing(&nonce)?, 0, &mut sealed)?;
-        // The key may be another request's by now, where this one took several transactions.
-        let sql = format!(
-            "UPDATE {ANSWERS} SET sealed = ?, request = ? WHERE id = ? AND (request = ? OR request = ?)"
-        );
         let mut named = self.request.clone();
         named.extend(cohort);
+        let mut sealed = answer.to_vec();
+        let key = self.sealing(&[&nonce, bound(&named, self.until).as_slice()].concat())?;
+        seal_part(&key, 0, &mut sealed)?;
+        // The key may be another request's by now, where this one took several transactions.
+        let sql = format!(
+            "UPDATE {ANSWERS} SET sealed = ?, request = ?, due = ? WHERE id = ? AND (request = ? OR request = ?)"
+        );
         let row = [
             Value::Bytes([nonce.as_slice(), &sealed].concat()),
             Value::Bytes(named.clone()),
+            Value::Int(self.until),
             self.id.clone(),
             Value::Bytes(self.request.clone()),
             Value::Bytes(named),
@@ -158,10 +175,15 @@ impl Names {
         database.execute(&sql, &row).doing(DOING).map(drop)
     }
 
-    fn open(&self, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+    /// Opens what was sealed for a row with this `bound`, or by a program before, which bound it to nothing.
+    fn open(&self, sealed: &[u8], bound: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
         let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES).ok_or(Error::Forged)?;
         let mut answer = Zeroizing::new(sealed.to_vec());
-        open_part(&*self.sealing(nonce)?, 0, &mut answer)?;
+        let key = self.sealing(&[nonce, bound].concat())?;
+        if open_part(&key, 0, &mut answer).is_err() {
+            answer = Zeroizing::new(sealed.to_vec());
+            open_part(&*self.sealing(nonce)?, 0, &mut answer)?;
+        }
         Ok(answer)
     }
 
@@ -173,17 +195,72 @@ impl Names {
 /// What is done when the database refuses.
 const DOING: &str = "keeping what was answered";
 
-/// Forgets what was answered about a person, and about whoever shares the byte with them: that it was done stays known.
-pub(crate) fn forget(database: &mut dyn Session, cohort: u8) -> Result<(), Error> {
+/// What an answer is bound to beside its key: what was asked for, whom it is about, and until when it is kept.
+fn bound(request: &[u8], due: i64) -> Vec<u8> {
+    [&due.to_le_bytes(), request].concat()
+}
+
+/// What an answer is called among what was forgotten.
+fn named(sealed: &[u8]) -> &[u8] {
+    sealed.get(..NONCE_BYTES).unwrap_or(sealed)
+}
+
+fn is_forgotten(database: &mut dyn Session, salt: &[u8], sealed: &[u8]) -> Result<bool, Error> {
+    let name = record_name(salt, named(sealed)).to_vec();
+    let (column, by) = (["id".to_owned()], ["id".to_owned()]);
+    let key = [vec![Value::Bytes(name)]];
+    Ok(!select_keys(database, FORGOTTEN, &column, &by, &key)?.is_empty())
+}
+
+/// Forgets what was answered about a person, and about whoever shares the byte with them: that it was done stays known. Gives what
+/// these answers were called, which are none any more when somebody puts them back.
+pub(crate) fn forget(
+    database: &mut dyn Session,
+    salt: &[u8],
+    cohort: u8,
+) -> Result<Vec<Vec<u8>>, Error> {
     let mut own = database.tenancy().among_keys("AND");
-    let sql = format!(
-        "UPDATE {ANSWERS} SET sealed = ? WHERE substr(request, {PERSON_AT}, 1) = ?{}",
+    let meant = format!(
+        "substr(request, {PERSON_AT}, 1) = ? AND LENGTH(sealed) > 0{}",
         own.sql
     );
-    let mut parameters = vec![Value::Bytes(Vec::new()), Value::Bytes(vec![cohort])];
+    let mut parameters = vec![Value::Bytes(vec![cohort])];
     parameters.append(&mut own.parameters);
-    let forgotten = database.execute(&sql, &parameters);
-    forgotten.map_err(uninstalled).map(drop)
+    let sql = format!("SELECT substr(sealed, 1, {NONCE_BYTES}) FROM {ANSWERS} WHERE {meant}");
+    let rows = database.query(&sql, &parameters).map_err(uninstalled)?;
+    let gone: Vec<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
+    if gone.is_empty() {
+        return Ok(gone);
+    }
+    let sql = format!("UPDATE {ANSWERS} SET sealed = ? WHERE {meant}");
+    parameters.insert(0, Value::Bytes(Vec::new()));
+    database.execute(&sql, &parameters).map_err(uninstalled)?;
+    let name = |it: &Vec<u8>| (record_name(salt, it).to_vec(), MAILBOX.to_vec());
+    forgotten::put(database, &gone.iter().map(name).collect::<Vec<_>>())?;
+    Ok(gone)
+}
+
+/// What each kept answer is called, of all tenants, with the id of its row.
+pub(crate) fn kept(database: &mut dyn Session) -> Result<Vec<(Value, Vec<u8>)>, Error> {
+    let sql = format!(
+        "SELECT id, substr(sealed, 1, {NONCE_BYTES}) FROM {ANSWERS} WHERE LENGTH(sealed) > 0"
+    );
+    let rows = database.query(&sql, &[]).map_err(uninstalled)?;
+    let called = |row: Vec<Value>| {
+        let [id, name] = <[Value; 2]>::try_from(row).ok()?;
+        Some((id, name.principal()))
+    };
+    Ok(rows.into_iter().filter_map(called).collect())
+}
+
+/// Empties the answers of these rows.
+pub(crate) fn empty(database: &mut dyn Session, ids: Vec<Value>) -> Result<(), Error> {
+    for id in ids {
+        let sql = format!("UPDATE {ANSWERS} SET sealed = ? WHERE id = ?");
+        let emptied = database.execute(&sql, &[Value::Bytes(Vec::new()), id]);
+        emptied.doing(DOING)?;
+    }
+    Ok(())
 }
 
 /// Forgets answers whose time is over, of all tenants.
@@ -191,4 +268,35 @@ pub(crate) fn remove_over(database: &mut dyn Session, time: Timestamp) -> Result
     let sql = format!("DELETE FROM {ANSWERS} WHERE due < ?");
     let removed = database.execute(&sql, &[Value::Int(time.nanoseconds())]);
     removed.map_err(uninstalled).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        Names {
+            id: Value::Bytes(vec![1; HASH_BYTES]),
+            request: vec![2; HASH_BYTES],
+            secret: Zeroizing::new([3; KEY_BYTES]),
+            salt: vec![4],
+            until: 5,
+        }
+    }
+
+    #[test]
+    fn an_answer_opens_in_its_own_row_and_one_of_the_form_before_in_any() {
+        let (names, nonce) = (names(), [6; NONCE_BYTES]);
+        let own = bound(&names.request, names.until);
+        for is_bound in [true, false] {
+            let row: &[u8] = if is_bound { &own } else { &[] };
+            let mut sealed = b"an answer".to_vec();
+            let key = names.sealing(&[&nonce, row].concat()).unwrap();
+            seal_part(&key, 0, &mut sealed).unwrap();
+            let sealed = [nonce.as_slice(), &sealed].concat();
+            assert_eq!(&**names.open(&sealed, &own).unwrap(), b"an answer");
+            let other = bound(&names.request, names.until + 1);
+            assert_eq!(names.open(&sealed, &other).is_err(), is_bound);
+        }
+    }
 }

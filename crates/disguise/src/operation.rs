@@ -24,6 +24,9 @@ const ID_BYTES: usize = 8;
 /// Bytes of the hashes by which entries speak of databases, records and parameters.
 pub(crate) const NAME_BYTES: usize = 8;
 
+/// The most records that an entry names.
+const RECORDS_TOLD_MAX: usize = 20_000;
+
 /// What an entry says of a commit about which nobody could be asked.
 const UNKNOWN: &str = "unknown";
 
@@ -72,7 +75,7 @@ pub(crate) struct Facts {
     pub(crate) parameters: Option<String>,
     pub(crate) public_key: Option<String>,
     /// The public key that was replaced.
-    old_key: Option<String>,
+    pub(crate) old_key: Option<String>,
     /// Its person keeps the private key, and nothing else opens it.
     pub(crate) key_alone: bool,
     /// A credential reached rows behind placeholders.
@@ -88,6 +91,16 @@ pub(crate) struct Facts {
     pub(crate) destroyed: Option<Vec<String>>,
     /// There were more than the entry names.
     pub(crate) destroyed_cut: bool,
+    /// The disguises whose records were destroyed with everything else of a person.
+    pub(crate) disguises: Option<Vec<String>>,
+    /// Disguises in chunks that went on and were ended for the person, or left them out from then on.
+    pub(crate) chunks: Option<Vec<String>>,
+    /// How many placeholders the person spoke for then.
+    pub(crate) placeholders: Option<u64>,
+    /// How many rows a disguise in chunks had touched when it was ended.
+    pub(crate) hidden: Option<u64>,
+    /// How much a reveal left.
+    pub(crate) kept: Option<u64>,
 }
 
 impl Told {
@@ -173,7 +186,15 @@ impl Told {
 
     /// The public key that it names.
     pub(crate) fn public_key(&self) -> Option<PublicKey> {
-        let digits = self.facts.public_key.as_deref()?;
+        Self::key(self.facts.public_key.as_deref()?)
+    }
+
+    /// The public key that it says was replaced.
+    pub(crate) fn old_key(&self) -> Option<PublicKey> {
+        Self::key(self.facts.old_key.as_deref()?)
+    }
+
+    fn key(digits: &str) -> Option<PublicKey> {
         let plain = undigits::<KEY_BYTES>(digits).map(|key| key.to_vec());
         let hybrid = || undigits::<XWING_STORED_BYTES>(digits).map(|key| key.to_vec());
         PublicKey::decode(&plain.or_else(hybrid)?).ok()
@@ -313,16 +334,23 @@ pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>) -> String {
     Json::Object(facts).to_string()
 }
 
-/// Those of `told` that were done in this database, or may have been, for the tenant at hand or for all, and that it does
+/// The operations of a log that were done in this database, or may have been, for the tenant at hand or for all.
+pub(crate) struct History<'a> {
+    /// All of them in the order of the log, each with whether the database has it, or what its person did with its key next.
+    pub(crate) done: Vec<(&'a Told, bool)>,
+    pub(crate) missing: Vec<Told>,
+}
+
+/// Those of `told` that were done in this database. Missing are those that it does
 /// not remember, in the same order. What its person did again since is not missing any more. What was forgotten or replaced is
 /// missing, too, when some of its records are among those which are `there`, whatever was done since: under the same id
 /// that may have been somebody else. What was erased from the log may have been missed.
-pub(crate) fn missing(
+pub(crate) fn history<'a>(
     database: &mut dyn Session,
     salt: &[u8],
-    told: &[Told],
+    told: &'a [Told],
     there: &BTreeSet<String>,
-) -> Result<Vec<Told>, Error> {
+) -> Result<History<'a>, Error> {
     let whole = own_salt(database)?;
     let key = |it: &Told| {
         let of_all = it.is_of(&whole).then(|| it.id.to_vec());
@@ -347,7 +375,7 @@ pub(crate) fn missing(
     let mut later = BTreeSet::new();
     // Keys with which their people went on in this database.
     let mut begun = BTreeSet::new();
-    let mut missing = Vec::new();
+    let (mut done, mut missing) = (Vec::new(), Vec::new());
     for (it, key) in own.into_iter().rev() {
         let Some(key) = key else {
             missing.push(it.clone());
@@ -364,19 +392,21 @@ pub(crate) fn missing(
         if is_known {
             begun.extend(it.begun_with());
         }
-        let went_on = || it.ended_with().is_some_and(|key| begun.contains(key));
+        let went_on = it.ended_with().is_some_and(|key| begun.contains(key));
+        done.push((it, is_known || went_on));
         if is_known && !is_there_again {
             later.insert(name);
         } else if is_known || is_there_again || !it.may_be_repeated() || !later.contains(&name) {
             missing.push(Told {
                 fate: fate(it),
-                is_put_back: is_known || is_there_again && went_on(),
+                is_put_back: is_known || is_there_again && went_on,
                 ..it.clone()
             });
         }
     }
+    done.reverse();
     missing.reverse();
-    Ok(missing)
+    Ok(History { done, missing })
 }
 
 /// `payload` with what a replay of `request` needs to know; nothing of it names a person.
@@ -406,6 +436,18 @@ pub(crate) fn described(
     Json::Object(facts).to_string()
 }
 
+/// `payload` with the names of what was destroyed, by which it is found in a backup and where somebody puts it back. Of more than
+/// an entry names it has the first, and says so.
+pub(crate) fn destroying(payload: &str, names: &[String]) -> String {
+    let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
+    let named = names.get(..RECORDS_TOLD_MAX).unwrap_or(names);
+    facts.insert("destroyed".to_owned(), named.into());
+    if named.len() < names.len() {
+        facts.insert("destroyed_cut".to_owned(), true.into());
+    }
+    Json::Object(facts).to_string()
+}
+
 /// The hash by which entries speak of a specification.
 pub(crate) fn specification(text: &str) -> String {
     digits(&Sha256::digest(text))
@@ -424,6 +466,11 @@ pub(crate) fn parameters(salt: &[u8], request: &ApplyRequest<'_>) -> String {
 /// The hash by which entries speak of a record of the engine's tables.
 pub(crate) fn record(salt: &[u8], id: &[u8]) -> String {
     digits(&record_name(salt, id))
+}
+
+/// The hashes of several.
+pub(crate) fn records(salt: &[u8], ids: &[Vec<u8>]) -> Vec<String> {
+    ids.iter().map(|id| record(salt, id)).collect()
 }
 
 /// The same as bytes.
@@ -448,4 +495,24 @@ fn short(label: &[u8], parts: &[&[u8]]) -> [u8; NAME_BYTES] {
         *to = from;
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_names_the_first_of_too_many_records_and_says_so() {
+        for (count, is_cut) in [(RECORDS_TOLD_MAX, false), (RECORDS_TOLD_MAX + 1, true)] {
+            let ids: Vec<Vec<u8>> = (0..count).map(|id| id.to_string().into_bytes()).collect();
+            let text = destroying("{\"bags\":1}", &records(b"salt", &ids));
+            let payload: Json = serde_json::from_str(&text).unwrap();
+            let names = payload.get("destroyed").and_then(Json::as_array).unwrap();
+            assert_eq!(names.len(), RECORDS_TOLD_MAX);
+            let first = record(b"salt", ids.first().unwrap());
+            assert_eq!(names.first().unwrap(), &first);
+            assert_eq!(payload.get("bags"), Some(&1.into()));
+            assert_eq!(payload.get("destroyed_cut").is_some(), is_cut);
+        }
+    }
 }

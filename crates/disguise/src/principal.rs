@@ -227,7 +227,7 @@ pub(crate) fn rekey(
         left = rest;
     }
     let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
-    store::remove_bags(database, &found)?;
+    store::remove_bags(database, salt, &found)?;
     store::change_keys(database, &keys)
 }
 

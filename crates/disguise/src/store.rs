@@ -518,19 +518,29 @@ pub(crate) fn read_bag(database: &mut dyn Session, locator: &Locator) -> Result<
     Ok(Bag::decode(&body)?)
 }
 
-/// The ids of locators, and then those of all parts of their bags.
+/// The ids of the first parts of bags, then those of their locators, and then those of all other parts. A first part is found
+/// under this name whatever somebody calls the locator that leads there, and without it nothing is read.
 pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
-    let mut ids: Vec<Vec<u8>> = found.iter().map(|it| it.row.clone()).collect();
+    let part = |it: &Found, part| Ok::<_, Error>(part_id(&it.locator.key, part)?.to_vec());
+    let first = found.iter().map(|it| part(it, 0));
+    let mut ids: Vec<Vec<u8>> = first.collect::<Result<_, _>>()?;
+    ids.extend(found.iter().map(|it| it.row.clone()));
     for it in found {
-        for part in 0..it.locator.parts {
-            ids.push(part_id(&it.locator.key, part)?.to_vec());
+        for number in 1..it.locator.parts {
+            ids.push(part(it, number)?);
         }
     }
     Ok(ids)
 }
 
-/// Removes bags and their locators.
-pub(crate) fn remove_bags(database: &mut dyn Session, found: &[&Found]) -> Result<(), Error> {
+/// Removes bags and their locators, whatever they make room for, and notes that they are none any more: nothing opens them again when
+/// somebody puts them back.
+pub(crate) fn remove_bags(
+    database: &mut dyn Session,
+    salt: &[u8],
+    found: &[&Found],
+) -> Result<(), Error> {
+    forgotten::put_bags(database, salt, found)?;
     let (mut parts, mut ending) = (Vec::new(), Vec::new());
     for it in found {
         let ends = it.locator.origin.expires != Day::NEVER;

@@ -190,7 +190,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// Notes how the row of `user` is now, if there is one, so that only what changes it makes the person count again.
-    fn mark(&mut self, spec: &Spec, user: &Value) -> Result<(), Error> {
+    pub(super) fn mark(&mut self, spec: &Spec, user: &Value) -> Result<(), Error> {
         let (_, live) = self.described()?;
         let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());
         let users = live.table(&table).map(|table| &table.catalog.columns);

@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 
 use probity_format::Timestamp;
+use serde_json::{Map, Value as Json};
 
 use super::Engine;
+use super::chunk::Whose;
 use crate::audit::Asked;
 use crate::credential::{self, Credential};
 use crate::database::Database;
 use crate::error::Error;
 use crate::forgotten;
 use crate::hold::{Held, cohort};
+use crate::holder::Holder;
+use crate::intent;
 use crate::mark::Mark;
 use crate::once;
 use crate::operation;
@@ -18,9 +22,6 @@ use crate::principal::{needed_by_others, stored_for_others};
 use crate::receipt::{Receipt, digits};
 use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
-
-/// The most records that an entry names.
-const RECORDS_TOLD_MAX: usize = 20_000;
 
 impl<D: Database> Engine<D> {
     /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay.
@@ -60,25 +61,23 @@ impl<D: Database> Engine<D> {
                 Vec::new()
             };
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
-            let ids = store::record_ids(&gone)?;
-            let whose = engine.going_on(id)?;
-            let names = match whose {
-                Some(_) => holder.names(&mut engine.database)?,
-                None => Vec::new(),
-            };
+            let cohort = cohort(&salt, &user.principal());
+            let mut ids = once::forget(database, &salt, cohort)?;
+            ids.append(&mut store::record_ids(&gone)?);
+            let ended = engine.ended_for(BTreeSet::from([id]), &holder)?;
             let database = &mut engine.database;
-            store::remove_bags(database, &gone)?;
-            forgotten::put(database, &forgotten::bags(&salt, &gone)?)?;
+            store::remove_bags(database, &salt, &gone)?;
             let stored: Vec<Stored<'_>> = kept
                 .iter()
                 .map(|(bag, it)| stored_for_others(bag, it, user))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            engine.leave_out(id, whose.as_ref(), &names, Mark::Forgotten)?;
-            once::forget(&mut engine.database, cohort(&salt, &user.principal()))?;
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
-            let kept = (!kept.is_empty()).then(|| ("links_kept", true.into()));
-            engine.done(&asked, &told(&receipt, &salt, &ids, kept))?;
+            let mut facts = facts(&receipt, &holder, &ended);
+            if !kept.is_empty() {
+                facts.insert("links_kept".to_owned(), true.into());
+            }
+            engine.done(&asked, &told(facts, &operation::records(&salt, &ids)))?;
             Ok(receipt)
         })
     }
@@ -105,29 +104,71 @@ impl<D: Database> Engine<D> {
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             // All passwords and tokens of a key are called by its holder. It comes first: it is told of however much there is.
             let mut ids = vec![credential::holder(key)?.to_vec()];
-            ids.append(&mut store::record_ids(&gone)?);
             let database = &mut engine.database;
-            let names = holder.names(database)?;
-            store::remove_bags(database, &gone)?;
-            let mut gone_names = forgotten::bags(&salt, &gone)?;
-            gone_names.push(forgotten::key(&salt, key)?);
-            forgotten::put(database, &gone_names)?;
+            let cohort = cohort(&salt, &user.principal());
+            ids.append(&mut once::forget(database, &salt, cohort)?);
+            ids.append(&mut store::record_ids(&gone)?);
+            store::remove_bags(database, &salt, &gone)?;
+            forgotten::put(database, &[forgotten::key(&salt, key)?])?;
             credential::remove_all(database, key)?;
+            let disguises = reach.bags.iter();
+            let disguises = disguises.map(|it| DisguiseId(it.found.locator.origin.disguise));
+            let disguises: BTreeSet<DisguiseId> = disguises.collect();
+            let mut chunks = disguises.clone();
+            chunks.extend(engine.chunks_of(user, &holder)?);
+            let ended = engine.ended_for(chunks, &holder)?;
+            let database = &mut engine.database;
             if holder.is_registered() {
                 store::unregister(database, &[user.principal()])?;
             }
-            let meant = reach.bags.iter().map(|it| it.found.locator.origin.disguise);
-            for id in meant.collect::<BTreeSet<u64>>() {
-                let whose = engine.going_on(DisguiseId(id))?;
-                engine.leave_out(DisguiseId(id), whose.as_ref(), &names, Mark::Forgotten)?;
-            }
-            once::forget(&mut engine.database, cohort(&salt, &user.principal()))?;
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
-            let public = digits(&holder.public().encode());
-            let whose = Some(("public_key", public.into()));
-            engine.done(&asked, &told(&receipt, &salt, &ids, whose))?;
+            let mut facts = facts(&receipt, &holder, &ended);
+            let disguises: Vec<String> = disguises.iter().map(ToString::to_string).collect();
+            facts.insert("disguises".to_owned(), disguises.into());
+            engine.done(&asked, &told(facts, &operation::records(&salt, &ids)))?;
             Ok(receipt)
         })
+    }
+
+    /// The disguises in chunks of a person, of which none may have come to a row yet.
+    fn chunks_of(&mut self, user: &Value, holder: &Holder) -> Result<Vec<DisguiseId>, Error> {
+        let database = &mut self.database;
+        let mut own = Vec::new();
+        for id in intent::list(database)? {
+            let intent = intent::find(database, id)?;
+            let is_own = intent.is_some_and(|it| {
+                let is_named = it
+                    .order
+                    .user()
+                    .is_some_and(|it| it.principal() == user.principal());
+                is_named && it.public_key.as_ref() == Some(holder.public())
+            });
+            own.extend(is_own.then_some(id));
+        }
+        Ok(own)
+    }
+
+    /// Ends those of `ids` that go on in chunks, or lets them leave the person out from then on, whose records were destroyed.
+    fn ended_for(&mut self, ids: BTreeSet<DisguiseId>, holder: &Holder) -> Result<Ended, Error> {
+        let mut ended = Ended {
+            chunks: Vec::new(),
+            hidden: None,
+            placeholders: holder.reach().links.len(),
+        };
+        for id in ids {
+            let Some(intent) = intent::find(&mut self.database, id)? else {
+                continue;
+            };
+            let names = holder.names(&mut self.database)?;
+            let whose = Whose::of(&intent);
+            self.leave_out(id, Some(&whose), &names, Mark::Forgotten)?;
+            ended.chunks.push(id.to_string());
+            if matches!(whose, Whose::User(_)) {
+                let hidden = ended.hidden.unwrap_or_default();
+                ended.hidden = Some(hidden.saturating_add(intent.hidden()));
+            }
+        }
+        Ok(ended)
     }
 
     /// What is held; refused when the person is.
@@ -138,48 +179,32 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// What the entry says: the log vouches for the receipt, and the receipt can be found in it. By the names of the records
-/// they are found in a backup. Where they are too many for an entry, it says so and names the first: credentials, then locators,
-/// without which parts lead nowhere.
-fn told(
-    receipt: &Receipt,
-    salt: &[u8],
-    ids: &[Vec<u8>],
-    more: Option<(&str, serde_json::Value)>,
-) -> String {
-    let mut payload = serde_json::Map::new();
-    payload.insert("bags".to_owned(), receipt.bags.into());
-    payload.insert("receipt".to_owned(), receipt.digest().into());
-    payload.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    let named = ids.iter().take(RECORDS_TOLD_MAX);
-    let names: Vec<String> = named.map(|id| operation::record(salt, id)).collect();
-    payload.insert("destroyed".to_owned(), names.into());
-    if ids.len() > RECORDS_TOLD_MAX {
-        payload.insert("destroyed_cut".to_owned(), true.into());
-    }
-    serde_json::Value::Object(payload).to_string()
+/// What was ended with the records.
+struct Ended {
+    chunks: Vec<String>,
+    hidden: Option<u64>,
+    placeholders: usize,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_names_the_first_of_too_many_records_and_says_so() {
-        let time = Timestamp::from_nanoseconds(1).unwrap();
-        let receipt = Receipt::new(time, None, 1, (None, &Value::Int(1))).unwrap();
-        for (count, is_cut) in [(RECORDS_TOLD_MAX, false), (RECORDS_TOLD_MAX + 1, true)] {
-            let ids: Vec<Vec<u8>> = (0..count).map(|id| id.to_string().into_bytes()).collect();
-            let text = told(&receipt, b"salt", &ids, None);
-            let payload: serde_json::Value = serde_json::from_str(&text).unwrap();
-            let names = payload
-                .get("destroyed")
-                .and_then(|it| it.as_array())
-                .unwrap();
-            assert_eq!(names.len(), RECORDS_TOLD_MAX);
-            let first = operation::record(b"salt", ids.first().unwrap());
-            assert_eq!(names.first().unwrap(), &first);
-            assert_eq!(payload.get("destroyed_cut").is_some(), is_cut);
-        }
+/// What the entry says: the log vouches for the receipt, and the receipt can be found in it.
+fn facts(receipt: &Receipt, holder: &Holder, ended: &Ended) -> Map<String, Json> {
+    let public = digits(&holder.public().encode());
+    let mut facts = Map::new();
+    let mut put = |name: &str, fact: Json| drop(facts.insert(name.to_owned(), fact));
+    put("bags", receipt.bags.into());
+    put("receipt", receipt.digest().into());
+    put("public_key", public.into());
+    put("chunks", ended.chunks.clone().into());
+    if !ended.chunks.is_empty() {
+        put("placeholders", ended.placeholders.into());
     }
+    if let Some(hidden) = ended.hidden {
+        put("hidden", hidden.into());
+    }
+    facts
+}
+
+/// The same with the names of the records, those without which others lead nowhere first.
+fn told(facts: Map<String, Json>, destroyed: &[String]) -> String {
+    operation::destroying(&Json::Object(facts).to_string(), destroyed)
 }

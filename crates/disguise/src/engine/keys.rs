@@ -11,6 +11,7 @@ use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::forgotten;
 use crate::holder::{self, Claim, Clue, Holder};
+use crate::operation;
 use crate::principal::{self, Registration, rekey};
 use crate::receipt::digits;
 use crate::store;
@@ -69,11 +70,9 @@ impl<D: Database> Engine<D> {
             credential::remove_all(database, &key)?;
             let token = principal::protect(database, &salt, (user, &key), new, cost)?;
             let public = digits(&holder.public().encode());
-            let payload = vec![
-                ("public_key", public.into()),
-                ("destroyed", forgotten::telling(&gone).into()),
-            ];
-            engine.done(&asked, &object(payload))?;
+            let payload = object(vec![("public_key", public.into())]);
+            let payload = operation::destroying(&payload, &forgotten::telling(&gone));
+            engine.done(&asked, &payload)?;
             Ok(Registration { key, token })
         })
     }
@@ -97,6 +96,8 @@ impl<D: Database> Engine<D> {
             let database = &mut engine.database;
             let (old, reach) = (holder.key(), holder.reach());
             let key = SecretKey::generate_of(suite.unwrap_or_else(|| old.suite()))?;
+            let records: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
+            let records = operation::records(&salt, &store::record_ids(&records)?);
             rekey(database, &salt, (user, key.public()?), reach)?;
             let mut gone = forgotten::credentials(database, &salt, old)?;
             credential::remove_all(database, old)?;
@@ -108,9 +109,10 @@ impl<D: Database> Engine<D> {
                 ("bags", reach.bags.len().into()),
                 ("public_key", digits(&key.public()?.encode()).into()),
                 ("old_key", digits(&holder.public().encode()).into()),
-                ("destroyed", forgotten::telling(&gone).into()),
             ];
-            engine.done(&asked, &object(payload))?;
+            let destroyed = [forgotten::telling(&gone), records].concat();
+            let payload = operation::destroying(&object(payload), &destroyed);
+            engine.done(&asked, &payload)?;
             Ok(Registration { key, token })
         })
     }

@@ -1,8 +1,11 @@
 //! Operations of one request in one transaction with what was answered.
 
+use std::mem;
+
 use probity_format::{Outcome, Timestamp};
 
 use super::chunk::Whom;
+use super::promise::Guess;
 use super::{Engine, Progress, TRIES_MAX, pause};
 use crate::admission::Admission;
 use crate::apply::Applied;
@@ -20,8 +23,8 @@ pub(super) struct Request {
     pub(super) salt: Vec<u8>,
     /// Another transaction was in the way of an operation.
     pub(super) is_in_conflict: bool,
-    /// Names of those for whom a credential was refused, and when: they are counted once the transaction is over.
-    pub(super) refusals: Vec<(String, Timestamp)>,
+    /// Credentials that were refused: they are counted and told of once the transaction is over.
+    pub(super) guesses: Vec<Guess>,
     /// What stands for the person whom its operations were about, if one.
     pub(super) cohort: Option<u8>,
 }
@@ -44,9 +47,14 @@ impl<D: Database> Engine<D> {
         loop {
             let outcome = self.try_once(once, &mut work);
             let mut request = self.request.take();
-            for (name, time) in request.iter_mut().flat_map(|it| it.refusals.drain(..)) {
-                self.count_refusal(&name, time);
-            }
+            let guesses = request.as_mut().map(|it| mem::take(&mut it.guesses));
+            let told = self.tell_guesses(guesses.unwrap_or_default());
+            let outcome = match (told, outcome) {
+                (Ok(()), outcome) => outcome,
+                // That the log has failed, too, matters less than what may have been done.
+                (Err(_), outcome @ Err(Tried::Refused(Error::Unsettled(_)))) => outcome,
+                (Err(unrecorded), _) => Err(Tried::Refused(unrecorded)),
+            };
             let again = match &outcome {
                 Err(Tried::Refused(error)) => error.is_conflict(),
                 Err(Tried::Work(_)) => request.is_some_and(|it| it.is_in_conflict),
@@ -119,6 +127,10 @@ impl<D: Database> Engine<D> {
             let kept = names.keep(&mut self.database, cohort, &answer);
             kept.map_err(|error| self.broken(error))?;
         }
+        // What was refused and did not keep the rest from being done is counted with it.
+        let guesses = self.request.as_mut().map(|it| mem::take(&mut it.guesses));
+        let told = self.tell_guesses(guesses.unwrap_or_default());
+        told.map_err(|error| self.broken(error))?;
         self.request = None;
         self.commit().map_err(|error| self.broken(error))?;
         Ok(Answered::Now(done))
@@ -134,7 +146,7 @@ impl<D: Database> Engine<D> {
         self.request = Some(Request {
             salt,
             is_in_conflict: false,
-            refusals: Vec::new(),
+            guesses: Vec::new(),
             cohort: None,
         });
         let known = names.note(&mut self.database, once)?;

@@ -30,6 +30,19 @@ pub(super) struct Promise {
     basis: String,
 }
 
+/// A credential that was refused for a person in a request.
+pub(super) struct Guess {
+    /// What it is counted under.
+    name: String,
+    salt: Vec<u8>,
+    action: &'static str,
+    about: String,
+    user: Value,
+    time: Timestamp,
+    actor: String,
+    basis: String,
+}
+
 impl Promise {
     fn asked(&self) -> Asked<'_> {
         Asked {
@@ -146,9 +159,18 @@ impl<D: Database> Engine<D> {
         // In a transaction that is broken nothing can be read.
         let known = self.request.as_ref().map(|it| it.salt.clone());
         let salt = known.map_or_else(|| store::salt(&mut self.database), Ok);
-        let refusals = match (&salt, error) {
-            (Ok(salt), Error::WrongCredential) => self.guesses(salt, asked)?,
+        let guess = match (&salt, error) {
+            (Ok(salt), Error::WrongCredential) => self.guess(salt, asked)?,
             _ => None,
+        };
+        let refusals = match (guess, &mut self.request) {
+            // It counts once the transaction is over, and is told of then.
+            (Some(guess), Some(request)) => {
+                request.guesses.push(guess);
+                return Ok(());
+            }
+            (Some(guess), None) => self.count_refusal(&guess.name, asked.time),
+            (None, _) => None,
         };
         let payload = operation::refused(&self.database.tenancy, refusals);
         let Some(sink) = &mut self.sink else {
@@ -181,22 +203,45 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Counts a credential that was refused for the person of `asked`, and says how many were.
-    fn guesses(&mut self, salt: &[u8], asked: &Asked<'_>) -> Result<Option<u64>, Error> {
+    /// A credential that was refused for the person of `asked`, if it is to be counted.
+    fn guess(&self, salt: &[u8], asked: &Asked<'_>) -> Result<Option<Guess>, Error> {
         // A name that whoever has the database can make would tell who is away and asks.
         let (Some(user), Some(_)) = (asked.user, &self.naming.0) else {
             return Ok(None);
         };
-        let name = self.naming.of(salt, &user.principal())?;
-        if let Some(request) = &mut self.request {
-            request.refusals.push((name, asked.time));
-            return Ok(None);
-        }
-        Ok(self.count_refusal(&name, asked.time))
+        Ok(Some(Guess {
+            name: self.naming.of(salt, &user.principal())?,
+            salt: salt.to_vec(),
+            action: asked.action,
+            about: asked.key.clone(),
+            user: user.clone(),
+            time: asked.time,
+            actor: asked.actor.to_owned(),
+            basis: asked.basis.to_owned(),
+        }))
     }
 
-    /// Counts in a transaction of its own. What cannot be counted is told of all the same.
-    pub(super) fn count_refusal(&mut self, name: &str, time: Timestamp) -> Option<u64> {
+    /// Counts credentials that were refused in a request, and tells of each with the count.
+    pub(super) fn tell_guesses(&mut self, guesses: Vec<Guess>) -> Result<(), Error> {
+        for it in guesses {
+            let refusals = self.count_refusal(&it.name, it.time);
+            let payload = operation::refused(&self.database.tenancy, refusals);
+            let Some(sink) = &mut self.sink else {
+                return Ok(());
+            };
+            let asked = Asked {
+                actor: &it.actor,
+                basis: &it.basis,
+                ..Asked::new(it.action, it.about.clone(), Some(&it.user), it.time)
+            };
+            let names = (&self.naming, it.salt.as_slice());
+            tell(sink.as_mut(), names, &asked, Outcome::Denied, &payload)?;
+        }
+        Ok(())
+    }
+
+    /// Counts in a transaction of its own, or that of the request at hand. What cannot be counted is told of all the same.
+    fn count_refusal(&mut self, name: &str, time: Timestamp) -> Option<u64> {
         let count = |engine: &mut Self| refusal::count(&mut engine.database, name, time);
         let counted = self.tried(|engine, work| engine.transaction_of_all(work), count);
         counted.ok()

@@ -6,8 +6,9 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use super::deed::{Deed, Leaver};
-use super::replay_keys::Keys;
-use crate::apply::{ApplyRequest, Earlier, Forgotten};
+use super::replay_deed::Replay;
+use super::replay_ground::{Ending, Ground};
+use crate::apply::Earlier;
 use crate::audit::Asked;
 use crate::called;
 use crate::database::Database;
@@ -16,12 +17,11 @@ use crate::forgotten;
 use crate::hold::{self, Authority, HoldId, Holding, cohort};
 use crate::intent;
 use crate::once;
-use crate::operation::{self, Fate, Told};
+use crate::operation::{self, Told};
 use crate::record::Standing;
 use crate::scheduled::{self, Order};
 use crate::spec::Spec;
 use crate::store::{self, DisguiseId};
-use crate::subject::Naming;
 use crate::suite::PublicKey;
 use crate::value::Value;
 
@@ -82,8 +82,6 @@ impl Outlook {
     }
 }
 
-const TOO_MANY: &str = "its records were too many for an entry, which takes the person's credential of that time: forget it again with it";
-
 impl<D: Database> Engine<D> {
     /// What the log tells of and the database has missed, oldest first; changes nothing.
     ///
@@ -95,12 +93,17 @@ impl<D: Database> Engine<D> {
             let replay = Replay::new(engine, request)?;
             let subjects = replay.missing.iter().filter_map(|it| it.subject.as_ref());
             let people = subjects.filter_map(|it| replay.people.get(it));
-            let mut keys = Keys::of(&mut engine.database, people)?;
+            let mut ground = Ground::of(&mut engine.database, people, &replay.changed)?;
             let mut all = Vec::with_capacity(replay.missing.len());
             for told in &replay.missing {
-                let deed = replay.deed(told);
-                let outlook = match deed.and_then(|deed| keys.follow(&deed)) {
-                    Ok(()) => Outlook::Possible,
+                let outlook = match replay.deed(told) {
+                    Ok(deed) => match engine.looked(&mut ground, &deed)? {
+                        Ok(Ending { rest: None, .. }) => Outlook::Possible,
+                        Ok(Ending {
+                            rest: Some(why), ..
+                        })
+                        | Err(why) => Outlook::Not(why),
+                    },
                     Err(why) => Outlook::Not(why),
                 };
                 all.push(missed(told, outlook));
@@ -124,61 +127,92 @@ impl<D: Database> Engine<D> {
         let replay = self.transaction(|engine| Replay::new(engine, request))?;
         let mut all = Vec::with_capacity(replay.missing.len());
         for told in &replay.missing {
-            let deed = match replay.deed(told) {
-                Ok(deed) => self
-                    .transaction(|engine| engine.allowed(&deed))?
-                    .map(|()| deed),
-                Err(why) => Err(why),
-            };
-            let outlook = match deed {
+            let outlook = match replay.deed(told) {
                 Err(why) => Outlook::Not(why),
-                Ok(deed) => match self.again(told, &deed, request.time) {
-                    Ok(()) => Outlook::Done,
-                    Err(error) if error.ends_a_run() => return Err(error),
-                    Err(error) => Outlook::Not(error.to_string()),
-                },
+                Ok(deed) => self.done_again(&replay, (told, &deed), request.time)?,
             };
             all.push(missed(told, outlook));
         }
         Ok(all)
     }
 
-    /// Why the keys that are registered now stand in the way of a deed, if they do.
-    fn allowed(&mut self, deed: &Deed<'_>) -> Result<Result<(), String>, Error> {
-        let mut keys = Keys::of(&mut self.database, deed.person())?;
-        Ok(keys.follow(deed))
+    /// What ends with a deed, or why it may not be done as the database is now.
+    fn stands(
+        &mut self,
+        replay: &Replay<'_>,
+        deed: &Deed<'_>,
+    ) -> Result<Result<Ending, String>, Error> {
+        let mut ground = Ground::of(&mut self.database, deed.person(), &replay.changed)?;
+        self.looked(&mut ground, deed)
     }
 
-    fn again(&mut self, told: &Told, deed: &Deed<'_>, time: Timestamp) -> Result<(), Error> {
+    fn looked(
+        &mut self,
+        ground: &mut Ground<'_>,
+        deed: &Deed<'_>,
+    ) -> Result<Result<Ending, String>, Error> {
+        if let Err(why) = ground.follow(deed) {
+            return Ok(Err(why));
+        }
+        match deed.ends() {
+            Some(ends) => self.ending(ends, deed.person()),
+            None => Ok(Ok(Ending::default())),
+        }
+    }
+
+    fn done_again(
+        &mut self,
+        replay: &Replay<'_>,
+        (told, deed): (&Told, &Deed<'_>),
+        time: Timestamp,
+    ) -> Result<Outlook, Error> {
+        let ending = match self.transaction(|engine| engine.stands(replay, deed))? {
+            Ok(ending) => ending,
+            Err(why) => return Ok(Outlook::Not(why)),
+        };
+        if let Some(rest) = ending.rest
+            && ending.chunks.is_empty()
+            && !replay.is_there(deed)
+        {
+            return Ok(Outlook::Not(rest));
+        }
+        match self.again(replay, (told, deed), time) {
+            Ok(None) => Ok(Outlook::Done),
+            Ok(Some(rest)) => Ok(Outlook::Not(rest)),
+            Err(error) if error.ends_a_run() => Err(error),
+            Err(error) => Ok(Outlook::Not(error.to_string())),
+        }
+    }
+
+    /// Does a deed, and gives what of it cannot be done: with that it stays missing.
+    fn again(
+        &mut self,
+        replay: &Replay<'_>,
+        (told, deed): (&Told, &Deed<'_>),
+        time: Timestamp,
+    ) -> Result<Option<String>, Error> {
         let key = told.key.clone();
         let asked = Asked::new("disguise.replay", key, deed.person(), time);
         self.operation(&asked, |engine| {
-            // Somebody may have changed a key since it was looked at.
-            engine
-                .allowed(deed)?
-                .map_err(|what| Error::Value { what })?;
-            operation::remember(&mut engine.database, told.id)?;
+            // Somebody may have changed a key or placed a hold since it was looked at.
+            let ending = engine.stands(replay, deed)?;
+            let ending = ending.map_err(|what| Error::Value { what })?;
+            if ending.rest.is_none() {
+                operation::remember(&mut engine.database, told.id)?;
+            }
+            if let Some(ends) = deed.ends() {
+                engine.end(&ending, (ends, deed.person()))?;
+            }
             match deed {
-                Deed::Apply {
-                    id,
-                    request,
-                    forgotten,
-                    ..
-                } => {
-                    engine.unschedule(*id)?;
-                    let earlier = engine.going_on(*id)?.map(|_whose| Earlier::default());
-                    let footing = engine.footing(request.user.as_ref())?;
-                    let meant = (*id, request);
-                    engine.applied_on(&footing, meant, &asked, (forgotten, earlier))?;
-                    return intent::remove(&mut engine.database, *id);
-                }
+                Deed::Apply { .. } => return engine.apply_again(deed, &asked).map(|()| None),
                 Deed::Schedule { id, request, due } => {
                     engine.unschedule(*id)?;
                     scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
                 }
-                Deed::Cancel(id) => {
-                    engine.unschedule(*id)?;
-                    intent::remove(&mut engine.database, *id)?;
+                Deed::Cancel(ends) => {
+                    if let Some(id) = ends.id {
+                        engine.unschedule(id)?;
+                    }
                 }
                 Deed::Register(user, key) => engine.give_key(user, key.clone())?,
                 Deed::HoldPerson(id, user) => {
@@ -195,15 +229,38 @@ impl<D: Database> Engine<D> {
                     person,
                     leaver,
                     records,
+                    ..
                 } => {
                     engine.destroy(records)?;
                     engine.forget_answers(person.as_ref())?;
                     engine.unregister_leaver(leaver.as_ref())?;
                 }
-                Deed::Nothing => {}
+                Deed::Reveal(_) | Deed::Nothing => {}
             }
-            engine.done(&asked, "{}")
+            engine.done(&asked, "{}")?;
+            Ok(ending.rest)
         })
+    }
+
+    fn apply_again(&mut self, deed: &Deed<'_>, asked: &Asked<'_>) -> Result<(), Error> {
+        let Deed::Apply {
+            id,
+            request,
+            forgotten,
+            is_decay,
+            ..
+        } = deed
+        else {
+            return Ok(());
+        };
+        self.unschedule(*id)?;
+        let earlier = self.going_on(*id)?.map(|_whose| Earlier::default());
+        let footing = self.footing(request.user.as_ref())?;
+        self.applied_on(&footing, (*id, request), asked, (forgotten, earlier))?;
+        if let Some(user) = request.user.as_ref().filter(|_user| *is_decay) {
+            self.mark(request.spec, user)?;
+        }
+        intent::remove(&mut self.database, *id)
     }
 
     /// Destroys what is called so, and notes that it is none any more.
@@ -221,7 +278,8 @@ impl<D: Database> Engine<D> {
             return Ok(());
         };
         let salt = store::salt(&mut self.database)?;
-        once::forget(&mut self.database, cohort(&salt, &person.principal()))
+        let cohort = cohort(&salt, &person.principal());
+        once::forget(&mut self.database, &salt, cohort).map(drop)
     }
 
     /// Takes the registration away of who left, unless it is one that they made since.
@@ -265,7 +323,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// Everybody in the users table, by all names that entries may have for them.
-    fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
+    pub(super) fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
         let mut people = BTreeMap::new();
         for id in self.user_ids()? {
             for name in self.naming.all(salt, &id.principal())? {
@@ -283,276 +341,4 @@ fn missed(told: &Told, outlook: Outlook) -> Missed {
         time: told.time,
         outlook,
     }
-}
-
-/// What is missing, and what is needed to do it again.
-struct Replay<'a> {
-    request: &'a ReplayRequest<'a>,
-    salt: Vec<u8>,
-    missing: Vec<Told>,
-    people: BTreeMap<String, Value>,
-    naming: Naming,
-    /// The specifications by hash.
-    specs: BTreeMap<String, &'a Spec>,
-}
-
-impl<'a> Replay<'a> {
-    fn new<D: Database>(
-        engine: &mut Engine<D>,
-        request: &'a ReplayRequest<'a>,
-    ) -> Result<Self, Error> {
-        let salt = store::salt(&mut engine.database)?;
-        let database = &mut engine.database;
-        let there = if request.told.iter().any(Told::names_records) {
-            called::record_names(database, &salt)?
-        } else {
-            BTreeSet::new()
-        };
-        let mut missing = operation::missing(database, &salt, request.told, &there)?;
-        // Replays did what others tell of, and what was only read leaves nothing to do.
-        let changes = |it: &Told| !matches!(&*it.action, "disguise.replay" | "disguise.export");
-        missing.retain(changes);
-        let people = if missing.is_empty() {
-            BTreeMap::new()
-        } else {
-            engine.people(&salt)?
-        };
-        let specs = request.specs.iter();
-        Ok(Self {
-            request,
-            salt,
-            missing,
-            people,
-            naming: engine.naming.clone(),
-            specs: specs
-                .map(|spec| (operation::specification(&spec.text), spec))
-                .collect(),
-        })
-    }
-
-    /// What it takes to do an operation again, or why it cannot be done.
-    fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
-        let no = |why: &str| Err(why.to_owned());
-        if told.is_erased {
-            return no(
-                "its entry was erased from the log, so that nobody but its person can tell whether this database has missed it: with the credential of that time they see what is there, and do it again where it is missing",
-            );
-        }
-        if told.is_put_back {
-            return self.forget_again(told);
-        }
-        if told.fate == Fate::Unknown {
-            return no(
-                "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
-            );
-        }
-        self.done_again(told)
-    }
-
-    /// What it takes, going by the action.
-    fn done_again(&self, told: &Told) -> Result<Deed<'a>, String> {
-        let no = |why: &str| Err(why.to_owned());
-        match told.action.as_str() {
-            "disguise.apply" | "disguise.decay" => self.apply_again(told),
-            // What was begun is either done, told of as an apply, or ended, or was still going on.
-            "disguise.begin" => {
-                let ends = |it: &Told| match told.subject {
-                    Some(_) => it.action != told.action,
-                    // It goes on without whoever reveals or forgets it.
-                    None => matches!(&*it.action, "disguise.apply" | "disguise.cancel"),
-                };
-                if self.missing.iter().any(|it| it.key == told.key && ends(it)) {
-                    return Ok(Deed::Nothing);
-                }
-                self.apply_again(told)
-            }
-            "disguise.schedule" => {
-                let id = disguise(told)?;
-                let ends = |it: &&Told| {
-                    it.key == told.key
-                        && matches!(&*it.action, "disguise.apply" | "disguise.cancel")
-                };
-                if self.missing.iter().any(|it| ends(&it)) {
-                    return Ok(Deed::Nothing);
-                }
-                let due = told.facts.due.map(Timestamp::from_nanoseconds);
-                let Some(Ok(due)) = due else {
-                    return no("its entry does not say when it is due");
-                };
-                let request = self.apply(told)?;
-                Ok(Deed::Schedule { id, request, due })
-            }
-            "disguise.cancel" => Ok(Deed::Cancel(disguise(told)?)),
-            // What a password or token wrapped went with the backup.
-            "disguise.register" if !told.facts.key_alone => no(
-                "its entry does not say that the person keeps the private key alone, and passwords and tokens are not in the log: register the person again",
-            ),
-            "disguise.register" => match (self.person(told)?, told.public_key()) {
-                (Some(user), Some(key)) => Ok(Deed::Register(user, key)),
-                _ => no("its entry does not name the public key"),
-            },
-            "disguise.hold" => {
-                let id = told.key.parse().map_err(|error: Error| error.to_string())?;
-                match &told.facts.disguise {
-                    Some(disguise) => {
-                        let disguise = disguise.parse();
-                        let disguise = disguise.map_err(|error: Error| error.to_string())?;
-                        Ok(Deed::HoldDisguise(id, disguise))
-                    }
-                    None => match self.person(told)? {
-                        Some(person) => Ok(Deed::HoldPerson(id, person)),
-                        None => no("its entry does not say what is held"),
-                    },
-                }
-            }
-            "disguise.lift" => {
-                let id = told.key.parse().map_err(|error: Error| error.to_string())?;
-                Ok(Deed::Lift(id))
-            }
-            "disguise.forget" => self.forget(told),
-            "disguise.reveal" => no("it takes the person's credential: reveal it again"),
-            "disguise.key" => no("it takes the person's credential: rekey again"),
-            "disguise.password" => no(
-                "passwords are not in the log: rekey again, for the old ones open what they opened until then",
-            ),
-            "disguise.update" => no("its mapping is not in the log: record it again"),
-            // The next sweep destroys what has ended, whatever the log says.
-            "disguise.expire" => Ok(Deed::Nothing),
-            _ => no("nothing is known of such an operation"),
-        }
-    }
-
-    fn apply_again(&self, told: &Told) -> Result<Deed<'a>, String> {
-        Ok(Deed::Apply {
-            id: disguise(told)?,
-            request: self.apply(told)?,
-            key: told.public_key(),
-            forgotten: self.forgotten(told),
-        })
-    }
-
-    /// The request as it was, as far as the entry and the caller say it.
-    fn apply(&self, told: &Told) -> Result<ApplyRequest<'a>, String> {
-        let facts = &told.facts;
-        let Some(specification) = &facts.specification else {
-            return Err("its entry does not name the specification".to_owned());
-        };
-        let Some(spec) = self.specs.get(specification) else {
-            return Err(format!(
-                "its specification is not given: the one with SHA-256 {specification}"
-            ));
-        };
-        if facts.over {
-            return Err(
-                "it reached rows behind placeholders, which takes the person's credential: apply it again"
-                    .to_owned(),
-            );
-        }
-        let expires = facts.expires.map(Timestamp::from_nanoseconds).transpose();
-        let expires = expires.map_err(|error| error.to_string())?;
-        let mut request = ApplyRequest {
-            spec,
-            user: self.person(told)?,
-            over: None,
-            parameters: BTreeMap::new(),
-            expires,
-            time: told.time,
-        };
-        if let Some(expected) = &facts.parameters {
-            request.parameters.clone_from(&self.request.parameters);
-            if operation::parameters(&self.salt, &request) != *expected {
-                return Err("the values of its parameters are not given, or are others".to_owned());
-            }
-        }
-        Ok(request)
-    }
-
-    /// The person of an entry, if it is about one.
-    fn person(&self, told: &Told) -> Result<Option<Value>, String> {
-        let Some(subject) = &told.subject else {
-            return Ok(None);
-        };
-        let person = self.people.get(subject).cloned();
-        person.map(Some).ok_or_else(|| {
-            "nobody whom it could be about is in the users table of this database".to_owned()
-        })
-    }
-
-    /// Who had the records of a disguise destroyed since it was applied.
-    fn forgotten(&self, told: &Told) -> Forgotten {
-        let mut forgotten = Forgotten {
-            naming: self.naming.clone(),
-            ..Forgotten::default()
-        };
-        // While chunks went on, people could have records destroyed that are told of as applied only when all were done.
-        let since = self.missing.iter();
-        let since = since.skip_while(|it| it.id != told.id && it.key != told.key);
-        for it in since.filter(|it| it.action == "disguise.forget") {
-            let all = if it.key.is_empty() {
-                &mut forgotten.everything
-            } else if it.key == told.key {
-                &mut forgotten.disguise
-            } else {
-                continue;
-            };
-            all.extend(it.subject.clone());
-        }
-        forgotten
-    }
-
-    /// What was forgotten is destroyed by the names of its records; a reveal or a new key since the backup gave them
-    /// others, which only their owner can follow.
-    fn forget(&self, told: &Told) -> Result<Deed<'a>, String> {
-        let before = self.missing.iter().take_while(|it| it.id != told.id);
-        let renamed = |it: &Told| matches!(&*it.action, "disguise.reveal" | "disguise.key");
-        if before.clone().any(renamed) {
-            return Err(
-                "records may have been written anew before by a reveal or a new key, which takes the person's credential of that time to follow: forget it again with it"
-                    .to_owned(),
-            );
-        }
-        if told.facts.links_kept {
-            return Err(
-                "other disguises need links of its records, which takes the person's credential of that time: forget it again with it"
-                    .to_owned(),
-            );
-        }
-        if told.facts.destroyed_cut {
-            return Err(TOO_MANY.to_owned());
-        }
-        self.forget_again(told)
-    }
-
-    /// Destroys what an entry names, whatever the operation.
-    fn forget_again(&self, told: &Told) -> Result<Deed<'a>, String> {
-        let Some(records) = &told.facts.destroyed else {
-            return Err(TOO_MANY.to_owned());
-        };
-        let person = told.subject.as_ref().and_then(|it| self.people.get(it));
-        Ok(Deed::Forget {
-            person: person.cloned(),
-            leaver: self.leaver(told, person),
-            records: records.iter().cloned().collect(),
-        })
-    }
-
-    /// Who is not registered any more since everything of theirs was forgotten. Older entries do not name the key: they count
-    /// for nobody who registered later.
-    fn leaver(&self, told: &Told, person: Option<&Value>) -> Option<Leaver> {
-        if told.action != "disguise.forget" || !told.key.is_empty() {
-            return None;
-        }
-        let key = told.public_key();
-        let later = self.request.told.iter().skip_while(|it| it.id != told.id);
-        let whose = |it: &Told| it.subject.as_ref().and_then(|it| self.people.get(it));
-        let mut later = later.filter(|it| it.action == "disguise.register");
-        if key.is_none() && later.any(|it| whose(it) == person) {
-            return None;
-        }
-        person.cloned().map(|user| Leaver { user, key })
-    }
-}
-
-fn disguise(told: &Told) -> Result<DisguiseId, String> {
-    told.key.parse().map_err(|error: Error| error.to_string())
 }

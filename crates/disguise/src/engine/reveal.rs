@@ -15,6 +15,7 @@ use crate::footing::Return;
 use crate::hold::Held;
 use crate::holder::{Claim, Holder};
 use crate::mark::Mark;
+use crate::operation;
 use crate::principal::Reach;
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::store::{self, DisguiseId};
@@ -149,13 +150,7 @@ impl<D: Database> Engine<D> {
             Some(Whose::Everybody) => holder.names(&mut self.database)?,
             Some(Whose::User(_)) | None => Vec::new(),
         };
-        let origins = reach.bags.iter().map(|it| it.found.locator.origin);
-        let mut meant = origins.filter(|it| it.disguise == request.id.0);
-        if meant.any(|it| it.expires.is_over(request.time))
-            && !Held::all(&mut self.database)?.keeps(&salt, user, request.id)
-        {
-            return Err(Error::Ended);
-        }
+        self.refuse_ended(request, user, (&salt, reach))?;
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
@@ -178,6 +173,7 @@ impl<D: Database> Engine<D> {
             rows: request.rows,
             room: self.reveal_bytes,
             revealed: Revealed::default(),
+            destroyed: Vec::new(),
             needed: BTreeSet::new(),
             settle: false,
             cleared: BTreeSet::new(),
@@ -188,12 +184,31 @@ impl<D: Database> Engine<D> {
             spellings: BTreeMap::new(),
         };
         work.run(request.id)?;
-        let revealed = work.revealed;
+        let (revealed, destroyed) = (work.revealed, work.destroyed);
         // What is taken back is not gone on with.
         self.leave_out(request.id, whose.as_ref(), &names, Mark::Returned)?;
         let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
-        self.done(asked, &counts(&revealed.restored, &[("kept", kept)]))?;
+        let payload = counts(&revealed.restored, &[("kept", kept)]);
+        let payload = operation::destroying(&payload, &operation::records(&salt, &destroyed));
+        self.done(asked, &payload)?;
         Ok(revealed)
+    }
+
+    /// Refuses what has ended, unless it is held.
+    fn refuse_ended(
+        &mut self,
+        request: &RevealRequest<'_>,
+        user: &Value,
+        (salt, reach): (&[u8], &Reach),
+    ) -> Result<(), Error> {
+        let origins = reach.bags.iter().map(|it| it.found.locator.origin);
+        let mut meant = origins.filter(|it| it.disguise == request.id.0);
+        if meant.any(|it| it.expires.is_over(request.time))
+            && !Held::all(&mut self.database)?.keeps(salt, user, request.id)
+        {
+            return Err(Error::Ended);
+        }
+        Ok(())
     }
 }
 

@@ -79,11 +79,13 @@ impl<D: Database> Engine<D> {
     pub fn cancel(&mut self, id: DisguiseId, time: Timestamp) -> Result<(), Error> {
         let asked = Asked::new("disguise.cancel", id.to_string(), None, time);
         self.operation(&asked, |engine| {
-            match engine.going_on(id)? {
-                Some(_) => intent::remove(&mut engine.database, id)?,
-                None => scheduled::take(&mut engine.database, id)?,
-            }
-            engine.done(&asked, "{}")
+            let database = &mut engine.database;
+            let Some(intent) = intent::find(database, id)? else {
+                scheduled::take(database, id)?;
+                return engine.done(&asked, "{}");
+            };
+            intent::remove(database, id)?;
+            engine.done(&asked, &format!("{{\"hidden\":{}}}", intent.hidden()))
         })
     }
 

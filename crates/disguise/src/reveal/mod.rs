@@ -162,6 +162,8 @@ pub(crate) struct Work<'a> {
     /// About how many bytes of removed rows and overwritten values are held in memory.
     pub(crate) room: usize,
     pub(crate) revealed: Revealed,
+    /// The ids of records that went, because what they hid is back or because others hold what is left.
+    pub(crate) destroyed: Vec<Vec<u8>>,
     /// Placeholders that kept records still need.
     pub(crate) needed: BTreeSet<Vec<u8>>,
     /// Whether owners that newer placeholders hold count as done.

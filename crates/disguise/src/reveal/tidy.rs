@@ -193,7 +193,8 @@ impl Work<'_> {
             });
             gone.extend(useless.map(|it| &it.found));
         }
-        store::remove_bags(self.database, &gone)?;
+        self.destroyed = store::record_ids(&gone)?;
+        store::remove_bags(self.database, self.salt, &gone)?;
         store::put_bags(self.database, self.salt, &stored)
     }
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use probity_disguise::{
-    Credential, DisguiseId, Error, Kept, KeptReason, Mapping, Once, Protection, References,
-    RevealRequest, Revealed, Rows, SecretKey, SubjectKey, Value,
+    Answered, Credential, DisguiseId, Error, Kept, KeptReason, Mapping, Once, Protection,
+    References, RevealRequest, Revealed, Rows, SecretKey, SubjectKey, Value,
 };
 use probity_format::{Entry, Outcome, Timestamp};
 
@@ -340,7 +340,7 @@ pub(crate) fn refusals_are_counted_for_each_person() {
     assert_eq!(counts, [1, 2, 1, 3, 1, 2]);
     let names: BTreeSet<String> = told.borrow().iter().map(|(name, _)| name.clone()).collect();
     assert_eq!(names.len(), 3);
-    // A request that may be asked again is rolled back, and counts as well.
+    // A request that may be asked again is rolled back, and counts as well: its entry had no count.
     let once = Once {
         caller: b"a caller",
         key: "a key",
@@ -353,8 +353,21 @@ pub(crate) fn refusals_are_counted_for_each_person() {
         Ok((shown, None))
     });
     assert!(matches!(outcome, Err(Error::WrongCredential)));
+    assert_eq!(told.borrow().last().unwrap().1, 2);
     assert!(forum.engine.list(&Value::Int(2), &wrong, time()).is_err());
     assert_eq!(told.borrow().last().unwrap().1, 3);
+    // Also where the request does something else instead, which is committed.
+    let again = Once {
+        key: "another key",
+        ..once
+    };
+    let outcome: Result<_, Error> = forum.engine.once(&again, |engine| {
+        let refused = engine.export(&Value::Int(2), &wrong, None, time());
+        Ok((refused.is_err(), None))
+    });
+    assert!(matches!(outcome, Ok(Answered::Now(true))));
+    assert_eq!(told.borrow().last().unwrap().1, 4);
+    assert_eq!(told.borrow().len(), 9);
     let long_after = Timestamp::from_nanoseconds(time().nanoseconds() + 91 * 86_400_000_000_000);
     let long_after = long_after.unwrap();
     forum.engine.sweep(long_after).unwrap();

@@ -16,7 +16,7 @@ const WAYS: [&str; 3] = ["probity_locators", "probity_bags", "probity_credential
 
 impl Station {
     /// Puts rows of `tables` there again, as they were.
-    fn put_back(&mut self, copies: &[Vec<Vec<Value>>]) {
+    pub(super) fn put_back(&mut self, copies: &[Vec<Vec<Value>>]) {
         for (table, rows) in WAYS.iter().zip(copies) {
             for row in rows {
                 let database = self.forum.engine.database();
@@ -29,12 +29,12 @@ impl Station {
         }
     }
 
-    fn copies(&mut self) -> Vec<Vec<Vec<Value>>> {
+    pub(super) fn copies(&mut self) -> Vec<Vec<Vec<Value>>> {
         WAYS.iter().map(|table| self.rows(table)).collect()
     }
 
     /// Takes away what the database remembers, but for `operations`.
-    fn unremember(&mut self, operations: &[Vec<Value>]) {
+    pub(super) fn unremember(&mut self, operations: &[Vec<Value>]) {
         self.forum.sql("DELETE FROM probity_forgotten");
         for row in operations {
             let sql = "DELETE FROM probity_operations WHERE id = ?";
@@ -42,7 +42,7 @@ impl Station {
         }
     }
 
-    fn opens(&mut self, user: i64, credential: &Credential<'_>) -> bool {
+    pub(super) fn opens(&mut self, user: i64, credential: &Credential<'_>) -> bool {
         let listed = self
             .forum
             .engine

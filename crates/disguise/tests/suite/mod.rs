@@ -158,9 +158,22 @@ macro_rules! for_every_claim {
             what_was_forgotten_and_is_there_again_is_found_although_a_newcomer_forgot_the_same
             what_was_forgotten_twice_and_is_there_again_is_found
             a_password_that_was_replaced_twice_and_is_there_again_is_found
+            nothing_is_hidden_again_under_a_key_that_was_changed_before_or_after
+            a_registration_whose_password_came_later_is_not_done_again
+            rows_of_chunks_that_were_ended_are_said_to_be_in_clear
+            chunks_that_were_ended_since_the_backup_end
+            chunks_of_everybody_go_on_without_whoever_forgot_since_the_backup
+            a_replay_destroys_nothing_that_is_held
+            whoever_decayed_again_by_a_replay_is_not_taken_anew
+            what_was_forgotten_with_a_key_that_is_not_its_persons_is_told_of
+            what_a_reveal_in_part_superseded_does_not_come_back
+            what_was_revealed_is_not_revealed_again_from_old_rows
+            records_under_a_replaced_key_are_found_by_a_replay
+            what_was_forgotten_is_found_under_whatever_id_its_locator_is_put_back
             a_request_asked_again_is_answered_as_before_and_done_once
             a_request_that_is_refused_or_cut_keeps_no_key_and_is_told
             answers_about_whoever_is_forgotten_go_with_them
+            an_answer_about_whoever_is_forgotten_stays_gone_when_its_row_is_put_back
             a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
@@ -210,6 +223,7 @@ macro_rules! for_every_claim {
 mod absent;
 mod applying;
 mod bad_input;
+mod behind;
 mod chunks;
 mod circle;
 mod composing;
@@ -243,6 +257,7 @@ mod society;
 mod spelling;
 mod statements;
 mod stolen;
+mod superseded;
 mod tenants;
 mod threads;
 mod together;
@@ -253,6 +268,7 @@ mod wrapped;
 pub(crate) use absent::*;
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;
+pub(crate) use behind::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
 pub(crate) use composing::*;
@@ -285,6 +301,7 @@ pub(crate) use schedule::{
 pub(crate) use spelling::*;
 pub(crate) use statements::*;
 pub(crate) use stolen::*;
+pub(crate) use superseded::*;
 pub(crate) use tenants::*;
 pub(crate) use threads::*;
 pub(crate) use together::*;

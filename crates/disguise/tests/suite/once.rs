@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use probity_disguise::{
-    Answered, ApplyRequest, Credential, DisguiseId, Error, Once, SecretKey, Spec, Value,
+    Answered, ApplyRequest, Credential, DisguiseId, Error, Once, Outlook, SecretKey, Spec, Value,
 };
 use probity_format::{Entry, Outcome, Timestamp};
 
 use super::forum::*;
+use super::replay::{Station, outlooks, station};
 
 /// How long an answer is kept.
 const KEPT: i64 = 1_000;
@@ -199,4 +200,61 @@ pub(crate) fn answers_about_whoever_is_forgotten_go_with_them() {
     let others = others.count();
     assert!(others > 0);
     assert_eq!(kept(&mut forum), i64::try_from(others).unwrap() + 1);
+}
+
+/// The answer from before its person had something forgotten could be put back with its row, and was given out again; a replay for
+/// a person who is away left it. Its name is noted like that of a record, and its row is part of what seals it.
+pub(crate) fn an_answer_about_whoever_is_forgotten_stays_gone_when_its_row_is_put_back() {
+    for is_away in [false, true] {
+        let mut station = station();
+        let sealed = "SELECT id FROM probity_answers WHERE LENGTH(sealed) > 0";
+        let first = now(ask(&mut station.forum, 1, &once("a", b"one", 0)));
+        if is_away {
+            station.apply(GDPR, Some(1));
+        }
+        station.back_up();
+        let rows = station.rows("probity_answers");
+        let put_back = |station: &mut Station, rows: &[Vec<Value>]| {
+            station.forum.sql("DELETE FROM probity_answers");
+            for row in rows {
+                let sql = "INSERT INTO probity_answers VALUES (?, ?, ?, ?)";
+                station.forum.engine.database().execute(sql, row).unwrap();
+            }
+        };
+        // Nobody keeps it for longer than it was kept.
+        let mut longer = rows.clone();
+        longer[0][2] = Value::Int(i64::MAX);
+        put_back(&mut station, &longer);
+        let answered = ask(&mut station.forum, 1, &once("a", b"one", KEPT + 1));
+        assert!(matches!(answered, Err(Error::Forged)));
+        put_back(&mut station, &rows);
+        let answered = ask(&mut station.forum, 1, &once("a", b"one", 1));
+        assert_eq!(before(answered), first.to_string());
+        station.forget(1, Some(first));
+        put_back(&mut station, &rows);
+        let answered = ask(&mut station.forum, 1, &once("a", b"one", 1));
+        assert!(matches!(answered, Ok(Answered::Withheld)));
+        // The log has its name, too: whoever takes that of the database away is found, and a restored backup is emptied.
+        for is_restored in [false, true] {
+            if is_restored {
+                station.restore();
+            }
+            station.forum.sql("DELETE FROM probity_forgotten");
+            put_back(&mut station, &rows);
+            let done = station.replay(&[], &[]);
+            assert_eq!(outlooks(&done), [("disguise.forget", &Outlook::Done)]);
+            assert!(
+                station
+                    .forum
+                    .engine
+                    .database()
+                    .query(sealed, &[])
+                    .unwrap()
+                    .is_empty()
+            );
+            assert_eq!(station.replay(&[], &[]), []);
+            let answered = ask(&mut station.forum, 1, &once("a", b"one", 1));
+            assert!(matches!(answered, Ok(Answered::Withheld)));
+        }
+    }
 }

@@ -37,9 +37,9 @@ pub(crate) fn a_removal_asks_once_what_it_stands_on_and_takes_each_table_at_once
     assert_eq!(taken, 1 + 1 + 2);
     let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, applied.id));
     assert!(revealed.is_complete());
-    // What it stands on, and who the owner is; the locators and the records; whether the owner is there; the rows; two
-    // tables of records.
-    assert_eq!(taken, 1 + 2 + 1 + three_rows + 2);
+    // What it stands on, and who the owner is; the locators and the records; whether the owner is there; the rows; that the
+    // records are none any more, and their two tables.
+    assert_eq!(taken, 1 + 2 + 1 + three_rows + 3);
     forum.assert_as_before();
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn an_account_is_removed_and_read_at_once_and_not_looked_for_when_it_
     let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, applied.id));
     assert!(revealed.is_complete());
     // What it stands on; the locators and the records; the account and the rows; whether somebody is registered, and the
-    // registration; two tables of records.
-    assert_eq!(taken, 1 + 2 + 1 + three_rows + 2 + 2);
+    // registration; that the records are none any more, and their two tables.
+    assert_eq!(taken, 1 + 2 + 1 + three_rows + 2 + 3);
     forum.assert_as_before();
 }
 

@@ -44,8 +44,9 @@ pub(crate) fn columns_of_the_same_rows_leave_and_return_by_one_statement() {
     let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, applied.id));
     assert!(revealed.is_complete(), "{revealed:?}");
     assert_eq!(revealed.restored["labels"], 6);
-    // What it stands on; the locators and the records; the rows as they are, and written; two tables of records.
-    assert_eq!(taken, 1 + 2 + 2 + 2);
+    // What it stands on; the locators and the records; the rows as they are, and written; that the records are none any more,
+    // and their two tables.
+    assert_eq!(taken, 1 + 2 + 2 + 3);
     assert_eq!(labels(&mut forum), before);
 }
 
