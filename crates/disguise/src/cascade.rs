@@ -22,7 +22,7 @@ pub struct Referring {
     pub table: String,
     /// The columns of the foreign key.
     pub columns: Vec<String>,
-    /// How many they are now.
+    /// Their number now.
     pub rows: u64,
     /// Whether the database would remove or change them by itself; otherwise it refuses.
     pub would_change: bool,
@@ -62,15 +62,31 @@ impl Referring {
     }
 }
 
-/// For which rows a removal among `steps` would be refused.
+/// The people whose rows a removal means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whom {
+    Somebody,
+    Everybody,
+}
+
+/// For which rows a removal among `steps` would be refused. Nothing is said where rows that are chosen may stay, for people who own
+/// them together or only read them.
 pub(crate) fn left_behind(
     database: &mut dyn Session,
-    live: &Live,
+    (live, whom): (&Live, Whom),
     steps: &[Step],
     removal: &Step,
 ) -> Result<Vec<Referring>, Error> {
     let dialect = database.dialect();
     let mut left = Vec::new();
+    let table = live.table(&removal.table);
+    let may_stay = |table: &Known| {
+        let shared = table.owners.len() > 1 && !table.goes_whole();
+        table.name != live.pseudo.table && (shared || !table.readers.is_empty())
+    };
+    if whom == Whom::Somebody && table.is_none_or(may_stay) {
+        return Ok(left);
+    }
     let chosen = database
         .tenancy()
         .bound(dialect, &removal.table, &removal.chosen);
@@ -175,7 +191,7 @@ fn joined(
     chosen: &str,
     (of, called): (&str, &str),
 ) -> String {
-    // What is referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
+    // The table referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
     let pairs = key.to_columns.iter().zip(&key.columns);
     let same = pairs.map(|(to, from)| {
         let (to, from) = (dialect.quote(to), dialect.quote(from));

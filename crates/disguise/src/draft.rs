@@ -148,7 +148,7 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
     })
 }
 
-/// What is to be said of tables beside their declared keys: owners by their names, and references of users to users.
+/// Notes on tables beside their declared keys: owners by their names, and references of users to users.
 fn guessed(
     catalog: &Catalog,
     pseudo: &Pseudo,
@@ -159,7 +159,15 @@ fn guessed(
         let mut notes = TableNotes::default();
         if *name == pseudo.table {
             notes.on_leave = referring_users(known, pseudo, tenants);
-        } else if declared_owners(known, pseudo, tenants).is_empty() {
+        } else if let owners = declared_owners(known, pseudo, tenants)
+            && !owners.is_empty()
+        {
+            let in_key = |owner: &String| known.primary_key.contains(owner);
+            if owners.len() > 1 && owners.iter().any(in_key) {
+                let all = owners.into_iter();
+                notes.on_leave = all.map(|owner| (owner, OnLeave::Remove)).collect();
+            }
+        } else {
             let by_name = guessed_owners(known, catalog, pseudo, tenants);
             notes.owners = (!by_name.is_empty()).then_some(by_name);
         }
@@ -288,7 +296,7 @@ fn declared_owners(
     owners
 }
 
-/// What becomes of the references of users to users who leave: nothing that could keep anybody there.
+/// A rule for each reference of users to users who leave, so that none keeps anybody there.
 fn referring_users(users: &CatalogTable, pseudo: &Pseudo, tenants: Option<&Tenants>) -> Said {
     let columns = declared_owners(users, pseudo, tenants).into_iter();
     let columns = columns.filter(|it| *it != pseudo.id && users.column(it).is_some());
@@ -552,7 +560,7 @@ fn put(out: &mut String, line: &str, comment: &str) {
     writeln!(out, "{line}{comment}").unwrap_or_default();
 }
 
-/// What is said of references, as a line of its table.
+/// The rules for references, as a line of their table.
 fn said(on_leave: &Said) -> Result<String, Error> {
     let table = toml::Value::try_from(on_leave).map_err(|error| Error::Value {
         what: error.to_string(),

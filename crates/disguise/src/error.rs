@@ -107,7 +107,7 @@ pub enum Error {
         child: String,
         /// The columns of the foreign key.
         columns: String,
-        /// How many rows refer to it.
+        /// The number of rows that refer to it.
         rows: u64,
     },
     /// A generator could not produce an id that is not in use.

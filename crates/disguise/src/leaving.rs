@@ -10,7 +10,7 @@ use crate::redact::Names;
 use crate::schema::{Known, Live, TableNotes};
 use crate::spec::{Kind, Spec, SpecError, Transformation};
 
-/// What becomes of a reference to a person who is removed from the users table.
+/// A rule for references to a person who is removed from the users table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnLeave {
@@ -219,5 +219,5 @@ fn removes_all(spec: &Spec, table: &str) -> bool {
     })
 }
 
-/// What is said of the references of one table, by their columns.
+/// The rules for the references of one table, by their columns.
 pub(crate) type Said = BTreeMap<String, OnLeave>;

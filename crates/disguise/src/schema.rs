@@ -51,7 +51,7 @@ pub(crate) struct TableNotes {
     pub(crate) references: Vec<Reference>,
     /// What happens to rows made while a placeholder owned things, whatever a reveal says.
     pub(crate) meanwhile: Option<References>,
-    /// What becomes of references to people who leave.
+    /// Rules for references to people who leave.
     pub(crate) on_leave: Said,
     /// The column that says of which tenant a row is, where it is another than in most tables.
     pub(crate) tenant: Option<String>,
@@ -103,7 +103,7 @@ pub(crate) struct Known {
     pub(crate) path: Option<Path>,
     pub(crate) references: Vec<Reference>,
     pub(crate) meanwhile: Option<References>,
-    /// What becomes of references to people who leave. Whose rows stay are among the readers, whose rows go among the owners.
+    /// Rules for references to people who leave. Columns whose rows stay are among the readers, those whose rows go among the owners.
     pub(crate) on_leave: Said,
     /// The column that says of which tenant a row is.
     pub(crate) tenant: Option<String>,
@@ -200,7 +200,7 @@ impl Live {
     }
 }
 
-/// Who is said to own rows and to read them. A user is owned by nobody else, and read only by whom they refer to.
+/// The columns that are said to name owners and readers. A user is owned by nobody else, and read only by whom they refer to.
 fn people_said(notes: &TableNotes, is_users: bool) -> (Vec<String>, Vec<String>) {
     let mut owners = notes.owners.clone().unwrap_or_default();
     let mut readers = notes.readers.clone();

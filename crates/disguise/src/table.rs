@@ -252,7 +252,7 @@ fn deletion(
     (sql, with(keys.concat(), &own))
 }
 
-/// What a deletion of some rows did.
+/// The outcome of a deletion of some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deleted {
     /// All of them are gone.

@@ -29,7 +29,7 @@ impl Work<'_> {
         left = self.delete_leaves(table, left)?;
         self.open_circles(table, &left)?;
         left = self.delete_leaves(table, left)?;
-        // What is in the way still, the database names.
+        // The database names whatever is in the way still.
         delete_keys(self.database, &table.name, &table.identity, &left)?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
-use crate::cascade::{Referring, left_behind};
+use crate::cascade::{Referring, Whom, left_behind};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::plan::{Aim, PlannedStep, Step};
@@ -59,7 +59,7 @@ impl<D: Database> Engine<D> {
         }
         .plan(spec)?;
         let mut planned = Vec::with_capacity(steps.len());
-        let refused = self.left_behind(&steps)?;
+        let refused = self.left_behind(&steps, user)?;
         for (mut step, refused) in steps.into_iter().zip(refused) {
             let tenancy = &self.database.tenancy;
             step.chosen = tenancy.bound(dialect, &step.table, &step.chosen);
@@ -83,14 +83,19 @@ impl<D: Database> Engine<D> {
     }
 
     /// For which rows each of the steps would be refused.
-    fn left_behind(&mut self, steps: &[Step]) -> Result<Vec<Vec<Referring>>, Error> {
+    fn left_behind(
+        &mut self,
+        steps: &[Step],
+        user: Option<&Value>,
+    ) -> Result<Vec<Vec<Referring>>, Error> {
+        let whom = user.map_or(Whom::Everybody, |_| Whom::Somebody);
         let Some((_, _, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
         let mut all = Vec::with_capacity(steps.len());
         for step in steps {
             all.push(match step.kind {
-                Kind::Remove => left_behind(&mut self.database, live, steps, step)?,
+                Kind::Remove => left_behind(&mut self.database, (live, whom), steps, step)?,
                 _ => Vec::new(),
             });
         }
@@ -98,8 +103,12 @@ impl<D: Database> Engine<D> {
     }
 
     /// Refuses steps that would be refused because of rows that refer to what they remove.
-    pub(super) fn refuse_left_behind(&mut self, steps: &[Step]) -> Result<(), Error> {
-        let all = self.left_behind(steps)?;
+    pub(super) fn refuse_left_behind(
+        &mut self,
+        steps: &[Step],
+        user: Option<&Value>,
+    ) -> Result<(), Error> {
+        let all = self.left_behind(steps, user)?;
         let mut all = steps.iter().zip(all);
         let first = all.find_map(|(step, left)| Some((step, left.into_iter().next()?)));
         match first {

@@ -63,7 +63,7 @@ impl<D: Database> Engine<D> {
             engine.may_be_hidden(&footing, user)?;
             let owners = engine.owners(&footing, request)?;
             let steps = engine.steps(request, owners.as_deref())?;
-            engine.refuse_left_behind(&steps)?;
+            engine.refuse_left_behind(&steps, user)?;
             scheduled::put(&mut engine.database, id, due, &Order::of(request))?;
             let due = format!("{{\"due\":{}}}", due.nanoseconds());
             let payload = operation::described(&due, &footing.salt, request, None);

@@ -9,6 +9,7 @@ use crate::record::Copied;
 use crate::schema::Known;
 use crate::slot::{remove_slots, slot, slots};
 use crate::store::return_departed;
+use crate::table::existing;
 use crate::value::Value;
 
 impl<'a> Work<'a> {
@@ -151,6 +152,27 @@ impl<'a> Work<'a> {
                 self.needed.insert(row.after.principal());
             }
         }
+        Ok(())
+    }
+
+    /// Notes placeholders that must stay because a row that is not there may come back with them: somebody else may have taken it
+    /// along. Where a row names one still, only its key is another by now.
+    pub(super) fn keep_taken_along(
+        &mut self,
+        table: &Known,
+        column: &str,
+        kept: &[(crate::record::Modified, KeptReason)],
+    ) -> Result<(), Error> {
+        if !table.takes_along() || !table.owners.iter().any(|it| it == column) {
+            return Ok(());
+        }
+        let absent = kept.iter();
+        let absent = absent.filter(|(_, reason)| *reason == KeptReason::Absent);
+        let absent: Vec<Value> = absent.map(|(row, _)| row.after.clone()).collect();
+        let named = existing(self.database, &table.name, column, &absent)?;
+        let absent = absent.iter().map(Value::principal);
+        self.needed
+            .extend(absent.filter(|name| !named.contains(name)));
         Ok(())
     }
 }

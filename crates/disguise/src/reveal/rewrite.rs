@@ -130,12 +130,10 @@ impl Work<'_> {
         self.count(&table.name, done);
         for (row, reason) in &kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
-            // The row still names the placeholder, and so does one that somebody else took along.
+            // The row still names the placeholder, and so does one that its owner took away from its readers.
             let named = match reason {
                 KeptReason::Changed => false,
-                KeptReason::Absent => {
-                    table.goes_whole() || table.readers.iter().any(|it| it == column)
-                }
+                KeptReason::Absent => table.readers.iter().any(|it| it == column),
                 _ => true,
             };
             if owner && named {
@@ -144,6 +142,7 @@ impl Work<'_> {
         }
         if owner {
             self.keep_departed(table, &kept)?;
+            self.keep_taken_along(table, column, &kept)?;
         }
         later.extend(kept.into_iter().map(|(row, _)| row));
         Ok(later)

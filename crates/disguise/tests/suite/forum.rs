@@ -71,7 +71,7 @@ pub(crate) fn forum() -> Forum {
     )
 }
 
-/// The same forum over another table of users.
+/// A forum as above over another table of users.
 pub(crate) fn forum_of_users(users: &str) -> Forum {
     let left = Rc::new(Cell::new(u64::MAX));
     let inner = Rc::new(RefCell::new(crate::connect()));

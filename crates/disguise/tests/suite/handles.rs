@@ -187,7 +187,7 @@ pub(crate) fn names_of_placeholders_that_are_gone_do_not_come_to_their_person() 
     }
 }
 
-/// The same where a first try put nothing of the placeholders back, and kept the records as the migration had made them.
+/// A first try put nothing of the placeholders back, and kept the records as the migration had made them.
 pub(crate) fn names_of_placeholders_go_with_them_although_a_first_try_failed() {
     let mut forum = forum_of_users(USERS_TABLE);
     let anonymous = forum.apply(ANON, None, false).unwrap().id;

@@ -103,6 +103,7 @@ macro_rules! for_every_claim {
             of_everybody_who_stays_refers_to_whoever_leaves
             a_reference_that_may_not_be_null_gets_a_placeholder
             references_of_other_tables_are_let_go_of_without_a_transformation
+            references_of_other_tenants_are_left_alone
             whoever_leaves_takes_their_following_along
             everybody_leaves_with_their_following_and_returns_in_any_order
             a_following_that_was_anonymous_comes_back_to_both

@@ -16,7 +16,7 @@ fn inviting(how: &str) -> String {
     ))
 }
 
-/// What the database does by itself to whoever refers to a row that goes.
+/// Actions of the database on whoever refers to a row that goes.
 const ACTIONS: [&str; 3] = ["", "ON DELETE SET NULL", "ON DELETE CASCADE"];
 
 /// Four people: 1 and 2 invited each other, 1 invited 3, and 4 themselves.
@@ -64,7 +64,7 @@ pub(crate) fn whoever_is_referred_to_leaves_and_returns() {
     }
 }
 
-/// What the application wrote meanwhile wins, and the rest comes back.
+/// A value that the application wrote meanwhile wins, and the rest comes back.
 pub(crate) fn a_reference_that_changed_meanwhile_stays_as_it_is() {
     for how in ["null", "placeholder"] {
         let mut society = Society::of(&invited(""), &inviting(how), &[1, 2, 3, 4]);
@@ -192,6 +192,41 @@ pub(crate) fn references_of_other_tables_are_let_go_of_without_a_transformation(
             }
             society.try_again(&gone);
             society.assert_as_before(&format!("{returning:?}"));
+        }
+    }
+}
+
+/// Ids are those of other people in another tenant, where nobody leaves.
+pub(crate) fn references_of_other_tenants_are_left_alone() {
+    let statements = [
+        "CREATE TABLE people (org_id BIGINT NOT NULL, id BIGINT NOT NULL, name VARCHAR(20), invited_by BIGINT, PRIMARY KEY (org_id, id), FOREIGN KEY (org_id, invited_by) REFERENCES people (org_id, id))",
+        "CREATE TABLE follows (org_id BIGINT NOT NULL, follower BIGINT NOT NULL, followee BIGINT NOT NULL, PRIMARY KEY (org_id, follower, followee), FOREIGN KEY (org_id, follower) REFERENCES people (org_id, id), FOREIGN KEY (org_id, followee) REFERENCES people (org_id, id))",
+        "INSERT INTO people VALUES (7, 1, 'one', 1), (8, 1, 'other', 1)",
+        "INSERT INTO people VALUES (7, 2, 'two', 1), (8, 2, 'other', 1)",
+        "UPDATE people SET invited_by = 2 WHERE id = 1",
+        "INSERT INTO follows VALUES (7, 1, 2), (8, 1, 2), (7, 2, 1), (8, 2, 1)",
+    ]
+    .map(str::to_owned);
+    for how in ["null", "placeholder"] {
+        for chunk in [None, Some(1)] {
+            let said = format!(
+                "[tables.people]\non_leave = {{ invited_by = \"{how}\" }}\n[tables.follows]\non_leave = {{ follower = \"remove\", followee = \"remove\" }}"
+            );
+            let description = format!("tenant = \"org_id\"\n{}", description(&said));
+            let mut society = Society::of_tenant(7, &statements, &description, &[1, 2]);
+            let gone = society.try_to_leave(Some(1), false, chunk).unwrap().id;
+            for (table, expected) in [
+                ("people WHERE org_id = 8 AND invited_by < 3", 2),
+                ("follows WHERE org_id = 8", 2),
+                ("follows", 2),
+                ("people WHERE org_id = 7 AND invited_by < 3", 0),
+            ] {
+                let count = society.numbers(&format!("SELECT COUNT(*) FROM {table}"));
+                assert_eq!(count, [expected], "{how} {table}");
+            }
+            let revealed = society.reveal(1, gone);
+            assert!(revealed.is_complete(), "{revealed:?}");
+            society.assert_as_before(how);
         }
     }
 }

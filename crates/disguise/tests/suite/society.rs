@@ -28,6 +28,20 @@ pub(super) struct Society {
 impl Society {
     /// Makes the tables, which are all that are compared, and registers `people`.
     pub(super) fn of(statements: &[String], description: &str, people: &[i64]) -> Self {
+        Self::made(None, statements, description, people)
+    }
+
+    /// Makes them for the people of a tenant.
+    pub(super) fn of_tenant(
+        tenant: i64,
+        statements: &[String],
+        description: &str,
+        people: &[i64],
+    ) -> Self {
+        Self::made(Some(tenant), statements, description, people)
+    }
+
+    fn made(tenant: Option<i64>, statements: &[String], description: &str, people: &[i64]) -> Self {
         let mut database = crate::connect();
         let mut tables = Vec::new();
         for sql in statements {
@@ -38,6 +52,7 @@ impl Society {
         let file = SpecFile::parse(description).unwrap();
         let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
         engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.set_tenant(tenant.map(Value::Int));
         engine.install().unwrap();
         let mut keys = BTreeMap::new();
         for id in people {
