@@ -14,6 +14,8 @@ mod deadline;
 mod draft;
 mod engine;
 mod error;
+mod filler;
+mod fit;
 mod footing;
 mod forgotten;
 mod generate;
@@ -48,6 +50,7 @@ mod subject;
 mod suite;
 mod table;
 mod tenant;
+mod trial;
 mod update;
 mod value;
 

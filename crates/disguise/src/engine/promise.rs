@@ -150,7 +150,7 @@ impl<D: Database> Engine<D> {
             (Ok(salt), Error::WrongCredential) => self.guesses(salt, asked)?,
             _ => None,
         };
-        let payload = operation::refused(&self.database.tenancy, refusals);
+        let payload = operation::refused(&self.database.tenancy, refusals, error);
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
@@ -208,16 +208,21 @@ impl<D: Database> Engine<D> {
             Error::Unsettled(_) => Fate::Unknown,
             _ => Fate::Undone,
         };
-        self.take_back(fate, outcome_of(error))
+        self.take_back(fate, outcome_of(error), Some(error))
     }
 
-    pub(super) fn take_back(&mut self, fate: Fate, outcome: Outcome) -> Result<(), Error> {
+    pub(super) fn take_back(
+        &mut self,
+        fate: Fate,
+        outcome: Outcome,
+        reason: Option<&Error>,
+    ) -> Result<(), Error> {
         for it in mem::take(&mut self.promises) {
             let Some(sink) = &mut self.sink else {
                 break;
             };
             let tenancy = &self.database.tenancy;
-            let payload = operation::taken_back(tenancy, &it.salt, it.id, fate);
+            let payload = operation::taken_back(tenancy, &it.salt, (it.id, fate), reason);
             let asked = it.asked();
             let names = (&self.naming, it.salt.as_slice());
             tell(sink.as_mut(), names, &asked, outcome, &payload)?;
