@@ -105,14 +105,23 @@ pub(crate) fn written(time: Timestamp) -> String {
 
 /// A JSON object of row counts per table; table names are no personal data.
 pub(crate) fn counts(rows: &BTreeMap<String, u64>, more: &[(&str, u64)]) -> String {
-    let mut out = String::from("{\"rows\":{");
-    for (index, (table, count)) in rows.iter().enumerate() {
+    counts_of(&[("rows", rows)], more)
+}
+
+/// The same for counts of several kinds, each under its own name.
+pub(crate) fn counts_of(kinds: &[(&str, &BTreeMap<String, u64>)], more: &[(&str, u64)]) -> String {
+    let mut out = String::from("{");
+    for (index, (kind, tables)) in kinds.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
-        let name = serde_json::Value::from(table.as_str());
         // Writing to a String cannot fail.
-        write!(out, "{comma}{name}:{count}").unwrap_or_default();
+        write!(out, "{comma}\"{kind}\":{{").unwrap_or_default();
+        for (index, (table, count)) in tables.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let name = serde_json::Value::from(table.as_str());
+            write!(out, "{comma}{name}:{count}").unwrap_or_default();
+        }
+        out.push('}');
     }
-    out.push('}');
     for (name, count) in more {
         write!(out, ",\"{name}\":{count}").unwrap_or_default();
     }

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
+use crate::database::{Catalog, CatalogTable, Column, Database};
 use crate::error::{Doing as _, Error};
+use crate::filler;
 use crate::generate::Generator;
 use crate::leaving::{OnLeave, Said};
 use crate::path;
 use crate::schema::{Pseudo, Schema, TableNotes};
 use crate::spec::SpecError;
+use crate::trial;
+use crate::value::Value;
 
 /// Names that tables of users often have, the likeliest first.
 const USERS_NAMES: [&str; 12] = [
@@ -56,18 +59,6 @@ const TENANT_NAMES: [&str; 12] = [
     "site_id",
     "shop_id",
 ];
-/// The longest text that placeholders get by default.
-const TEXT_CHARACTERS: usize = 24;
-/// Ids of placeholders begin far above those of people, and stay exact in a double.
-const WIDE_IDS: Generator = Generator::RandNum {
-    lb: 1 << 40,
-    ub: (1 << 53) - 1,
-};
-const NARROW_IDS: Generator = Generator::RandNum {
-    lb: 1_000_000_000,
-    ub: 2_147_483_647,
-};
-
 /// A proposal for a database, with the text of a specification that a developer goes on with.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -105,10 +96,14 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
         let what = format!("{table} has no primary key of one column");
         return Err(SpecError::new("the users table", what).into());
     };
+    let of_tenant = tenants.as_ref().map(|it| it.column.as_str());
+    let mut filled = filler::of(dialect, known, id, of_tenant);
+    fill_references(database, &catalog, known, &mut filled)?;
+    let remarks = trial::fit(database, known, &mut filled);
     let pseudo = Pseudo {
         table: table.clone(),
         id: (*id).clone(),
-        columns: placeholder(dialect, known, id, tenants.as_ref()),
+        columns: filled,
     };
     let mut schema = Schema {
         tenant: tenants.as_ref().map(|it| it.column.clone()),
@@ -139,6 +134,7 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
         pseudo: &pseudo,
         owners,
         paths,
+        remarks,
     };
     let text = found.text()?;
     Ok(Draft {
@@ -343,67 +339,48 @@ fn guessed_owners(
     columns.map(|column| column.name.clone()).collect()
 }
 
-/// How each column of a placeholder is filled; what the database fills itself is left out.
-fn placeholder(
-    dialect: Dialect,
-    table: &CatalogTable,
-    id: &str,
-    tenants: Option<&Tenants>,
-) -> Vec<(String, Generator)> {
-    let mut columns = Vec::new();
-    let of_tenant = |name: &String| tenants.is_some_and(|it| it.column == *name);
-    for column in table.columns.iter().filter(|it| !of_tenant(&it.name)) {
-        if column.name == id {
-            columns.push((column.name.clone(), id_of(dialect, column)));
-        } else if !column.nullable && !column.has_default {
-            columns.push((column.name.clone(), value_of(column)));
-        }
-    }
-    columns
-}
-
-fn id_of(dialect: Dialect, column: &Column) -> Generator {
-    if !column.is_integer() {
-        return value_of(column);
-    }
-    let declared = column.declared.to_ascii_uppercase();
-    let wide = dialect == Dialect::Sqlite || declared.contains("BIG") || declared.contains("INT8");
-    if wide { WIDE_IDS } else { NARROW_IDS }
-}
-
-fn value_of(column: &Column) -> Generator {
-    let name = column.name.to_ascii_lowercase();
-    let declared = column.declared.to_ascii_uppercase();
-    let is = |words: &[&str]| words.iter().any(|word| declared.contains(word));
-    if is(&["BOOL"]) {
-        Generator::Bool(false)
-    } else if column.is_integer() || is(&["NUM", "DEC", "REAL", "FLOAT", "DOUBLE"]) {
-        Generator::ConstNum(0)
-    } else if is(&["DATE", "TIME"]) {
-        Generator::Timestamp
-    } else if is(&["UUID"]) {
-        Generator::RandUuid
-    } else if is(&["JSON"]) {
-        Generator::ConstStr("{}".to_owned())
-    } else if name.contains("mail") {
-        Generator::RandEmail
-    } else if name.contains("phone") {
-        Generator::RandPhone
-    } else {
-        let most = column.length_max().unwrap_or(TEXT_CHARACTERS);
-        Generator::RandStr {
-            len: most.min(TEXT_CHARACTERS),
-        }
-    }
-}
-
 const HEAD: &str = "\
 # A first specification, proposed from the schema of the database. Read every line before it is used:
 # what is removed, what stays under a placeholder, and what is left alone, is yours to decide.
-#   probity disguise check --db URL --spec THIS_FILE
+#   probity disguise check --db URL --spec THIS_FILE --try
 #   probity disguise plan  --db URL --spec THIS_FILE --user ID
 
 ";
+
+/// Lets placeholders refer to a row that is there, where they must refer to one of a table that names nobody.
+fn fill_references(
+    database: &mut dyn Database,
+    catalog: &Catalog,
+    users: &CatalogTable,
+    filled: &mut [(String, Generator)],
+) -> Result<(), Error> {
+    for (column, generator) in filled {
+        let mut keys = users.foreign_keys.iter();
+        let key = keys.find(|key| key.columns.as_slice() == [column.clone()]);
+        let Some((key, to)) = key.and_then(|key| Some((key, key.to_columns.first()?))) else {
+            continue;
+        };
+        let target = catalog.get(&key.to_table);
+        let names_nobody = |table: &CatalogTable| table.foreign_keys.is_empty();
+        if !target.is_some_and(names_nobody) {
+            continue;
+        }
+        let dialect = database.dialect();
+        let (table, to) = (dialect.quote(&key.to_table), dialect.quote(to));
+        let sql = format!("SELECT {to} FROM {table} ORDER BY {to} LIMIT 1");
+        let rows = database.query(&sql, &[]);
+        match rows
+            .doing("looking for what users refer to")?
+            .concat()
+            .first()
+        {
+            Some(Value::Int(number)) => *generator = Generator::ConstNum(*number),
+            Some(Value::Text(text)) => *generator = Generator::ConstStr(text.clone()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
 
 /// The owner columns of every table that has some.
 fn owners(
@@ -431,6 +408,8 @@ struct Found<'a> {
     owners: BTreeMap<String, Vec<String>>,
     /// Tables owned through others, with the columns that refer to them.
     paths: BTreeMap<String, (Vec<String>, String)>,
+    /// What is to be said of columns of placeholders.
+    remarks: BTreeMap<String, String>,
 }
 
 impl Found<'_> {
@@ -455,7 +434,13 @@ impl Found<'_> {
             let generator = toml::Value::try_from(generator).map_err(|error| Error::Value {
                 what: error.to_string(),
             })?;
-            put(&mut out, &format!("{} = {generator}", quoted(column)), "");
+            let remark = self.remarks.get(column).map(|it| format!("  # {it}"));
+            let remark = remark.unwrap_or_default();
+            put(
+                &mut out,
+                &format!("{} = {generator}", quoted(column)),
+                &remark,
+            );
         }
         for (name, notes) in &self.schema.notes {
             put(&mut out, &format!("\n[tables.{}]", quoted(name)), "");

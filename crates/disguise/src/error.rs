@@ -56,6 +56,12 @@ pub enum Error {
         /// The disguise that took the account.
         by: DisguiseId,
     },
+    /// The person who is meant has no key, so that nobody could ever bring them back.
+    #[error("the user has a row in table {table} and is not registered")]
+    NotRegistered {
+        /// The users table.
+        table: String,
+    },
     /// Rows belong to someone without a registered key, so that nobody could ever bring them back.
     #[error("table {table}: {} to nobody who is registered", belonging(*rows))]
     Unregistered {
@@ -118,6 +124,14 @@ pub enum Error {
         /// How often it was tried.
         tries: u32,
     },
+    /// The database refuses a placeholder: the specification makes it otherwise than its table takes it.
+    #[error("a placeholder row of {table} is refused: {said}")]
+    Placeholder {
+        /// The users table.
+        table: String,
+        /// What the database says of it, without values.
+        said: String,
+    },
     /// The key of a request that may be asked again stands for another request.
     #[error("the key was used for another request")]
     OtherRequest,
@@ -163,6 +177,16 @@ fn belonging(rows: u64) -> String {
 }
 
 impl Error {
+    /// Why something was refused, for a log: no person, no value.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            // What is wrong may be a part of a condition, which may name somebody.
+            Self::Spec(error) => format!("the specification is refused at {}", error.place),
+            Self::Database { source, .. } | Self::Unsettled(source) => format!("{self}: {source}"),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether another transaction was in the way, so that the same operation may be tried again.
     pub const fn is_passing(&self) -> bool {
         matches!(

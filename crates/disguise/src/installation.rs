@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::crypto::random;
-use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect};
+use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect, Said};
 use crate::error::{Doing as _, Error};
 use crate::forgotten::FORGOTTEN;
 use crate::once::ANSWERS;
@@ -108,7 +108,12 @@ pub(crate) fn lock(database: &mut dyn Database) -> Result<(), Error> {
     if taken.doing(DOING)?.concat() == [Value::Int(0)] {
         let message = "another process has been preparing it for too long".to_owned();
         let kind = DatabaseErrorKind::Busy;
-        return Err(DatabaseError { kind, message }).doing(DOING);
+        return Err(DatabaseError {
+            kind,
+            message,
+            said: Said::default(),
+        })
+        .doing(DOING);
     }
     Ok(())
 }

@@ -15,6 +15,8 @@ mod deadline;
 mod draft;
 mod engine;
 mod error;
+mod filler;
+mod fit;
 mod footing;
 mod forgotten;
 mod generate;
@@ -50,6 +52,7 @@ mod subject;
 mod suite;
 mod table;
 mod tenant;
+mod trial;
 mod update;
 mod value;
 

@@ -120,6 +120,7 @@ impl Names {
                 source: crate::database::DatabaseError {
                     kind: DatabaseErrorKind::Conflict,
                     message: "the same request has just been done".to_owned(),
+                    said: crate::database::Said::default(),
                 },
             }),
         }

@@ -250,8 +250,16 @@ pub(crate) fn begin(
 }
 
 /// What the entry says of an operation that was told of as done, and was not, or of which that is not known.
-pub(crate) fn taken_back(tenancy: &Tenancy, salt: &[u8], id: OperationId, fate: Fate) -> String {
+pub(crate) fn taken_back(
+    tenancy: &Tenancy,
+    salt: &[u8],
+    (id, fate): (OperationId, Fate),
+    reason: Option<&Error>,
+) -> String {
     let mut facts = Map::new();
+    if let Some(error) = reason {
+        facts.insert("reason".to_owned(), error.reason().into());
+    }
     if fate == Fate::Unknown {
         facts.insert("commit".to_owned(), UNKNOWN.into());
     }
@@ -320,16 +328,14 @@ pub(crate) fn remember(database: &mut dyn Session, id: OperationId) -> Result<()
 }
 
 /// What the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
-pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>) -> String {
+pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>, error: &Error) -> String {
     let mut facts = Map::new();
+    facts.insert("reason".to_owned(), error.reason().into());
     if let Some(refusals) = refusals {
         facts.insert("refusals".to_owned(), refusals.into());
     }
     if !tenancy.tag().is_empty() {
         facts.insert("tenant".to_owned(), digits(tenancy.tag()).into());
-    }
-    if facts.is_empty() {
-        return String::new();
     }
     Json::Object(facts).to_string()
 }

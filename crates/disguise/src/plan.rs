@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cascade::Referring;
 use crate::database::{Catalog, Column, Dialect, OnDelete, Property, placeholders};
+use crate::fit::{CatalogNames, Fitting};
 use crate::generate::Generator;
 use crate::predicate::{Fragment, Scope};
 use crate::redact::{Names, Redactors};
@@ -84,6 +85,7 @@ impl Aim<'_> {
 
     /// Checks `spec` and orders its steps: removals of referring tables first, users last.
     pub(crate) fn plan(&self, spec: &Spec) -> Result<Vec<Step>, SpecError> {
+        let spec = &Fitting::new(CatalogNames::new(self.dialect, self.catalog)).spec(spec);
         let named = self.parameters(spec)?;
         self.refuse_orphans(spec)?;
         let users = &self.live.pseudo.table;

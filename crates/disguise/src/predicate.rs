@@ -13,7 +13,8 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
-use crate::database::{Catalog, CatalogTable, Dialect};
+use crate::database::{Catalog, Dialect};
+use crate::fit::CatalogNames;
 use crate::tenant::Tenancy;
 use crate::value::Value;
 
@@ -224,9 +225,9 @@ impl<'a> Scope<'a> {
             return Err("only plain tables can be joined".to_owned());
         };
         let table = name.to_string().replace(['"', '`'], "");
-        if !self.catalog.contains_key(&table) {
+        let Some(table) = self.names().table(&table).map(str::to_owned) else {
             return Err(format!("table {table} is not in the database"));
-        }
+        };
         if self.tenancy.lacks(&table) {
             return Err(format!(
                 "table {table} has no tenant column; name it under tenant, or say shared = true"
@@ -362,33 +363,39 @@ impl<'a> Scope<'a> {
     }
 
     fn column(&self, name: &Ident) -> Result<String, String> {
-        let holders: Vec<&(String, String)> = self
+        let holders: Vec<(&String, &str)> = self
             .tables
             .iter()
-            .filter(|(_, table)| self.has(table, &name.value))
+            .filter_map(|(alias, table)| Some((alias, self.called(table, &name.value)?)))
             .collect();
         match holders.as_slice() {
-            [(alias, _)] => Ok(self.name(alias, &name.value)),
+            [(alias, column)] => Ok(self.name(alias, column)),
             [] => Err(format!("there is no column {}", name.value)),
             _ => Err(format!("column {} is in several tables", name.value)),
         }
     }
 
     fn qualified(&self, alias: &str, column: &str) -> Result<String, String> {
-        let Some((alias, table)) = self.tables.iter().find(|(known, _)| known == alias) else {
+        let exact = self.tables.iter().find(|(known, _)| known == alias);
+        let mut others = self.tables.iter();
+        let found =
+            exact.or_else(|| others.find(|(known, _)| self.names().is_called(known, alias)));
+        let Some((alias, table)) = found else {
             return Err(format!("there is no table {alias} here"));
         };
-        if !self.has(table, column) {
-            return Err(format!("table {table} has no column {column}"));
+        match self.called(table, column) {
+            Some(column) => Ok(self.name(alias, column)),
+            None => Err(format!("table {table} has no column {column}")),
         }
-        Ok(self.name(alias, column))
     }
 
-    fn has(&self, table: &str, column: &str) -> bool {
-        self.catalog
-            .get(table)
-            .and_then(|table: &CatalogTable| table.column(column))
-            .is_some()
+    const fn names(&self) -> CatalogNames<'a> {
+        CatalogNames::new(self.dialect, self.catalog)
+    }
+
+    /// The column as the table calls it.
+    fn called(&self, table: &str, column: &str) -> Option<&'a str> {
+        self.names().column(self.catalog.get(table)?, column)
     }
 
     fn name(&self, alias: &str, column: &str) -> String {
@@ -398,6 +405,20 @@ impl<'a> Scope<'a> {
             self.dialect.quote(column)
         )
     }
+}
+
+/// The names of the parameters in a condition or a join; none of a text that is neither.
+pub(crate) fn parameters(text: &str) -> Vec<String> {
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize();
+    let tokens = tokens.unwrap_or_default();
+    let next = tokens.iter().skip(1).map(Some).chain([None]);
+    let named = tokens.iter().zip(next);
+    let named = named.filter_map(|(token, next)| match (token, next) {
+        (Token::Placeholder(name), _) => Some(name.trim_start_matches([':', '$', '@']).to_owned()),
+        (Token::Colon | Token::AtSign, Some(Token::Word(word))) => Some(word.value.clone()),
+        _ => None,
+    });
+    named.collect()
 }
 
 const fn not(negated: bool) -> &'static str {

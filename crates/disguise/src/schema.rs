@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::database::{Catalog, CatalogTable, Database};
+use crate::database::{Catalog, CatalogTable, Database, Dialect};
 use crate::error::{Doing as _, Error};
+use crate::fit::{CatalogNames, Fitting};
 use crate::generate::Generator;
 use crate::leaving::Said;
 use crate::path::{self, Path};
 use crate::reveal::References;
 use crate::spec::{SpecError, pseudo_from_edna, tables_from_edna};
+use crate::value::Value;
 
 /// How placeholder users are made.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +27,19 @@ impl Pseudo {
     /// What is wrong and where.
     pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
         pseudo_from_edna(text)
+    }
+
+    /// The row of a placeholder with this id; `now` is the time as the database writes it.
+    pub(crate) fn row(&self, id: &Value, now: &str) -> Result<Vec<Value>, Error> {
+        let columns = self.columns.iter();
+        let drawn = columns.map(|(column, generator)| {
+            if *column == self.id {
+                Ok(id.clone())
+            } else {
+                generator.draw(&Value::Null, now)
+            }
+        });
+        drawn.collect()
     }
 }
 
@@ -65,6 +80,8 @@ pub struct Schema {
     pub(crate) notes: BTreeMap<String, TableNotes>,
     /// The column that says of which tenant a row is, in most tables.
     pub(crate) tenant: Option<String>,
+    /// Whether it is Edna's table information, in which slips are noted that she does not notice.
+    pub(crate) of_edna: bool,
 }
 
 impl Schema {
@@ -87,6 +104,7 @@ impl Schema {
         Ok(Self {
             notes: tables_from_edna(text)?,
             tenant: None,
+            of_edna: true,
         })
     }
 }
@@ -138,6 +156,8 @@ pub(crate) struct Live {
     pub(crate) pseudo: Pseudo,
     /// Whether the rows are those of several tenants.
     pub(crate) has_tenants: bool,
+    /// What in the description is not as the database has it, and is passed over.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Live {
@@ -154,10 +174,14 @@ impl Live {
 
     /// Lays `schema` over `catalog` and refuses what does not fit.
     pub(crate) fn new(
+        dialect: Dialect,
         catalog: Catalog,
         schema: &Schema,
         pseudo: &Pseudo,
     ) -> Result<Self, SpecError> {
+        let mut fitting = Fitting::new(CatalogNames::new(dialect, &catalog));
+        let (schema, pseudo) = (&fitting.schema(schema), &fitting.pseudo(pseudo));
+        let notes = fitting.notes;
         for (name, notes) in &schema.notes {
             check_notes(&catalog, name, notes)?;
         }
@@ -172,6 +196,7 @@ impl Live {
             tables,
             pseudo: pseudo.clone(),
             has_tenants: schema.has_tenants(),
+            notes,
         };
         live.check_on_leave()?;
         if live.has_tenants {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::database::{Catalog, Database, DatabaseError, Dialect};
+use crate::database::{Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Vocabulary};
 use crate::predicate::Fragment;
 use crate::value::Value;
 
@@ -151,17 +151,47 @@ fn hashed(label: &[u8], salt: &[u8], what: &[u8]) -> Vec<u8> {
 /// Whatever reads or writes rows of the application must ask [`Session::tenancy`] for the condition.
 pub(crate) trait Session: Database {
     fn tenancy(&self) -> &Tenancy;
+
+    /// What the database said, without values, of the last statement that broke a constraint.
+    fn refusal(&self) -> Option<&str>;
 }
 
 /// A connection and its tenant.
 pub(crate) struct Confined<D> {
     pub(crate) database: D,
     pub(crate) tenancy: Tenancy,
+    /// The names that errors may say.
+    pub(crate) vocabulary: Vocabulary,
+    pub(crate) refusal: Option<String>,
+}
+
+impl<D> Confined<D> {
+    /// Lets an error of the database name what it is about, and remembers what broke a constraint.
+    fn named<T>(
+        &mut self,
+        statement: &str,
+        done: Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        done.map_err(|error| {
+            let error = self.vocabulary.named(statement, error);
+            if matches!(
+                error.kind,
+                DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint
+            ) {
+                self.refusal = Some(error.message.clone());
+            }
+            error
+        })
+    }
 }
 
 impl<D: Database> Session for Confined<D> {
     fn tenancy(&self) -> &Tenancy {
         &self.tenancy
+    }
+
+    fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 }
 
@@ -177,22 +207,27 @@ impl<D: Database> Database for Confined<D> {
         self.database.begin_reading()
     }
     fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.database.commit()
+        let done = self.database.commit();
+        self.named("", done)
     }
     fn rollback(&mut self) -> Result<(), DatabaseError> {
         self.database.rollback()
     }
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
-        self.database.execute(sql, parameters)
+        let done = self.database.execute(sql, parameters);
+        self.named(sql, done)
     }
     fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
-        self.database.attempt(sql, parameters)
+        let done = self.database.attempt(sql, parameters);
+        self.named(sql, done)
     }
     fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
-        self.database.execute_each(sql, rows)
+        let done = self.database.execute_each(sql, rows);
+        self.named(sql, done)
     }
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
-        self.database.query(sql, parameters)
+        let done = self.database.query(sql, parameters);
+        self.named(sql, done)
     }
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
         self.database.catalog()

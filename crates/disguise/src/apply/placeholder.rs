@@ -73,15 +73,7 @@ impl Work<'_> {
         let mut principals: Vec<Keyed> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
             let owner = &self.spelled(owner).clone();
-            let mut row = Vec::with_capacity(columns.len());
-            for (column, generator) in &pseudo.columns {
-                let own = *column == pseudo.id;
-                row.push(if own {
-                    id.clone()
-                } else {
-                    generator.draw(&Value::Null, self.now)?
-                });
-            }
+            let mut row = pseudo.row(id, self.now)?;
             row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
             let keeper = self.user.unwrap_or(owner).principal();
             let keeper = self.known.get(&keeper).map(|(public, _)| public.suite());
@@ -109,8 +101,11 @@ impl Work<'_> {
         }
         let done = insert(self.database, &pseudo.table, &columns, &rows)?;
         if done == Inserted::Refused {
-            let what = format!("a placeholder row breaks a constraint of {}", pseudo.table);
-            return Err(Error::Value { what });
+            let said = self.database.refusal().unwrap_or_default().to_owned();
+            return Err(Error::Placeholder {
+                table: pseudo.table.clone(),
+                said,
+            });
         }
         store::register(self.database, &principals)?;
         let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);

@@ -1,22 +1,32 @@
 //! The seam to a database: what the engine needs of one, and how its dialect differs.
 
+mod catalog;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+mod vocabulary;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod wording;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::ops::{DerefMut, RangeInclusive};
+use std::ops::DerefMut;
 
+use catalog::spoken_of;
+pub use catalog::{
+    Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, Property, Referrer, Rule,
+};
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use catalog::{note_constraints, note_primary_keys, note_triggers};
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
+pub use vocabulary::Said;
+pub(crate) use vocabulary::Vocabulary;
+use vocabulary::Words;
 
 use crate::value::Value;
 
@@ -185,191 +195,8 @@ pub struct DatabaseError {
     /// What is told of it: never a value, bound or stored, and so not what a server or a trigger says, but the code of it. Only
     /// where no connection is made yet is it the server's word.
     pub message: String,
-}
-
-/// One column as the catalog describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// Its declared type in the database's words.
-    pub declared: String,
-    /// Whether it may be NULL.
-    pub nullable: bool,
-    /// Whether the database fills it in when an insertion leaves it out.
-    pub has_default: bool,
-}
-
-impl Column {
-    /// Whether values are integers.
-    pub fn is_integer(&self) -> bool {
-        let declared = self.declared.to_ascii_uppercase();
-        declared.contains("INT") && !declared.contains("INTERVAL") && !declared.contains("POINT")
-    }
-
-    /// Which integers the database compares with those of the column: others it refuses, as a failure of its own.
-    pub(crate) fn integers(&self, dialect: Dialect) -> RangeInclusive<i128> {
-        match (dialect, self.declared.as_str()) {
-            (Dialect::Mysql, _) => i64::MIN.into()..=u64::MAX.into(),
-            (Dialect::Postgres, "smallint") => i16::MIN.into()..=i16::MAX.into(),
-            (Dialect::Postgres, "integer") => i32::MIN.into()..=i32::MAX.into(),
-            (Dialect::Sqlite | Dialect::Postgres, _) => i64::MIN.into()..=i64::MAX.into(),
-        }
-    }
-
-    /// The number in `VARCHAR(30)`.
-    pub(crate) fn length_max(&self) -> Option<usize> {
-        let (_, rest) = self.declared.split_once('(')?;
-        rest.split([',', ')']).next()?.trim().parse().ok()
-    }
-
-    /// Whether values are texts that may be anything; a column without a type may hold some.
-    pub(crate) fn is_text(&self) -> bool {
-        let declared = self.declared.to_ascii_uppercase();
-        let words = ["CHAR", "TEXT", "CLOB"];
-        declared.is_empty() || words.iter().any(|word| declared.contains(word))
-    }
-}
-
-/// What the database does to referring rows when a row is removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnDelete {
-    /// It refuses.
-    Refuse,
-    /// It removes them or empties their columns, unseen by the engine.
-    Change,
-}
-
-impl OnDelete {
-    /// By what a catalog calls it: in words, or by a letter of `PostgreSQL`.
-    fn of(action: &str) -> Self {
-        match action {
-            "NO ACTION" | "RESTRICT" | "a" | "r" => Self::Refuse,
-            _ => Self::Change,
-        }
-    }
-}
-
-/// A declared foreign key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ForeignKey {
-    /// The referring columns.
-    pub columns: Vec<String>,
-    /// The table referred to.
-    pub to_table: String,
-    /// The columns referred to.
-    pub to_columns: Vec<String>,
-    /// What happens on removal.
-    pub on_delete: OnDelete,
-}
-
-/// A declared foreign key of a table in another schema or database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Referrer {
-    /// The referring table, with its schema or database.
-    pub table: String,
-    /// The referring columns.
-    pub columns: Vec<String>,
-    /// What happens on removal.
-    pub on_delete: OnDelete,
-}
-
-/// What a database does with a table beside keeping its rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Property {
-    /// A policy hides some of its rows from the account.
-    HidesRows,
-    /// Former versions of its rows are kept.
-    KeepsVersions,
-    /// Tables may refer to it that the account does not see.
-    UnseenReferrers,
-}
-
-/// One table as the catalog describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CatalogTable {
-    /// Whether changes to it can be undone.
-    pub is_transactional: bool,
-    /// What the database itself calls the place of a row, where that leads to one row alone and no column has the name.
-    pub row_place: Option<String>,
-    /// Whether other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
-    pub has_heirs: bool,
-    /// What else the database does with it.
-    pub properties: Vec<Property>,
-    /// The names of its triggers.
-    pub triggers: Vec<String>,
-    /// The column by which the database numbers its rows and which no update may change.
-    pub numbered_by: Option<String>,
-    /// Its columns in order, generated ones left out.
-    pub columns: Vec<Column>,
-    /// The columns of its primary key.
-    pub primary_key: Vec<String>,
-    /// Its declared foreign keys to tables of the same schema or database.
-    pub foreign_keys: Vec<ForeignKey>,
-    /// The declared foreign keys by which tables of other schemas or databases refer to it.
-    pub referrers: Vec<Referrer>,
-}
-
-impl Default for CatalogTable {
-    fn default() -> Self {
-        Self {
-            is_transactional: true,
-            row_place: None,
-            has_heirs: false,
-            properties: Vec::new(),
-            triggers: Vec::new(),
-            numbered_by: None,
-            columns: Vec::new(),
-            primary_key: Vec::new(),
-            foreign_keys: Vec::new(),
-            referrers: Vec::new(),
-        }
-    }
-}
-
-impl CatalogTable {
-    /// Whether the database does this with it.
-    pub fn has(&self, property: Property) -> bool {
-        self.properties.contains(&property)
-    }
-
-    /// The column called `name`.
-    pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|column| column.name == name)
-    }
-}
-
-/// All tables by name.
-pub type Catalog = BTreeMap<String, CatalogTable>;
-
-/// Takes up primary keys from rows of a table's name and a column's, in the order of each key.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-fn note_primary_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
-    for row in rows {
-        if let [table, column] = row.as_slice()
-            && let Some(table) = catalog.get_mut(&table.to_string())
-        {
-            table.primary_key.push(column.to_string());
-        }
-    }
-}
-
-/// Takes up triggers from rows of a table's name and a trigger's.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-fn note_triggers(catalog: &mut Catalog, rows: &[Vec<Value>]) {
-    for row in rows {
-        if let [table, trigger] = row.as_slice()
-            && let Some(table) = catalog.get_mut(&table.to_string())
-        {
-            table.triggers.push(trigger.to_string());
-        }
-    }
+    /// What the database said of it, which may quote values: nobody is told.
+    pub said: Said,
 }
 
 /// One connection to a database.
@@ -468,6 +295,7 @@ pub trait Database {
         Err(DatabaseError {
             kind: DatabaseErrorKind::Other,
             message: "there is no other connection to this database".to_owned(),
+            said: Said::default(),
         })
     }
 }
@@ -534,6 +362,7 @@ pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
     let refused = |message: String| DatabaseError {
         kind: DatabaseErrorKind::Other,
         message,
+        said: Said::default(),
     };
     match url.split_once(':') {
         Some(("sqlite", file)) => {

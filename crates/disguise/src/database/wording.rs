@@ -3,10 +3,16 @@
 
 use super::DatabaseErrorKind;
 
+/// What is told where no more than the code is known.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn plain(meaning: &str, code: &str) -> String {
+    format!("{meaning} ({code}; what the server says of it may quote values and is not repeated)")
+}
+
 /// What a code of `PostgreSQL` stands for.
 #[cfg(feature = "postgres")]
-pub(super) fn of_postgres(code: &str) -> String {
-    let meaning = match code {
+pub(super) fn of_postgres(code: &str) -> &'static str {
+    match code {
         "23505" => "a unique key holds this value already",
         "42501" => "the account of the database has no right to it",
         "42P01" => "a table is not there",
@@ -27,10 +33,7 @@ pub(super) fn of_postgres(code: &str) -> String {
             "P0" => "a trigger or a function of the database refuses it",
             _ => "the server refuses it",
         },
-    };
-    format!(
-        "{meaning} (SQLSTATE {code}; what the server says of it may quote values and stays in its own log)"
-    )
+    }
 }
 
 /// What it stands for that a policy of `PostgreSQL` hides rows.
@@ -43,9 +46,9 @@ pub(super) fn of_policy(code: &str) -> String {
 
 /// What an error of `MariaDB` stands for.
 #[cfg(feature = "mysql")]
-pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> String {
+pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> &'static str {
     use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, Other, Unique};
-    let meaning = match (kind, code) {
+    match (kind, code) {
         (Unique, _) => "a unique key holds this value already",
         (Constraint, _) => "a constraint refuses the row",
         (Absent, _) => "a table is not there",
@@ -57,8 +60,5 @@ pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> String {
         (Other, 1054) => "a column is not there",
         (Other, 1644) => "a trigger or a function of the database refuses it",
         (Other, _) => "the server refuses it",
-    };
-    format!(
-        "{meaning} (error {code}; what the server says of it may quote values and is not repeated)"
-    )
+    }
 }

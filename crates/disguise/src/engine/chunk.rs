@@ -79,10 +79,13 @@ impl<D: Database> Engine<D> {
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.begin", id.to_string(), user, request.time);
         if user.is_none() && request.over.is_none() {
-            let surveyed = self.survey(id, request);
+            let known = request.spec.refuse_unknown(&request.parameters, None);
+            let known = known.map_err(Error::from);
+            let surveyed = known.and_then(|()| self.survey(id, request));
             self.told(&asked, surveyed)?;
         }
         self.operation(&asked, |engine| {
+            request.spec.refuse_unknown(&request.parameters, None)?;
             request.end()?;
             let footing = engine.footing(user)?;
             engine.refuse_absent(&footing, request)?;
@@ -292,9 +295,8 @@ impl<D: Database> Engine<D> {
         };
         footing.held.refuse_person(&footing.salt, user)?;
         let known = footing.key_of(user).cloned();
-        known.map(Some).ok_or_else(|| Error::Unregistered {
+        known.map(Some).ok_or_else(|| Error::NotRegistered {
             table: self.pseudo.table.clone(),
-            rows: 1,
         })
     }
 

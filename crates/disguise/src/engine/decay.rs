@@ -64,7 +64,7 @@ impl<D: Database> Engine<D> {
     /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; what was committed before stays done. What is refused
     /// for one person is in the answer.
     pub fn decay(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
-        self.check(request.spec, &request.parameters)?;
+        self.fits_for_decay(request)?;
         let (mut decayed, candidates) = self.transaction(|engine| engine.page(request))?;
         for id in candidates {
             match self.decay_one(request, id) {
@@ -81,8 +81,14 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`].
     pub fn inactive(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
-        self.check(request.spec, &request.parameters)?;
+        self.fits_for_decay(request)?;
         Ok(self.transaction(|engine| engine.page(request))?.0)
+    }
+
+    fn fits_for_decay(&mut self, request: &DecayRequest<'_>) -> Result<(), Error> {
+        let (spec, parameters) = (request.spec, &request.parameters);
+        spec.refuse_unknown(parameters, Some(request.inactive))?;
+        self.fits(spec, parameters)
     }
 
     fn decay_one(&mut self, request: &DecayRequest<'_>, id: Value) -> Result<Applied, Error> {

@@ -45,6 +45,7 @@ impl<D: Database> Engine<D> {
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.apply", id.to_string(), user, request.time);
         self.operation(&asked, |engine| {
+            request.spec.refuse_unknown(&request.parameters, None)?;
             engine.applied(id, request, &asked, (&Forgotten::default(), None))
         })
     }
@@ -120,9 +121,8 @@ impl<D: Database> Engine<D> {
             }
         }
         self.refuse_without_row(user)?;
-        Err(Error::Unregistered {
+        Err(Error::NotRegistered {
             table: self.pseudo.table.clone(),
-            rows: 1,
         })
     }
 
@@ -228,9 +228,8 @@ impl<D: Database> Engine<D> {
             }
             public_key = work.known.get(&name).map(|(public, _)| public.clone());
             if public_key.is_none() {
-                return Err(Error::Unregistered {
+                return Err(Error::NotRegistered {
                     table: live.pseudo.table.clone(),
-                    rows: 1,
                 });
             }
         }

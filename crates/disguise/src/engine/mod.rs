@@ -5,6 +5,7 @@ mod decay;
 mod deed;
 mod disguise;
 mod export;
+mod foretell;
 mod forget;
 mod hold;
 mod keys;
@@ -38,8 +39,9 @@ use crate::admission::Admission;
 use crate::audit::{Asked, Sink};
 use crate::credential::KeyCost;
 use crate::crypto::random;
-use crate::database::{Catalog, Column, Database, Dialect};
+use crate::database::{Catalog, Column, Database, Dialect, Vocabulary};
 use crate::error::{Doing as _, Error};
+use crate::fit::{CatalogNames, Fitting};
 use crate::hold::cohort;
 use crate::installation::{self, Installation};
 use crate::redact::{Redactor, Redactors};
@@ -78,6 +80,9 @@ type Notice = Box<dyn FnMut(&str)>;
 pub struct Engine<D: Database> {
     database: Confined<D>,
     schema: Schema,
+    /// As it was said.
+    said: Pseudo,
+    /// The same in the names of the database.
     pseudo: Pseudo,
     cost: KeyCost,
     suite: Option<Suite>,
@@ -101,13 +106,16 @@ pub struct Engine<D: Database> {
 
 impl<D: Database> Engine<D> {
     /// An engine for the application that `schema` and `pseudo` describe.
-    pub const fn new(database: D, schema: Schema, pseudo: Pseudo) -> Self {
+    pub fn new(database: D, schema: Schema, pseudo: Pseudo) -> Self {
         Self {
             database: Confined {
                 database,
                 tenancy: Tenancy::none(),
+                vocabulary: Vocabulary::default(),
+                refusal: None,
             },
             schema,
+            said: pseudo.clone(),
             pseudo,
             cost: KeyCost::DEFAULT,
             suite: None,
@@ -178,7 +186,8 @@ impl<D: Database> Engine<D> {
     }
 
     /// What a person should know of the tables that `spec` touches before it is applied, one sentence each: triggers, former
-    /// versions of rows that the database keeps, and foreign keys from other schemas and databases.
+    /// versions of rows that the database keeps, and foreign keys from other schemas and databases. Before these stands what in
+    /// the files is not as the database has it.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`].
@@ -186,7 +195,14 @@ impl<D: Database> Engine<D> {
         // A trigger that is made or dropped does not change the table.
         self.live = None;
         self.refresh()?;
-        Ok(self.described()?.1.cautions(spec))
+        let dialect = self.database.dialect();
+        let (catalog, live) = self.described()?;
+        let mut fitting = Fitting::new(CatalogNames::new(dialect, catalog));
+        let spec = fitting.spec(spec);
+        let mut cautions = live.notes.clone();
+        cautions.append(&mut fitting.notes);
+        cautions.append(&mut live.cautions(&spec));
+        Ok(cautions)
     }
 
     /// Sets the suite of keys that are made from now on. With none, a registration makes one of X25519, and a change
@@ -426,7 +442,11 @@ impl<D: Database> Engine<D> {
             let catalog = self.database.catalog().doing("reading the schema")?;
             let own = |name: &String| !name.starts_with("probity_");
             let catalog: Catalog = catalog.into_iter().filter(|(name, _)| own(name)).collect();
-            let live = Live::new(catalog.clone(), &self.schema, &self.pseudo)?;
+            let dialect = self.database.dialect();
+            let live = Live::new(dialect, catalog.clone(), &self.schema, &self.said)?;
+            // From here on users are named as the database names them.
+            self.pseudo.clone_from(&live.pseudo);
+            self.database.vocabulary = Vocabulary::of(&catalog);
             self.live = Some((version, catalog, live));
         }
         if let Some((_, _, live)) = &self.live

@@ -119,7 +119,7 @@ impl<D: Database> Engine<D> {
         let (done, answer) = work(self).map_err(|error| {
             self.database.rollback().unwrap_or_default();
             // What was told of as done in operations before the one that was refused.
-            let told = self.take_back(Fate::Undone, Outcome::Failed);
+            let told = self.take_back(Fate::Undone, Outcome::Failed, None);
             told.map_or_else(Tried::Refused, |()| Tried::Work(error))
         })?;
         if let Some(answer) = answer {

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use probity_format::Timestamp;
+
 use super::Engine;
+use crate::audit::written;
 use crate::cascade::{Referring, Whom, left_behind};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::plan::{Aim, PlannedStep, Step};
+use crate::schema::Pseudo;
 use crate::spec::{Kind, Spec};
-use crate::table::{list, select};
+use crate::table::{Inserted, insert, list, select};
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
@@ -17,6 +21,16 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Spec`] with the place of the first fault.
     pub fn check(&mut self, spec: &Spec, named: &BTreeMap<String, Value>) -> Result<(), Error> {
+        spec.refuse_unknown(named, None)?;
+        self.fits(spec, named)
+    }
+
+    /// The same whatever parameters beyond those of `spec` are given.
+    pub(super) fn fits(
+        &mut self,
+        spec: &Spec,
+        named: &BTreeMap<String, Value>,
+    ) -> Result<(), Error> {
         self.refresh()?;
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
@@ -43,6 +57,7 @@ impl<D: Database> Engine<D> {
         user: Option<&Value>,
         named: &BTreeMap<String, Value>,
     ) -> Result<Vec<PlannedStep>, Error> {
+        spec.refuse_unknown(named, None)?;
         self.refresh()?;
         self.need_tenant()?;
         let dialect = self.database.dialect();
@@ -118,7 +133,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// How many placeholders a decorrelation would make: one for each row, or group, and owner column.
-    fn placeholders(&mut self, step: &Step, user: Option<&Value>) -> Result<u64, Error> {
+    pub(super) fn placeholders(&mut self, step: &Step, user: Option<&Value>) -> Result<u64, Error> {
         let Kind::Decorrelate { group_by, owners } = &step.kind else {
             return Ok(0);
         };
@@ -146,7 +161,56 @@ impl<D: Database> Engine<D> {
         Ok(all)
     }
 
-    fn counted(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, Error> {
+    /// Lets the database take placeholders, and takes them back: what it refuses shows before anybody is disguised. Gives why it
+    /// cannot be tried, where it cannot.
+    ///
+    /// # Errors
+    /// [`Error::Placeholder`] with what the database says, [`Error::Spec`], [`Error::Database`].
+    pub fn try_placeholder(&mut self, time: Timestamp) -> Result<Option<String>, Error> {
+        self.refresh()?;
+        self.need_tenant()?;
+        let pseudo = self.pseudo.clone();
+        let users = self.described()?.1.table(&pseudo.table);
+        let users = users.ok_or(Error::NotInstalled)?;
+        if !users.catalog.is_transactional {
+            return Ok(Some(format!(
+                "no placeholder was tried, because changes to table {} cannot be undone",
+                pseudo.table
+            )));
+        }
+        self.begin_transaction()?;
+        let tried = self.tried_placeholders(&pseudo, &written(time));
+        self.database.rollback().doing("taking placeholders back")?;
+        tried?;
+        Ok(None)
+    }
+
+    /// Two beside each other: a key that no two rows may share is not noticed with one.
+    fn tried_placeholders(&mut self, pseudo: &Pseudo, now: &str) -> Result<(), Error> {
+        let own = pseudo
+            .columns
+            .iter()
+            .find(|(column, _)| *column == pseudo.id);
+        let (_, generator) = own.ok_or(Error::Forged)?;
+        let tenant = self.database.tenancy.of(&pseudo.table);
+        let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
+        let mut columns: Vec<String> = pseudo.columns.iter().map(|(it, _)| it.clone()).collect();
+        columns.extend(tenant.iter().map(|(column, _)| column.clone()));
+        for _ in 0..2 {
+            let id = generator.draw(&Value::Null, now)?;
+            let mut row = pseudo.row(&id, now)?;
+            row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
+            if insert(&mut self.database, &pseudo.table, &columns, &[row])? == Inserted::Refused {
+                return Err(Error::Placeholder {
+                    table: pseudo.table.clone(),
+                    said: self.database.refusal.take().unwrap_or_default(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn counted(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, Error> {
         let counted = self
             .database
             .query(sql, parameters)

@@ -172,7 +172,7 @@ impl<D: Database> Engine<D> {
             (Some(guess), None) => self.count_refusal(&guess.name, asked.time),
             (None, _) => None,
         };
-        let payload = operation::refused(&self.database.tenancy, refusals);
+        let payload = operation::refused(&self.database.tenancy, refusals, error);
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
@@ -225,7 +225,7 @@ impl<D: Database> Engine<D> {
     pub(super) fn tell_guesses(&mut self, guesses: Vec<Guess>) -> Result<(), Error> {
         for it in guesses {
             let refusals = self.count_refusal(&it.name, it.time);
-            let payload = operation::refused(&self.database.tenancy, refusals);
+            let payload = operation::refused(&self.database.tenancy, refusals, &Error::WrongCredential);
             let Some(sink) = &mut self.sink else {
                 return Ok(());
             };
@@ -253,16 +253,21 @@ impl<D: Database> Engine<D> {
             Error::Unsettled(_) => Fate::Unknown,
             _ => Fate::Undone,
         };
-        self.take_back(fate, outcome_of(error))
+        self.take_back(fate, outcome_of(error), Some(error))
     }
 
-    pub(super) fn take_back(&mut self, fate: Fate, outcome: Outcome) -> Result<(), Error> {
+    pub(super) fn take_back(
+        &mut self,
+        fate: Fate,
+        outcome: Outcome,
+        reason: Option<&Error>,
+    ) -> Result<(), Error> {
         for it in mem::take(&mut self.promises) {
             let Some(sink) = &mut self.sink else {
                 break;
             };
             let tenancy = &self.database.tenancy;
-            let payload = operation::taken_back(tenancy, &it.salt, it.id, fate);
+            let payload = operation::taken_back(tenancy, &it.salt, (it.id, fate), reason);
             let asked = it.asked();
             let names = (&self.naming, it.salt.as_slice());
             tell(sink.as_mut(), names, &asked, outcome, &payload)?;

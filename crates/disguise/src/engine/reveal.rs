@@ -6,7 +6,7 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use super::chunk::Whose;
-use crate::audit::{Asked, counts};
+use crate::audit::{Asked, counts_of};
 use crate::credential::Credential;
 use crate::database::Database;
 use crate::deadline::Day;
@@ -37,10 +37,11 @@ pub struct Listed {
 }
 
 impl<D: Database> Engine<D> {
-    /// Reveals a disguise as far as that is safe; what stays disguised can be tried again.
+    /// Reveals a disguise as far as that is safe; what stays disguised can be tried again. One that hides nothing of this person,
+    /// any more or at all, is revealed: [`Revealed::found`] says so.
     ///
     /// # Errors
-    /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Database`]; nothing has changed then.
+    /// [`Error::WrongCredential`], [`Error::Database`]; nothing has changed then.
     pub fn reveal(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
         let asked = |user| {
             let id = request.id.to_string();
@@ -110,11 +111,16 @@ impl<D: Database> Engine<D> {
             Whose::Everybody => !names.is_empty(),
         };
         if !meant {
-            return Err(Error::NoSuchDisguise);
+            let nothing = Revealed::default();
+            self.done(asked, &payload(&nothing))?;
+            return Ok(nothing);
         }
         self.leave_out(request.id, Some(whose), &names, Mark::Returned)?;
-        let revealed = Revealed::default();
-        self.done(asked, &counts(&revealed.restored, &[("kept", 0)]))?;
+        let revealed = Revealed {
+            found: true,
+            ..Revealed::default()
+        };
+        self.done(asked, &payload(&revealed))?;
         Ok(revealed)
     }
 
@@ -178,6 +184,7 @@ impl<D: Database> Engine<D> {
             settle: false,
             cleared: BTreeSet::new(),
             returned: BTreeSet::new(),
+            refusals: BTreeMap::new(),
             missing: Vec::new(),
             rightful: BTreeSet::new(),
             replaced: BTreeSet::new(),
@@ -187,8 +194,7 @@ impl<D: Database> Engine<D> {
         let (revealed, destroyed) = (work.revealed, work.destroyed);
         // What is taken back is not gone on with.
         self.leave_out(request.id, whose.as_ref(), &names, Mark::Returned)?;
-        let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
-        let payload = counts(&revealed.restored, &[("kept", kept)]);
+        let payload = payload(&revealed);
         let payload = operation::destroying(&payload, &operation::records(&salt, &destroyed));
         self.done(asked, &payload)?;
         Ok(revealed)
@@ -210,6 +216,13 @@ impl<D: Database> Engine<D> {
         }
         Ok(())
     }
+}
+
+/// What the entry says of a reveal.
+fn payload(revealed: &Revealed) -> String {
+    let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
+    let parts = [("rows", &revealed.restored), ("values", &revealed.values)];
+    counts_of(&parts, &[("kept", kept)])
 }
 
 /// The disguises that hide something of whoever reaches this, the oldest first.

@@ -70,6 +70,11 @@ impl Redact {
         None
     }
 
+    /// The parameters among the names.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().filter_map(|name| name.strip_prefix(':'))
+    }
+
     /// The names that were said, those of parameters among them.
     pub(crate) fn said<'a>(
         &'a self,

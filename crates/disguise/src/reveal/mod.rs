@@ -127,14 +127,21 @@ pub struct Kept {
     pub column: Option<String>,
     /// Why.
     pub reason: KeptReason,
+    /// What the database says, without values, where it refuses it.
+    pub said: Option<String>,
 }
 
 /// What a reveal did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Revealed {
-    /// Rows and values put back in each table.
+    /// Whether the disguise hid anything of the person that was still hidden: when it was revealed before, or found nothing of
+    /// theirs, there is nothing to do.
+    pub found: bool,
+    /// Removed rows put back in each table.
     pub restored: BTreeMap<String, u64>,
+    /// Overwritten values put back in each table, owners among them.
+    pub values: BTreeMap<String, u64>,
     /// What stayed disguised.
     pub kept: Vec<Kept>,
 }
@@ -172,6 +179,8 @@ pub(crate) struct Work<'a> {
     pub(crate) cleared: BTreeSet<Vec<u8>>,
     /// Placeholders behind which those who left shared rows came back.
     pub(crate) returned: BTreeSet<Vec<u8>>,
+    /// What the database said of rows and values that it refused, by row and column.
+    pub(crate) refusals: BTreeMap<Vec<u8>, String>,
     /// What is still missing of rows that went back in the section at hand.
     pub(crate) missing: Vec<Change>,
     /// Accounts found to be those of the principals that the credential reaches, or put back in this reveal.
@@ -242,13 +251,14 @@ impl<'a> Work<'a> {
         Ok(Open::new(reached, bag, due))
     }
 
-    /// Reveals `id`, and tries again what earlier reveals left.
+    /// Reveals `id`, and tries again what earlier reveals left. Where it hides nothing any more, or never did, nothing is done.
     pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
         let meant =
             |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
         if !self.reach.bags.iter().any(meant) {
-            return Err(Error::NoSuchDisguise);
+            return Ok(());
         }
+        self.revealed.found = true;
         self.live.defer_foreign_keys(self.database)?;
         let reach = self.reach;
         let pending = |it: &Reached| it.found.locator.changes && it.found.locator.pending;
@@ -286,26 +296,35 @@ impl<'a> Work<'a> {
     }
 
     fn keep(&mut self, table: &str, identity: &[Value], column: Option<&str>, reason: KeptReason) {
-        let identity = identity
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(", ");
-        let column = column.map(str::to_owned);
+        let said = match reason {
+            KeptReason::Refused => self.refusals.get(&cell_name(table, identity, column)),
+            _ => None,
+        };
         self.revealed.kept.push(Kept {
             table: table.to_owned(),
-            identity,
-            column,
+            said: said.cloned(),
+            identity: shown(identity),
+            column: column.map(str::to_owned),
             reason,
         });
     }
 
-    fn count(&mut self, table: &str, rows: usize) {
-        if rows > 0 {
-            let count = self.revealed.restored.entry(table.to_owned()).or_default();
-            *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
+    /// Remembers why the database has just refused a row or a value.
+    fn note_refusal(&mut self, table: &str, identity: &[Value], column: Option<&str>) {
+        if let Some(said) = self.database.refusal() {
+            let name = cell_name(table, identity, column);
+            self.refusals.insert(name, said.to_owned());
         }
     }
+
+    fn count(&mut self, table: &str, rows: usize) {
+        add(&mut self.revealed.restored, table, rows);
+    }
+
+    fn count_values(&mut self, table: &str, values: usize) {
+        add(&mut self.revealed.values, table, values);
+    }
+
     /// Which of these users there are. An account with the id of a principal of this person does not count when it is
     /// somebody else's: whoever came to the id while its owner was away must not get what was the owner's.
     fn users(&mut self, ids: &[Value]) -> Result<BTreeSet<Vec<u8>>, Error> {
@@ -432,4 +451,22 @@ fn row_name(table: &Known, identity: &[Value]) -> Vec<u8> {
     let mut name = vec![Value::from(table.name.as_str())];
     name.extend_from_slice(identity);
     encoded(&name)
+}
+
+fn cell_name(table: &str, identity: &[Value], column: Option<&str>) -> Vec<u8> {
+    let mut name = vec![Value::from(table), column.map_or(Value::Null, Value::from)];
+    name.extend_from_slice(identity);
+    encoded(&name)
+}
+
+fn shown(identity: &[Value]) -> String {
+    let values: Vec<String> = identity.iter().map(ToString::to_string).collect();
+    values.join(", ")
+}
+
+fn add(counts: &mut BTreeMap<String, u64>, table: &str, more: usize) {
+    if more > 0 {
+        let count = counts.entry(table.to_owned()).or_default();
+        *count = count.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+    }
 }

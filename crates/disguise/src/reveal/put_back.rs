@@ -238,6 +238,8 @@ impl Work<'_> {
                 } else if !self.moved_away(table, &keys)?.is_empty() {
                     KeptReason::OtherTenant
                 } else {
+                    let identity = picked(columns, original, &table.identity);
+                    self.note_refusal(&table.name, &identity, None);
                     KeptReason::Refused
                 };
                 kept.push((original.clone(), reason));

@@ -127,7 +127,7 @@ impl Work<'_> {
             }
         }
         let done = self.write(table, column, ready, &mut kept)?;
-        self.count(&table.name, done);
+        self.count_values(&table.name, done);
         for (row, reason) in &kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
             // The row still names the placeholder, and so does one that its owner took away from its readers.
@@ -174,6 +174,7 @@ impl Work<'_> {
                     if lax::write(self.database, table, place, change)? {
                         done = done.saturating_add(1);
                     } else {
+                        self.note_refusal(&table.name, &row.identity, Some(column));
                         kept.push((row, KeptReason::Refused));
                     }
                 }

@@ -70,7 +70,7 @@ impl Work<'_> {
                 (row, before)
             });
             let done = self.write(table, &column.name, ready.collect(), &mut column.kept)?;
-            self.count(&table.name, done);
+            self.count_values(&table.name, done);
             for (row, reason) in &column.kept {
                 self.keep(&table.name, &row.identity, Some(&column.name), *reason);
             }
@@ -162,7 +162,7 @@ impl Work<'_> {
             column
                 .ready
                 .retain(|index, _| whole.binary_search(index).is_err());
-            self.count(&table.name, whole.len());
+            self.count_values(&table.name, whole.len());
         }
         Ok(())
     }

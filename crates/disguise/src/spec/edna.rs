@@ -11,21 +11,35 @@ use super::{Kind, Replacement, Spec, SpecError, Transformation, condition, joine
 use crate::generate::Generator;
 use crate::schema::{Pseudo, Reference, TableNotes};
 
+/// A condition as text. Older files have a tree in its place, which Edna's program of today does not read either.
+struct Condition(String);
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => Ok(Self(text)),
+            _ => Err(D::Error::custom(
+                "pred is no text: this is an older form of Edna's files, which her program does not read any more either; write the condition as SQL, or \"True\" for every row",
+            )),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 enum Entry {
     Remove {
-        pred: String,
+        pred: Condition,
         from: String,
     },
     Modify {
-        pred: String,
+        pred: Condition,
         from: String,
         col: String,
         gen_value: Generator,
     },
     Decor {
-        pred: String,
+        pred: Condition,
         from: String,
         group_by_cols: Vec<String>,
         user_fk_cols: Vec<String>,
@@ -94,7 +108,10 @@ impl<'de> Visitor<'de> for InOrder {
 
 pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
     let Tables(tables) = parse(text)?;
-    let mut spec = Spec::default();
+    let mut spec = Spec {
+        of_edna: true,
+        ..Spec::default()
+    };
     for (table, entries) in tables {
         for (index, raw) in entries.into_iter().enumerate() {
             let line = line_of(text, raw.get());
@@ -130,7 +147,7 @@ fn without_place(error: &serde_json::Error) -> String {
 }
 
 fn transformation(table: &str, place: String, entry: Entry) -> Transformation {
-    let (predicate, from, kind) = match entry {
+    let (Condition(predicate), from, kind) = match entry {
         Entry::Remove { pred, from } => (pred, from, Kind::Remove),
         Entry::Modify {
             pred,
@@ -179,7 +196,7 @@ pub(crate) fn tables(text: &str) -> Result<BTreeMap<String, TableNotes>, SpecErr
 
 fn notes(name: &str, table: TableInfo) -> Result<TableNotes, SpecError> {
     let wrong = |what: String| Err(SpecError::new(format!("table {name}"), what));
-    if table.table != name {
+    if !table.table.eq_ignore_ascii_case(name) {
         return wrong(format!("calls itself {}", table.table));
     }
     let mut notes = TableNotes {
@@ -187,7 +204,7 @@ fn notes(name: &str, table: TableInfo) -> Result<TableNotes, SpecError> {
         ..TableNotes::default()
     };
     for key in table.owner_fks.iter().chain(&table.other_fks) {
-        if key.from_table != name {
+        if !key.from_table.eq_ignore_ascii_case(name) {
             return wrong(format!("has a foreign key of table {}", key.from_table));
         }
     }

@@ -3,11 +3,13 @@
 mod edna;
 mod native;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::generate::Generator;
+use crate::predicate;
 use crate::redact::Redact;
 use crate::schema::{Pseudo, Schema};
+use crate::value::Value;
 
 /// The most bytes that a specification file may have.
 const SPEC_BYTES_MAX: usize = 1 << 20;
@@ -76,6 +78,10 @@ pub(crate) enum Replacement {
 pub struct Spec {
     pub(crate) transformations: Vec<Transformation>,
     pub(crate) parameters: BTreeMap<String, Option<String>>,
+    /// Parameters of the condition of inactivity, which stands in the same file.
+    pub(crate) of_inactivity: BTreeSet<String>,
+    /// Whether it has Edna's form, in which slips are noted that she does not notice.
+    pub(crate) of_edna: bool,
     /// The file that it was parsed from.
     pub(crate) text: String,
 }
@@ -104,6 +110,39 @@ impl Spec {
             }
         }
         tables
+    }
+
+    /// Refuses a parameter that the specification neither declares nor uses, and that `inactive` does not use either: a name
+    /// with a slip in it would leave the default in the place of the value.
+    pub(crate) fn refuse_unknown(
+        &self,
+        named: &BTreeMap<String, Value>,
+        inactive: Option<&str>,
+    ) -> Result<(), SpecError> {
+        let mut known = self.of_inactivity.clone();
+        known.extend(self.parameters.keys().cloned());
+        known.extend(inactive.into_iter().flat_map(predicate::parameters));
+        for it in &self.transformations {
+            let conditions = it.predicate.iter().chain(&it.from);
+            known.extend(conditions.flat_map(|text| predicate::parameters(text)));
+            if let Kind::Modify {
+                replacement: Replacement::Redacted(redact),
+                ..
+            } = &it.kind
+            {
+                known.extend(redact.parameters().map(str::to_owned));
+            }
+        }
+        let Some(unknown) = named.keys().find(|name| !known.contains(*name)) else {
+            return Ok(());
+        };
+        let known: Vec<String> = known.into_iter().collect();
+        let has = match known.as_slice() {
+            [] => "none".to_owned(),
+            some => some.join(", "),
+        };
+        let what = format!("is not in the specification, whose parameters are: {has}");
+        Err(SpecError::new(format!("parameter {unknown}"), what))
     }
 }
 
@@ -149,7 +188,9 @@ impl SpecFile {
                 ..Self::default()
             }
         };
-        let spec = file.spec.of(text);
+        let mut spec = file.spec.of(text);
+        let inactive = file.inactive.as_deref().into_iter();
+        spec.of_inactivity = inactive.flat_map(predicate::parameters).collect();
         Ok(Self { spec, ..file })
     }
 }

@@ -79,6 +79,9 @@ struct Description {
     users: Users,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
+    /// What is said of tables comes from a file of Edna's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    edna: bool,
     tables: BTreeMap<String, Table>,
 }
 
@@ -221,6 +224,7 @@ fn schema(tenant: Option<String>, tables: BTreeMap<String, Table>) -> Schema {
     };
     Schema {
         tenant,
+        of_edna: false,
         notes: tables
             .into_iter()
             .map(|(name, table)| (name, notes(table)))
@@ -253,6 +257,7 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
             placeholder: pseudo.columns.iter().cloned().collect(),
         },
         tenant: schema.tenant.clone(),
+        edna: schema.of_edna,
         tables: schema
             .notes
             .iter()
@@ -265,6 +270,7 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
 pub(crate) fn described(text: &str) -> Result<(Schema, Pseudo), SpecError> {
     let stored: Description = serde_json::from_str(text)
         .map_err(|error| SpecError::new("the stored description", error.to_string()))?;
-    let schema = schema(stored.tenant, stored.tables);
+    let mut schema = schema(stored.tenant, stored.tables);
+    schema.of_edna = stored.edna;
     Ok((schema, pseudo(stored.users)))
 }

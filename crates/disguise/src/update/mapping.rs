@@ -209,7 +209,7 @@ impl<'a> Query<'a> {
             name: name.clone(),
             declared: String::new(),
             nullable: true,
-            has_default: false,
+            ..Column::default()
         });
         let table = CatalogTable {
             columns: columns.collect(),

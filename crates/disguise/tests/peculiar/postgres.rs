@@ -214,3 +214,75 @@ pub(crate) fn rows_that_a_policy_hides_are_an_error() {
     member.leaves_and_returns(["members", "notes"]);
     assert_eq!(member.rows(["notes"]), before);
 }
+
+/// D13: a schema whose name needs quotes could not be read, and tables in another schema of the search path were none. D12: the
+/// partitions of a table were drafted beside it.
+pub(crate) fn schemas_of_any_name_are_drafted_and_described() {
+    let statements = |first: &str, second: &str| {
+        [
+            format!("CREATE SCHEMA \"{first}\""),
+            format!("CREATE SCHEMA \"{second}\""),
+            format!("SET search_path = \"{first}\", \"{second}\""),
+            format!("CREATE TABLE \"{second}\".members (id INT PRIMARY KEY, \"Name\" TEXT NOT NULL)"),
+            "CREATE TABLE notes (id INT, member INT REFERENCES members, what TEXT, PRIMARY KEY (id)) PARTITION BY RANGE (id)".to_owned(),
+            "CREATE TABLE early_notes PARTITION OF notes FOR VALUES FROM (0) TO (7)".to_owned(),
+            "CREATE TABLE late_notes PARTITION OF notes DEFAULT".to_owned(),
+            // Hidden by one of the first schema, so that it is no table of this name.
+            format!("CREATE TABLE \"{second}\".notes (id INT PRIMARY KEY)"),
+            "INSERT INTO members VALUES (1, 'one'), (2, 'two')".to_owned(),
+            "INSERT INTO notes VALUES (6, 1, 'a'), (7, 1, 'b'), (8, 2, 'c')".to_owned(),
+        ]
+    };
+    for (first, second) in [("My App", "Bills"), ("APP", "it\"\"s")] {
+        let mut database = connect();
+        for sql in statements(first, second) {
+            database.execute(&sql, &[]).unwrap();
+        }
+        let text = probity_disguise::draft(&mut database, None).unwrap().text;
+        assert!(!text.contains("early_notes"), "{text}");
+        let mut member = Member::of(database, &text);
+        member.leaves_and_returns(["members", "notes"]);
+        let hidden = format!("SELECT id FROM \"{first}\".probity_bags");
+        assert!(member.engine.database().query(&hidden, &[]).is_ok());
+    }
+}
+
+/// Members with an id, and one of them with notes, as many as there are numbers to `most`.
+fn busy(most: u32) -> Member {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT REFERENCES members)",
+        "CREATE INDEX ON notes (member)",
+        "INSERT INTO members SELECT generate_series(1, 5)",
+        &format!("INSERT INTO notes SELECT n, 1 FROM generate_series(1, {most}) n"),
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let (head, _) = NOTES.split_at(NOTES.find("[[remove]]").unwrap());
+    let of_notes = "[[decorrelate]]\ntable = \"notes\"\nowners = [\"member\"]\n";
+    let wide = head.replacen("ub = 2000000000", "ub = 2000000000000", 1);
+    Member::of(database, &format!("{wide}{of_notes}"))
+}
+
+/// D17: a statement that was prepared while the users table had few rows went on reading all of it once placeholders filled it.
+pub(crate) fn plans_follow_a_table_that_grows() {
+    let mut member = busy(1);
+    let database = member.engine.database();
+    let keys: Vec<Value> = (1..=64).map(Value::Int).collect();
+    let marks = vec!["?"; keys.len()].join(",");
+    let asked = format!("SELECT \"id\" FROM \"members\" WHERE \"id\" IN ({marks})");
+    let scans = "SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'members'";
+    database.begin().unwrap();
+    for _ in 0..10 {
+        assert_eq!(database.query(&asked, &keys).unwrap().len(), 5);
+    }
+    let filled = "INSERT INTO members SELECT generate_series(1000, 30000)";
+    database.execute(filled, &[]).unwrap();
+    let before = database.query(scans, &[]).unwrap();
+    for _ in 0..10 {
+        assert_eq!(database.query(&asked, &keys).unwrap().len(), 5);
+    }
+    assert_eq!(database.query(scans, &[]).unwrap(), before);
+    database.rollback().unwrap();
+}

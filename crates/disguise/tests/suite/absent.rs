@@ -53,7 +53,7 @@ pub(crate) fn an_id_without_a_row_is_neither_registered_nor_disguised() {
     // Who has a row and no credential is something else.
     forum.sql("INSERT INTO users VALUES (77, 'late', 0)");
     let refused = attempts(&mut forum, 77, false);
-    let is_unregistered = |it: &Error| matches!(it, Error::Unregistered { rows: 1, .. });
+    let is_unregistered = |it: &Error| matches!(it, Error::NotRegistered { .. });
     assert!(refused.iter().all(is_unregistered), "{refused:?}");
     forum
         .engine

@@ -76,7 +76,7 @@ pub(crate) fn values_overwritten_twice_come_back_in_any_order() {
         assert!(
             forum
                 .reveal(2, ids[order[1]])
-                .restored
+                .values
                 .contains_key("stories")
         );
         forum.assert_as_before();

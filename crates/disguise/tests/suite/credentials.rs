@@ -24,10 +24,7 @@ fn reveal_with(
 }
 
 fn refused(outcome: &Result<Revealed, Error>) {
-    assert!(matches!(
-        outcome,
-        Err(Error::WrongCredential | Error::NoSuchDisguise)
-    ));
+    assert!(did_nothing(outcome), "{outcome:?}");
 }
 
 pub(crate) fn a_new_password_replaces_the_old_ones_and_reveals_what_they_did() {
@@ -160,12 +157,7 @@ pub(crate) fn whoever_forgets_everything_can_open_nothing_ever_again() {
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     // Nobody else lost anything.
     for other in 2..=USERS {
-        assert!(
-            forum
-                .reveal(other, anon.id)
-                .restored
-                .contains_key("stories")
-        );
+        assert!(forum.reveal(other, anon.id).values.contains_key("stories"));
     }
 }
 

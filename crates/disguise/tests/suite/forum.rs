@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use probity_disguise::database::Catalog;
+use probity_disguise::database::{Catalog, Said};
 use probity_disguise::{
     Applied, ApplyRequest, Credential, Database, DatabaseError, DatabaseErrorKind, Dialect,
     DisguiseId, Engine, Error, KeyCost, Protection, Pseudo, References, RevealRequest, Revealed,
@@ -136,6 +136,14 @@ pub(crate) fn forum_of_users(users: &str) -> Forum {
     registered(database)
 }
 
+/// Whether a reveal had nothing to do, or refused the credential.
+pub(crate) fn did_nothing(outcome: &Result<Revealed, Error>) -> bool {
+    match outcome {
+        Ok(revealed) => !revealed.found && *revealed == Revealed::default(),
+        Err(error) => matches!(error, Error::WrongCredential),
+    }
+}
+
 /// A connection that fails at a statement of one's choice.
 #[derive(Clone)]
 pub(crate) struct Faulty {
@@ -178,6 +186,7 @@ impl Faulty {
             None => Err(DatabaseError {
                 kind: DatabaseErrorKind::Other,
                 message: "the connection was cut".to_owned(),
+                said: Said::default(),
             }),
         }
     }

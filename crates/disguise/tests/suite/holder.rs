@@ -245,7 +245,7 @@ pub(crate) fn old_rows_put_back_do_not_bring_back_what_was_forgotten() {
     let listed: Vec<DisguiseId> = listed.iter().map(|it| it.id).collect();
     assert_eq!(listed, [anonymous.id]);
     let outcome = reveal(&mut forum, first.clone(), &one, gone.id);
-    assert!(matches!(outcome, Err(Error::NoSuchDisguise)), "{outcome:?}");
+    assert!(did_nothing(&outcome), "{outcome:?}");
     let exported = forum.engine.export(&first, &credential, None, time());
     let exported = exported.unwrap();
     assert!(exported.iter().all(|it| it.disguise == anonymous.id));

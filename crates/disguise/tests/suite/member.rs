@@ -7,7 +7,7 @@ use std::error::Error as _;
 
 use probity_disguise::{
     Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Protection,
-    References, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
+    Pseudo, References, RevealRequest, Revealed, Rows, Schema, SecretKey, Spec, SpecFile, Value,
 };
 
 use super::forum::time;
@@ -45,6 +45,24 @@ impl Member {
     pub(crate) fn again(mut self, description: &str) -> Self {
         self.spec = SpecFile::parse(description).unwrap().spec;
         self
+    }
+
+    /// An engine over the same database with another description; nobody is registered anew.
+    pub(crate) fn described(
+        &mut self,
+        schema: Schema,
+        pseudo: Pseudo,
+    ) -> Engine<Box<dyn Database>> {
+        let database = std::mem::replace(self.engine.database(), crate::connect());
+        let mut engine = Engine::new(database, schema, pseudo);
+        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.install().unwrap();
+        engine
+    }
+
+    /// The same person with another engine.
+    pub(crate) fn over(self, engine: Engine<Box<dyn Database>>) -> Self {
+        Self { engine, ..self }
     }
 
     pub(crate) fn rows<const N: usize>(&mut self, tables: [&str; N]) -> [BTreeSet<String>; N] {

@@ -32,6 +32,10 @@ macro_rules! for_every_claim {
             what_is_forgotten_never_comes_back
             forgetting_one_disguise_leaves_the_way_to_another
             wrong_specifications_change_nothing_and_name_their_place
+            a_parameter_that_the_specification_lacks_is_refused_by_name
+            slips_in_files_of_edna_are_noted_all_at_once_and_no_more
+            slips_in_files_of_our_own_are_refused
+            a_condition_of_an_older_form_is_refused_by_its_form
             users_without_a_key_are_refused_before_anything_changes
             an_id_without_a_row_is_neither_registered_nor_disguised
             whoever_is_away_is_told_by_which_disguise_and_still_returns
@@ -45,6 +49,8 @@ macro_rules! for_every_claim {
             nobody_changes_the_key_of_another
             whoever_forgets_everything_can_open_nothing_ever_again
             a_draft_fits_the_database_that_it_was_made_from
+            a_draft_makes_placeholders_that_the_database_takes
+            a_placeholder_that_is_refused_names_table_column_and_constraint
             a_plan_counts_what_the_disguise_then_does
             a_stored_description_serves_a_reveal_without_files
             a_schema_that_changed_meanwhile_is_named_and_nothing_is_lost
@@ -67,6 +73,11 @@ macro_rules! for_every_claim {
             old_rows_put_back_do_not_bring_back_what_was_forgotten
             old_rows_put_back_are_not_open_to_a_key_that_was_changed
             no_error_of_the_database_quotes_a_value
+            a_row_that_stays_says_which_constraint_keeps_it
+            a_statement_that_fails_names_what_it_is_about
+            a_reveal_of_what_is_not_hidden_succeeds_and_says_so
+            failed_entries_say_why_and_name_nobody
+            what_would_be_refused_is_foretold
             a_password_that_stays_seals_each_key_under_another_key
             rows_of_the_older_form_open_and_are_sealed_anew
             a_new_key_for_a_row_of_the_older_form_is_sealed_in_the_new_one
@@ -232,6 +243,7 @@ mod conformance;
 mod credentials;
 mod decay;
 mod draft;
+mod drafting;
 mod endings;
 mod export;
 mod following;
@@ -247,6 +259,7 @@ mod native;
 mod once;
 mod ownership;
 mod pace;
+mod parameters;
 mod parts;
 mod records;
 mod redaction;
@@ -254,11 +267,13 @@ mod references;
 mod replay;
 mod revealing;
 pub(crate) mod schedule;
+mod slips;
 mod society;
 mod spelling;
 mod statements;
 mod stolen;
 mod superseded;
+mod support;
 mod tenants;
 mod threads;
 mod together;
@@ -277,6 +292,7 @@ pub(crate) use conformance::*;
 pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
+pub(crate) use drafting::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
 pub(crate) use following::*;
@@ -289,6 +305,7 @@ pub(crate) use native::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
+pub(crate) use parameters::*;
 pub(crate) use parts::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
@@ -299,10 +316,12 @@ pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
 };
+pub(crate) use slips::*;
 pub(crate) use spelling::*;
 pub(crate) use statements::*;
 pub(crate) use stolen::*;
 pub(crate) use superseded::*;
+pub(crate) use support::*;
 pub(crate) use tenants::*;
 pub(crate) use threads::*;
 pub(crate) use together::*;

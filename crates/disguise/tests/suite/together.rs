@@ -43,7 +43,7 @@ pub(crate) fn columns_of_the_same_rows_leave_and_return_by_one_statement() {
     assert_eq!(forum.numbers(hidden), [1, 2, 3]);
     let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, applied.id));
     assert!(revealed.is_complete(), "{revealed:?}");
-    assert_eq!(revealed.restored["labels"], 6);
+    assert_eq!(revealed.values["labels"], 6);
     // What it stands on; the locators and the records; the rows as they are, and written; that the records are none any more,
     // and their two tables.
     assert_eq!(taken, 1 + 2 + 2 + 3);
@@ -58,7 +58,7 @@ pub(crate) fn what_cannot_return_keeps_neither_the_rest_of_its_row_nor_other_row
     forum.sql("UPDATE labels SET colour = 'green' WHERE id = 1");
     forum.sql("UPDATE labels SET name = 'two' WHERE id = 4");
     let revealed = forum.reveal(1, applied.id);
-    assert_eq!(revealed.restored["labels"], 4);
+    assert_eq!(revealed.values["labels"], 4);
     let kept = revealed.kept.iter();
     let kept: BTreeSet<(&str, &str, KeptReason)> = kept
         .map(|it| (&*it.identity, it.column.as_deref().unwrap(), it.reason))

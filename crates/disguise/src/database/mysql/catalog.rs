@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::Mysql;
 use crate::database::{
     Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, OnDelete, Property,
-    Referrer, note_primary_keys, note_triggers,
+    Referrer, Rule, note_constraints, note_primary_keys, note_triggers, spoken_of,
 };
 use crate::value::Value;
 
@@ -18,7 +18,7 @@ const TABLES: &str = "
 
 const COLUMNS: &str = "
     SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA,
-           CASE WHEN COLUMN_DEFAULT IS NULL THEN 0 ELSE 1 END
+           CASE WHEN COLUMN_DEFAULT IS NULL OR COLUMN_DEFAULT = 'NULL' THEN 0 ELSE 1 END
       FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()
      ORDER BY TABLE_NAME, ORDINAL_POSITION";
 
@@ -26,6 +26,25 @@ const KEYS: &str = "
     SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS
      WHERE TABLE_SCHEMA = DATABASE() AND INDEX_NAME = 'PRIMARY'
      ORDER BY TABLE_NAME, SEQ_IN_INDEX";
+
+const UNIQUE_KEYS: &str = "
+    SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME, 'u', '' FROM information_schema.STATISTICS
+     WHERE TABLE_SCHEMA = DATABASE() AND NON_UNIQUE = 0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX";
+
+/// Conditions of tables; `MariaDB` says there of which table each is.
+const CHECKS: &str = "
+    SELECT TABLE_NAME, CONSTRAINT_NAME, NULL, 'c', CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS
+     WHERE CONSTRAINT_SCHEMA = DATABASE() ORDER BY TABLE_NAME, CONSTRAINT_NAME";
+const CHECKS_OF_MYSQL: &str = "
+    SELECT t.TABLE_NAME, c.CONSTRAINT_NAME, NULL, 'c', c.CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS c
+      JOIN information_schema.TABLE_CONSTRAINTS t
+        ON t.CONSTRAINT_SCHEMA = c.CONSTRAINT_SCHEMA AND t.CONSTRAINT_NAME = c.CONSTRAINT_NAME
+     WHERE c.CONSTRAINT_SCHEMA = DATABASE() AND t.CONSTRAINT_TYPE = 'CHECK' ORDER BY t.TABLE_NAME, c.CONSTRAINT_NAME";
+
+const REFERENCES: &str = "
+    SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, 'f', '' FROM information_schema.KEY_COLUMN_USAGE
+     WHERE TABLE_SCHEMA = DATABASE() AND REFERENCED_TABLE_NAME IS NOT NULL
+     ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION";
 
 const TRIGGERS: &str = "
     SELECT EVENT_OBJECT_TABLE, TRIGGER_NAME FROM information_schema.TRIGGERS
@@ -57,6 +76,9 @@ const SEES_ALL: &str = "
     SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES
      WHERE PRIVILEGE_TYPE = 'SELECT' AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
 
+/// Whether names of tables are compared as files are, letter by letter (0).
+const LETTERS: &str = "SELECT @@lower_case_table_names";
+
 const VERSION: &str = r"
     SELECT TABLE_NAME, ENGINE, UNIX_TIMESTAMP(CREATE_TIME), UNIX_TIMESTAMP()
       FROM information_schema.TABLES
@@ -71,12 +93,14 @@ impl Mysql {
     pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {
         let mut catalog = Catalog::new();
         let sees_all = self.query(SEES_ALL, &[])?.concat() != [Value::Int(0)];
+        let any_letters = self.query(LETTERS, &[])?.concat() != [Value::Int(0)];
         for row in self.query(TABLES, &[])? {
             if let [name, engine, kind] = row.as_slice() {
                 let is_versioned = kind.to_string() == "SYSTEM VERSIONED";
                 let versions = is_versioned.then_some(Property::KeepsVersions);
                 let unseen = (!sees_all).then_some(Property::UnseenReferrers);
-                let properties = versions.into_iter().chain(unseen);
+                let letters = any_letters.then_some(Property::AnyLetters);
+                let properties = versions.into_iter().chain(unseen).chain(letters);
                 let table = CatalogTable {
                     is_transactional: engine.to_string().eq_ignore_ascii_case("InnoDB"),
                     properties: properties.collect(),
@@ -100,6 +124,8 @@ impl Mysql {
                     declared: declared.to_string(),
                     nullable: nullable.to_string() == "YES",
                     has_default: *filled == Value::Int(1) || extra.contains("AUTO_INCREMENT"),
+                    base: None,
+                    members: members(&declared.to_string()),
                 });
             }
         }
@@ -114,9 +140,29 @@ impl Mysql {
             table.primary_key.retain(is_written);
         }
         note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
+        self.read_constraints(&mut catalog)?;
         self.read_foreign_keys(&mut catalog)?;
         self.read_referrers(&mut catalog)?;
         Ok(catalog)
+    }
+
+    fn read_constraints(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        let checks = if self.mariadb {
+            CHECKS
+        } else {
+            CHECKS_OF_MYSQL
+        };
+        for sql in [UNIQUE_KEYS, checks, REFERENCES] {
+            note_constraints(catalog, &self.query(sql, &[])?);
+        }
+        for table in catalog.values_mut() {
+            for it in &mut table.constraints {
+                if let Rule::Check(condition) = &it.rule {
+                    it.columns = spoken_of(&table.columns, condition);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
@@ -214,4 +260,31 @@ impl Mysql {
         }
         self.query(&format!("{VERSION} ORDER BY 1, 2"), &[])
     }
+}
+
+/// The values of `enum('a','b')`.
+fn members(declared: &str) -> Vec<String> {
+    let inner = declared
+        .strip_prefix("enum(")
+        .and_then(|it| it.strip_suffix(')'));
+    let Some(inner) = inner else {
+        return Vec::new();
+    };
+    let (mut members, mut member, mut is_open) = (Vec::new(), String::new(), false);
+    let mut letters = inner.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\'' if is_open && letters.peek() == Some(&'\'') => {
+                member.extend(letters.next());
+            }
+            '\'' if is_open => {
+                members.push(std::mem::take(&mut member));
+                is_open = false;
+            }
+            '\'' => is_open = true,
+            _ if is_open => member.push(letter),
+            _ => {}
+        }
+    }
+    members
 }

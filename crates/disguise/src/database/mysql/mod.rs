@@ -6,7 +6,10 @@ use mysql::consts::{ColumnFlags, ColumnType};
 use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
-use super::{CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, wording};
+use super::{
+    CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
+    wording,
+};
 use crate::value::Value;
 
 /// Prepared statements kept.
@@ -48,12 +51,14 @@ impl Mysql {
         let options = Opts::from_url(url).map_err(|_form| DatabaseError {
             kind: DatabaseErrorKind::Other,
             message: "the URL of the database has a wrong form".to_owned(),
+            said: Said::default(),
         })?;
         if options.get_db_name().is_none() {
             return Err(DatabaseError {
                 kind: DatabaseErrorKind::Other,
                 message: "the URL names no database: mysql://user:password@host:port/database"
                     .to_owned(),
+                said: Said::default(),
             });
         }
         let wait = options.get_tcp_connect_timeout().unwrap_or(CONNECT_WAIT);
@@ -232,6 +237,7 @@ fn read(column: &mysql::Column, value: mysql::Value) -> Result<Value, DatabaseEr
             Value::Text(String::from_utf8(bytes).map_err(|_invalid| DatabaseError {
                 kind: DatabaseErrorKind::Other,
                 message: format!("a text value of {} is not UTF-8", column.name_str()),
+                said: Said::default(),
             })?)
         }
     })
@@ -277,7 +283,18 @@ fn refused(error: mysql::Error) -> DatabaseError {
                 1146 => Absent,
                 _ => Other,
             };
-            (kind, wording::of_mysql(error.code, kind))
+            let meaning = wording::of_mysql(error.code, kind);
+            let code = format!("error {}", error.code);
+            return DatabaseError {
+                kind,
+                message: wording::plain(meaning, &code),
+                said: Said::of(Words {
+                    text: error.message.clone(),
+                    meaning,
+                    code,
+                    ..Words::default()
+                }),
+            };
         }
         mysql::Error::DriverError(DriverError::CouldNotConnect(_)) => {
             (Other, "the server cannot be reached".to_owned())
@@ -288,7 +305,11 @@ fn refused(error: mysql::Error) -> DatabaseError {
         ),
         other => (Other, other.to_string()),
     };
-    DatabaseError { kind, message }
+    DatabaseError {
+        kind,
+        message,
+        said: Said::default(),
+    }
 }
 
 /// What kept a connection from being made: the server's words name the account and the database, and there are no values yet.

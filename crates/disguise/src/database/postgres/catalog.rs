@@ -1,43 +1,106 @@
-//! What the catalogs of `PostgreSQL` say of the tables of the schema at hand, and of the tables that refer to them.
+//! What the catalogs of `PostgreSQL` say of the tables of the schemas at hand, and of the tables that refer to them.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Postgres;
 use crate::database::{
     Catalog, Column, Database as _, DatabaseError, ForeignKey, OnDelete, Property, Referrer,
-    note_primary_keys, note_triggers,
+    note_constraints, note_primary_keys, note_triggers,
 };
 
 /// The name of a row's place.
 const ROW_PLACE: &str = "ctid";
 
-/// Columns of tables. The partitions of a table of the same schema are that table.
-const COLUMNS: &str = "
-    SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text, a.attnotnull::text,
-           (a.atthasdef OR a.attidentity <> '')::text, (a.attidentity = 'a')::text,
+/// The schemas of the search path, the first of which is the one at hand: tables of all of them go by their names alone.
+macro_rules! schemas {
+    () => {
+        "(SELECT oid FROM pg_namespace WHERE nspname = ANY (current_schemas(false)))"
+    };
+}
+
+/// That a table of the schemas is meant by its name alone.
+macro_rules! named {
+    ($table:literal) => {
+        concat!(
+            $table,
+            ".relnamespace IN ",
+            schemas!(),
+            " AND pg_table_is_visible(",
+            $table,
+            ".oid)"
+        )
+    };
+}
+
+/// Columns of tables. The partitions of a table of the same schemas are that table.
+const COLUMNS: &str = concat!("
+    SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text,
+           (a.attnotnull OR y.typnotnull)::text,
+           (a.atthasdef OR a.attidentity <> '' OR y.typdefault IS NOT NULL)::text, (a.attidentity = 'a')::text,
            CASE WHEN c.relkind = 'p' THEN 'parts'
                 WHEN c.relhassubclass AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
                 ELSE '' END,
-           row_security_active(c.oid)::text
-      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-     WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+           row_security_active(c.oid)::text,
+           CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod)::text END
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type y ON y.oid = a.atttypid
+     WHERE c.relkind IN ('r', 'p') AND ", named!("c"), "
        AND NOT EXISTS (SELECT FROM pg_class w WHERE c.relispartition AND w.oid = pg_partition_root(c.oid)
-                                                AND w.relnamespace = c.relnamespace)
+                                                AND ", named!("w"), ")
        AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-     ORDER BY c.relname, a.attnum";
+     ORDER BY c.relname, a.attnum");
 
-const KEYS: &str = "
+/// The values of the enumerations that columns are of.
+const MEMBERS: &str = concat!(
+    "
+    SELECT c.relname::text, a.attname::text, e.enumlabel::text
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+      JOIN pg_type y ON y.oid = a.atttypid
+      JOIN pg_enum e ON e.enumtypid = CASE y.typtype WHEN 'd' THEN y.typbasetype ELSE y.oid END
+     WHERE c.relkind IN ('r', 'p') AND ",
+    named!("c"),
+    "
+     ORDER BY c.relname, a.attnum, e.enumsortorder"
+);
+
+/// Unique keys, conditions of tables and of the domains of their columns, and foreign keys. Of a domain VALUE is the column.
+const CONSTRAINTS: &str = concat!("
+    SELECT c.relname::text, i.relname::text, a.attname::text, 'u', '', 1, i.oid, k.n
+      FROM pg_index x JOIN pg_class c ON c.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid
+      JOIN unnest(x.indkey::int2[]) WITH ORDINALITY k(attnum, n) ON k.n <= x.indnkeyatts
+      LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+     WHERE x.indisunique AND ", named!("c"), "
+    UNION ALL
+    SELECT c.relname::text, k.conname::text, a.attname::text,
+           CASE k.contype WHEN 'x' THEN 'u' ELSE k.contype::text END,
+           coalesce(pg_get_expr(k.conbin, k.conrelid), ''), 2, k.oid, u.n
+      FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+      LEFT JOIN unnest(k.conkey) WITH ORDINALITY u(attnum, n) ON true
+      LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.attnum
+     WHERE k.contype IN ('c', 'f', 'x') AND ", named!("c"), "
+    UNION ALL
+    SELECT c.relname::text, k.conname::text, a.attname::text, 'c',
+           regexp_replace(pg_get_expr(k.conbin, 0), '\\mVALUE\\M', quote_ident(a.attname), 'g'), 3, k.oid, a.attnum
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+      JOIN pg_constraint k ON k.contypid = a.atttypid AND k.contype = 'c'
+     WHERE c.relkind IN ('r', 'p') AND ", named!("c"), "
+     ORDER BY 1, 6, 2, 7, 8");
+
+const KEYS: &str = concat!(
+    "
     SELECT c.relname::text, a.attname::text FROM pg_index i
-      JOIN pg_class c ON c.oid = i.indrelid AND c.relnamespace = current_schema()::regnamespace
+      JOIN pg_class c ON c.oid = i.indrelid AND ",
+    named!("c"),
+    "
       JOIN unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n) ON true
       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-     WHERE i.indisprimary ORDER BY c.relname, k.n";
+     WHERE i.indisprimary ORDER BY c.relname, k.n"
+);
 
-/// Foreign keys to tables of the schema, from any. One of a partition is its table's; the copies that the server makes of a
+/// Foreign keys to tables of the schemas, from any. One of a partition is its table's; the copies that the server makes of a
 /// key for partitions are left out.
-const FOREIGN_KEYS: &str = "
+const FOREIGN_KEYS: &str = concat!("
     SELECT k.oid::text, c.relname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text,
-           format('%I.%I', n.nspname, c.relname), (c.relnamespace = t.relnamespace)::text
+           format('%I.%I', n.nspname, c.relname), (", named!("c"), ")::text
       FROM pg_constraint k
       JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
       JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -45,21 +108,25 @@ const FOREIGN_KEYS: &str = "
       JOIN unnest(k.conkey, k.confkey) WITH ORDINALITY u(own, other, n) ON true
       JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.own
       JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = u.other
-     WHERE k.contype = 'f' AND k.conparentid = 0 AND t.relnamespace = current_schema()::regnamespace
-     ORDER BY c.relname, k.conname, k.oid, u.n";
+     WHERE k.contype = 'f' AND k.conparentid = 0 AND ", named!("t"), "
+     ORDER BY c.relname, k.conname, k.oid, u.n");
 
-const TRIGGERS: &str = "
+const TRIGGERS: &str = concat!(
+    "
     SELECT DISTINCT c.relname::text, g.tgname::text FROM pg_trigger g
       JOIN pg_class c ON c.oid = coalesce(pg_partition_root(g.tgrelid), g.tgrelid)
-     WHERE c.relnamespace = current_schema()::regnamespace AND NOT g.tgisinternal AND g.tgenabled <> 'D'
-     ORDER BY 1, 2";
+     WHERE ",
+    named!("c"),
+    " AND NOT g.tgisinternal AND g.tgenabled <> 'D'
+     ORDER BY 1, 2"
+);
 
 /// Whatever changes a table writes a row of these catalogs anew, and each row tells by which transaction. What the server
 /// itself came with has ids below 16384.
-const VERSION: &str = "
+const VERSION: &str = concat!("
     WITH t AS MATERIALIZED
          (SELECT oid, xmin FROM pg_class
-           WHERE oid >= 16384 AND relnamespace = (SELECT current_schema()::regnamespace)
+           WHERE oid >= 16384 AND relnamespace IN ", schemas!(), "
              AND relkind IN ('r', 'p') AND NOT starts_with(relname::text, 'probity_'))
     SELECT (SELECT sum(hashtextextended(concat_ws(' ', t.oid, t.xmin, row_security_active(t.oid)), 0))::text FROM t),
            (SELECT sum(hashtextextended(concat_ws(' ', a.attrelid, a.attnum, a.xmin, y.xmin), 0))::text
@@ -68,7 +135,7 @@ const VERSION: &str = "
              WHERE a.attnum > 0),
            (SELECT sum(hashtextextended(k.oid || ' ' || k.xmin, 0))::text
               FROM pg_constraint k
-             WHERE k.oid >= 16384 AND (k.conrelid IN (SELECT oid FROM t) OR k.confrelid IN (SELECT oid FROM t)))";
+             WHERE k.oid >= 16384 AND (k.conrelid IN (SELECT oid FROM t) OR k.confrelid IN (SELECT oid FROM t)))");
 
 impl Postgres {
     pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {
@@ -83,6 +150,7 @@ impl Postgres {
                 numbered,
                 made_of,
                 hides,
+                base,
             ] = row.as_slice()
             else {
                 continue;
@@ -92,6 +160,8 @@ impl Postgres {
                 declared: declared.to_string(),
                 nullable: not_null.to_string() != "true",
                 has_default: filled.to_string() == "true",
+                base: (!base.is_null()).then(|| base.to_string()),
+                members: Vec::new(),
             };
             let table = catalog.entry(table.to_string()).or_default();
             if numbered.to_string() == "true" {
@@ -107,6 +177,20 @@ impl Postgres {
         }
         note_primary_keys(&mut catalog, &self.query(KEYS, &[])?);
         note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
+        for row in self.query(MEMBERS, &[])? {
+            if let [table, column, member] = row.as_slice()
+                && let Some(table) = catalog.get_mut(&table.to_string())
+                && let Some(column) =
+                    (table.columns.iter_mut()).find(|it| it.name == column.to_string())
+            {
+                column.members.push(member.to_string());
+            }
+        }
+        let mut constraints = self.query(CONSTRAINTS, &[])?;
+        for row in &mut constraints {
+            row.truncate(5);
+        }
+        note_constraints(&mut catalog, &constraints);
         self.read_foreign_keys(&mut catalog)?;
         Ok(catalog)
     }

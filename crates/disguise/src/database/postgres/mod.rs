@@ -9,7 +9,10 @@ use std::io;
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
 
-use super::{CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, wording};
+use super::{
+    CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
+    wording,
+};
 use crate::value::Value;
 
 /// Prepared statements kept.
@@ -49,9 +52,11 @@ impl Postgres {
 
     fn open(config: Config) -> Result<Self, DatabaseError> {
         let mut client = config.connect(NoTls).map_err(unconnected)?;
-        // Values travel as text, so its form must not depend on the server's settings.
+        // Values travel as text, so its form must not depend on the server's settings. A plan that was made while a table was
+        // small would go on reading all of it once placeholders have filled it.
         let settings = "SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC';
-             SET extra_float_digits = 3; SET bytea_output = 'hex'; SET client_min_messages = 'warning'";
+             SET extra_float_digits = 3; SET bytea_output = 'hex'; SET client_min_messages = 'warning';
+             SET plan_cache_mode = force_custom_plan";
         client.batch_execute(settings).map_err(refused)?;
         Ok(Self {
             client,
@@ -384,12 +389,34 @@ fn refused(error: postgres::Error) -> DatabaseError {
         _ => DatabaseErrorKind::Other,
     };
     // A server quotes values in messages of its own, and triggers say what they like under any code.
-    let message = match error.as_db_error() {
-        Some(it) if it.routine() == Some(POLICIES) => wording::of_policy(&code),
-        Some(_) => wording::of_postgres(&code),
-        None => own_words(&error),
+    let Some(it) = error.as_db_error() else {
+        return DatabaseError {
+            kind,
+            message: own_words(&error),
+            said: Said::default(),
+        };
     };
-    DatabaseError { kind, message }
+    if it.routine() == Some(POLICIES) {
+        return DatabaseError {
+            kind,
+            message: wording::of_policy(&code),
+            said: Said::default(),
+        };
+    }
+    let (meaning, code) = (wording::of_postgres(&code), format!("SQLSTATE {code}"));
+    DatabaseError {
+        kind,
+        message: wording::plain(meaning, &code),
+        said: Said::of(Words {
+            text: it.message().to_owned(),
+            table: it.table().map(str::to_owned),
+            column: it.column().map(str::to_owned),
+            constraint: it.constraint().map(str::to_owned),
+            is_constraint: code.starts_with("SQLSTATE 23"),
+            meaning,
+            code,
+        }),
+    }
 }
 
 /// What the driver itself says, without what it was said of.

@@ -1,5 +1,7 @@
 //! `SQLite`, embedded.
 
+mod checks;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,8 +10,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
 use super::{
-    Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
-    OnDelete,
+    Catalog, CatalogTable, Column, Constraint, Database, DatabaseError, DatabaseErrorKind, Dialect,
+    ForeignKey, OnDelete, Rule, Said, Words, spoken_of,
 };
 use crate::value::Value;
 
@@ -141,13 +143,73 @@ impl Sqlite {
                 declared: row.get(1)?,
                 nullable,
                 has_default,
+                base: None,
+                members: Vec::new(),
             });
         }
         table.row_place = self.row_place(name, &table)?;
         keys.sort();
         table.primary_key = keys.into_iter().map(|(_, name)| name).collect();
         table.foreign_keys = self.foreign_keys(name)?;
+        table.constraints = self.constraints(name, &table)?;
         Ok(table)
+    }
+
+    /// A table and the columns by which it refers to what is not there, for which a transaction is refused.
+    fn broken_key(&self) -> rusqlite::Result<Option<(String, String)>> {
+        let sql = "SELECT c.\"table\", group_concat(l.\"from\")
+                     FROM (SELECT \"table\", fkid FROM pragma_foreign_key_check LIMIT 1) c,
+                          pragma_foreign_key_list(c.\"table\") l
+                    WHERE l.id = c.fkid GROUP BY 1";
+        let mut statement = self.connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        match rows.next()? {
+            Some(row) => Ok(Some((row.get(0)?, row.get(1)?))),
+            None => Ok(None),
+        }
+    }
+
+    /// Unique keys, conditions and foreign keys. `SQLite` gives names to few of them.
+    fn constraints(&self, name: &str, table: &CatalogTable) -> rusqlite::Result<Vec<Constraint>> {
+        let mut found: Vec<Constraint> = Vec::new();
+        let mut statement = self.connection.prepare_cached(
+            "SELECT l.name, i.name FROM pragma_index_list(?) l, pragma_index_info(l.name) i
+              WHERE l.\"unique\" ORDER BY l.seq, i.seqno",
+        )?;
+        let mut rows = statement.query([name])?;
+        while let Some(row) = rows.next()? {
+            let index: String = row.get(0)?;
+            if found.last().is_none_or(|last| last.name != index) {
+                found.push(Constraint {
+                    name: index,
+                    columns: Vec::new(),
+                    rule: Rule::Unique,
+                });
+            }
+            if let (Some(last), Some(column)) = (found.last_mut(), row.get(1)?) {
+                last.columns.push(column);
+            }
+        }
+        let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?";
+        let made: String = self
+            .connection
+            .prepare_cached(sql)?
+            .query_row([name], |row| row.get(0))?;
+        for (name, condition) in checks::of(&made) {
+            found.push(Constraint {
+                name,
+                columns: spoken_of(&table.columns, &condition),
+                rule: Rule::Check(condition),
+            });
+        }
+        for key in &table.foreign_keys {
+            found.push(Constraint {
+                name: String::new(),
+                columns: key.columns.clone(),
+                rule: Rule::Reference,
+            });
+        }
+        Ok(found)
     }
 
     fn row_place(&self, name: &str, table: &CatalogTable) -> rusqlite::Result<Option<String>> {
@@ -204,7 +266,13 @@ impl Database for Sqlite {
     }
 
     fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.control("COMMIT")
+        self.control("COMMIT").map_err(|mut error| {
+            if let Some(said) = error.said.of_constraint() {
+                let broken = self.broken_key().unwrap_or_default();
+                (said.table, said.column) = broken.unzip();
+            }
+            error
+        })
     }
 
     fn rollback(&mut self) -> Result<(), DatabaseError> {
@@ -371,6 +439,7 @@ fn read(value: ValueRef<'_>) -> Result<Value, DatabaseError> {
             |_invalid| DatabaseError {
                 kind: DatabaseErrorKind::Other,
                 message: "a text value is not UTF-8".to_owned(),
+                said: Said::default(),
             },
         )?),
     })
@@ -398,10 +467,35 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
         },
         _ => DatabaseErrorKind::Other,
     };
+    let message = words(&error);
     DatabaseError {
         kind,
-        message: words(&error),
+        said: breach(&error, &message),
+        message,
     }
+}
+
+/// What a constraint is about, from words in which `SQLite` names columns, a condition or its name.
+fn breach(error: &rusqlite::Error, told: &str) -> Said {
+    if error.sqlite_error_code() != Some(ErrorCode::ConstraintViolation) {
+        return Said::default();
+    }
+    let about = told
+        .split_once("constraint failed: ")
+        .map_or("", |(_, it)| it);
+    let pairs: Vec<(&str, &str)> = about
+        .split(", ")
+        .filter_map(|it| it.split_once('.'))
+        .collect();
+    let columns: Vec<&str> = pairs.iter().map(|(_, column)| *column).collect();
+    Said::of(Words {
+        text: about.to_owned(),
+        table: pairs.first().map(|(table, _)| (*table).to_owned()),
+        column: Some(columns.join(",")),
+        constraint: Some(about.to_owned()),
+        is_constraint: true,
+        ..Words::default()
+    })
 }
 
 /// What is told of an error. While a statement runs, functions and triggers put values into the words of `SQLite`; what it says of

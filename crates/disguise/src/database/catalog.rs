@@ -1,0 +1,280 @@
+//! What a database says of its tables: columns, keys, and what it does with rows by itself.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use super::Dialect;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use crate::value::Value;
+
+/// One column as the catalog describes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its declared type in the database's words.
+    pub declared: String,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+    /// Whether the database fills it in when an insertion leaves it out.
+    pub has_default: bool,
+    /// The type under a domain, in the database's words.
+    pub base: Option<String>,
+    /// The values of an enumeration.
+    pub members: Vec<String>,
+}
+
+impl Column {
+    /// Whether values are integers.
+    pub fn is_integer(&self) -> bool {
+        let kind = self.kind().to_ascii_uppercase();
+        let others = ["INTERVAL", "POINT", "RANGE", "[]"];
+        kind.contains("INT") && !others.iter().any(|other| kind.contains(other))
+    }
+
+    /// The type of its values, in the database's words: of a domain the one that it is made of.
+    pub fn kind(&self) -> &str {
+        self.base.as_deref().unwrap_or(&self.declared)
+    }
+
+    /// Which integers the database compares with those of the column: others it refuses, as a failure of its own.
+    pub(crate) fn integers(&self, dialect: Dialect) -> RangeInclusive<i128> {
+        match (dialect, self.kind()) {
+            (Dialect::Mysql, _) => i64::MIN.into()..=u64::MAX.into(),
+            (Dialect::Postgres, "smallint") => i16::MIN.into()..=i16::MAX.into(),
+            (Dialect::Postgres, "integer") => i32::MIN.into()..=i32::MAX.into(),
+            (Dialect::Sqlite | Dialect::Postgres, _) => i64::MIN.into()..=i64::MAX.into(),
+        }
+    }
+
+    /// The number in `VARCHAR(30)`.
+    pub(crate) fn length_max(&self) -> Option<usize> {
+        let (_, rest) = self.kind().split_once('(')?;
+        rest.split([',', ')']).next()?.trim().parse().ok()
+    }
+
+    /// Whether values are texts that may be anything; a column without a type may hold some.
+    pub(crate) fn is_text(&self) -> bool {
+        let kind = self.kind().to_ascii_uppercase();
+        let words = ["CHAR", "TEXT", "CLOB"];
+        kind.is_empty() || words.iter().any(|word| kind.contains(word))
+    }
+}
+
+/// What the database does to referring rows when a row is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnDelete {
+    /// It refuses.
+    Refuse,
+    /// It removes them or empties their columns, unseen by the engine.
+    Change,
+}
+
+impl OnDelete {
+    /// By what a catalog calls it: in words, or by a letter of `PostgreSQL`.
+    pub(super) fn of(action: &str) -> Self {
+        match action {
+            "NO ACTION" | "RESTRICT" | "a" | "r" => Self::Refuse,
+            _ => Self::Change,
+        }
+    }
+}
+
+/// What a constraint holds a row to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// No other row has the same values in its columns.
+    Unique,
+    /// A condition, in the words of the database.
+    Check(String),
+    /// What its columns refer to is there.
+    Reference,
+}
+
+/// A constraint by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Constraint {
+    /// Its name; empty where it has none.
+    pub name: String,
+    /// The columns that it is about, as far as they are known.
+    pub columns: Vec<String>,
+    /// What it holds a row to.
+    pub rule: Rule,
+}
+
+/// A declared foreign key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForeignKey {
+    /// The referring columns.
+    pub columns: Vec<String>,
+    /// The table referred to.
+    pub to_table: String,
+    /// The columns referred to.
+    pub to_columns: Vec<String>,
+    /// What happens on removal.
+    pub on_delete: OnDelete,
+}
+
+/// A declared foreign key of a table in another schema or database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Referrer {
+    /// The referring table, with its schema or database.
+    pub table: String,
+    /// The referring columns.
+    pub columns: Vec<String>,
+    /// What happens on removal.
+    pub on_delete: OnDelete,
+}
+
+/// What a database does with a table beside keeping its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Property {
+    /// A policy hides some of its rows from the account.
+    HidesRows,
+    /// Former versions of its rows are kept.
+    KeepsVersions,
+    /// Tables may refer to it that the account does not see.
+    UnseenReferrers,
+    /// Its name may be written in any letters, large and small.
+    AnyLetters,
+}
+
+/// One table as the catalog describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CatalogTable {
+    /// Whether changes to it can be undone.
+    pub is_transactional: bool,
+    /// What the database itself calls the place of a row, where that leads to one row alone and no column has the name.
+    pub row_place: Option<String>,
+    /// Whether other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
+    pub has_heirs: bool,
+    /// What else the database does with it.
+    pub properties: Vec<Property>,
+    /// The names of its triggers.
+    pub triggers: Vec<String>,
+    /// The column by which the database numbers its rows and which no update may change.
+    pub numbered_by: Option<String>,
+    /// Its columns in order, generated ones left out.
+    pub columns: Vec<Column>,
+    /// Its constraints, but for those that a column may not be NULL.
+    pub constraints: Vec<Constraint>,
+    /// The columns of its primary key.
+    pub primary_key: Vec<String>,
+    /// Its declared foreign keys to tables of the same schema or database.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// The declared foreign keys by which tables of other schemas or databases refer to it.
+    pub referrers: Vec<Referrer>,
+}
+
+impl Default for CatalogTable {
+    fn default() -> Self {
+        Self {
+            is_transactional: true,
+            row_place: None,
+            has_heirs: false,
+            properties: Vec::new(),
+            triggers: Vec::new(),
+            numbered_by: None,
+            columns: Vec::new(),
+            constraints: Vec::new(),
+            primary_key: Vec::new(),
+            foreign_keys: Vec::new(),
+            referrers: Vec::new(),
+        }
+    }
+}
+
+impl CatalogTable {
+    /// Whether the database does this with it.
+    pub fn has(&self, property: Property) -> bool {
+        self.properties.contains(&property)
+    }
+
+    /// The column called `name`.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// All tables by name.
+pub type Catalog = BTreeMap<String, CatalogTable>;
+
+/// Takes up primary keys from rows of a table's name and a column's, in the order of each key.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn note_primary_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
+    for row in rows {
+        if let [table, column] = row.as_slice()
+            && let Some(table) = catalog.get_mut(&table.to_string())
+        {
+            table.primary_key.push(column.to_string());
+        }
+    }
+}
+
+/// Takes up triggers from rows of a table's name and a trigger's.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn note_triggers(catalog: &mut Catalog, rows: &[Vec<Value>]) {
+    for row in rows {
+        if let [table, trigger] = row.as_slice()
+            && let Some(table) = catalog.get_mut(&table.to_string())
+        {
+            table.triggers.push(trigger.to_string());
+        }
+    }
+}
+
+/// Takes up constraints from rows of a table's name, a constraint's, a column's (or nothing), `u`, `c` or `f`, and the condition;
+/// rows of one constraint follow each other.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn note_constraints(catalog: &mut Catalog, rows: &[Vec<Value>]) {
+    let mut last = None;
+    for row in rows {
+        let [table, name, column, kind, condition] = row.as_slice() else {
+            continue;
+        };
+        let Some(known) = catalog.get_mut(&table.to_string()) else {
+            continue;
+        };
+        // A condition of a domain is one of each column of it.
+        let here = (table, name, kind, condition);
+        if last.replace(here) != Some(here) {
+            known.constraints.push(Constraint {
+                name: name.to_string(),
+                columns: Vec::new(),
+                rule: match kind.to_string().as_str() {
+                    "u" => Rule::Unique,
+                    "c" => Rule::Check(condition.to_string()),
+                    _ => Rule::Reference,
+                },
+            });
+        }
+        if let (Some(constraint), false) = (known.constraints.last_mut(), column.is_null()) {
+            constraint.columns.push(column.to_string());
+        }
+    }
+}
+
+/// The columns of a table that a condition in the words of the database speaks of.
+pub(super) fn spoken_of(columns: &[Column], condition: &str) -> Vec<String> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
+    let words: Vec<&str> = condition.split(|letter| !is_part(letter)).collect();
+    let names = columns.iter().map(|column| &column.name);
+    let spoken = names.filter(|name| {
+        let is_word = name.chars().all(is_part);
+        let mut words = words.iter();
+        if is_word {
+            words.any(|word| word.eq_ignore_ascii_case(name))
+        } else {
+            condition.contains(name.as_str())
+        }
+    });
+    spoken.cloned().collect()
+}

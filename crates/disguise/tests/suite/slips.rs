@@ -1,0 +1,153 @@
+//! Files in Edna's form with slips that her program never notices, and the same slips in our own form.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use std::collections::BTreeMap;
+
+use probity_disguise::{
+    Database as _, Dialect, Engine, Error, KeyCost, Pseudo, Schema, Spec, SpecFile,
+};
+
+use super::forum::*;
+
+/// A table and a column that are not there, and the column of another table.
+const TABLES: &str = r#"{
+ "users": {"table": "users", "id_cols": ["ID"], "owner_fks": [], "other_fks": []},
+ "stories": {"table": "stories", "id_cols": ["id"],
+   "owner_fks": [{"to_table": "users", "to_col": "id", "from_table": "stories", "from_col": "User_Id"}],
+   "other_fks": [{"to_table": "topic", "to_col": "id", "from_table": "stories", "from_col": "id"}]},
+ "moderations": {"table": "moderations", "id_cols": ["id"],
+   "owner_fks": [{"to_table": "users", "to_col": "id", "from_table": "moderations", "from_col": "moderator_user_id"},
+                 {"to_table": "users", "to_col": "id", "from_table": "moderations", "from_col": "user_id"}],
+   "other_fks": [{"to_table": "stories", "to_col": "number", "from_table": "moderations", "from_col": "story_id"}]},
+ "taggings": {"table": "taggings", "id_cols": ["id"], "owner_fks": [],
+   "other_fks": [{"to_table": "stories", "to_col": "id", "from_table": "taggings", "from_col": "story_id"},
+                 {"to_table": "stories", "to_col": "id", "from_table": "taggings", "from_col": "comment_id"}]}}"#;
+const USERS_OF: &str = r#"{"table": "users", "id_col": "Id", "cols": ["Id", "userName", "karma"],
+  "val_generation": [{"RandNum": {"lb": 1000000, "ub": 9000000000000}}, {"RandStr": {"len": 30}}, {"ConstNum": 0}]}"#;
+const LEAVE: &str = r#"{"users": [{"Remove": {"pred": "True", "from": ""}}],
+  "stories": [{"Modify": {"pred": "stories.URL = 'url0'", "from": "", "col": "Url", "gen_value": "Null"}},
+              {"Decor": {"pred": "True", "from": "", "group_by_cols": ["url, IS_moderated"], "user_fk_cols": ["USER_ID"]}}],
+  "moderations": [{"Decor": {"pred": "True", "from": "", "group_by_cols": [], "user_fk_cols": ["moderator_user_id, User_id"]}}]}"#;
+
+/// D10, D15: each slip was a refusal, one after the other, although Edna goes on without a word.
+pub(crate) fn slips_in_files_of_edna_are_noted_all_at_once_and_no_more() {
+    let mut forum = forum();
+    let before = forum.everything();
+    let spec = Spec::from_edna_json(LEAVE).unwrap();
+    let schema = Schema::from_edna_json(TABLES).unwrap();
+    let pseudo = Pseudo::from_edna_json(USERS_OF).unwrap();
+    let mut engine = Engine::new(forum.database.boxed(), schema, pseudo);
+    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.check(&spec, &BTreeMap::new()).unwrap();
+    let notes = engine.cautions(&spec).unwrap();
+    let parts = [
+        "table users: column ID is called id",
+        "table stories refers to table topic, which is not in the database",
+        "table stories: column User_Id is called user_id",
+        "table moderations refers to stories.number, which does not exist",
+        "table taggings refers by column comment_id, which it does not have",
+        "generator: column Id is called id",
+        "generator: column userName is called username",
+        "table stories, entry 1: column Url is called url",
+        "table stories, entry 2: \"url, IS_moderated\" is taken for 2 columns",
+        "table stories, entry 2: column IS_moderated is called is_moderated",
+        "table stories, entry 2: column USER_ID is called user_id",
+        "table moderations, entry 1: \"moderator_user_id, User_id\" is taken for 2 columns",
+    ];
+    for part in parts {
+        assert!(
+            notes.iter().any(|it| it.contains(part)),
+            "{part}: {notes:?}"
+        );
+    }
+    engine.install().unwrap();
+    // What is stored serves as the files do.
+    let mut engine = Engine::stored(forum.database.boxed()).unwrap();
+    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    assert_eq!(engine.cautions(&spec).unwrap(), {
+        let of_users = |it: &&String| !it.contains("generator:");
+        notes.iter().filter(of_users).cloned().collect::<Vec<_>>()
+    });
+    std::mem::swap(&mut engine, &mut forum.engine);
+    let applied = forum.apply(LEAVE, Some(1), false).unwrap();
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1"),
+        [0]
+    );
+    let theirs = "SELECT COUNT(*) FROM moderations WHERE user_id = 1 OR moderator_user_id = 1";
+    assert_eq!(forum.numbers(theirs), [0]);
+    // Two stories are of one group, url and mark alike.
+    assert_eq!(applied.pseudoprincipals, 2 + 6);
+    assert!(forum.reveal(1, applied.id).is_complete());
+    assert_eq!(forum.everything(), before);
+    forum.assert_as_before();
+}
+
+const OWN: &str = r#"
+[users]
+table = "users"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000000000 } }, username = { RandStr = { len = 30 } } }
+[tables.Stories]
+owners = ["USER_ID"]
+[[remove]]
+table = "Stories"
+where = "Stories.Url = 'url0'"
+"#;
+
+/// D10: our own form says what is meant, and a slip there is a mistake. Letters are no slip where the database ignores them.
+pub(crate) fn slips_in_files_of_our_own_are_refused() {
+    let mut forum = forum();
+    let dialect = forum.engine.database().dialect();
+    let engine = |text: &str| {
+        let file = SpecFile::parse(text).unwrap();
+        let mut engine = Engine::new(forum.database.boxed(), file.schema, file.pseudo.unwrap());
+        engine.check(&file.spec, &BTreeMap::new())
+    };
+    let refused = |outcome: Result<(), Error>, part: &str| {
+        let Err(Error::Spec(error)) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    match dialect {
+        // There the names of tables are files.
+        Dialect::Mysql => refused(engine(OWN), "table Stories: is not in the database"),
+        _ => engine(OWN).unwrap(),
+    }
+    let own = OWN.replace("Stories", "stories");
+    engine(&own).unwrap();
+    let owners = "owners = [\"USER_ID\"]";
+    let to = |table: &str| {
+        let reference = format!(
+            "{owners}\nreferences = [{{ columns = [\"url\"], table = \"{table}\", to = [\"id\"] }}]"
+        );
+        own.replace(owners, &reference)
+    };
+    engine(&to("tags")).unwrap();
+    refused(engine(&to("topic")), "refers to table topic");
+    let two = own.replace(owners, "owners = [\"user_id, url\"]");
+    refused(engine(&two), "has no column user_id, url");
+}
+
+/// D10: a file that no program reads any more was refused with the words of a parser.
+pub(crate) fn a_condition_of_an_older_form_is_refused_by_its_form() {
+    for older in [
+        r#"[{"and": [{"col": "stories.user_id", "op": "=", "val": "$UID"}]}]"#,
+        r#"{"Bool": true}"#,
+    ] {
+        let text = format!(r#"{{"stories": [{{"Remove": {{"pred": {older}, "from": ""}}}}]}}"#);
+        for refused in [
+            Spec::from_edna_json(&text).map(drop),
+            SpecFile::parse(&text).map(drop),
+        ] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(
+                refused
+                    .starts_with("line 1, table stories: pred is no text: this is an older form"),
+                "{refused}"
+            );
+        }
+    }
+}
