@@ -379,13 +379,14 @@ impl From<Error> for Problem {
             Error::NoSuchUser { .. } => Kind::NoSuchUser,
             Error::NotInstalled => Kind::NotInstalled,
             Error::OtherRequest => Kind::KeyReused,
-            Error::Unregistered { .. } => Kind::Unregistered,
+            Error::Unregistered { .. } | Error::NotRegistered { .. } => Kind::Unregistered,
             Error::Unsettled(_) => Kind::Unsettled,
             Error::WrongCredential => Kind::WrongCredential,
             Error::Spec(_)
             | Error::WouldCascade { .. }
             | Error::WouldOrphan { .. }
             | Error::NoFreeId { .. }
+            | Error::Placeholder { .. }
             | Error::Tenant { .. }
             | Error::Update { .. }
             | Error::Value { .. } => Kind::Unfit,

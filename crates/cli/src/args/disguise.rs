@@ -173,6 +173,9 @@ pub struct Check {
     /// Id of the user whose rows are meant [default: everybody]
     #[arg(long, value_name = "U")]
     pub user: Option<String>,
+    /// Let the database take two placeholder users, and take them back
+    #[arg(long = "try")]
+    pub attempt: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

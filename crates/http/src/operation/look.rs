@@ -73,6 +73,12 @@ impl Check {
 pub(super) struct CheckedForm {
     /// The tables that the specification names.
     tables: Vec<String>,
+    /// What is to be known before it is applied.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cautions: Vec<String>,
+    /// What would be refused if it were applied now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<String>,
 }
 
 impl Operation for Check {
@@ -84,9 +90,16 @@ impl Operation for Check {
     fn run(&self, desk: &Desk<'_>) -> Result<CheckedForm, Problem> {
         // A plan checks everything and asks the database for what a check alone would believe.
         self.steps(desk)?;
-        let tables = desk.place.spec(&self.spec)?.file.spec.tables();
+        let spec = desk.place.spec(&self.spec)?;
+        let mut session = desk.described(spec)?;
+        let user = self.user.as_deref().map(|user| session.user(user));
+        let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
+        let tables = spec.file.spec.tables();
+        let engine = &mut session.engine;
         Ok(CheckedForm {
             tables: tables.into_iter().map(str::to_owned).collect(),
+            cautions: engine.cautions(&spec.file.spec)?,
+            refusals: engine.foretell(&spec.file.spec, user.as_ref(), &parameters)?,
         })
     }
 }

@@ -61,8 +61,14 @@ impl From<ReferencesForm> for References {
 pub(super) struct RevealedForm {
     /// Whether everything came back; the same request tries the rest again later.
     complete: bool,
-    /// Rows and values put back in each table.
+    /// Whether anything of the person was hidden by the disguise: false when it was revealed before, or hid nothing of theirs.
+    #[serde(default = "found")]
+    found: bool,
+    /// Removed rows put back in each table.
     restored: BTreeMap<String, u64>,
+    /// Overwritten values put back in each table, owners among them.
+    #[serde(default)]
+    values: BTreeMap<String, u64>,
     /// What stayed disguised.
     kept: Vec<KeptForm>,
     /// Its entry in the log.
@@ -82,6 +88,14 @@ struct KeptForm {
     column: Option<String>,
     /// Why.
     reason: String,
+    /// What the database says of it, without values, where it refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said: Option<String>,
+}
+
+/// Answers kept by programs before are of disguises that hid something.
+const fn found() -> bool {
+    true
 }
 
 impl From<Kept> for KeptForm {
@@ -91,6 +105,7 @@ impl From<Kept> for KeptForm {
             identity: it.identity,
             column: it.column,
             reason: it.reason.as_str().to_owned(),
+            said: it.said,
         }
     }
 }
@@ -99,7 +114,9 @@ impl RevealedForm {
     fn new(revealed: Revealed, entry: Option<EntryForm>) -> Self {
         Self {
             complete: revealed.is_complete(),
+            found: revealed.found,
             restored: revealed.restored,
+            values: revealed.values,
             kept: revealed.kept.into_iter().map(KeptForm::from).collect(),
             entry,
         }

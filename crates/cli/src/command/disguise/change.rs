@@ -1,8 +1,10 @@
 //! What changes the database: `apply`, `reveal`, `forget`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use probity_disguise::{Applied, ApplyRequest, DisguiseId, RevealRequest, Revealed, Rows, Value};
+use probity_disguise::{
+    Applied, ApplyRequest, DisguiseId, Kept, KeptReason, RevealRequest, Revealed, Rows, Value,
+};
 use probity_format::Timestamp;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
@@ -16,7 +18,7 @@ use crate::args::{Apply, Forget, Reveal, Span};
 use crate::config::Environment;
 use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
-use crate::output::{Output, counted};
+use crate::output::{Output, counted, note};
 
 #[derive(Serialize)]
 pub(super) struct AppliedForm<'a> {
@@ -49,7 +51,9 @@ struct ScheduledForm {
 #[derive(Serialize)]
 struct RevealedForm<'a> {
     complete: bool,
+    found: bool,
     restored: &'a BTreeMap<String, u64>,
+    values: &'a BTreeMap<String, u64>,
     kept: Vec<KeptForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
@@ -62,6 +66,8 @@ struct KeptForm<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<&'a str>,
     reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    said: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -106,6 +112,15 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     if let Some(grace) = args.grace {
         let due = after(time, grace)?;
         let outcome = ready.engine.schedule(&request, due).map_err(&unfit);
+        if outcome.is_ok() {
+            let (spec, said) = (&ready.file.spec, &request.parameters);
+            let told = ready.engine.foretell(spec, request.user.as_ref(), said);
+            for it in told.map_err(&unfit)? {
+                note(&format!(
+                    "warning: it would be refused if it were due now: {it}"
+                ));
+            }
+        }
         let (id, entry) = recorded(ready.engine, recorder, outcome)?;
         return tell_scheduled(args.json, id, due, entry);
     }
@@ -133,6 +148,9 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
 
 pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<(), Failure> {
     output.line(&format!("disguise {}", applied.id))?;
+    if applied.pseudoprincipals == 0 && applied.rows.values().all(|rows| *rows == 0) {
+        return output.line("  nothing was found that it would hide");
+    }
     print_rows(&applied.rows, output)?;
     let made = counted(
         applied.pseudoprincipals,
@@ -209,7 +227,7 @@ pub(super) fn reveal(args: &Reveal, environment: &Environment) -> Result<Status,
         time: SystemClock::new().now(),
     });
     let (revealed, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
-    tell_revealed(args.json, &revealed, entry)?;
+    tell_revealed(args, &revealed, entry)?;
     Ok(if revealed.is_complete() {
         Status::Done
     } else {
@@ -217,39 +235,113 @@ pub(super) fn reveal(args: &Reveal, environment: &Environment) -> Result<Status,
     })
 }
 
-fn tell_revealed(json: bool, revealed: &Revealed, entry: Option<Recorded>) -> Result<(), Failure> {
-    let kept = revealed.kept.iter().map(|it| KeptForm {
-        table: &it.table,
-        identity: &it.identity,
-        column: it.column.as_deref(),
-        reason: it.reason.as_str(),
-    });
+fn tell_revealed(
+    args: &Reveal,
+    revealed: &Revealed,
+    entry: Option<Recorded>,
+) -> Result<(), Failure> {
     let mut output = Output::new();
-    if json {
+    if args.json {
+        let kept = revealed.kept.iter().map(|it| KeptForm {
+            table: &it.table,
+            identity: &it.identity,
+            column: it.column.as_deref(),
+            reason: it.reason.as_str(),
+            said: it.said.as_deref(),
+        });
         output.json(&RevealedForm {
             complete: revealed.is_complete(),
+            found: revealed.found,
             restored: &revealed.restored,
+            values: &revealed.values,
             kept: kept.collect(),
             entry,
         })?;
         return output.flush();
     }
-    output.line("put back")?;
-    print_rows(&revealed.restored, &mut output)?;
-    if !revealed.is_complete() {
-        output.line("still disguised")?;
-    }
-    for it in kept {
-        let column = it
-            .column
-            .map_or_else(String::new, |column| format!(".{column}"));
+    if !revealed.found {
         output.line(&format!(
-            "  {}{column} {}: {}",
-            it.table, it.identity, it.reason
+            "nothing of this person is hidden by disguise {}: it was revealed before, hid nothing of theirs, or has no records any more",
+            args.id
         ))?;
+    } else if revealed.restored.is_empty() && revealed.values.is_empty() {
+        output.line("nothing was put back")?;
+    } else {
+        output.line("put back")?;
+        print_back(revealed, &mut output)?;
     }
+    print_kept(&revealed.kept, &mut output)?;
     print_entry(entry.as_ref(), &mut output)?;
     output.flush()
+}
+
+/// Rows that were removed and values that were overwritten, table by table.
+fn print_back(revealed: &Revealed, output: &mut Output) -> Result<(), Failure> {
+    let (rows, values) = (&revealed.restored, &revealed.values);
+    let tables: BTreeSet<&String> = rows.keys().chain(values.keys()).collect();
+    for table in tables {
+        let rows = rows.get(table).map(|it| counted(*it, "row", "rows"));
+        let values = values.get(table).map(|it| counted(*it, "value", "values"));
+        let parts: Vec<String> = rows.into_iter().chain(values).collect();
+        output.line(&format!("  {table}: {}", parts.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// How many rows that stay for one reason are named.
+const KEPT_NAMED: usize = 3;
+
+/// What stays: first what has a cause of its own, then what waits for that. One cause is said once, however many rows it keeps.
+fn print_kept(kept: &[Kept], output: &mut Output) -> Result<(), Failure> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    output.line("still disguised")?;
+    let mut groups: Vec<(bool, &Kept, Vec<&str>)> = Vec::new();
+    for it in kept {
+        let waits = matches!(
+            it.reason,
+            KeptReason::OwnerMissing | KeptReason::ParentMissing
+        );
+        let same = |(_, other, _): &&mut (bool, &Kept, Vec<&str>)| {
+            let of = |it: &Kept| {
+                (
+                    it.table.clone(),
+                    it.column.clone(),
+                    it.reason,
+                    it.said.clone(),
+                )
+            };
+            of(other) == of(it)
+        };
+        match groups.iter_mut().find(same) {
+            Some((_, _, rows)) => rows.push(&it.identity),
+            None => groups.push((waits, it, vec![&it.identity])),
+        }
+    }
+    groups.sort_by_key(|(waits, _, _)| *waits);
+    for (_, it, rows) in groups {
+        let column = it
+            .column
+            .as_ref()
+            .map_or_else(String::new, |it| format!(".{it}"));
+        let named: Vec<&str> = rows.iter().copied().take(KEPT_NAMED).collect();
+        let more = match rows.len().saturating_sub(KEPT_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let said = it
+            .said
+            .as_ref()
+            .map_or_else(String::new, |it| format!(": {it}"));
+        output.line(&format!(
+            "  {}{column} {}{more}: {}{said}",
+            it.table,
+            named.join("; "),
+            it.reason.as_str()
+        ))?;
+    }
+    Ok(())
 }
 
 pub(super) fn forget(args: &Forget, environment: &Environment) -> Result<Status, Failure> {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 
-use probity_disguise::{PlannedStep, SpecFile, Value};
+use probity_disguise::{Error, PlannedStep, SpecFile, Value};
+use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
 use super::{AnyEngine, described, of_all_tenants, of_tenant, open, read, refused, unfit};
@@ -21,6 +22,8 @@ struct Checked<'a> {
     crossings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cautions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -46,8 +49,13 @@ struct RefusedForm<'a> {
 pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, Failure> {
     of_all_tenants(&args.database)?;
     let mut database = open(&args.database, environment)?;
-    let made = probity_disguise::draft(&mut database, args.users.as_deref())
-        .map_err(|error| refused(error).remedy("name the users table with --users TABLE"))?;
+    let made =
+        probity_disguise::draft(&mut database, args.users.as_deref()).map_err(
+            |error| match error {
+                Error::Spec(_) => refused(error).remedy("name the users table with --users TABLE"),
+                other => refused(other),
+            },
+        )?;
     let Some(path) = &args.output else {
         let mut output = Output::new();
         output.line(made.text.trim_end())?;
@@ -111,7 +119,15 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
     let crossings = ready.engine.crossings().map_err(unfit(&args.spec.spec))?;
     let cautions = ready.engine.cautions(&ready.file.spec);
     let mut cautions = cautions.map_err(unfit(&args.spec.spec))?;
-    cautions.extend(steps.iter().flat_map(refusals));
+    if args.attempt {
+        let untried = ready.engine.try_placeholder(SystemClock::new().now());
+        cautions.extend(untried.map_err(unfit(&args.spec.spec))?);
+    }
+    let mut refusals = ready
+        .engine
+        .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
+        .map_err(unfit(&args.spec.spec))?;
+    refusals.extend(steps.iter().flat_map(left_behind));
     let tables = ready.file.spec.tables();
     let mut output = Output::new();
     if args.json {
@@ -119,15 +135,25 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
             tables,
             crossings,
             cautions,
+            refusals,
         })?;
     } else {
         output.line(&format!("the specification fits: {}", tables.join(", ")))?;
         for note in crossings.iter().chain(&cautions) {
             output.line(&format!("  note: {note}"))?;
         }
+        print_refusals(&refusals, &mut output)?;
     }
     output.flush()?;
     Ok(Status::Done)
+}
+
+/// What would be refused at this moment.
+fn print_refusals(refusals: &[String], output: &mut Output) -> Result<(), Failure> {
+    for it in refusals {
+        output.line(&format!("  refused if it were applied now: {it}"))?;
+    }
+    Ok(())
 }
 
 pub(super) fn user_of(
@@ -146,6 +172,10 @@ pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Fai
         .engine
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
+    let refusals = ready
+        .engine
+        .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
+        .map_err(unfit(&args.spec.spec))?;
     let mut output = Output::new();
     if args.json {
         let forms: Vec<StepForm<'_>> = steps.iter().map(form).collect();
@@ -154,16 +184,17 @@ pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Fai
         for step in &steps {
             print(step, &mut output)?;
         }
+        print_refusals(&refusals, &mut output)?;
     }
     output.flush()?;
     Ok(Status::Done)
 }
 
 /// For what a removal would be refused now, one sentence each.
-fn refusals(step: &PlannedStep) -> impl Iterator<Item = String> {
+fn left_behind(step: &PlannedStep) -> impl Iterator<Item = String> {
     let table = &step.table;
     let refused = step.refused.iter();
-    refused.map(move |it| format!("removing rows of {table} would be refused now: {it}"))
+    refused.map(move |it| format!("removing rows of {table}: {it}"))
 }
 
 fn form(step: &PlannedStep) -> StepForm<'_> {

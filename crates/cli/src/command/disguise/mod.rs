@@ -153,7 +153,7 @@ fn refused(error: Error) -> Failure {
         Error::NotInstalled => Some(
             "name the specification with --spec FILE once; register and apply store what it says",
         ),
-        Error::Unregistered { .. } => {
+        Error::Unregistered { .. } | Error::NotRegistered { .. } => {
             Some("give them a credential first: probity disguise register")
         }
         Error::NoSuchUser { .. } => Some(
@@ -169,6 +169,9 @@ fn refused(error: Error) -> Failure {
         }
         Error::Tenant { .. } => Some(
             "name one with --tenant T, as the tenant columns hold it, where the specification names such columns",
+        ),
+        Error::Placeholder { .. } => Some(
+            "write under users.placeholder what the column takes, and see with: probity disguise check --try",
         ),
         Error::NoFreeId { .. } => Some("let the generator of the id draw from a wider range"),
         Error::Held { .. } => Some("see what holds there are with: probity disguise holds"),
