@@ -135,7 +135,9 @@ impl<'a> Fitting<'a> {
             let place = &it.place;
             match &mut it.kind {
                 Kind::Remove => {}
-                Kind::Modify { column, .. } => *column = self.column(place, table, column),
+                Kind::Modify { column, .. } | Kind::Unlink { column } => {
+                    *column = self.column(place, table, column);
+                }
                 Kind::Decorrelate { group_by, owners } => {
                     *group_by = self.columns(place, table, group_by);
                     *owners = self.columns(place, table, owners);
@@ -166,6 +168,10 @@ impl<'a> Fitting<'a> {
             .tenant
             .as_ref()
             .map(|it| self.column(&place, table, it));
+        let on_leave = said.on_leave.iter();
+        notes.on_leave = on_leave
+            .map(|(column, how)| (self.column(&place, table, column), how.clone()))
+            .collect();
         for reference in &said.references {
             notes
                 .references

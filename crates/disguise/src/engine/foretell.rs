@@ -44,7 +44,14 @@ impl<D: Database> Engine<D> {
             tenancy: &self.database.tenancy,
         };
         let steps = aim.plan(spec)?;
-        let questions = left_behind(&aim, &steps);
+        let questions = left_to_others(&aim, &steps);
+        for (step, left) in steps.iter().zip(self.left_behind(&steps, user)?) {
+            let table = &step.table;
+            told.extend(
+                left.iter()
+                    .map(|it| format!("removing rows of {table}: {it}")),
+            );
+        }
         for (question, sentence) in questions {
             let count = self.counted(&question.sql, &question.parameters)?;
             if count > 0 {
@@ -117,11 +124,11 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Questions for rows that would refer to removed ones, each with what to say where there are some.
-fn left_behind(aim: &Aim<'_>, steps: &[Step]) -> Vec<(Fragment, String)> {
+/// Questions for rows of people who stay longer than the rows to which theirs refer, each with what to say where there are some.
+fn left_to_others(aim: &Aim<'_>, steps: &[Step]) -> Vec<(Fragment, String)> {
     let mut questions = Vec::new();
     for (at, step) in steps.iter().enumerate() {
-        if step.kind != Kind::Remove {
+        if step.kind != Kind::Remove || aim.owners.is_some() {
             continue;
         }
         for (child, known) in &aim.live.tables {
@@ -135,10 +142,7 @@ fn left_behind(aim: &Aim<'_>, steps: &[Step]) -> Vec<(Fragment, String)> {
                     known,
                     key,
                 };
-                questions.push(question.of_rows_left());
-                if aim.owners.is_none() {
-                    questions.extend(question.of_rows_of_others());
-                }
+                questions.extend(question.of_rows_of_others());
             }
         }
     }
@@ -172,6 +176,7 @@ impl Question<'_> {
             Kind::Decorrelate { owners, .. } => {
                 self.key.columns.iter().any(|it| owners.contains(it))
             }
+            Kind::Unlink { column } => self.key.columns.contains(column),
             Kind::Modify { .. } => false,
         })
     }
@@ -241,18 +246,7 @@ impl Question<'_> {
         }
     }
 
-    fn of_rows_left(&self) -> (Fragment, String) {
-        let sentence = format!(
-            "removing rows of {} would leave {{}} rows of {} that refer to them by foreign key ({}), {}",
-            self.step.table,
-            self.known.name,
-            self.columns(),
-            self.what_happens()
-        );
-        (self.left(self.joined(""), None), sentence)
-    }
-
-    /// The same of rows that belong to somebody else, who stays when the owner of what they refer to leaves.
+    /// Rows that belong to somebody else, who stays when the owner of what they refer to leaves.
     fn of_rows_of_others(&self) -> Option<(Fragment, String)> {
         let parent = self.aim.live.table(&self.step.table)?;
         let ([theirs], [own]) = (parent.owners.as_slice(), self.known.owners.as_slice()) else {

@@ -98,7 +98,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// For which rows each of the steps would be refused.
-    fn left_behind(
+    pub(super) fn left_behind(
         &mut self,
         steps: &[Step],
         user: Option<&Value>,

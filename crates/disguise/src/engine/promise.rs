@@ -225,7 +225,8 @@ impl<D: Database> Engine<D> {
     pub(super) fn tell_guesses(&mut self, guesses: Vec<Guess>) -> Result<(), Error> {
         for it in guesses {
             let refusals = self.count_refusal(&it.name, it.time);
-            let payload = operation::refused(&self.database.tenancy, refusals, &Error::WrongCredential);
+            let payload =
+                operation::refused(&self.database.tenancy, refusals, &Error::WrongCredential);
             let Some(sink) = &mut self.sink else {
                 return Ok(());
             };

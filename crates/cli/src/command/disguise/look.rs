@@ -112,7 +112,7 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
     let mut ready = ready(&args.spec, &args.database, environment)?;
     let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
     // A plan checks everything and asks the database for what a check alone would believe.
-    let steps = ready
+    ready
         .engine
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
@@ -123,11 +123,10 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
         let untried = ready.engine.try_placeholder(SystemClock::new().now());
         cautions.extend(untried.map_err(unfit(&args.spec.spec))?);
     }
-    let mut refusals = ready
+    let refusals = ready
         .engine
         .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
-    refusals.extend(steps.iter().flat_map(left_behind));
     let tables = ready.file.spec.tables();
     let mut output = Output::new();
     if args.json {
@@ -190,13 +189,6 @@ pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
-/// For what a removal would be refused now, one sentence each.
-fn left_behind(step: &PlannedStep) -> impl Iterator<Item = String> {
-    let table = &step.table;
-    let refused = step.refused.iter();
-    refused.map(move |it| format!("removing rows of {table}: {it}"))
-}
-
 fn form(step: &PlannedStep) -> StepForm<'_> {
     let refused = step.refused.iter().map(|it| RefusedForm {
         table: &it.table,
@@ -224,9 +216,6 @@ fn print(step: &PlannedStep, output: &mut Output) -> Result<(), Failure> {
     output.line(&format!("  {}", step.statement))?;
     for line in &step.access {
         output.line(&format!("  {line}"))?;
-    }
-    for referring in &step.refused {
-        output.line(&format!("  refused: {referring}"))?;
     }
     Ok(())
 }
