@@ -279,7 +279,7 @@ pub(crate) fn chunks_of_everybody_go_on_without_whoever_forgot_since_the_backup(
         assert_eq!(listed(&mut station), []);
         assert_eq!(hidden(&mut station), 3 * USERS);
         let outcome = station.forum.reveal_as(1, id, References::Recorrelate);
-        assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
+        assert!(matches!(&outcome, Ok(it) if !it.found && it.restored.is_empty()));
         assert!(station.forum.reveal(2, id).is_complete());
         assert_eq!(station.replay(&[], &[]), []);
     }
