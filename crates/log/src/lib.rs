@@ -8,6 +8,7 @@ mod anchored;
 mod appender;
 mod authenticator;
 mod batcher;
+mod beyond;
 mod certified;
 pub mod clock;
 mod committer;

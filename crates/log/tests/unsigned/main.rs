@@ -10,6 +10,7 @@
 )]
 
 mod abandoned;
+mod beyond;
 mod expired;
 mod keys;
 mod notes;
