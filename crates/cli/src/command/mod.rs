@@ -4,6 +4,7 @@ mod append;
 mod bench;
 mod check_proof;
 mod check_receipts;
+mod copies;
 mod demo;
 mod disguise;
 mod export;
