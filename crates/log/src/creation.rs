@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::{Geometry, is_named_as_stream};
 use probity_format::keys::{RootKey, Secret};
-use probity_format::note::Signer as _;
+use probity_format::note::{SignedNote, Signer as _};
 use probity_format::segment::segment_file_name;
 use probity_format::stream::{StreamConfig, StreamName};
 
@@ -14,9 +15,9 @@ use crate::config::Options;
 use crate::continuation::Continued;
 use crate::durable::DURABLE;
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, is_strange};
 use crate::heads::Heads;
-use crate::history::{GEOMETRY, read_geometry};
+use crate::history::{GEOMETRY, read_checkpoint, read_geometry};
 use crate::keystore::{KEYS, KeyStore, random, random_secret, signing_key};
 use crate::log::Log;
 use crate::places::Places;
@@ -164,10 +165,10 @@ fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, L
         .map_err(|error| refused(error.reason.to_owned()))
 }
 
-/// The journal's first frame is what makes a log: before it nothing can have been recorded.
+/// The journal's first frame is what makes a log: before it nothing can have been recorded. Where that is damaged or gone, anything else that only a log has says that there was one.
 fn exists(places: &Places, files: &Files) -> Result<bool, LogError> {
     match read_geometry(files, &places.path) {
-        Ok(geometry) => has_frames(files, &geometry),
+        Ok(geometry) => Ok(has_frames(files, &geometry)? || holds_more(files)?),
         Err(LogError::NotALog { .. }) => Ok(false),
         Err(LogError::Version { .. } | LogError::Broken { .. }) => Ok(true),
         Err(error) => Err(error),
@@ -189,12 +190,10 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
         Ok(())
     };
     only("", &LEFTOVERS)?;
-    only("streams", &[StreamName::JOURNAL, StreamName::HEADS])?;
-    only("streams/heads", &["segments", "checkpoint", "log.vkey"])?;
-    only("streams/heads/segments", &[])?;
-    only("streams/journal", &["segments", "checkpoint", "log.vkey"])?;
     let first = segment_file_name(0);
-    only(JOURNAL_SEGMENTS, &[first.trim_start_matches("segments/")])?;
+    for (folder, allowed) in before_first_frame(&first) {
+        only(folder, &allowed)?;
+    }
     let heads = Heads::new(Files::of_heads(places, &Options::default()));
     if heads.load(&StreamName::journal())?.is_some() {
         return Err(LogError::Broken {
@@ -204,6 +203,50 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
         });
     }
     Ok(())
+}
+
+/// What a creation leaves in each folder of the log before the journal's first frame; `first` is the first segment.
+fn before_first_frame(first: &str) -> [(&'static str, Vec<&str>); 6] {
+    let of_stream = || vec!["segments", "checkpoint", "log.vkey"];
+    let first = first.trim_start_matches("segments/");
+    [
+        ("streams", vec![StreamName::JOURNAL, StreamName::HEADS]),
+        ("streams/heads", of_stream()),
+        ("streams/heads/segments", Vec::new()),
+        ("streams/journal", of_stream()),
+        (JOURNAL_SEGMENTS, vec![first]),
+        ("subjects", Vec::new()),
+    ]
+}
+
+/// Whether something is there that no creation leaves before the journal's first frame: another stream, a tile, a segment, a slot, or a checkpoint over frames.
+fn holds_more(files: &Files) -> Result<bool, LogError> {
+    let first = segment_file_name(0);
+    for (folder, allowed) in before_first_frame(&first) {
+        let names = match files.list(folder) {
+            Err(error) if is_strange(&error) => return Ok(true),
+            names => names?,
+        };
+        if names.iter().any(|name| !allowed.contains(&name.as_str())) {
+            return Ok(true);
+        }
+    }
+    for name in [StreamName::journal(), StreamName::heads()] {
+        let note = match read_checkpoint(files, &name) {
+            Err(error) if is_strange(&error) => return Ok(true),
+            note => note?,
+        };
+        // Its replacement is atomic: no crash leaves one that is none.
+        let is_empty = |note: String| {
+            let note = SignedNote::parse(note.as_bytes()).ok();
+            let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
+            head.is_some_and(|head| head.size() == 0)
+        };
+        if !note.is_none_or(is_empty) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn has_frames(files: &Files, geometry: &Geometry) -> Result<bool, LogError> {

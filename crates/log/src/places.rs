@@ -3,6 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use probity_format::stream::StreamName;
+
+use crate::config::Options;
+use crate::error::LogError;
+use crate::files::{Files, is_strange, unless_strange};
+use crate::heads::Heads;
 use crate::storage::{Directory, Storage};
 
 /// The storage of a log, and the second place that keeps its signed heads.
@@ -31,6 +37,26 @@ impl Places {
     /// What messages call the place of the heads.
     pub fn heads_path(&self) -> &str {
         &self.heads_path
+    }
+
+    /// Whether the place of the heads holds a second copy of any: without one nobody can tell an older copy of the log from the newest.
+    ///
+    /// # Errors
+    /// [`LogError::Storage`].
+    pub fn hold_heads(&self) -> Result<bool, LogError> {
+        let files = Files::of_heads(self, &Options::default());
+        let names = match files.list("") {
+            // Something else than a folder holds no copies.
+            Err(error) if is_strange(&error) => return Ok(false),
+            names => names?,
+        };
+        let heads = Heads::new(files);
+        for name in names.iter().filter_map(|name| StreamName::new(name).ok()) {
+            if unless_strange(heads.load(&name))?.is_some_and(|note| !note.is_empty()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Any two storages; `name` is what messages call the log.

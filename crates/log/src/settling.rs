@@ -5,6 +5,7 @@ use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header,
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 
+use crate::beyond::Beyond;
 use crate::error::LogError;
 use crate::recovery::Recovery;
 use crate::repairs::{Repair, RepairKind, Repairs};
@@ -78,6 +79,13 @@ impl FoundStream<'_> {
             unfinished: recovery.history.unfinished.filter(|_| is_journal),
         };
         tail.clear(&position, &end, is_lossless)?;
+        let beyond = Beyond {
+            files,
+            name,
+            published: published.as_ref().map_or(0, Checkpoint::size),
+            signed: signed_size,
+        };
+        beyond.clear()?;
         recovery.mend_headers(signed_end, &position, repairs)?;
         if signed_end != position.place() {
             recovery.secure(signed_end, &position)?;

@@ -11,6 +11,7 @@ use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
 use probity_log::{LogError, Places, SigningKeyState, StreamName, key_chain};
 use serde::Serialize;
 
+use super::copies::reading_places;
 use super::read_geometry;
 use crate::args::{KeysChain, KeysStatus};
 use crate::config::Environment;
@@ -89,7 +90,8 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
 
 /// Writes the certificates of the log.
 pub(crate) fn chain(args: &KeysChain, environment: &Environment) -> Result<Status, Failure> {
-    let chain = key_chain(&Places::new(&args.dir, environment.heads.as_ref()))?;
+    read_geometry(&args.dir)?;
+    let chain = key_chain(&reading_places(&args.dir, None, environment)?)?;
     let fail = |error| Failure::file("write", &args.output, error);
     let mut file = OutputFile::begin(&args.output, Existing::of(args.overwrite))
         .and_then(OutputFile::for_everyone)

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use probity_log::Places;
 use probity_log::reader::{Damage, Filter, Found, Reader};
 
+use super::copies::reading_places;
 use super::{check_is_log, read_root_of};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -42,7 +42,7 @@ pub(super) fn open(
 ) -> Result<Reader, Failure> {
     check_is_log(dir)?;
     let root = read_root_of(dir, key, environment)?;
-    let places = Places::new(dir, environment.heads.as_ref());
+    let places = reading_places(dir, None, environment)?;
     let reader = match on_damage {
         OnDamage::Refuse => Reader::open_at(&places, &root),
         OnDamage::ReadOn => Reader::open_damaged(&places, &root),

@@ -9,6 +9,7 @@ use probity_log::{
 };
 use serde::Serialize;
 
+use super::copies::{reading_places, warn_of_none};
 use super::init::VerifierFile;
 use super::verify::status_of;
 use super::{check_is_log, read_geometry};
@@ -33,7 +34,8 @@ struct Upgraded {
 
 pub(crate) fn run(args: &Upgrade, environment: &Environment) -> Result<Status, Failure> {
     check_is_log(&args.old)?;
-    let places = Places::new(&args.old, args.heads.as_ref());
+    // What the environment names are the copies of the new log.
+    let places = reading_places(&args.old, args.heads.as_ref(), &Environment::default())?;
     // Before anything is read at length: of the newest version there is nothing to do.
     Older::read(&places)?;
     let report = verify(&args.old, &verify_options(args)?)
@@ -41,6 +43,7 @@ pub(crate) fn run(args: &Upgrade, environment: &Environment) -> Result<Status, F
     if let Some(refused) = refusal(args, &report) {
         return Err(refused);
     }
+    warn_of_none(&places)?;
     let older = Older::read(&places)?;
     let streams = streams(&older)?;
     let upgraded = upgrade(args, environment, &older.continued, &streams)?;

@@ -10,8 +10,10 @@
 )]
 
 mod abandoned;
+mod beyond;
 mod expired;
 mod holes;
+mod keyless;
 mod keys;
 mod losses;
 mod notes;

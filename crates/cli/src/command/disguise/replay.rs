@@ -12,6 +12,7 @@ use super::look::parameters;
 use super::recorder::{Recorded, Recorder};
 use super::{at_share, read, refused, stored};
 use crate::args::Replay;
+use crate::command::copies::{reading_places, warn_of_none};
 use crate::command::reading::tell_unsigned;
 use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
@@ -80,6 +81,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
 /// The operations that the log tells of, in whatever stream: they are of this database by what they say.
 fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Vec<Told>, Failure> {
     let reader = open_reader(dir, args.log.key.as_deref(), environment)?;
+    warn_of_none(&reading_places(dir, None, environment)?)?;
     let filter = Filter::default();
     tell_unsigned(&reader, &filter)?;
     let mut told = Operations::default();

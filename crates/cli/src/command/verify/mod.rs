@@ -20,6 +20,7 @@ use probity_log::{Continued, Log, LogError, Older, Places};
 use self::document::{ContinuesRow, Ended, document};
 use self::text::print;
 use super::check_is_log;
+use super::copies::absent;
 use crate::args::Verify;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -78,13 +79,7 @@ fn heads_absent(args: &Verify, environment: &Environment, report: &Report) -> Op
     if !is_named || report.heads.streams > 0 {
         return None;
     }
-    let place = &report.heads.place;
-    Some(
-        Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(
-            "name the folder that PROBITY_HEADS named when the log was written, and see that it is mounted; where it was \
-             emptied, compare with a checkpoint that you keep: probity verify DIR --since FILE",
-        ),
-    )
+    Some(absent(&report.heads.place))
 }
 
 /// An older log, and whether the one that is verified continues it.

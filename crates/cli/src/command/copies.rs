@@ -1,0 +1,49 @@
+//! The second copies of the signed heads, as a command that reads a log looks for them: one rule for all of them.
+
+use std::path::{Path, PathBuf};
+
+use probity_log::Places;
+
+use crate::config::Environment;
+use crate::failure::Failure;
+use crate::output::note;
+
+/// The places of the log at `dir` for a command that reads it. The second copies are in `said`, else where the environment says, else beside the log.
+///
+/// # Errors
+/// When a folder is named and holds no copy: an older copy of the log would pass for the log.
+pub(super) fn reading_places(
+    dir: &Path,
+    said: Option<&PathBuf>,
+    environment: &Environment,
+) -> Result<Places, Failure> {
+    let named = said.or(environment.heads.as_ref());
+    let places = Places::new(dir, named);
+    if named.is_some() && !places.hold_heads()? {
+        return Err(absent(places.heads_path()));
+    }
+    Ok(places)
+}
+
+/// Whoever names a folder of second copies wants them compared: there is none in `place`.
+pub(super) fn absent(place: &str) -> Failure {
+    Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(
+        "name the folder that PROBITY_HEADS named when the log was written, and see that it is mounted; where it was \
+         emptied, compare with a checkpoint that you keep: probity verify DIR --since FILE",
+    )
+}
+
+/// Warns where nothing can be compared: what a command then does may rest on an older copy of the log.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(super) fn warn_of_none(places: &Places) -> Result<(), Failure> {
+    if !places.hold_heads()? {
+        note(&format!(
+            "warning: there is no second copy of a head of this log in {}, so that whether the log was rolled back cannot be told; where it keeps \
+             them in another folder, name that with PROBITY_HEADS",
+            places.heads_path()
+        ));
+    }
+    Ok(())
+}

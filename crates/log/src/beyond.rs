@@ -1,0 +1,177 @@
+//! Tiles and bundles beyond what is signed: they are taken away before the tree grows past them.
+//!
+//! A publication writes them before its heads, so a crash leaves some. Where its frames are lost, or somebody else wrote the files, they are no part of the tree that goes on from
+//! here, and a checkpoint that passes them by would find them on the disk as damage.
+
+use probity_format::limits::TILE_WIDTH;
+use probity_format::stream::StreamName;
+use probity_format::tile::{Bundle, Tile, decode_bundle, encode_bundle};
+use probity_format::tree::HASH_BYTES;
+
+use crate::error::LogError;
+use crate::files::{Files, TILE_FILE_BYTES_MAX, is_strange, unless_strange};
+
+/// Hashes of a full tile.
+const FULL: u64 = TILE_WIDTH;
+/// Groups of three digits of the longest index.
+const GROUPS_MAX: usize = 7;
+
+/// The tiles and bundles of one stream, when it is opened for writing.
+pub(crate) struct Beyond<'a> {
+    pub(crate) files: &'a Files,
+    pub(crate) name: &'a StreamName,
+    /// Frames that the checkpoint covers.
+    pub(crate) published: u64,
+    /// Frames that the largest head covers.
+    pub(crate) signed: u64,
+}
+
+impl Beyond<'_> {
+    /// Removes all that neither the checkpoint nor the largest head has. What comes behind the anchored head is written again by the next publication.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn clear(&self) -> Result<(), LogError> {
+        let mut folders = vec![("tile".to_owned(), 0)];
+        while let Some((folder, depth)) = folders.pop() {
+            let place = self.path(&folder);
+            let names = match self.files.list(&place) {
+                // It holds none, and the next tile that has its place there says so.
+                Err(error) if is_strange(&error) => continue,
+                names => names?,
+            };
+            let mut has_removed = false;
+            for name in names {
+                let path = format!("{folder}/{name}");
+                if is_folder(&path) {
+                    if depth <= GROUPS_MAX && self.may_hold_more(&path) {
+                        folders.push((path, depth.saturating_add(1)));
+                    }
+                } else if let Some(form) = Form::parse(&path).filter(|form| !self.keeps(form)) {
+                    self.keep_beginning(&form)?;
+                    self.remove(&format!("{place}/{name}"))?;
+                    has_removed = true;
+                }
+            }
+            if has_removed {
+                self.files.sync_folder(&place)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keeps(&self, form: &Form) -> bool {
+        form.leaves() <= self.published || form.in_tree(self.signed).as_ref() == Some(form)
+    }
+
+    /// Whether the folder at `path` may hold what goes beyond. Of partial forms it does not where their full form does not.
+    fn may_hold_more(&self, path: &str) -> bool {
+        let full = path.strip_suffix(".p").and_then(Form::parse);
+        full.is_none_or(|full| full.leaves() > self.published)
+    }
+
+    /// Writes the partial forms that signed trees have where only the full `form` is there, which stands in for them.
+    fn keep_beginning(&self, form: &Form) -> Result<(), LogError> {
+        for size in [self.published, self.signed] {
+            let partial = form.in_tree(size).filter(|_| form.width() == FULL);
+            let Some(partial) = partial.filter(|partial| partial.width() < FULL) else {
+                continue;
+            };
+            let path = self.path(&partial.path());
+            if unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))?.is_some() {
+                continue;
+            }
+            let full = self.path(&form.path());
+            let full = unless_strange(self.files.read(&full, TILE_FILE_BYTES_MAX))?;
+            if let Some(beginning) = full.and_then(|full| partial.beginning_of(&full)) {
+                self.files.replace(&path, &beginning)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &str) -> Result<(), LogError> {
+        let Err(error) = self.files.remove(path) else {
+            return Ok(());
+        };
+        // A folder in the place of a tile.
+        if self.files.list(path).is_err() {
+            return Err(error);
+        }
+        self.files.discard(path);
+        Ok(())
+    }
+
+    fn path(&self, path: &str) -> String {
+        format!("streams/{}/{path}", self.name)
+    }
+}
+
+/// Whether `path` leads to tiles rather than to one: a level, a group of digits, or the folder of partial forms.
+fn is_folder(path: &str) -> bool {
+    let last = path.rsplit('/').next().unwrap_or_default();
+    path.matches('/').count() == 1 || last.starts_with('x') || last.strip_suffix(".p").is_some()
+}
+
+/// A tile or a bundle.
+#[derive(PartialEq, Eq)]
+enum Form {
+    Tile(Tile),
+    Bundle(Bundle),
+}
+
+impl Form {
+    fn parse(path: &str) -> Option<Self> {
+        let tile = Tile::parse(path).ok().map(Self::Tile);
+        tile.or_else(|| Bundle::parse(path).ok().map(Self::Bundle))
+    }
+
+    /// Leaves of the smallest tree that has it.
+    fn leaves(&self) -> u64 {
+        let (index, level) = match self {
+            Self::Tile(tile) => (tile.index(), tile.level()),
+            Self::Bundle(bundle) => (bundle.index(), 0),
+        };
+        let hashes = index
+            .saturating_mul(TILE_WIDTH)
+            .saturating_add(self.width());
+        hashes.saturating_mul(TILE_WIDTH.saturating_pow(u32::from(level)))
+    }
+
+    fn width(&self) -> u64 {
+        u64::from(match self {
+            Self::Tile(tile) => tile.width(),
+            Self::Bundle(bundle) => bundle.width(),
+        })
+    }
+
+    fn path(&self) -> String {
+        match self {
+            Self::Tile(tile) => tile.path(),
+            Self::Bundle(bundle) => bundle.path(),
+        }
+    }
+
+    /// The form that the tree of `size` leaves has in its place, if it has any.
+    fn in_tree(&self, size: u64) -> Option<Self> {
+        match self {
+            Self::Tile(tile) => Tile::of_tree(tile.level(), tile.index(), size).map(Self::Tile),
+            Self::Bundle(bundle) => Bundle::of_tree(bundle.index(), size).map(Self::Bundle),
+        }
+    }
+
+    /// Its bytes, as the `full` form in its place has them.
+    fn beginning_of(&self, full: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Self::Tile(tile) => {
+                let length = usize::from(tile.width()).saturating_mul(HASH_BYTES);
+                full.get(..length).map(<[u8]>::to_vec)
+            }
+            Self::Bundle(bundle) => {
+                let leaves = decode_bundle(full, bundle.filled().width()).ok()?;
+                let leaves = leaves.get(..usize::from(bundle.width()))?;
+                encode_bundle(leaves.iter().copied()).ok()
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Tiles and bundles beyond what is signed: no opening leaves them to be found as damage once the tree has grown past them.
+
+use std::fs;
+use std::path::Path;
+
+use probity_log::{Log, Options, StreamName};
+
+use crate::{DEFAULT, append, closed, copy_folder, frames, intact, killed, options, root};
+
+/// Bytes of a hash in a tile, and of a record in a bundle with its length.
+const HASH_BYTES: usize = 32;
+/// Hashes of a full tile.
+const FULL: usize = 256;
+
+/// Frames that the checkpoint of `stream` covers.
+fn covered(path: &Path, stream: &str) -> usize {
+    let note = fs::read_to_string(path.join(format!("streams/{stream}/checkpoint"))).unwrap();
+    note.lines().nth(1).unwrap().parse().unwrap()
+}
+
+/// Appends `count` entries in an opening of its own, which one publication covers.
+fn grow(path: &Path, count: usize, options: Options) {
+    let log = Log::open(path, &root(), options).unwrap();
+    for number in 0..count {
+        append(&log, &StreamName::default(), &number.to_string());
+    }
+    log.close().unwrap();
+}
+
+/// A tile or bundle that begins with what is signed and goes on with anything is no fault, because a crash leaves one that is longer than the checkpoint. The next
+/// publication passed it by, and a log that nobody had broken was broken for good.
+#[test]
+fn what_goes_beyond_the_checkpoint_is_gone_before_the_tree_grows_past_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let honest = closed(folder.path());
+    for stream in ["default", "journal", "heads"] {
+        for kind in ["wider", "full", "folder"] {
+            let base = folder.path().join(format!("{stream}-{kind}"));
+            let path = base.join("log");
+            copy_folder(&honest, &path);
+            copy_folder(&honest.with_file_name("log.heads"), &base.join("log.heads"));
+            let size = covered(&path, stream);
+            for (level, length) in [("0", HASH_BYTES), ("entries", 2)] {
+                let tiles = path.join(format!("streams/{stream}/tile/{level}"));
+                let partial = tiles.join("000.p");
+                let signed = fs::read(partial.join(size.to_string())).unwrap();
+                let widened = |width: usize| {
+                    let mut bytes = signed.clone();
+                    bytes.resize(signed.len() + (width - size) * length, 0);
+                    bytes
+                };
+                match kind {
+                    "wider" => {
+                        for width in size + 1..size + 12 {
+                            fs::write(partial.join(width.to_string()), widened(width)).unwrap();
+                        }
+                    }
+                    "full" => {
+                        fs::remove_dir_all(&partial).unwrap();
+                        fs::write(tiles.join("000"), widened(FULL)).unwrap();
+                    }
+                    _ => fs::create_dir(tiles.join("001")).unwrap(),
+                }
+            }
+            intact(&path);
+            for count in [0, 2, 9] {
+                grow(&path, count, options());
+                intact(&path);
+            }
+            let left = path.join(format!("streams/{stream}/tile/0"));
+            assert!(!left.join("000").exists() && !left.join("001").exists());
+        }
+    }
+}
+
+/// A publisher died between its tiles and its second copy, the disk lost the frames, and their loss was accepted as advised. The tiles stayed, and
+/// the honest log was broken for good once it grew past them in one publication.
+#[test]
+fn tiles_of_frames_that_were_given_up_break_nothing_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let published = folder.path().join("log");
+    assert!(covered(&published, "default") > covered(&path, "default"));
+    let tiles = "streams/default/tile";
+    fs::remove_dir_all(path.join(tiles)).unwrap();
+    copy_folder(&published.join(tiles), &path.join(tiles));
+    let whole = fs::read(path.join(DEFAULT)).unwrap();
+    let (offset, _) = frames(&path.join(DEFAULT))[3];
+    fs::write(path.join(DEFAULT), &whole[..offset]).unwrap();
+    Log::open(&path, &root(), options()).unwrap_err();
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    grow(&path, 0, accepting);
+    intact(&path);
+    grow(&path, 9, options());
+    intact(&path);
+}
