@@ -170,7 +170,7 @@ impl<'a> Fitting<'a> {
             .map(|it| self.column(&place, table, it));
         let on_leave = said.on_leave.iter();
         notes.on_leave = on_leave
-            .map(|(column, how)| (self.column(&place, table, column), how.clone()))
+            .map(|(column, how)| (self.column(&place, table, column), *how))
             .collect();
         for reference in &said.references {
             notes

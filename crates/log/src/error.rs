@@ -108,7 +108,7 @@ pub enum LogError {
     },
     /// More than one of these losses: of several streams, or of frames and of keys. They are accepted together or not at all.
     #[error("{}", listed(.0))]
-    Losses(Vec<LogError>),
+    Losses(Vec<Self>),
     /// Another process writes to this log.
     #[error("another process is writing to {path}")]
     Locked {

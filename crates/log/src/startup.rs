@@ -160,6 +160,15 @@ pub(crate) fn open_locked(
         (journal, anchors),
         lock,
     ));
+    begin(core, first, repairs)
+}
+
+/// Begins the opening in the journal and starts the threads.
+fn begin(
+    core: Arc<Core>,
+    first: Option<&First<'_>>,
+    mut repairs: Repairs,
+) -> Result<Log, LogError> {
     let repaired = repairs.distinct();
     begin_journal(&core, first, &repaired)?;
     repairs.reported(&core.files)?;

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::str::FromStr as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probity_log::{Authenticator, Log, StreamName};
 use rustix::fs::OFlags;
@@ -25,8 +25,8 @@ const LENGTH: usize = 1024;
 const TAG_BYTES: usize = 32;
 /// The purpose of the authenticator, which covers everything behind it.
 const DOMAIN: &str = "probity/missed/v2";
-/// Longest wait for another process that reads or writes the file.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Times that a lock is tried which another process holds: some five seconds.
+const LOCK_TRIES_MAX: u32 = 500;
 /// How often such a process is looked for.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -172,34 +172,29 @@ impl MissedFile {
 
     /// Waits for other processes, but not for ever.
     pub(crate) fn lock(&self) -> io::Result<Locked<'_>> {
-        let end = Instant::now() + LOCK_TIMEOUT;
-        loop {
+        for _ in 0..LOCK_TRIES_MAX {
             match self.file.try_lock() {
                 Ok(()) => return Ok(Locked(&self.file)),
-                Err(TryLockError::WouldBlock) if Instant::now() < end => {
-                    std::thread::sleep(LOCK_INTERVAL);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let reason = "another process holds the file `missed`";
-                    return Err(io::Error::new(ErrorKind::TimedOut, reason));
-                }
+                Err(TryLockError::WouldBlock) => std::thread::park_timeout(LOCK_INTERVAL),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
+        let reason = "another process holds the file `missed`";
+        Err(io::Error::new(ErrorKind::TimedOut, reason))
     }
 
     /// Nothing is missing any more.
     pub(crate) fn clear(&self) -> io::Result<()> {
-        self.write([b'\n'; LENGTH])
+        self.write(&[b'\n'; LENGTH])
     }
 
     pub(crate) fn say(&self, account: &Account) -> io::Result<()> {
-        self.write(self.seal(&account.encode())?)
+        self.write(&self.seal(&account.encode())?)
     }
 
     /// Says that the accounts up to this number are in the log.
     pub(crate) fn settle(&self, number: u128) -> io::Result<()> {
-        self.write(self.seal(&format!("settled {number:032x}\n"))?)
+        self.write(&self.seal(&format!("settled {number:032x}\n"))?)
     }
 
     pub(crate) fn read(&self) -> io::Result<Content> {
@@ -241,8 +236,8 @@ impl MissedFile {
         Ok(bytes)
     }
 
-    fn write(&self, bytes: [u8; LENGTH]) -> io::Result<()> {
-        self.file.write_all_at(&bytes, 0)?;
+    fn write(&self, bytes: &[u8; LENGTH]) -> io::Result<()> {
+        self.file.write_all_at(bytes, 0)?;
         self.file.sync_all()
     }
 }
