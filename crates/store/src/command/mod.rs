@@ -109,7 +109,7 @@ impl<'a> Call<'a, '_> {
 
     /// The argument at `index` as a word of an option.
     pub(crate) fn is_word(&self, index: usize, word: &str) -> bool {
-        self.arg(index).eq_ignore_ascii_case(word.as_bytes())
+        c_string(self.arg(index), usize::MAX).eq_ignore_ascii_case(word.as_bytes())
     }
 
     pub(crate) fn integer(&self, index: usize) -> Result<i64, Fail> {
@@ -259,6 +259,11 @@ fn unknown_subcommand(name: &[u8], subcommand: &[u8]) -> Fail {
     text.extend_from_slice(&name.to_ascii_uppercase());
     text.extend_from_slice(b" HELP.");
     Fail::Said(text)
+}
+
+/// An option as Redis compares it: up to the first NUL, in lower case.
+pub(crate) fn word(text: &[u8]) -> Vec<u8> {
+    c_string(text, usize::MAX).to_ascii_lowercase()
 }
 
 /// What C sees of a text: up to the first NUL, and at most so much.
