@@ -125,7 +125,7 @@ impl Arguments {
     }
 
     /// Bytes that the arguments occupy.
-    pub(super) const fn bytes_kept(&self) -> usize {
+    pub(crate) const fn bytes_kept(&self) -> usize {
         self.kept.len()
             + self.spans.len() * size_of::<Span>()
             + self.digests.len() * size_of::<(usize, [u8; 32])>()

@@ -26,6 +26,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::client::{Answers, Client};
+use crate::commands::Command;
 use crate::fail::Fail;
 use crate::number::{parse_double, parse_integer};
 use crate::reply::Reply;
@@ -131,23 +132,28 @@ impl<'a> Call<'a, '_> {
 /// # Errors
 /// Only when the file failed; what the client did wrong is its answer.
 pub(crate) fn execute(
-    args: &[&[u8]],
+    command: Command,
     client: &mut Client,
     space: &mut Space<'_>,
     reply: &mut Reply,
 ) -> Result<(), Fail> {
+    let args = command.arguments();
+    let found = match command.refusal {
+        Some(reason) => Err(reason.into()),
+        None => find(&args),
+    };
     let start = reply.len();
     space.shared.totals.commands += 1;
     reply.protocol = client.protocol;
     reply.begin();
-    let outcome = match find(args) {
+    let outcome = match found {
         Ok(spec) => match &mut client.transaction {
             Some(transaction) if !transaction::is_immediate(spec.name) => {
-                transaction::queue(transaction, spec, args, reply)
+                transaction::queue(transaction, &client.memory, (spec, command), reply)
             }
-            _ => run(spec, args, client, space, reply),
+            _ => run(spec, &args, client, space, reply),
         },
-        Err(fail) => Err(transaction::refuse(client, args, fail)),
+        Err(fail) => Err(transaction::refuse(client, &args, fail)),
     };
     if let Err(fail) = outcome {
         reply.truncate(start);
