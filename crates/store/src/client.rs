@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::command::Spec;
 use crate::commands::Commands;
+use crate::memory::{Memory, Share};
 use crate::reply::Protocol;
 
 /// What a connection remembers between commands.
@@ -13,6 +14,8 @@ pub struct Client {
     pub(crate) id: u64,
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
+    /// Memory of all clients, for what this one says.
+    pub(crate) memory: Memory,
     pub(crate) name: Vec<u8>,
     pub(crate) transaction: Option<Transaction>,
     pub(crate) watch: Watch,
@@ -38,6 +41,9 @@ pub(crate) struct Watch {
     pub(crate) touched: Arc<AtomicBool>,
     /// Database and key of those that had not expired when the watching began.
     pub(crate) keys: Vec<(usize, Vec<u8>)>,
+    pub(crate) bytes: usize,
+    /// What the keys take of the memory of all clients.
+    pub(crate) share: Option<Share>,
 }
 
 /// Whether replies are wanted, as CLIENT REPLY said.
@@ -53,6 +59,17 @@ pub(crate) enum Answers {
 }
 
 impl Client {
+    /// The client as it was when it came.
+    pub(crate) fn reset(&mut self) {
+        *self = Self {
+            id: self.id,
+            connected: self.connected,
+            last_command: self.last_command,
+            memory: self.memory.clone(),
+            ..Self::default()
+        };
+    }
+
     /// Forgets the watched keys.
     pub(crate) fn unwatch(&mut self) {
         self.watch = Watch::default();

@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+use crate::limits::WORD_BYTES;
+use crate::memory::{NoMemory, Share};
+
 /// Whole commands in order.
 #[derive(Debug, Default)]
 pub struct Commands {
@@ -10,13 +13,36 @@ pub struct Commands {
 }
 
 /// One command: its name and arguments.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Command {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// The memory that it takes, where that counts.
+    pub(crate) share: Option<Share>,
+    /// Why it is not carried out, whatever it was.
+    pub(crate) refusal: Option<NoMemory>,
 }
 
 impl Command {
+    /// In the place of a command for which there is no memory: its client is told so.
+    pub fn refused(reason: NoMemory) -> Self {
+        Self {
+            refusal: Some(reason),
+            ..Self::default()
+        }
+    }
+
+    /// Keeps a part of the memory for as long as the command is there.
+    pub fn keep(&mut self, share: Share) {
+        self.share = Some(share);
+    }
+
+    /// Bytes that it takes while it waits.
+    pub(crate) fn cost(&self) -> usize {
+        let words = self.ends.len().saturating_add(1);
+        self.len().saturating_add(words.saturating_mul(WORD_BYTES))
+    }
+
     /// Adds an argument; the first is the command's name.
     pub fn push(&mut self, argument: &[u8]) {
         self.bytes.extend_from_slice(argument);

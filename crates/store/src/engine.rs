@@ -290,7 +290,7 @@ fn answer(
     let mut reply = Reply::new(reply_bytes_max);
     while reply.len() < ANSWER_BYTES_MAX && !client.closing {
         let Some(command) = commands.pop() else { break };
-        execute(&command.arguments(), &mut client, space, &mut reply)?;
+        execute(command, &mut client, space, &mut reply)?;
     }
     let closes = client.closing;
     let answered = Answer {

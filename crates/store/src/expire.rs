@@ -34,7 +34,7 @@ impl Moment {
 
     /// What the options EX, PX, EXAT and PXAT stand for.
     pub(crate) fn of_option(word: &[u8]) -> Option<Self> {
-        match word.to_ascii_lowercase().as_slice() {
+        match crate::command::word(word).as_slice() {
             b"ex" => Some(Self::SECONDS),
             b"px" => Some(Self::MILLISECONDS),
             b"exat" => Some(Self::AT_SECOND),

@@ -11,7 +11,8 @@ use crate::clock::Clock;
 use crate::commands::Commands;
 use crate::directory::{OpenError, open};
 use crate::engine::{Engine, EngineError};
-use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX};
+use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX, WAITING_BYTES_MAX};
+use crate::memory::Memory;
 use crate::subject::SubjectOf;
 
 /// When a change is on the disk.
@@ -49,6 +50,8 @@ pub struct Options {
     /// Bytes of one reply after which nothing more is put into it, see
     /// [`REPLY_BYTES_MAX`].
     pub reply_bytes_max: usize,
+    /// Bytes of the transactions, long commands and watched keys of all clients together. What would take more is refused.
+    pub waiting_bytes_max: usize,
     /// The file with the store's key; where none is named, the directory's path with `.key` behind it. It is made with the
     /// store.
     pub key_file: Option<PathBuf>,
@@ -67,6 +70,7 @@ impl Default for Options {
             sync: Sync::default(),
             cache_bytes: CACHE_BYTES,
             reply_bytes_max: REPLY_BYTES_MAX,
+            waiting_bytes_max: WAITING_BYTES_MAX,
             key_file: None,
             is_clear_trusted: false,
             subject_of: SubjectOf::default(),
@@ -81,6 +85,7 @@ pub struct Store {
     sender: Sender<Message>,
     engine: Option<JoinHandle<Result<(), EngineError>>>,
     clients: Arc<AtomicU64>,
+    memory: Memory,
 }
 
 /// What the engine is sent.
@@ -149,6 +154,7 @@ impl Store {
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
         let (directory, data) = open(directory, &options)?;
         let (sender, receiver): (_, Receiver<Message>) = channel();
+        let memory = Memory::new(options.waiting_bytes_max);
         let engine = Engine::new((directory, data), options, receiver)?;
         let thread = std::thread::Builder::new().name("probity-store".into());
         let engine = thread
@@ -158,6 +164,7 @@ impl Store {
             sender,
             engine: Some(engine),
             clients: Arc::default(),
+            memory,
         })
     }
 
@@ -175,8 +182,14 @@ impl Store {
     pub fn client(&self) -> Client {
         Client {
             id: self.clients.fetch_add(1, Ordering::Relaxed) + 1,
+            memory: self.memory.clone(),
             ..Client::default()
         }
+    }
+
+    /// The memory that all clients share, for whoever takes their commands apart.
+    pub const fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Has commands carried out; `answer` is called once, most likely from another thread.

@@ -67,7 +67,7 @@ fn at(time: Option<i64>, unit: i64) -> Deadline {
 
 /// `RESTORE key 0` never ends.
 fn is_absolute(arguments: &Arguments) -> bool {
-    let word = |index: usize| arguments.text(index).eq_ignore_ascii_case(b"absttl");
+    let word = |index: usize| arguments.is_word(index, "absttl");
     number(arguments, 2) != Some(0) && (4..arguments.len()).any(word)
 }
 
@@ -77,7 +77,7 @@ fn option(arguments: &Arguments, from: usize, width: usize) -> Deadline {
     let mut index = from;
     while index < arguments.len() {
         let value = number(arguments, index + 1);
-        match arguments.text(index).to_ascii_lowercase().as_slice() {
+        match arguments.word(index).as_slice() {
             b"ex" | b"px" => (found, index) = (after(value), index + 1),
             b"exat" => (found, index) = (at(value, 1000), index + 1),
             b"pxat" => (found, index) = (at(value, 1), index + 1),

@@ -40,7 +40,7 @@ impl CommandFacts {
             "debug" => debug(arguments, keys),
             // The server's own flags do not say what these do.
             "getex" if arguments.len() == 2 => push(keys, 1, arguments, Access::ACCESS),
-            "hgetex" if arguments.text(2).eq_ignore_ascii_case(b"fields") => {
+            "hgetex" if arguments.is_word(2, "fields") => {
                 push(keys, 1, arguments, Access::ACCESS);
             }
             "move" => push(keys, 1, arguments, Access::ACCESS.with(Access::DELETE)),
@@ -63,6 +63,27 @@ impl CommandFacts {
     pub fn names_keys(&self) -> bool {
         let is_key = |spec: &KeySpec| !spec.access.contains(Access::NOT_KEY);
         &*self.name == "debug" || self.specs.iter().any(is_key)
+    }
+
+    /// Whether the place of a module's keys follows from a word that `arguments` have with a zero byte behind it. The server
+    /// takes that for the word; a module, which finds its keys by itself, need not.
+    pub fn is_ambiguous(&self, arguments: &Arguments) -> bool {
+        let spelled = |spec: &KeySpec| match &spec.begin {
+            BeginSearch::Keyword(word, _) => (1..arguments.len())
+                .any(|index| arguments.has_zero(index) && arguments.is_word(index, word)),
+            _ => false,
+        };
+        self.flags.contains(Flags::MODULE) && self.specs.iter().any(spelled)
+    }
+
+    /// Whether `arguments` name a subcommand that is not known: these are the facts of its container.
+    pub fn is_of_unknown_subcommand(&self, arguments: &Arguments) -> bool {
+        self.flags.contains(Flags::CONTAINER) && arguments.len() > 1
+    }
+
+    /// Whether the second word says what the command does.
+    pub fn has_subcommand(&self) -> bool {
+        self.flags.contains(Flags::CONTAINER) || self.name.contains('|') || &*self.name == "debug"
     }
 
     /// Whether the argument after those in `arguments` may be a key, or something else that is recorded
@@ -144,7 +165,7 @@ const DEBUG_WITHOUT_KEYS: [&str; 35] = [
 
 /// `DEBUG DIGEST-VALUE key ...`, and `DEBUG OBJECT key` like every subcommand that is not known to have none.
 fn debug(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
-    let subcommand = String::from_utf8_lossy(arguments.text(1)).to_ascii_lowercase();
+    let subcommand = String::from_utf8_lossy(&arguments.word(1)).into_owned();
     if DEBUG_WITHOUT_KEYS.contains(&&*subcommand) {
         return;
     }
@@ -160,7 +181,7 @@ fn debug(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
 
 /// `SET` reads its key only with the option `GET`.
 fn set(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
-    let reads = options_from(arguments, 3).any(|option| option.eq_ignore_ascii_case(b"get"));
+    let reads = has_option(arguments, 3, &["get"]);
     let access = if reads {
         Access::ACCESS.with(Access::UPDATE)
     } else {
@@ -171,9 +192,7 @@ fn set(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
 
 /// `BITFIELD` writes only with `SET` or `INCRBY`.
 fn bitfield(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
-    let writes = options_from(arguments, 2).any(|option| {
-        option.eq_ignore_ascii_case(b"set") || option.eq_ignore_ascii_case(b"incrby")
-    });
+    let writes = has_option(arguments, 2, &["set", "incrby"]);
     let access = if writes {
         Access::ACCESS.with(Access::UPDATE)
     } else {
@@ -182,8 +201,9 @@ fn bitfield(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
     push(keys, 1, arguments, access);
 }
 
-fn options_from(arguments: &Arguments, from: usize) -> impl Iterator<Item = &[u8]> {
-    (from..arguments.len()).map(|index| arguments.text(index))
+fn has_option(arguments: &Arguments, from: usize, words: &[&str]) -> bool {
+    let is_one = |index| words.iter().any(|word| arguments.is_word(index, word));
+    (from..arguments.len()).any(is_one)
 }
 
 fn push(keys: &mut Vec<KeyUse>, argument: usize, arguments: &Arguments, access: Access) {
@@ -198,7 +218,7 @@ fn sort(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
     let mut destination = None;
     let mut index = 2;
     while index < arguments.len() {
-        let option = arguments.text(index).to_ascii_lowercase();
+        let option = arguments.word(index);
         match option.as_slice() {
             b"limit" => index += 2,
             b"get" | b"by" => index += 1,
@@ -216,7 +236,7 @@ fn sort(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
 fn streams(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
     let mut index = 1;
     while index < arguments.len() {
-        match arguments.text(index).to_ascii_lowercase().as_slice() {
+        match arguments.word(index).as_slice() {
             b"count" | b"block" => index += 2,
             b"group" => index += 3,
             b"streams" => {
@@ -237,7 +257,7 @@ fn georadius(arguments: &Arguments, options: usize, keys: &mut Vec<KeyUse>) {
     let mut destination = None;
     let mut index = options;
     while index < arguments.len() {
-        let option = arguments.text(index).to_ascii_lowercase();
+        let option = arguments.word(index);
         match option.as_slice() {
             b"count" => index += 1,
             b"store" | b"storedist" => {
@@ -259,7 +279,7 @@ fn migrate(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
     let mut first = None;
     let mut index = 6;
     while index < arguments.len() {
-        let option = arguments.text(index).to_ascii_lowercase();
+        let option = arguments.word(index);
         match option.as_slice() {
             b"copy" => copies = true,
             b"auth" => index += 1,
@@ -356,7 +376,7 @@ fn find(spec: &KeySpec, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extrac
 
 /// The index after `word`, searched forwards from `from` or backwards from the end.
 fn keyword(word: &str, from: i64, arguments: &Arguments) -> Option<i64> {
-    let is_word = |index: &usize| arguments.text(*index).eq_ignore_ascii_case(word.as_bytes());
+    let is_word = |index: &usize| arguments.is_word(*index, word);
     let found = if from > 0 {
         (usize::try_from(from).ok()?..arguments.len()).find(is_word)
     } else {
@@ -389,6 +409,25 @@ mod tests {
         keys.iter()
             .map(|key| String::from_utf8_lossy(arguments.text(key.argument)).into_owned())
             .collect()
+    }
+
+    /// A module compares its words as it likes: where one with a zero byte decides which arguments are keys, nobody can tell.
+    #[test]
+    fn a_zero_byte_in_a_word_before_the_keys_of_a_module_is_ambiguous() {
+        let table = Table::builtin();
+        let mut facts = CommandFacts::clone(table.named("xread").unwrap());
+        let ambiguous = |facts: &CommandFacts, line: &str| {
+            let mut arguments = Arguments::default();
+            for word in line.split(' ') {
+                arguments.push(word.as_bytes());
+            }
+            facts.is_ambiguous(&arguments)
+        };
+        let spelled = "X.READ STREAMS\0z a STREAMS b 0";
+        assert!(!ambiguous(&facts, spelled));
+        facts.flags = Flags::default().named("MODULE");
+        assert!(ambiguous(&facts, spelled));
+        assert!(!ambiguous(&facts, "X.READ STREAMS a\0 0"));
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 mod deadline;
 mod extract;
+mod known;
 mod outcome;
 mod rule;
 mod table;
 
 pub use deadline::Deadline;
 pub use extract::{Extraction, KeyUse};
+pub use known::KnownCommands;
 pub use rule::{Meaning, Replaces, Rule, Sign};
 pub use table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec, Table, TableError};

@@ -136,10 +136,7 @@ fn has(arguments: &Arguments, from: usize, words: &[&str]) -> bool {
 }
 
 fn is_word(arguments: &Arguments, index: usize, words: &[&str]) -> bool {
-    let text = arguments.text(index);
-    words
-        .iter()
-        .any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
+    words.iter().any(|word| arguments.is_word(index, word))
 }
 
 /// The options of a command from `from` on, each once; what follows one of `with_value` is none.
@@ -147,7 +144,7 @@ fn options(arguments: &Arguments, from: usize, with_value: &[&str]) -> Vec<Vec<u
     let mut found = Vec::new();
     let mut index = from;
     while index < arguments.len() {
-        found.push(arguments.text(index).to_ascii_lowercase());
+        found.push(arguments.word(index));
         index += 1 + usize::from(is_word(arguments, index, with_value));
     }
     found

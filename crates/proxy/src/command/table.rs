@@ -33,7 +33,7 @@ pub struct CommandFacts {
 pub struct Flags(u8);
 
 impl Flags {
-    const NAMES: [(&'static str, Self); 7] = [
+    const NAMES: [(&'static str, Self); 8] = [
         ("write", Self::WRITE),
         ("readonly", Self::READONLY),
         ("admin", Self::ADMIN),
@@ -41,6 +41,7 @@ impl Flags {
         ("pubsub", Self::PUBSUB),
         ("movablekeys", Self::MOVABLE_KEYS),
         ("container", Self::CONTAINER),
+        ("module", Self::MODULE),
     ];
     /// It may change data.
     pub const WRITE: Self = Self(1);
@@ -56,6 +57,8 @@ impl Flags {
     pub const MOVABLE_KEYS: Self = Self(32);
     /// Its second argument names a subcommand.
     pub const CONTAINER: Self = Self(64);
+    /// It is of a module.
+    pub const MODULE: Self = Self(128);
 
     /// Whether all of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -68,7 +71,7 @@ impl Flags {
     }
 
     #[must_use]
-    fn named(self, name: &str) -> Self {
+    pub(super) fn named(self, name: &str) -> Self {
         let found = Self::NAMES
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -241,11 +244,11 @@ impl Table {
     /// The one command of this table, and its subcommands, under the name that the server gave it in its
     /// configuration; its facts keep the name that says what it does.
     #[must_use]
-    pub fn renamed(self, alias: &str) -> Self {
+    pub fn renamed(self, alias: &[u8]) -> Self {
         let renamed = |key: &[u8]| {
             let rest = key.iter().position(|byte| *byte == b'|');
             let rest = rest.and_then(|at| key.get(at..)).unwrap_or_default();
-            [alias.as_bytes(), rest].concat().into()
+            [alias, rest].concat().into()
         };
         let commands = self.commands.into_iter();
         Self {
@@ -257,16 +260,24 @@ impl Table {
 
     /// The facts about the command in `arguments`, of its subcommand if it has some.
     pub fn find(&self, arguments: &Arguments) -> Option<&Arc<CommandFacts>> {
-        let mut name = NameBuffer::default();
-        name.push(arguments.text(0))?;
-        let facts = self.commands.get(name.bytes())?;
-        if facts.flags.contains(Flags::CONTAINER) && arguments.len() > 1 {
-            let whole = name.push(b"|").and_then(|()| name.push(arguments.text(1)));
-            return whole
-                .and_then(|()| self.commands.get(name.bytes()))
-                .or(Some(facts));
+        let name = arguments.text(0);
+        let facts = self.written(&[name])?;
+        if facts.is_of_unknown_subcommand(arguments) {
+            let whole = self.written(&[name, b"|", arguments.text(1)]);
+            return whole.or(Some(facts));
         }
         Some(facts)
+    }
+
+    /// The facts about the command whose name, in any case, has these parts.
+    fn written(&self, parts: &[&[u8]]) -> Option<&Arc<CommandFacts>> {
+        let mut name = NameBuffer::default();
+        if parts.iter().all(|part| name.push(part).is_some()) {
+            return self.commands.get(name.bytes());
+        }
+        // A server may have been told any name.
+        let name = parts.concat().to_ascii_lowercase();
+        self.commands.get(name.as_slice())
     }
 
     /// The facts about the command called `name`, in lower case.

@@ -64,6 +64,28 @@ impl Arguments {
         self.at(index).map_or(&[], |argument| argument.kept)
     }
 
+    /// The argument at `index` as a server compares it with words of its own: up to the first zero byte, in lower case.
+    pub fn word(&self, index: usize) -> Vec<u8> {
+        self.before_zero(index).to_ascii_lowercase()
+    }
+
+    /// Whether a server takes the argument at `index` for `word`.
+    pub fn is_word(&self, index: usize, word: &str) -> bool {
+        self.before_zero(index)
+            .eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// Whether there is a zero byte in what was kept of the argument at `index`.
+    pub fn has_zero(&self, index: usize) -> bool {
+        memchr::memchr(0, self.text(index)).is_some()
+    }
+
+    fn before_zero(&self, index: usize) -> &[u8] {
+        let text = self.text(index);
+        let end = memchr::memchr(0, text).unwrap_or(text.len());
+        text.get(..end).unwrap_or_default()
+    }
+
     /// Adds a whole argument.
     pub fn push(&mut self, text: &[u8]) {
         self.begin(text.len() as u64);
@@ -103,7 +125,7 @@ impl Arguments {
     }
 
     /// Bytes that the arguments occupy.
-    pub(super) const fn bytes_kept(&self) -> usize {
+    pub(crate) const fn bytes_kept(&self) -> usize {
         self.kept.len()
             + self.spans.len() * size_of::<Span>()
             + self.digests.len() * size_of::<(usize, [u8; 32])>()

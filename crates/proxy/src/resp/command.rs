@@ -18,10 +18,16 @@ const LONG_KEY_BYTES_KEPT: u64 = 1024;
 /// Where Redis is lenient (it does not look at the bytes after a bulk string or after a carriage
 /// return) so is this: whoever forwards bytes must never understand them differently.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about what is kept"
+)]
 pub struct CommandScanner {
     limits: Limits,
     /// Whether every argument is kept whole.
     whole: bool,
+    /// Whether nothing of the command under way is kept any more.
+    skips: bool,
     state: State,
     /// Whether the last command is one on a line of its own.
     inline: bool,
@@ -47,6 +53,7 @@ impl CommandScanner {
         Self {
             limits,
             whole: false,
+            skips: false,
             state: State::Start,
             inline: false,
             line: Vec::new(),
@@ -91,6 +98,16 @@ impl CommandScanner {
     /// Forgets the last command, overwriting it when it may hold a secret.
     pub fn forget(&mut self, secret: bool) {
         self.arguments.clear(secret);
+    }
+
+    /// Keeps nothing of the command under way, not even how many arguments it has: it only passes by.
+    pub fn skip(&mut self) {
+        self.skips = true;
+        self.arguments.clear(false);
+        self.digest = None;
+        if let State::Body { keep, .. } = &mut self.state {
+            *keep = 0;
+        }
     }
 
     /// Whether the scanner stands between two commands.
@@ -140,6 +157,7 @@ impl CommandScanner {
             };
             let complete = match self.state {
                 State::Start => {
+                    self.skips = false;
                     self.inline = first != b'*';
                     self.state = if self.inline {
                         State::Inline
@@ -249,6 +267,17 @@ impl CommandScanner {
             .and_then(|length| u64::try_from(length).ok())
             .filter(|length| *length <= self.limits.bulk_bytes_max)
             .ok_or(RespError::Length)?;
+        if self.skips {
+            self.state = if length == 0 {
+                State::BodyEnd { left: 2 }
+            } else {
+                State::Body {
+                    left: length,
+                    keep: 0,
+                }
+            };
+            return Ok(false);
+        }
         let keep = self.bytes_to_keep(length, may_be_key);
         if self.arguments.bytes_kept() as u64 + keep > self.limits.command_bytes_kept_max as u64 {
             return Err(RespError::TooMuchKept(self.limits.command_bytes_kept_max));
@@ -401,6 +430,21 @@ mod tests {
         let mut scanner = CommandScanner::keeping_all(Limits::STORE);
         assert!(scanner.scan(&input, &|_| false).unwrap().complete);
         assert_eq!(scanner.arguments().text(1), long);
+    }
+
+    #[test]
+    fn a_command_that_is_skipped_passes_by_and_the_next_is_kept() {
+        let input = b"*3\r\n$3\r\nSET\r\n$4\r\nkeys\r\n$0\r\n\r\n";
+        for cut in 1..input.len() {
+            let mut scanner = CommandScanner::keeping_all(Limits::STORE);
+            let (head, tail) = input.split_at(cut);
+            assert!(!scanner.scan(head, &|_| true).unwrap().complete);
+            scanner.skip();
+            assert!(scanner.scan(tail, &|_| true).unwrap().complete, "{cut}");
+            assert!(scanner.arguments().is_empty());
+            assert!(scanner.scan(input, &|_| true).unwrap().complete);
+            assert_eq!(scanner.arguments().text(1), b"keys");
+        }
     }
 
     #[test]

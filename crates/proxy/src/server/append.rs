@@ -74,12 +74,7 @@ impl<K: EntrySink> Connection<K> {
         let mut lost = self.batch.len() as u64;
         self.batch.clear();
         if !forward {
-            self.lose_server();
-            while self.session.has_work() {
-                self.session.work(&mut self.batch);
-                lost += self.batch.len() as u64;
-                self.batch.clear();
-            }
+            lost += self.give_up();
         }
         if lost > 0 {
             self.shared.sink.borrow_mut().miss(lost, replies);
@@ -96,6 +91,21 @@ impl<K: EntrySink> Connection<K> {
         self.outbox.withhold();
         self.refusal = Some(REFUSE_UNACKNOWLEDGED.to_owned());
         Flow::Moved
+    }
+
+    /// Gives up all that is under way; gives how many entries it would have had.
+    fn give_up(&mut self) -> u64 {
+        self.lose_server();
+        // Nobody waits for the server's clock any more.
+        self.session.tell_time(None);
+        let mut lost = self.batch.len() as u64;
+        self.batch.clear();
+        while self.session.has_work() {
+            self.session.work(&mut self.batch);
+            lost += self.batch.len() as u64;
+            self.batch.clear();
+        }
+        lost
     }
 
     pub(super) fn poll_durable(&mut self, context: &mut Context<'_>) -> Flow {
@@ -130,6 +140,17 @@ impl<K: EntrySink> Connection<K> {
         let mut waiting = self.shared.waiting.borrow_mut();
         if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
             waiting.push(context.waker().clone());
+        }
+    }
+}
+
+impl<K: EntrySink> Drop for Connection<K> {
+    /// A connection that ends in order has recorded everything. What is left of one that the worker drops, because the log took
+    /// nothing until the proxy had to end, is counted, and its replies were not shown.
+    fn drop(&mut self) {
+        let lost = self.give_up();
+        if let (true, Ok(mut sink)) = (lost > 0, self.shared.sink.try_borrow_mut()) {
+            sink.miss(lost, OnLogFailure::Refuse);
         }
     }
 }

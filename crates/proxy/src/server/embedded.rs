@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use probity_store::{Answer, Client, Command, Commands, Store, Unanswered};
+use probity_store::limits::FREE_BYTES;
+use probity_store::{Answer, Client, Command, Commands, NoMemory, Share, Store, Unanswered};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::upstream::Socket;
@@ -19,6 +20,10 @@ const FAILED: &[u8] = b"-ERR probity: the store has failed; nothing is done any 
 pub(super) struct StoreSocket {
     store: Arc<Store>,
     scanner: CommandScanner,
+    /// What the command under way takes of the memory of all clients.
+    share: Option<Share>,
+    /// Why nothing of it is kept any more.
+    refusal: Option<NoMemory>,
     /// Whole commands that were not handed over yet.
     commands: Commands,
     /// The client's state, while it is not with the store.
@@ -48,6 +53,8 @@ impl StoreSocket {
         Self {
             store,
             scanner: CommandScanner::keeping_all(Limits::STORE),
+            share: None,
+            refusal: None,
             commands: Commands::default(),
             client: Some(client),
             slot: Arc::default(),
@@ -65,9 +72,9 @@ impl StoreSocket {
             match self.scanner.scan(rest, &|_: &Arguments| true) {
                 Ok(scan) => {
                     rest = rest.get(scan.consumed..).unwrap_or_default();
-                    if scan.complete && !self.scanner.arguments().is_empty() {
-                        self.commands.push(command(self.scanner.arguments()));
-                        self.scanner.forget(false);
+                    self.take_memory();
+                    if scan.complete {
+                        self.complete();
                     }
                 }
                 Err((_, error)) => {
@@ -76,6 +83,34 @@ impl StoreSocket {
                 }
             }
         }
+    }
+
+    /// Takes memory for the command under way; where there is none, nothing more of it is kept.
+    fn take_memory(&mut self) {
+        let bytes = self.scanner.arguments().bytes_kept();
+        if bytes <= FREE_BYTES || self.refusal.is_some() {
+            return;
+        }
+        let memory = self.store.memory();
+        let share = self.share.get_or_insert_with(|| memory.share());
+        if let Err(full) = share.hold(bytes) {
+            self.refusal = Some(full);
+            self.share = None;
+            self.scanner.skip();
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some(reason) = self.refusal.take() {
+            self.commands.push(Command::refused(reason));
+        } else if !self.scanner.arguments().is_empty() {
+            let mut command = command(self.scanner.arguments());
+            if let Some(share) = self.share.take() {
+                command.keep(share);
+            }
+            self.commands.push(command);
+        }
+        self.scanner.forget(false);
     }
 
     /// Hands over what waits, unless the store has the client already.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::clock::now;
 use super::upstream::{BoxSocket, ask, connect_own, in_time, refused};
 use crate::audit::put_name;
-use crate::command::{Access, KeyUse, Table};
+use crate::command::{Access, KeyUse, KnownCommands, Table};
 use crate::config::{Backend, ProxyConfig};
 use crate::resp::{Arguments, Frame, FrameReader, Limits, parse_canonical};
 
@@ -154,7 +154,7 @@ pub(super) enum Answer {
 /// The connection beside the clients' connections, shared by the clients of one worker.
 pub(super) struct Side {
     config: ProxyConfig,
-    table: RefCell<Arc<Table>>,
+    commands: RefCell<KnownCommands>,
     socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
     /// How far the server's clock was ahead of the proxy's when it was asked last, in milliseconds.
     ahead: Cell<Option<i64>>,
@@ -167,7 +167,7 @@ impl Side {
     pub(super) fn new(config: &ProxyConfig, table: Arc<Table>) -> Rc<Self> {
         Rc::new(Self {
             config: config.clone(),
-            table: RefCell::new(table),
+            commands: RefCell::new(KnownCommands::new(table)),
             socket: tokio::sync::Mutex::new(None),
             ahead: Cell::new(None),
         })
@@ -175,19 +175,14 @@ impl Side {
 
     /// The table as it is known now.
     pub(super) fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.borrow())
+        self.commands.borrow().table()
     }
 
     /// Asks about a command that the table does not have: of a module, or one that was given another name.
     pub(super) async fn learn(&self, name: Vec<u8>) -> io::Result<Answer> {
         let reply = self.ask(&[b"COMMAND", b"INFO", &name]).await?;
         let learned = Table::from_reply(&reply).unwrap_or_default();
-        let asked = std::str::from_utf8(&name).map(str::to_ascii_lowercase);
-        let found = learned.iter().next().is_some();
-        if let (Ok(asked), true) = (asked, found) {
-            let mut table = self.table.borrow_mut();
-            Arc::make_mut(&mut table).merge(learned.renamed(&asked));
-        }
+        self.commands.borrow_mut().learn(&name, learned);
         Ok(Answer::Learned)
     }
 

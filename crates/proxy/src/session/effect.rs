@@ -51,8 +51,8 @@ pub(super) enum ReplyMode {
 }
 
 impl ReplyMode {
-    pub(super) fn of(word: &[u8]) -> Option<Self> {
-        match word.to_ascii_lowercase().as_slice() {
+    pub(super) fn of(arguments: &Arguments) -> Option<Self> {
+        match arguments.word(2).as_slice() {
             b"on" => Some(Self::On),
             b"skip" => Some(Self::SkipNext),
             b"off" => Some(Self::Off),
@@ -76,7 +76,7 @@ impl Effect {
             "hello" => hello(arguments),
             "client|setname" => Self::SetName { name: text(2) },
             "client|reply" if arguments.len() == 3 => {
-                ReplyMode::of(arguments.text(2)).map_or(Self::None, Self::ReplyMode)
+                ReplyMode::of(arguments).map_or(Self::None, Self::ReplyMode)
             }
             "select" => std::str::from_utf8(arguments.text(1))
                 .ok()
@@ -158,7 +158,7 @@ fn hello(arguments: &Arguments) -> Effect {
     let (mut user, mut name) = (None, None);
     let mut index = 2;
     while index < arguments.len() {
-        let option = arguments.text(index).to_ascii_lowercase();
+        let option = arguments.word(index);
         if option == b"auth" {
             user = Some(name_in(arguments, index + 1));
             index += 2;

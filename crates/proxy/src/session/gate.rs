@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::effect::ReplyMode;
+use crate::command::CommandFacts;
 use crate::resp::{Arguments, put_command};
 
 /// Whether a command may go to the server.
@@ -17,6 +18,10 @@ const REPLY_IN_MULTI: &str = "CLIENT REPLY inside MULTI does not pass through th
 const IN_MULTI: &str =
     "HELLO with a version, MONITOR and subscriptions inside MULTI do not pass through the proxy";
 const LOGINS: &str = "HELLO with more than one AUTH does not pass through the proxy";
+const REPLICATION: &str = "replication does not pass through the proxy";
+const ZERO: &str = "a zero byte in the name of a command does not pass through the proxy";
+const ZERO_BEFORE_KEYS: &str =
+    "a zero byte in a word that keys follow does not pass through the proxy";
 const WHILE_MONITORING: &str = "only PING, RESET and QUIT pass through the proxy after MONITOR";
 
 impl Session {
@@ -32,7 +37,7 @@ impl Session {
         }
         let refusal = match name {
             "client|reply" => {
-                let mode = ReplyMode::of(arguments.text(2));
+                let mode = ReplyMode::of(arguments);
                 let silent = matches!(mode, Some(ReplyMode::Off | ReplyMode::SkipNext));
                 (silent && arguments.len() == 3).then_some(REPLY_IN_MULTI)
             }
@@ -62,7 +67,7 @@ impl Session {
         let arguments = self.commands.arguments();
         let text = |index: usize| arguments.text(index);
         let words: Vec<&[u8]> = if name == "client|reply" {
-            match ReplyMode::of(text(2)) {
+            match ReplyMode::of(arguments) {
                 _ if arguments.len() != 3 => vec![text(0), b"REPLY"],
                 Some(_) => vec![text(0), b"REPLY", b"ON"],
                 None => vec![text(0), b"REPLY", b"?"],
@@ -82,11 +87,10 @@ impl Session {
 fn logins(arguments: &Arguments) -> usize {
     let (mut count, mut index) = (0, 2);
     while index < arguments.len() {
-        let option = arguments.text(index);
-        if option.eq_ignore_ascii_case(b"auth") {
+        if arguments.is_word(index, "auth") {
             count += 1;
             index += 2;
-        } else if option.eq_ignore_ascii_case(b"setname") {
+        } else if arguments.is_word(index, "setname") {
             index += 1;
         }
         index += 1;
@@ -94,7 +98,22 @@ fn logins(arguments: &Arguments) -> usize {
     count
 }
 
-pub(super) fn is_replication(name: &[u8]) -> bool {
+/// Why a command never passes, as far as its arguments are there and by what is known of it.
+pub(super) fn refusal(facts: Option<&CommandFacts>, arguments: &Arguments) -> Option<&'static str> {
+    let does = facts.map_or(&b""[..], |facts| facts.name.as_bytes());
+    if is_replication(arguments.text(0)) || is_replication(does) {
+        return Some(REPLICATION);
+    }
+    // A server compares names up to a zero byte, or whole, as its hash table falls: nobody can tell which it is.
+    let is_container = facts.is_some_and(CommandFacts::has_subcommand);
+    if arguments.has_zero(0) || is_container && arguments.has_zero(1) {
+        return Some(ZERO);
+    }
+    let ambiguous = facts.is_some_and(|facts| facts.is_ambiguous(arguments));
+    ambiguous.then_some(ZERO_BEFORE_KEYS)
+}
+
+fn is_replication(name: &[u8]) -> bool {
     [&b"sync"[..], b"psync", b"replconf"]
         .iter()
         .any(|word| name.eq_ignore_ascii_case(word))
@@ -102,25 +121,28 @@ pub(super) fn is_replication(name: &[u8]) -> bool {
 
 /// Whether the beginning of a long command may go before its end is there: not where the command
 /// changes the connection, or may be answered here.
-pub(super) fn may_stream(arguments: &Arguments) -> bool {
-    let name = arguments.text(0).to_ascii_lowercase();
+pub(super) fn may_stream(facts: &CommandFacts) -> bool {
+    let name = &*facts.name;
+    let container = name
+        .split_once('|')
+        .map_or(name, |(container, _)| container);
     !matches!(
-        name.as_slice(),
-        b"auth"
-            | b"client"
-            | b"discard"
-            | b"exec"
-            | b"hello"
-            | b"monitor"
-            | b"multi"
-            | b"psubscribe"
-            | b"punsubscribe"
-            | b"quit"
-            | b"reset"
-            | b"select"
-            | b"ssubscribe"
-            | b"subscribe"
-            | b"sunsubscribe"
-            | b"unsubscribe"
+        container,
+        "auth"
+            | "client"
+            | "discard"
+            | "exec"
+            | "hello"
+            | "monitor"
+            | "multi"
+            | "psubscribe"
+            | "punsubscribe"
+            | "quit"
+            | "reset"
+            | "select"
+            | "ssubscribe"
+            | "subscribe"
+            | "sunsubscribe"
+            | "unsubscribe"
     )
 }

@@ -99,7 +99,7 @@ fn administers(name: &str, facts: Option<&CommandFacts>) -> bool {
 /// `DEBUG POPULATE count [prefix]` makes keys with this prefix, or `key`; others have their keys as keys.
 fn debug(arguments: &Arguments) -> Vec<Mark> {
     let mut marks = vec![Mark::plain("administer", b"")];
-    if arguments.text(1).eq_ignore_ascii_case(b"populate") {
+    if arguments.is_word(1, "populate") {
         let prefix = if arguments.len() > 3 {
             arguments.text(3)
         } else {
@@ -111,8 +111,10 @@ fn debug(arguments: &Arguments) -> Vec<Mark> {
 }
 
 fn scan_pattern(arguments: &Arguments) -> Mark {
-    let found = (2..arguments.len())
-        .find(|index| arguments.text(*index).eq_ignore_ascii_case(b"match"))
+    // Each option has a value, and the last one of a name counts.
+    let mut options = (2..arguments.len()).step_by(2).rev();
+    let found = options
+        .find(|index| arguments.is_word(*index, "match"))
         .map(|index| Mark::at("list", arguments, index + 1));
     found.unwrap_or_else(|| Mark::plain("list", b"*"))
 }
@@ -122,7 +124,7 @@ fn sort_patterns(arguments: &Arguments) -> Vec<Mark> {
     let mut marks = Vec::new();
     let mut index = 2;
     while index < arguments.len() {
-        let option = arguments.text(index).to_ascii_lowercase();
+        let option = arguments.word(index);
         match option.as_slice() {
             b"limit" => index += 2,
             b"store" => index += 1,
@@ -179,7 +181,7 @@ fn put_member(facts: &mut String, member: &str, text: &[u8]) {
     put_json(facts, text);
 }
 
-fn put_argument(facts: &mut String, member: &str, arguments: &Arguments, index: usize) {
+pub(super) fn put_argument(facts: &mut String, member: &str, arguments: &Arguments, index: usize) {
     if let Some(argument) = arguments.at(index) {
         put_whole(facts, member, argument.kept, argument.digest);
     }

@@ -161,7 +161,6 @@ struct Muted {
 /// Bytes of one command that are held before a long argument streams.
 const STREAM_BYTES: usize = 256 << 10;
 
-const REFUSE_REPLICATION: &str = "replication does not pass through the proxy";
 const REFUSE_TOO_LARGE: &str = "the keys of this command are too many to record";
 const REFUSE_TOO_LONG: &str = "this command is too long to be understood";
 
@@ -251,7 +250,7 @@ impl Session {
             at += scan.consumed;
             let hold = std::mem::take(&mut self.held) + scan.consumed;
             if !scan.complete {
-                return self.incomplete(at, hold);
+                return self.incomplete(table, at, hold);
             }
             let next = if self.commands.arguments().is_empty() {
                 self.blank();
@@ -298,7 +297,20 @@ impl Session {
 
     /// Goes on with a command that was unknown, by a table that may know it now.
     pub fn learn(&mut self, table: &Table) -> Next {
-        match table.find(self.commands.arguments()).map(Arc::clone) {
+        let facts = table.find(self.commands.arguments()).map(Arc::clone);
+        if let Some(reason) = gate::refusal(facts.as_deref(), self.commands.arguments()) {
+            return refuse(reason);
+        }
+        if !self.commands.is_between_commands() {
+            // What the server does not know either it refuses, whatever it is.
+            let streams = facts.is_none_or(|facts| gate::may_stream(&facts));
+            return if streams {
+                Next::Continue
+            } else {
+                refuse(REFUSE_TOO_LONG)
+            };
+        }
+        match facts {
             Some(facts) => self.known(facts),
             None => match self.gate("") {
                 Gate::Refuse(reason) => refuse(reason),
@@ -357,7 +369,7 @@ impl Session {
     }
 
     /// Holds a command until it is understood; a long value streams, but for its end.
-    fn incomplete(&mut self, at: usize, hold: usize) -> Taken {
+    fn incomplete(&mut self, table: &Table, at: usize, hold: usize) -> Taken {
         let taken = |hold, next| Taken {
             consumed: at,
             hold,
@@ -366,23 +378,29 @@ impl Session {
         if self.commands.is_between_commands() {
             return taken(0, Next::Continue);
         }
+        let arguments = self.commands.arguments();
         let named = self.commands.name_is_known();
-        if named && gate::is_replication(self.commands.arguments().text(0)) {
-            return taken(hold, refuse(REFUSE_REPLICATION));
+        let facts = table.find(arguments).filter(|_| named);
+        let refusal = gate::refusal(facts.map(|facts| &**facts), arguments);
+        if let (true, Some(reason)) = (named, refusal) {
+            return taken(hold, refuse(reason));
         }
         if hold > STREAM_BYTES && !self.commands.is_inline() {
-            if !named || !gate::may_stream(self.commands.arguments()) {
-                return taken(hold, refuse(REFUSE_TOO_LONG));
-            }
-            return taken(0, Next::Continue);
+            return match facts {
+                _ if !named => taken(hold, refuse(REFUSE_TOO_LONG)),
+                None => taken(hold, Next::Learn),
+                Some(facts) if gate::may_stream(facts) => taken(0, Next::Continue),
+                Some(_) => taken(hold, refuse(REFUSE_TOO_LONG)),
+            };
         }
         self.held = hold;
         taken(hold, Next::Continue)
     }
 
     fn command(&mut self, table: &Table) -> Next {
-        if gate::is_replication(self.commands.arguments().text(0)) {
-            return refuse(REFUSE_REPLICATION);
+        let facts = table.find(self.commands.arguments()).map(Arc::clone);
+        if let Some(reason) = gate::refusal(facts.as_deref(), self.commands.arguments()) {
+            return refuse(reason);
         }
         if !self.is_owed() {
             self.fence = false;
@@ -390,7 +408,7 @@ impl Session {
         if self.fence {
             return Next::Wait;
         }
-        match table.find(self.commands.arguments()).map(Arc::clone) {
+        match facts {
             Some(facts) => self.known(facts),
             None => Next::Learn,
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::effect::Effect;
-use super::mark::{Mark, facts_of, marks_of};
+use super::mark::{Mark, facts_of, marks_of, put_argument};
 use crate::audit::Key;
 use crate::command::{Access, CommandFacts, Deadline, Flags, KeyUse, Rule};
 use crate::resp::{Arguments, parse_canonical};
@@ -167,7 +167,7 @@ impl Pending {
         }
         let mut pending = Self {
             marks: marks_of(&name, &effect, facts, arguments),
-            facts: more.into(),
+            facts: Box::default(),
             deadline,
             time_before: None,
             rule: facts.map_or(Rule::Unknown, |facts| Rule::of(facts, arguments)),
@@ -180,6 +180,13 @@ impl Pending {
             confirmations: None,
             cost: 0,
         };
+        if facts.is_some_and(|facts| facts.is_of_unknown_subcommand(arguments)) {
+            put_argument(&mut more, "subcommand", arguments, 1);
+            pending.facts = more.into();
+            pending.touches_unknown();
+        } else {
+            pending.facts = more.into();
+        }
         pending.cost = pending.bytes();
         pending
     }
@@ -233,8 +240,7 @@ pub(super) fn is_secret(name: &str) -> bool {
 }
 
 fn blocks(facts: &CommandFacts, arguments: &Arguments) -> bool {
-    let asked =
-        || (1..arguments.len()).any(|index| arguments.text(index).eq_ignore_ascii_case(b"block"));
+    let asked = || (1..arguments.len()).any(|index| arguments.is_word(index, "block"));
     let only_if_asked = matches!(&*facts.name, "xread" | "xreadgroup");
     facts.flags.contains(Flags::BLOCKING) && (!only_if_asked || asked())
 }
@@ -247,6 +253,6 @@ fn number(arguments: &Arguments, index: usize) -> Option<u32> {
 fn copy_db(arguments: &Arguments) -> Option<u32> {
     let named = (3..arguments.len())
         .rev()
-        .find(|index| arguments.text(*index).eq_ignore_ascii_case(b"db"))?;
+        .find(|index| arguments.is_word(*index, "db"))?;
     number(arguments, named + 1)
 }

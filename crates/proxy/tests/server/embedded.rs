@@ -239,6 +239,54 @@ fn a_reply_from_the_store_waits_until_its_entry_is_durable() {
     proxy.stop();
 }
 
+/// Each client might keep a transaction of a gigabyte, and half a command beside it, and nothing bounded how many did. There is one
+/// bound for all; what is beyond it is told so, in its place, and everything else goes on.
+#[test]
+fn the_memory_of_all_clients_of_a_store_is_bounded_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        sync: Sync::EverySecond,
+        waiting_bytes_max: 4 << 20,
+        ..Options::default()
+    };
+    let store = Store::open(&directory.path().join("store"), options).unwrap();
+    let any_port = Listen::Tcp(([127, 0, 0, 1], 0).into());
+    let config = ProxyConfig::new(any_port, Backend::Store(Arc::new(store)));
+    let (proxy, address, _) = start(&config);
+    let long = "v".repeat(3 << 20);
+    // One client keeps a transaction, another one half a command of the rest.
+    let mut first = TcpStream::connect(address).unwrap();
+    let begun = [script("MULTI"), command(&["SET", "a", &long])].concat();
+    first.write_all(&begun).unwrap();
+    first.read_exact(&mut [0; 14]).unwrap();
+    let mut second = TcpStream::connect(address).unwrap();
+    let whole = command(&["SET", "b", &long]);
+    second.write_all(&whole[..600_000]).unwrap();
+    let others = [
+        script("SET c 1\nMULTI\nINCR c"),
+        command(&["SET", "d", &long]),
+        script("INCR c\nEXEC\nGET c\nWATCH c"),
+    ];
+    let heard = talk(address, &others.concat(), usize::MAX);
+    let refused = "-ERR the transactions and long commands of all clients take more than 4194304 bytes, try it later\r\n";
+    let expected = format!(
+        "+OK\r\n+OK\r\n+QUEUED\r\n{refused}+QUEUED\r\n\
+         -EXECABORT Transaction discarded because of previous errors.\r\n$1\r\n1\r\n+OK\r\n+OK\r\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&heard), expected);
+    second.write_all(&whole[600_000..]).unwrap();
+    let mut reply = vec![0; refused.len()];
+    second.read_exact(&mut reply).unwrap();
+    assert_eq!(String::from_utf8_lossy(&reply), refused);
+    // What the transaction held is free again.
+    first.write_all(&script("EXEC")).unwrap();
+    let mut reply = [0; 9];
+    first.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"*1\r\n+OK\r\n");
+    assert!(talk(address, &whole, usize::MAX).starts_with(b"+OK"));
+    proxy.stop();
+}
+
 #[test]
 fn many_clients_share_the_store_and_none_loses_a_count() {
     let embedded = Embedded::start();

@@ -19,3 +19,4 @@ mod smuggling;
 mod support;
 mod touched;
 mod transparency;
+mod zero_bytes;

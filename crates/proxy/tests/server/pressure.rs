@@ -89,6 +89,35 @@ fn how_many_entries_a_full_log_did_not_take_is_counted() {
     }
 }
 
+/// While the disk of a log stood still, what connections had to record when the proxy was stopped went with them, and nothing
+/// counted it: the worker waited as long as a connection does and had begun before. What a connection is dropped with is counted.
+#[test]
+fn what_a_full_log_did_not_take_before_the_proxy_was_stopped_is_counted() {
+    let redis = Redis::start(&[]);
+    for on_log_failure in [OnLogFailure::Refuse, OnLogFailure::Forward] {
+        let (proxy, address, recorder) = start(&ProxyConfig {
+            log_timeout: Duration::from_millis(300),
+            stop_timeout: Duration::from_millis(300),
+            on_log_failure,
+            ..config(&redis)
+        });
+        recorder.full.store(true, Ordering::SeqCst);
+        let blocked: Vec<TcpStream> = (0..20)
+            .map(|_| {
+                let mut socket = TcpStream::connect(address).unwrap();
+                socket.write_all(&script("BLPOP user:1:q 0")).unwrap();
+                socket
+            })
+            .collect();
+        wait(200);
+        proxy.stop();
+        drop(blocked);
+        let said = recorder.missed.lock().unwrap().clone();
+        let missed: u64 = said.iter().map(|(count, _)| count).sum();
+        assert_eq!(missed, 20, "{on_log_failure:?} {said:?}");
+    }
+}
+
 #[test]
 fn clients_beyond_the_bound_are_told_so_and_a_place_that_is_free_again_is_given() {
     let redis = Redis::start(&[]);

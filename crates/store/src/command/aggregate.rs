@@ -160,7 +160,7 @@ fn read_options(
     let weighs = way != Way::Diff && mode != Mode::Count;
     while index < call.args.len() {
         let behind = call.rest(index + 1);
-        match call.arg(index).to_ascii_lowercase().as_slice() {
+        match super::word(call.arg(index)).as_slice() {
             b"weights" if weighs && behind.len() >= said.sources.len() => {
                 for (source, text) in said.sources.iter_mut().zip(behind) {
                     let weight = parse_double(text);
@@ -170,7 +170,7 @@ fn read_options(
                 index += said.sources.len();
             }
             b"aggregate" if weighs && !behind.is_empty() => {
-                said.aggregate = match call.arg(index + 1).to_ascii_lowercase().as_slice() {
+                said.aggregate = match super::word(call.arg(index + 1)).as_slice() {
                     b"sum" => Aggregate::Sum,
                     b"min" => Aggregate::Min,
                     b"max" => Aggregate::Max,

@@ -150,12 +150,7 @@ fn quit(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 }
 
 fn reset(call: &mut Call<'_, '_>) -> Result<(), Fail> {
-    *call.client = Client {
-        id: call.client.id,
-        connected: call.client.connected,
-        last_command: call.client.last_command,
-        ..Client::default()
-    };
+    call.client.reset();
     call.reply.protocol = Protocol::Resp2;
     call.reply.simple("RESET");
     Ok(())

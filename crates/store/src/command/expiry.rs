@@ -32,7 +32,7 @@ struct Conditions {
 fn conditions(call: &Call<'_, '_>) -> Result<Conditions, Fail> {
     let mut conditions = Conditions::default();
     for word in call.rest(3) {
-        match word.to_ascii_lowercase().as_slice() {
+        match super::word(word).as_slice() {
             b"nx" => conditions.none_yet = true,
             b"xx" => conditions.some_already = true,
             b"gt" => conditions.later = true,

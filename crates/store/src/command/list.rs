@@ -165,7 +165,7 @@ fn lset(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 }
 
 fn linsert(call: &mut Call<'_, '_>) -> Result<(), Fail> {
-    let behind = match call.arg(2).to_ascii_lowercase().as_slice() {
+    let behind = match super::word(call.arg(2)).as_slice() {
         b"before" => 0,
         b"after" => 1,
         _ => return Err(Fail::syntax()),
@@ -263,7 +263,7 @@ fn ltrim(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 }
 
 fn end(word: &[u8]) -> Result<End, Fail> {
-    match word.to_ascii_lowercase().as_slice() {
+    match super::word(word).as_slice() {
         b"left" => Ok(End::Left),
         b"right" => Ok(End::Right),
         _ => Err(Fail::syntax()),

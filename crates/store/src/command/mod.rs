@@ -26,6 +26,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::client::{Answers, Client};
+use crate::commands::Command;
 use crate::fail::Fail;
 use crate::number::{parse_double, parse_integer};
 use crate::reply::Reply;
@@ -109,7 +110,7 @@ impl<'a> Call<'a, '_> {
 
     /// The argument at `index` as a word of an option.
     pub(crate) fn is_word(&self, index: usize, word: &str) -> bool {
-        self.arg(index).eq_ignore_ascii_case(word.as_bytes())
+        c_string(self.arg(index), usize::MAX).eq_ignore_ascii_case(word.as_bytes())
     }
 
     pub(crate) fn integer(&self, index: usize) -> Result<i64, Fail> {
@@ -131,23 +132,28 @@ impl<'a> Call<'a, '_> {
 /// # Errors
 /// Only when the file failed; what the client did wrong is its answer.
 pub(crate) fn execute(
-    args: &[&[u8]],
+    command: Command,
     client: &mut Client,
     space: &mut Space<'_>,
     reply: &mut Reply,
 ) -> Result<(), Fail> {
+    let args = command.arguments();
+    let found = match command.refusal {
+        Some(reason) => Err(reason.into()),
+        None => find(&args),
+    };
     let start = reply.len();
     space.shared.totals.commands += 1;
     reply.protocol = client.protocol;
     reply.begin();
-    let outcome = match find(args) {
+    let outcome = match found {
         Ok(spec) => match &mut client.transaction {
             Some(transaction) if !transaction::is_immediate(spec.name) => {
-                transaction::queue(transaction, spec, args, reply)
+                transaction::queue(transaction, &client.memory, (spec, command), reply)
             }
-            _ => run(spec, args, client, space, reply),
+            _ => run(spec, &args, client, space, reply),
         },
-        Err(fail) => Err(transaction::refuse(client, args, fail)),
+        Err(fail) => Err(transaction::refuse(client, &args, fail)),
     };
     if let Err(fail) = outcome {
         reply.truncate(start);
@@ -259,6 +265,11 @@ fn unknown_subcommand(name: &[u8], subcommand: &[u8]) -> Fail {
     text.extend_from_slice(&name.to_ascii_uppercase());
     text.extend_from_slice(b" HELP.");
     Fail::Said(text)
+}
+
+/// An option as Redis compares it: up to the first NUL, in lower case.
+pub(crate) fn word(text: &[u8]) -> Vec<u8> {
+    c_string(text, usize::MAX).to_ascii_lowercase()
 }
 
 /// What C sees of a text: up to the first NUL, and at most so much.

@@ -64,7 +64,7 @@ fn options(
         limit: -1,
     };
     while index < call.args.len() {
-        match call.arg(index).to_ascii_lowercase().as_slice() {
+        match super::word(call.arg(index)).as_slice() {
             b"withscores" if !stores => said.with_scores = true,
             b"limit" if index + 2 < call.args.len() => {
                 said.offset = call.integer(index + 1)?;

@@ -105,7 +105,7 @@ fn scan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 }
 
 fn is_kind(word: &[u8], kind: Kind) -> bool {
-    word.eq_ignore_ascii_case(kind.name().as_bytes())
+    super::word(word) == kind.name().to_ascii_lowercase().as_bytes()
 }
 
 /// How far a scan goes: as many rows as were wanted, and those with the same hash as the last.

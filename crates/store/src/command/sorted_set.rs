@@ -59,7 +59,7 @@ fn conditions(call: &Call<'_, '_>, increment: bool) -> (Conditions, usize) {
     };
     let mut index = 2;
     while index < call.args.len() {
-        match call.arg(index).to_ascii_lowercase().as_slice() {
+        match super::word(call.arg(index)).as_slice() {
             b"nx" => conditions.only_new = true,
             b"xx" => conditions.only_old = true,
             b"gt" => conditions.greater = true,

@@ -70,7 +70,7 @@ fn set_options<'a>(call: &Call<'a, '_>) -> Result<Options<'a>, Fail> {
     let mut options = Options::default();
     let mut index = 3;
     while index < call.args.len() {
-        let word = call.arg(index).to_ascii_lowercase();
+        let word = super::word(call.arg(index));
         let unsaid = matches!(options.lifetime, Lifetime::Unsaid);
         match word.as_slice() {
             b"nx" if !options.only_old => options.only_new = true,
@@ -202,7 +202,7 @@ fn getex(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let mut lifetime = Lifetime::Unsaid;
     let mut index = 2;
     while index < call.args.len() {
-        let word = call.arg(index).to_ascii_lowercase();
+        let word = super::word(call.arg(index));
         let free = matches!(lifetime, Lifetime::Unsaid | Lifetime::Persist);
         if word == b"persist" && free {
             lifetime = Lifetime::Persist;

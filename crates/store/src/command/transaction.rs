@@ -7,7 +7,10 @@ use super::{Call, Spec, run};
 use crate::client::{Client, Transaction};
 use crate::commands::Command;
 use crate::fail::Fail;
-use crate::limits::{QUEUED_BYTES_MAX, QUEUED_COMMANDS_MAX, WATCHED_KEYS_MAX};
+use crate::limits::{
+    FREE_BYTES, QUEUED_BYTES_MAX, QUEUED_COMMANDS_MAX, WATCHED_KEYS_MAX, WORD_BYTES,
+};
+use crate::memory::Memory;
 use crate::reply::Reply;
 
 pub(super) const SPECS: &[Spec] = &[
@@ -28,8 +31,8 @@ pub(super) fn is_immediate(name: &str) -> bool {
 
 pub(super) fn queue(
     transaction: &mut Transaction,
-    spec: &'static Spec,
-    args: &[&[u8]],
+    memory: &Memory,
+    (spec, mut command): (&'static Spec, Command),
     reply: &mut Reply,
 ) -> Result<(), Fail> {
     let commands = &transaction.commands;
@@ -39,10 +42,16 @@ pub(super) fn queue(
     }
     // What was refused already will not be carried out.
     if !transaction.broken {
-        let mut command = Command::default();
-        for argument in args {
-            command.push(argument);
+        let mut share = command.share.take().unwrap_or_else(|| memory.share());
+        if let Err(full) = share.hold(command.cost()) {
+            // Nothing of it will be carried out.
+            *transaction = Transaction {
+                broken: true,
+                ..Transaction::default()
+            };
+            return Err(full.into());
         }
+        command.keep(share);
         transaction.specs.push(spec);
         transaction.commands.push(command);
     }
@@ -144,6 +153,16 @@ fn watch(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     if watch.keys.len() + call.args.len() > WATCHED_KEYS_MAX {
         return Err(Fail::said("ERR too many keys are watched"));
     }
+    let cost = |key: &&[u8]| 2 * (key.len() + WORD_BYTES);
+    let bytes = watch.bytes + call.args.iter().skip(1).map(cost).sum::<usize>();
+    if bytes > FREE_BYTES {
+        let memory = &call.client.memory;
+        watch
+            .share
+            .get_or_insert_with(|| memory.share())
+            .hold(bytes)?;
+    }
+    watch.bytes = bytes;
     for key in call.args.iter().skip(1) {
         // A key that has expired already is not there, whatever happens to it.
         call.space.find(key)?;

@@ -139,7 +139,8 @@ impl Adversary {
             2 => &["SETNAME", "other"],
             _ => &[],
         };
-        command(&[&["HELLO", version, "AUTH", user, user], rest].concat())
+        let login = ["AUTH", "auth", "AUTH\0", "Auth\0x"][self.random.below(4)];
+        command(&[&["HELLO", version, login, user, user], rest].concat())
     }
 
     /// Sends in pieces; false when the connection has ended.
@@ -234,6 +235,8 @@ impl Adversary {
         if words.contains(&"BLOCK") || name == "wait" {
             return command(&["GET", &key(user)]);
         }
+        let words = self.spelled(&words);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let case = self.random.below(3);
         let first = match case {
             0 => words[0].to_uppercase(),
@@ -242,9 +245,25 @@ impl Adversary {
         command(&[&[first.as_str()], &words[1..]].concat())
     }
 
+    /// At times a zero byte behind a word, which a server does not see in most of them.
+    fn spelled(&mut self, words: &[&str]) -> Vec<String> {
+        let mut words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        if !self.random.one_in(8) {
+            return words;
+        }
+        let place = self.random.below(words.len());
+        // Names end the connection.
+        let is_name = place < 2 && !self.random.one_in(4);
+        if !is_name && !words[place].starts_with("user:") {
+            words[place].push_str(["\0", "\0x", "\0\u{ff}7\0"][self.random.below(3)]);
+        }
+        words
+    }
+
     fn silence(&mut self) -> Vec<u8> {
         let modes = [
-            "OFF", "SKIP", "ON", "off", "FOO", "OFF x", "SKIP x", "ON x", "",
+            "OFF", "SKIP", "ON", "off", "FOO", "OFF x", "SKIP x", "ON x", "", "SKIP\0", "OFF\0x",
+            "ON\0",
         ];
         let line = format!("CLIENT REPLY {}", modes[self.random.below(modes.len())]);
         command(&line.split_whitespace().collect::<Vec<_>>())

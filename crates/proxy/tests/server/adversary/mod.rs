@@ -150,6 +150,10 @@ fn judge(executed: &[Executed], entries: &[Seen], seed: u64) -> usize {
         for word in &executed.words {
             arguments.push(word);
         }
+        assert!(
+            !arguments.has_zero(0),
+            "seed {seed}: an ambiguous name: {executed}"
+        );
         let Some(facts) = table.find(&arguments) else {
             continue;
         };

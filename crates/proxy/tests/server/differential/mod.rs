@@ -64,6 +64,28 @@ fn draws_too_much(words: &[Vec<u8>]) -> bool {
     }
 }
 
+/// Whether the second word is the name of a subcommand.
+fn has_subcommand(words: &[Vec<u8>]) -> bool {
+    let containers = ["CLIENT", "COMMAND", "CONFIG", "OBJECT"];
+    let mut names = containers.iter().map(|name| name.as_bytes());
+    names.any(|name| words[0].eq_ignore_ascii_case(name))
+}
+
+/// Whether the name of a subcommand has a zero byte: the proxy lets no such command through.
+fn is_not_let_through(words: &[Vec<u8>]) -> bool {
+    has_subcommand(words) && words.get(1).is_some_and(|word| word.contains(&0))
+}
+
+/// At times a zero byte behind an option, which Redis does not see.
+fn spell(words: &mut [Vec<u8>], random: &mut Random) {
+    let place = random.below(words.len());
+    let is_option = words[place].iter().all(u8::is_ascii_uppercase) && !words[place].is_empty();
+    if random.one_in(6) && place > 0 && is_option && !has_subcommand(words) {
+        let end: &[u8] = if random.one_in(2) { b"\0" } else { b"\0x" };
+        words[place].extend_from_slice(end);
+    }
+}
+
 fn drawn(random: &mut Random) -> (How, Vec<Vec<u8>>) {
     let whole: u32 = FAMILIES.iter().map(|(weight, _)| weight).sum();
     let mut place = random.below(whole as usize) as u32;
@@ -82,9 +104,10 @@ fn drawn(random: &mut Random) -> (How, Vec<Vec<u8>>) {
     });
     let (_, how, text) = template.unwrap();
     let mut words = command(text, random);
-    while expires_soon(&words) || draws_too_much(&words) {
+    while expires_soon(&words) || draws_too_much(&words) || is_not_let_through(&words) {
         words = command(text, random);
     }
+    spell(&mut words, random);
     let scans = words[0].to_ascii_lowercase().ends_with(b"scan");
     let cursor = usize::from(words[0].len() > 4) + 1;
     let begins = words.get(cursor).is_some_and(|word| word == b"0");

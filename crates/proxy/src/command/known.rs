@@ -1,0 +1,88 @@
+//! The commands that are known: those of the table at the start, and those that the server was asked about since.
+
+use std::sync::Arc;
+
+use super::table::Table;
+
+/// Most commands, subcommands among them, that are remembered beside those of the start.
+const LEARNED_MAX: usize = 4096;
+
+/// A table that grows by what is learned, up to a bound.
+#[derive(Debug)]
+pub struct KnownCommands {
+    /// The table at the start.
+    first: Arc<Table>,
+    now: Arc<Table>,
+    learned: usize,
+}
+
+impl KnownCommands {
+    /// The commands of `table`.
+    pub fn new(table: Arc<Table>) -> Self {
+        Self {
+            now: Arc::clone(&table),
+            first: table,
+            learned: 0,
+        }
+    }
+
+    /// The table as it is now.
+    pub fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.now)
+    }
+
+    /// Remembers what the server says of the command called `name`. Where that is more than is remembered, all that was
+    /// learned before is forgotten, and asked for again when it is used.
+    pub fn learn(&mut self, name: &[u8], found: Table) {
+        let count = found.iter().count();
+        if count == 0 {
+            return;
+        }
+        if self.learned.saturating_add(count) > LEARNED_MAX {
+            self.now = Arc::clone(&self.first);
+            self.learned = 0;
+        }
+        self.learned = self.learned.saturating_add(count);
+        let name = name.to_ascii_lowercase();
+        Arc::make_mut(&mut self.now).merge(found.renamed(&name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::{Arguments, Frame};
+
+    fn get() -> Table {
+        let head = [
+            Frame::Bulk(b"get".to_vec()),
+            Frame::Integer(2),
+            Frame::Array(Vec::new()),
+        ];
+        let numbers = [1, 1, 1].map(Frame::Integer);
+        let command = Frame::Array(head.into_iter().chain(numbers).collect());
+        Table::from_reply(&Frame::Array(vec![command])).unwrap()
+    }
+
+    fn finds(known: &KnownCommands, name: &[u8]) -> bool {
+        let mut arguments = Arguments::default();
+        arguments.push(name);
+        let table = known.table();
+        let found = table.find(&arguments);
+        found.is_some_and(|facts| &*facts.name == "get")
+    }
+
+    /// Each name that a server knew a command by stayed in the table of a worker for ever, and there were as many as somebody
+    /// found. There is a bound; the name that was learned last, whatever its length and bytes, is known in any case.
+    #[test]
+    fn what_is_learned_is_bounded() {
+        let mut known = KnownCommands::new(Arc::new(Table::default()));
+        for number in 0..3 * LEARNED_MAX {
+            let name = [b"\xffgEt", number.to_string().as_bytes(), &[b'x'; 100]].concat();
+            known.learn(&name, get());
+            assert!(known.table().iter().count() <= LEARNED_MAX);
+            assert!(finds(&known, &name));
+        }
+        assert!(known.table().iter().count() > 1);
+    }
+}
