@@ -222,7 +222,7 @@ pub(crate) fn rekey(
     }
     let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
     store::remove_bags(database, &found)?;
-    store::change_keys(database, &keys)
+    store::change_keys(database, &keys, &reach.publics)
 }
 
 /// How many of the bags, one at least, have no more parts than are held.

@@ -20,6 +20,7 @@ use probity_format::Timestamp;
 pub(crate) use self::course::Course;
 use self::course::Rest;
 pub(crate) use self::earlier::Earlier;
+pub(crate) use self::keeper::ends;
 use self::modify::Overwriting;
 use crate::crypto::random;
 use crate::database::Catalog;

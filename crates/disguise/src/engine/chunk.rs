@@ -322,7 +322,8 @@ impl<D: Database> Engine<D> {
                 });
             };
             let holder = self.holder_on(footing, user, over)?;
-            owners.append(&mut holder.reach().present_before(id));
+            let before = holder.reach().present_before(id);
+            owners.append(&mut self.acts_as(&holder, before)?);
             away = Some(holder.public().clone());
         }
         Ok(Meant {

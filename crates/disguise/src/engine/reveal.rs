@@ -17,7 +17,7 @@ use crate::holder::{Claim, Holder};
 use crate::mark::Mark;
 use crate::principal::Reach;
 use crate::reveal::{self, RevealRequest, Revealed};
-use crate::store::{self, DisguiseId};
+use crate::store::{self, DisguiseId, Found};
 use crate::update::Updates;
 use crate::value::Value;
 
@@ -72,7 +72,7 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.speaks-for", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (_, holder) = engine.former_holder(user, credential)?;
-            Ok(holder.reach().present())
+            engine.acts_as(&holder, holder.reach().present())
         })
     }
 
@@ -149,11 +149,9 @@ impl<D: Database> Engine<D> {
             Some(Whose::Everybody) => holder.names(&mut self.database)?,
             Some(Whose::User(_)) | None => Vec::new(),
         };
-        let origins = reach.bags.iter().map(|it| it.found.locator.origin);
-        let mut meant = origins.filter(|it| it.disguise == request.id.0);
-        if meant.any(|it| it.expires.is_over(request.time))
-            && !Held::all(&mut self.database)?.keeps(&salt, user, request.id)
-        {
+        let ended = self.ended(&salt, (user, reach), request.time)?;
+        let mut meant = reach.bags.iter().map(|it| &it.found);
+        if meant.any(|it| it.locator.origin.disguise == request.id.0 && ended.contains(&it.row)) {
             return Err(Error::Ended);
         }
         let Some((_, catalog, live)) = &self.live else {
@@ -186,6 +184,7 @@ impl<D: Database> Engine<D> {
             rightful: BTreeSet::new(),
             replaced: BTreeSet::new(),
             spellings: BTreeMap::new(),
+            ended,
         };
         work.run(request.id)?;
         let revealed = work.revealed;
@@ -194,6 +193,35 @@ impl<D: Database> Engine<D> {
         let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
         self.done(asked, &counts(&revealed.restored, &[("kept", kept)]))?;
         Ok(revealed)
+    }
+
+    /// Those of `placeholders` that the person may act as.
+    pub(super) fn acts_as(
+        &mut self,
+        holder: &Holder,
+        placeholders: Vec<Value>,
+    ) -> Result<Vec<Value>, Error> {
+        let users = (self.pseudo.table.as_str(), self.pseudo.id.as_str());
+        holder.acts_as(&mut self.database, placeholders, users)
+    }
+
+    /// The locators of what has ended and is not held: no sweep was there yet, or old rows were put back.
+    fn ended(
+        &mut self,
+        salt: &[u8],
+        (user, reach): (&Value, &Reach),
+        time: Timestamp,
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let found = reach.bags.iter().map(|it| &it.found);
+        let over = found.filter(|it| it.locator.origin.expires.is_over(time));
+        let over: Vec<&Found> = over.collect();
+        if over.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let held = Held::all(&mut self.database)?;
+        let keeps = |it: &Found| held.keeps(salt, user, DisguiseId(it.locator.origin.disguise));
+        let ended = over.into_iter().filter(|it| !keeps(it));
+        Ok(ended.map(|it| it.row.clone()).collect())
     }
 }
 

@@ -53,6 +53,15 @@ macro_rules! for_every_claim {
             every_wrong_credential_costs_the_same_work
             a_stolen_database_tells_neither_who_left_nor_what_they_had
             whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner
+            values_of_an_account_do_not_go_into_that_of_a_newcomer
+            values_of_a_row_do_not_go_into_that_of_another
+            a_value_that_another_row_has_by_chance_is_not_taken_for_returned
+            a_row_does_not_go_under_that_of_another
+            a_row_waits_for_the_one_that_says_whose_it_is
+            values_do_not_go_into_or_under_rows_of_another_along_a_path
+            whoever_has_the_id_of_a_placeholder_gives_and_gets_nothing
+            rows_in_a_circle_do_not_go_to_a_newcomer
+            what_has_ended_does_not_come_back_with_another_disguise
             a_removal_that_breaks_a_constraint_changes_nothing
             any_two_shares_of_a_token_open_and_others_open_nothing
             every_operation_is_told_and_names_nobody
@@ -202,6 +211,7 @@ pub(crate) mod member;
 mod missed;
 mod model;
 mod native;
+mod newcomers;
 mod once;
 mod ownership;
 mod pace;
@@ -237,6 +247,7 @@ pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use missed::*;
 pub(crate) use native::*;
+pub(crate) use newcomers::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
