@@ -36,6 +36,7 @@ macro_rules! for_every_claim {
             an_id_without_a_row_is_neither_registered_nor_disguised
             whoever_is_away_is_told_by_which_disguise_and_still_returns
             whoever_was_removed_by_the_application_keeps_what_is_theirs
+            what_is_refused_before_it_begins_is_told
             random_schedules_end_where_they_began
             random_schedules_do_what_the_model_says
             a_cut_at_any_statement_changes_nothing
