@@ -42,6 +42,7 @@ macro_rules! for_every_claim {
             a_cut_at_any_statement_changes_nothing
             every_kind_of_value_comes_back_bit_by_bit
             a_new_password_replaces_the_old_ones_and_reveals_what_they_did
+            a_credential_is_handed_over_before_anything_is_committed_under_it
             a_new_key_opens_everything_and_the_old_one_nothing
             nobody_changes_the_key_of_another
             whoever_forgets_everything_can_open_nothing_ever_again
