@@ -24,6 +24,11 @@ impl Output {
         writeln!(self.out, "{text}").map_err(Failure::output)
     }
 
+    /// Text that is no whole line.
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.out.write_all(text.as_bytes()).map_err(Failure::output)
+    }
+
     /// One JSON document on one line.
     pub(crate) fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.out, document)

@@ -159,6 +159,9 @@ pub enum Error {
     /// The log did not take the entry, so the operation was rolled back.
     #[error("the log did not take the entry")]
     Audit(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The new credential could not be handed over, so that nothing was committed under it.
+    #[error("the new credential could not be handed over")]
+    HandOver(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A value cannot be handled.
     #[error("{what}")]
     Value {

@@ -10,8 +10,9 @@ use crate::forgotten;
 use crate::mark;
 use crate::operation::record_name;
 use crate::principal::{Reach, Reached, pseudo_key};
-use crate::store::{self, DisguiseId};
+use crate::store::{self, DisguiseId, Registered};
 use crate::suite::PublicKey;
+use crate::table::existing;
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -125,12 +126,48 @@ impl Holder {
     /// nothing is named.
     pub(crate) fn names(&self, database: &mut dyn Session) -> Result<Vec<Vec<u8>>, Error> {
         let mut names = mark::registered(database, &self.public)?;
+        let links = self.reach.links.values().map(|link| link.new.clone());
+        let (own, _) = self.unreplaced(database, links.collect())?;
         let named = |id: &Value| store::named(database.tenancy(), &id.principal()).principal();
         if self.seat == Seat::Away {
             names.push(named(&self.user));
         }
-        names.extend(self.reach.links.values().map(|link| named(&link.new)));
+        names.extend(own.iter().map(named));
         Ok(names)
+    }
+
+    /// The placeholders that the person may act as, but for those whose ids somebody else has now: `users` is the table of
+    /// accounts and its column with the ids.
+    pub(crate) fn acts_as(
+        &self,
+        database: &mut dyn Session,
+        placeholders: Vec<Value>,
+        users: (&str, &str),
+    ) -> Result<Vec<Value>, Error> {
+        let (mut own, registered) = self.unreplaced(database, placeholders)?;
+        let unknown = own
+            .iter()
+            .filter(|it| !registered.contains_key(&it.principal()));
+        let unknown: Vec<Value> = unknown.cloned().collect();
+        let others = existing(database, users.0, users.1, &unknown)?;
+        own.retain(|it| !others.contains(&it.principal()));
+        Ok(own)
+    }
+
+    /// Those of `placeholders` under whose ids nobody else is registered, and who is.
+    fn unreplaced(
+        &self,
+        database: &mut dyn Session,
+        mut placeholders: Vec<Value>,
+    ) -> Result<(Vec<Value>, Registered), Error> {
+        let names: Vec<Vec<u8>> = placeholders.iter().map(Value::principal).collect();
+        let registered = store::principals(database, &names)?;
+        placeholders.retain(|it| {
+            let name = it.principal();
+            let known = registered.get(&name).map(|(public, _)| public);
+            known.is_none_or(|public| self.reach.publics.get(&name) == Some(public))
+        });
+        Ok((placeholders, registered))
     }
 }
 

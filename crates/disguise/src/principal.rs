@@ -23,42 +23,50 @@ pub struct Registration {
     pub token: Option<RecoveryToken>,
 }
 
+impl Registration {
+    /// A new key of this suite, and a new token where `protection` asks for one.
+    pub(crate) fn of(key: SecretKey, protection: Protection<'_>) -> Result<Self, Error> {
+        let token = match protection {
+            Protection::KeyAlone => None,
+            Protection::Token | Protection::Password(_) => Some(RecoveryToken::generate()?),
+        };
+        Ok(Self { key, token })
+    }
+}
+
 pub(crate) fn register(
     database: &mut dyn Session,
-    user: &Value,
+    (user, made): (&Value, &Registration),
     protection: Protection<'_>,
-    (cost, suite): (KeyCost, Suite),
-) -> Result<Registration, Error> {
+    cost: KeyCost,
+) -> Result<(), Error> {
     let salt = store::salt(database)?;
     let id = user.principal();
     if !store::principals(database, std::slice::from_ref(&id))?.is_empty() {
         return Err(Error::AlreadyRegistered);
     }
-    let key = SecretKey::generate_of(suite)?;
-    store::register(database, &[(id, key.public()?, Standing::Person)])?;
-    let token = protect(database, &salt, (user, &key), protection, cost)?;
-    Ok(Registration { key, token })
+    let row = (id, made.key.public()?, Standing::Person);
+    store::register(database, &[row])?;
+    protect(database, &salt, (user, made), protection, cost)
 }
 
-/// Wraps the key of a user as `protection` says, and gives the new recovery token, if there is one.
+/// Wraps the key of a user under the password that `protection` says and the recovery token that was made.
 pub(crate) fn protect(
     database: &mut dyn Session,
     salt: &[u8],
-    (user, key): (&Value, &SecretKey),
+    (user, made): (&Value, &Registration),
     protection: Protection<'_>,
     cost: KeyCost,
-) -> Result<Option<RecoveryToken>, Error> {
+) -> Result<(), Error> {
     let password = match protection {
-        Protection::KeyAlone => return Ok(None),
-        Protection::Token => None,
         Protection::Password(password) => Some(Credential::Password(password)),
+        Protection::KeyAlone | Protection::Token => None,
     };
-    let token = RecoveryToken::generate()?;
-    let all = password.into_iter().chain([Credential::Token(&token)]);
-    for credential in all {
-        Stretched::new(salt, user, &credential, cost)?.put(database, key)?;
+    let token = made.token.as_ref().map(Credential::Token);
+    for credential in password.into_iter().chain(token) {
+        Stretched::new(salt, user, &credential, cost)?.put(database, &made.key)?;
     }
-    Ok(Some(token))
+    Ok(())
 }
 
 /// The key of the pseudoprincipal with this index in a bag with this seed. Its suite is that of the bag's owner, so that
@@ -228,7 +236,7 @@ pub(crate) fn rekey(
     }
     let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
     store::remove_bags(database, salt, &found)?;
-    store::change_keys(database, &keys)
+    store::change_keys(database, &keys, &reach.publics)
 }
 
 /// How many of the bags, one at least, have no more parts than are held.

@@ -232,15 +232,20 @@ pub(crate) fn register(database: &mut dyn Session, principals: &[Keyed]) -> Resu
     )
 }
 
-/// Gives registered principals new public keys; whoever is not registered stays so.
+/// Gives registered principals new public keys; whoever is not registered stays so, and whoever has the id of a placeholder, and
+/// is registered under another key than `former` has for it, keeps theirs.
 pub(crate) fn change_keys(
     database: &mut dyn Session,
     keys: &BTreeMap<Vec<u8>, PublicKey>,
+    former: &BTreeMap<Vec<u8>, PublicKey>,
 ) -> Result<(), Error> {
     let names: Vec<Vec<u8>> = keys.keys().cloned().collect();
     let registered = principals(database, &names)?;
     let changed = keys.iter().filter_map(|(name, public)| {
-        let (_, standing) = registered.get(name)?;
+        let (known, standing) = registered.get(name)?;
+        if former.get(name).is_some_and(|former| former != known) {
+            return None;
+        }
         Some((name.clone(), public.clone(), *standing))
     });
     register_anew(database, &registered, changed.collect())
@@ -248,12 +253,15 @@ pub(crate) fn change_keys(
 
 /// Notes that placeholders are no longer those of someone who left.
 pub(crate) fn return_departed(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<(), Error> {
-    let standing = i64::from(Standing::Placeholder.code());
+    let [standing, left] =
+        [Standing::Placeholder, Standing::Departed].map(|it| i64::from(it.code()));
     let keys = ids.iter().map(|id| named(database.tenancy(), id));
     let keys: Vec<Value> = keys.collect();
     for list in lists(&keys, 1) {
         let marks = placeholders(list.len());
-        let sql = format!("UPDATE {PRINCIPALS} SET standing = {standing} WHERE id IN ({marks})");
+        let sql = format!(
+            "UPDATE {PRINCIPALS} SET standing = {standing} WHERE standing = {left} AND id IN ({marks})"
+        );
         database.execute(&sql, &list).doing("noting who returned")?;
     }
     Ok(())

@@ -2,17 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use probity_disguise::database::Sqlite;
+use probity_disguise::database::{Catalog, Sqlite};
 use probity_disguise::{
-    ApplyRequest, Credential, Engine, KeyCost, Protection, Registration, SpecFile, Value,
+    ApplyRequest, Credential, Database, DatabaseError, DatabaseErrorKind, Dialect, Engine, KeyCost,
+    Protection, Registration, SpecFile, Value,
 };
-use probity_format::Timestamp;
+use probity_format::{Entry, Timestamp};
 use rusqlite::Connection;
 
 /// What stands in a row that is removed, and nowhere else.
@@ -159,4 +160,99 @@ fn what_a_reader_keeps_in_a_file_is_said_and_goes_with_the_next_removal() {
     beside.forget();
     assert_eq!(beside.marked(), [""; 0]);
     assert_eq!(beside.notices.borrow().len(), 1);
+}
+
+/// A database whose answer to a commit is lost on the way, once.
+struct Lost {
+    inner: Sqlite,
+    is_done: bool,
+    refused: Rc<Cell<bool>>,
+}
+
+impl Database for Lost {
+    fn dialect(&self) -> Dialect {
+        self.inner.dialect()
+    }
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.inner.begin()
+    }
+    fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        self.inner.begin_reading()
+    }
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.inner.commit()?;
+        if !self.refused.replace(false) {
+            return Ok(());
+        }
+        self.is_done = true;
+        Err(DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message: "the answer is lost".to_owned(),
+            said: probity_disguise::Said::default(),
+        })
+    }
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        if std::mem::take(&mut self.is_done) {
+            return Ok(());
+        }
+        self.inner.rollback()
+    }
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        self.inner.execute(sql, parameters)
+    }
+    fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        self.inner.attempt(sql, parameters)
+    }
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        self.inner.query(sql, parameters)
+    }
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        self.inner.catalog()
+    }
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        self.inner.catalog_version()
+    }
+    fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
+        self.inner.explain(sql, parameters)
+    }
+    fn returns_deleted(&self) -> bool {
+        self.inner.returns_deleted()
+    }
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
+        self.inner.defer_foreign_keys()
+    }
+    fn clear_away(&mut self) -> Result<Option<String>, DatabaseError> {
+        self.inner.clear_away()
+    }
+}
+
+/// V17: where the answer to a commit was lost and the database said that it was done, what was removed stayed in the files, and
+/// nothing was said. It is cleared away as after any other commit.
+#[test]
+fn a_removal_whose_answer_was_lost_leaves_nothing_in_a_file() {
+    let beside = beside();
+    let path = beside.folder.path().join("app.db");
+    let refused = Rc::new(Cell::new(false));
+    let database = Lost {
+        inner: Sqlite::existing(&path).unwrap(),
+        is_done: false,
+        refused: Rc::clone(&refused),
+    };
+    let (schema, pseudo) = (beside.file.schema.clone(), beside.file.pseudo.clone());
+    let mut engine = Engine::new(database, schema, pseudo.unwrap());
+    engine.install().unwrap();
+    engine.set_sink(Box::new(move |_: &Entry<'_>| {
+        refused.set(true);
+        Ok(())
+    }));
+    let request = ApplyRequest {
+        spec: &beside.file.spec,
+        user: Some(Value::Int(19)),
+        over: None,
+        parameters: BTreeMap::new(),
+        expires: None,
+        time: now(),
+    };
+    engine.apply(&request).unwrap();
+    assert_eq!(beside.marked(), [""; 0]);
 }

@@ -1,6 +1,10 @@
 //! What people keep: passwords, tokens, shares, and keys of either suite.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+
+use probity_log::storage::SmallDisk;
 
 use crate::place::{Place, prepared};
 
@@ -48,6 +52,109 @@ fn a_password_and_its_token_open_the_same_and_a_new_key_replaces_both() {
         0,
     );
     assert!(place.rows().concat().contains("Bea"));
+}
+
+/// Places without room: standard output, and a file where a disk can be mounted.
+struct Full {
+    _disk: Option<SmallDisk>,
+    file: Option<String>,
+}
+
+impl Full {
+    fn new() -> Self {
+        let disk = SmallDisk::mounted("a credential on a full disk", 64 << 10);
+        let file = disk.as_ref().map(|disk| {
+            let mut filling = fs::File::create(disk.path().join("filling")).unwrap();
+            while filling.write_all(&[1; 512]).is_ok() {}
+            disk.path().join("new").display().to_string()
+        });
+        Self { _disk: disk, file }
+    }
+
+    fn refuses(&self, place: &Place, args: &[&str]) {
+        for form in [&[][..], &["--json"]] {
+            let mut command = place.command(&[args, form].concat());
+            let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+            let output = command.stdout(full).output().unwrap();
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{stderr}");
+            assert!(
+                stderr.contains("cannot write to standard output"),
+                "{stderr}"
+            );
+        }
+        if let Some(full) = &self.file {
+            let (_, stderr) = place.run(&[args, &["--credential-out", full]].concat(), 1);
+            assert!(stderr.contains("No space left on device"), "{stderr}");
+            assert!(!Path::new(full).exists());
+        }
+    }
+}
+
+/// V10: a new key went to its file, or to standard output, after everything was sealed under it, and was lost where there was no
+/// room. Nobody is registered or sealed under a key that was not written.
+#[test]
+fn a_credential_that_cannot_be_written_changes_nothing() {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let register = ["disguise", "register", "--user", "19"];
+    let rekey = [
+        "disguise",
+        "rekey",
+        "--user",
+        "19",
+        "--credential",
+        "19.key",
+    ];
+    let new_key = [&rekey[..], &["--new-key"]].concat();
+    let token = [
+        &rekey[..],
+        &["--share-out", "a", "--share-out", "b", "--share-out"],
+    ]
+    .concat();
+    let full = Full::new();
+    let refused = |args: &[&str]| full.refuses(&place, args);
+    refused(&register);
+    place.run(
+        &[&register[..], &["--credential-out", "19.key"]].concat(),
+        0,
+    );
+    place.run(
+        &["disguise", "apply", "--spec", "leave.toml", "--user", "19"],
+        0,
+    );
+    refused(&new_key);
+    if let Some(full) = &full.file {
+        place.run(&[&token[..], &[full]].concat(), 1);
+        for share in ["a", "b"] {
+            assert!(!place.path(share).exists());
+        }
+    }
+    let list = ["disguise", "list", "--user", "19", "--credential", "19.key"];
+    assert_eq!(place.json(&list, 0).as_array().unwrap().len(), 1);
+    // What is refused for another reason leaves no file, either.
+    place.run(
+        &[&register[..], &["--credential-out", "again.key"]].concat(),
+        1,
+    );
+    assert!(!place.path("again.key").exists());
+    // On standard output, the document is whole and the key fits.
+    let made = place.json(&new_key, 0);
+    let line = made["credential"].as_str().unwrap();
+    fs::write(place.path("new.key"), line).unwrap();
+    let list = [
+        "disguise",
+        "list",
+        "--user",
+        "19",
+        "--credential",
+        "new.key",
+    ];
+    assert_eq!(place.json(&list, 0).as_array().unwrap().len(), 1);
+    place.run(
+        &["disguise", "list", "--user", "19", "--credential", "19.key"],
+        1,
+    );
 }
 
 #[test]

@@ -22,6 +22,7 @@ use probity_format::Timestamp;
 pub(crate) use self::course::Course;
 use self::course::Rest;
 pub(crate) use self::earlier::Earlier;
+pub(crate) use self::keeper::ends;
 use self::modify::Overwriting;
 use crate::cascade::refuse_cascade;
 use crate::crypto::random;

@@ -148,9 +148,15 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
         last: &mut Last<'_, D>,
     ) -> Result<Progress, Error> {
-        let intent = self.transaction(|engine| intent::read(&mut engine.database, id))?;
-        let file = intent.order.parsed()?;
-        let mut request = intent.order.request(&file, intent.time()?);
+        let read = |engine: &mut Self| {
+            let intent = intent::read(&mut engine.database, id)?;
+            let (file, time) = (intent.order.parsed()?, intent.time()?);
+            Ok((intent, file, time))
+        };
+        let read = self.tried(|engine, read| engine.transaction(read), read);
+        let unknown = Asked::new("disguise.apply", id.to_string(), None, time);
+        let (intent, file, begun) = self.told(&unknown, read)?;
+        let mut request = intent.order.request(&file, begun);
         request.over = over.filter(|_| intent.over).map(Credential::again);
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.apply", id.to_string(), user, time);
@@ -324,7 +330,8 @@ impl<D: Database> Engine<D> {
                 });
             };
             let holder = self.holder_on(footing, user, over)?;
-            owners.append(&mut holder.reach().present_before(id));
+            let before = holder.reach().present_before(id);
+            owners.append(&mut self.acts_as(&holder, before)?);
             away = Some(holder.public().clone());
         }
         Ok(Meant {

@@ -64,8 +64,11 @@ impl<D: Database> Engine<D> {
     /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; what was committed before stays done. What is refused
     /// for one person is in the answer.
     pub fn decay(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
-        self.fits_for_decay(request)?;
-        let (mut decayed, candidates) = self.transaction(|engine| engine.page(request))?;
+        let checked = self.fits_for_decay(request);
+        let read = |engine: &mut Self| engine.page(request);
+        let page = checked.and_then(|()| self.tried(|engine, read| engine.transaction(read), read));
+        let nobody = Asked::new("disguise.decay", String::new(), None, request.time);
+        let (mut decayed, candidates) = self.told(&nobody, page)?;
         for id in candidates {
             match self.decay_one(request, id) {
                 Ok(applied) => decayed.applied.push(applied),

@@ -261,7 +261,7 @@ impl<D: Database> Engine<D> {
             if !holder.is_registered() {
                 return Err(Error::WrongCredential);
             }
-            owners.append(&mut holder.reach().present());
+            owners.append(&mut self.acts_as(&holder, holder.reach().present())?);
         }
         Ok(Some(owners))
     }

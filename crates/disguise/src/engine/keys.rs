@@ -3,7 +3,7 @@
 use probity_format::Timestamp;
 use serde_json::Value as Json;
 
-use super::Engine;
+use super::{Engine, HandOver};
 use crate::audit::Asked;
 use crate::credential::{self, Credential, Protection};
 use crate::crypto::SecretKey;
@@ -30,19 +30,22 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Registration, Error> {
         let asked = Asked::new("disguise.register", String::new(), Some(user), time);
+        let mut given = Given::default();
         self.operation(&asked, |engine| {
             engine.refresh()?;
             engine.refuse_without_row(user)?;
-            let how = (engine.cost, engine.suite.unwrap_or_default());
-            let made = principal::register(&mut engine.database, user, protection, how)?;
+            let (cost, suite) = (engine.cost, engine.suite.unwrap_or_default());
+            let made = given.made(|| SecretKey::generate_of(suite), protection)?;
+            principal::register(&mut engine.database, (user, made), protection, cost)?;
             let mut payload = vec![("public_key", digits(&made.key.public()?.encode()).into())];
             // After a backup is restored, nothing else opens what would be sealed to this key.
             if matches!(protection, Protection::KeyAlone) {
                 payload.push(("key_alone", true.into()));
             }
-            engine.done(&asked, &object(payload))?;
-            Ok(made)
-        })
+            given.hand_over(&mut engine.hand_over)?;
+            engine.done(&asked, &object(payload))
+        })?;
+        given.taken()
     }
 
     /// Replaces every password and token of `user` by what `new` says and a new token; the private key stays, and
@@ -59,22 +62,25 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Registration, Error> {
         let asked = Asked::new("disguise.password", String::new(), Some(user), time);
+        let mut given = Given::default();
         self.operation(&asked, |engine| {
             let cost = engine.cost;
             let (salt, holder) = engine.holder(user, current)?;
             let database = &mut engine.database;
-            let key = holder.key().again();
+            let key = holder.key();
+            let made = given.made(|| Ok(key.again()), new)?;
             // A row that somebody puts back is none that the old password opens.
-            let gone = forgotten::credentials(database, &salt, &key)?;
+            let gone = forgotten::credentials(database, &salt, key)?;
             forgotten::put(database, &gone)?;
-            credential::remove_all(database, &key)?;
-            let token = principal::protect(database, &salt, (user, &key), new, cost)?;
+            credential::remove_all(database, key)?;
+            principal::protect(database, &salt, (user, made), new, cost)?;
             let public = digits(&holder.public().encode());
             let payload = object(vec![("public_key", public.into())]);
             let payload = operation::destroying(&payload, &forgotten::telling(&gone));
-            engine.done(&asked, &payload)?;
-            Ok(Registration { key, token })
-        })
+            given.hand_over(&mut engine.hand_over)?;
+            engine.done(&asked, &payload)
+        })?;
+        given.taken()
     }
 
     /// Gives `user` a new private key, and with a protection a new token too. Everything that the old key opens is
@@ -90,31 +96,35 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Registration, Error> {
         let asked = Asked::new("disguise.key", String::new(), Some(user), time);
+        let mut given = Given::default();
         self.operation(&asked, |engine| {
             let (cost, suite) = (engine.cost, engine.suite);
             let (salt, holder) = engine.holder(user, current)?;
             let database = &mut engine.database;
             let (old, reach) = (holder.key(), holder.reach());
-            let key = SecretKey::generate_of(suite.unwrap_or_else(|| old.suite()))?;
+            let suite = suite.unwrap_or_else(|| old.suite());
+            let made = given.made(|| SecretKey::generate_of(suite), protection)?;
+            let public = made.key.public()?;
             let records: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             let records = operation::records(&salt, &store::record_ids(&records)?);
-            rekey(database, &salt, (user, key.public()?), reach)?;
+            rekey(database, &salt, (user, public.clone()), reach)?;
             let mut gone = forgotten::credentials(database, &salt, old)?;
             credential::remove_all(database, old)?;
             // Old records that somebody puts back are none that the old key opens.
             gone.push(forgotten::key(&salt, old)?);
             forgotten::put(database, &gone)?;
-            let token = principal::protect(database, &salt, (user, &key), protection, cost)?;
+            principal::protect(database, &salt, (user, made), protection, cost)?;
             let payload = vec![
                 ("bags", reach.bags.len().into()),
-                ("public_key", digits(&key.public()?.encode()).into()),
+                ("public_key", digits(&public.encode()).into()),
                 ("old_key", digits(&holder.public().encode()).into()),
             ];
             let destroyed = [forgotten::telling(&gone), records].concat();
             let payload = operation::destroying(&object(payload), &destroyed);
-            engine.done(&asked, &payload)?;
-            Ok(Registration { key, token })
-        })
+            given.hand_over(&mut engine.hand_over)?;
+            engine.done(&asked, &payload)
+        })?;
+        given.taken()
     }
 
     /// The names that the log at hand has for `user`: that of entries made from now on, and then the one in older entries, if it
@@ -199,6 +209,41 @@ impl<D: Database> Engine<D> {
         let rows = self.database.query(&query, &own.parameters);
         let rows = rows.doing("reading who there is")?;
         Ok(rows.into_iter().flatten().collect())
+    }
+}
+
+/// A credential that is made once, however often its operation is tried, and handed over before anything is committed under it.
+#[derive(Default)]
+struct Given {
+    made: Option<Registration>,
+    is_handed_over: bool,
+}
+
+impl Given {
+    fn made(
+        &mut self,
+        key: impl FnOnce() -> Result<SecretKey, Error>,
+        protection: Protection<'_>,
+    ) -> Result<&Registration, Error> {
+        let made = match self.made.take() {
+            Some(made) => made,
+            None => Registration::of(key()?, protection)?,
+        };
+        Ok(self.made.insert(made))
+    }
+
+    fn hand_over(&mut self, to: &mut Option<HandOver>) -> Result<(), Error> {
+        if let (Some(to), Some(made), false) = (to, &self.made, self.is_handed_over) {
+            to(made).map_err(Error::HandOver)?;
+            self.is_handed_over = true;
+        }
+        Ok(())
+    }
+
+    fn taken(self) -> Result<Registration, Error> {
+        self.made.ok_or(Error::Crypto {
+            doing: "making a credential",
+        })
     }
 }
 

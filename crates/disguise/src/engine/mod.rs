@@ -44,6 +44,7 @@ use crate::error::{Doing as _, Error};
 use crate::fit::{CatalogNames, Fitting};
 use crate::hold::cohort;
 use crate::installation::{self, Installation};
+use crate::principal::Registration;
 use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{Spec, SpecFile, described, description};
@@ -74,6 +75,10 @@ const PAUSE_MILLISECONDS_MAX: u64 = 256;
 /// What takes a sentence about an operation that was done.
 type Notice = Box<dyn FnMut(&str)>;
 
+/// What takes a new credential to its person.
+pub type HandOver =
+    Box<dyn FnMut(&Registration) -> Result<(), Box<dyn std::error::Error + Send + Sync>>>;
+
 /// Applies and reveals disguises over one connection.
 ///
 /// Every operation is one serialisable transaction; on any error it is rolled back and nothing has changed.
@@ -102,6 +107,7 @@ pub struct Engine<D: Database> {
     /// Something was removed since the files were cleared of what was.
     has_removed: bool,
     notice: Option<Notice>,
+    hand_over: Option<HandOver>,
 }
 
 impl<D: Database> Engine<D> {
@@ -131,7 +137,15 @@ impl<D: Database> Engine<D> {
             request: None,
             has_removed: false,
             notice: None,
+            hand_over: None,
         }
+    }
+
+    /// Lets `hand_over` take each new credential before anything is committed under it, once: a place that is durable, so that
+    /// nobody is registered under a key that is lost. Where it fails, the operation is refused with [`Error::HandOver`]. What is
+    /// refused later, at the commit too, leaves a credential that opens nothing, but after [`Error::Unsettled`] it may open all.
+    pub fn set_hand_over(&mut self, hand_over: HandOver) {
+        self.hand_over = Some(hand_over);
     }
 
     /// Lets `notice` take what an operation has to say that was done: that something removed can still be read in a file, where,

@@ -108,6 +108,7 @@ impl<D: Database> Engine<D> {
         match fate {
             Some(Fate::Done) => {
                 self.promises.clear();
+                self.clear_away();
                 Ok(())
             }
             Some(Fate::Undone) => Err(refused).doing("committing"),

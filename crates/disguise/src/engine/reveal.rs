@@ -18,7 +18,7 @@ use crate::mark::Mark;
 use crate::operation;
 use crate::principal::Reach;
 use crate::reveal::{self, RevealRequest, Revealed};
-use crate::store::{self, DisguiseId};
+use crate::store::{self, DisguiseId, Found};
 use crate::update::Updates;
 use crate::value::Value;
 
@@ -74,7 +74,7 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.speaks-for", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (_, holder) = engine.former_holder(user, credential)?;
-            Ok(holder.reach().present())
+            engine.acts_as(&holder, holder.reach().present())
         })
     }
 
@@ -156,7 +156,11 @@ impl<D: Database> Engine<D> {
             Some(Whose::Everybody) => holder.names(&mut self.database)?,
             Some(Whose::User(_)) | None => Vec::new(),
         };
-        self.refuse_ended(request, user, (&salt, reach))?;
+        let ended = self.ended(&salt, (user, reach), request.time)?;
+        let mut meant = reach.bags.iter().map(|it| &it.found);
+        if meant.any(|it| it.locator.origin.disguise == request.id.0 && ended.contains(&it.row)) {
+            return Err(Error::Ended);
+        }
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
@@ -189,6 +193,7 @@ impl<D: Database> Engine<D> {
             rightful: BTreeSet::new(),
             replaced: BTreeSet::new(),
             spellings: BTreeMap::new(),
+            ended,
         };
         work.run(request.id)?;
         let (revealed, destroyed) = (work.revealed, work.destroyed);
@@ -200,21 +205,33 @@ impl<D: Database> Engine<D> {
         Ok(revealed)
     }
 
-    /// Refuses what has ended, unless it is held.
-    fn refuse_ended(
+    /// Those of `placeholders` that the person may act as.
+    pub(super) fn acts_as(
         &mut self,
-        request: &RevealRequest<'_>,
-        user: &Value,
-        (salt, reach): (&[u8], &Reach),
-    ) -> Result<(), Error> {
-        let origins = reach.bags.iter().map(|it| it.found.locator.origin);
-        let mut meant = origins.filter(|it| it.disguise == request.id.0);
-        if meant.any(|it| it.expires.is_over(request.time))
-            && !Held::all(&mut self.database)?.keeps(salt, user, request.id)
-        {
-            return Err(Error::Ended);
+        holder: &Holder,
+        placeholders: Vec<Value>,
+    ) -> Result<Vec<Value>, Error> {
+        let users = (self.pseudo.table.as_str(), self.pseudo.id.as_str());
+        holder.acts_as(&mut self.database, placeholders, users)
+    }
+
+    /// The locators of what has ended and is not held: no sweep was there yet, or old rows were put back.
+    fn ended(
+        &mut self,
+        salt: &[u8],
+        (user, reach): (&Value, &Reach),
+        time: Timestamp,
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let found = reach.bags.iter().map(|it| &it.found);
+        let over = found.filter(|it| it.locator.origin.expires.is_over(time));
+        let over: Vec<&Found> = over.collect();
+        if over.is_empty() {
+            return Ok(BTreeSet::new());
         }
-        Ok(())
+        let held = Held::all(&mut self.database)?;
+        let keeps = |it: &Found| held.keeps(salt, user, DisguiseId(it.locator.origin.disguise));
+        let ended = over.into_iter().filter(|it| !keeps(it));
+        Ok(ended.map(|it| it.row.clone()).collect())
     }
 }
 

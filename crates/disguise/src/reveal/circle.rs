@@ -116,6 +116,7 @@ impl<'a> Work<'a> {
     /// Removed rows that refer to rows which are not there.
     fn groups(&mut self, due: &Sections) -> Result<Vec<Group<'a>>, Error> {
         let live = self.live;
+        let awaited = self.awaited(due);
         let mut groups = Vec::new();
         for (number, (_, section)) in due.iter().enumerate() {
             let (Some(table), Change::Removed { columns, rows }) =
@@ -126,22 +127,25 @@ impl<'a> Work<'a> {
             if !fits(table, &section.change) {
                 continue;
             }
-            let owned = self.owners_back(table, columns, rows)?;
+            let owned = self.owners_back(table, columns, rows, &awaited)?;
+            let may_wait = self.may_wait(table, columns, rows)?;
             let is_of_user = section.is_of_user();
             let is_gone = |row: &[Value]| {
                 let is_user = table.name == live.pseudo.table
                     && at(columns, row, &live.pseudo.id).is_some_and(|id| self.is_gone(id));
                 is_user || (is_of_user && self.is_of_gone(table, columns, row))
             };
-            let rows = rows.iter().zip(owned);
+            let rows = rows.iter().zip(owned).zip(may_wait);
             let may_return = |row: &[Value]| {
-                self.is_own(table, columns, row) && self.is_theirs(table, columns, row)
+                self.is_of_tenant(table, columns, row) && self.is_theirs(table, columns, row)
             };
-            let rows = rows.filter(|(row, _)| !is_gone(row) && may_return(row));
-            let rows = rows.map(|(original, owned)| Waiting {
-                original: original.clone(),
-                row: owned.unwrap_or_else(|| original.clone()),
-                is_in: false,
+            let rows = rows.filter_map(|((original, owned), may_wait)| {
+                let may_return = may_wait && !is_gone(original) && may_return(original);
+                Some(Waiting {
+                    original: original.clone(),
+                    row: owned.filter(|_| may_return)?,
+                    is_in: false,
+                })
             });
             let mut references = table.references.clone();
             references.extend(live.others(table).map(|person| Reference {
@@ -169,6 +173,20 @@ impl<'a> Work<'a> {
             });
         }
         Ok(groups)
+    }
+
+    /// Whose accounts wait to go back themselves.
+    fn awaited(&self, due: &Sections) -> BTreeSet<Vec<u8>> {
+        let pseudo = &self.live.pseudo;
+        let mut awaited = BTreeSet::new();
+        for (_, section) in due.iter().filter(|(_, it)| it.table == pseudo.table) {
+            if let Change::Removed { columns, rows } = &section.change {
+                let ids = rows.iter().filter_map(|row| at(columns, row, &pseudo.id));
+                let ids = ids.filter(|id| !self.is_gone(id)).map(Value::principal);
+                awaited.extend(ids.filter(|name| self.is_own(name)));
+            }
+        }
+        awaited
     }
 
     /// Which of the rows referred to exist.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{Due, KeptReason, Open, Work};
 use crate::apply::{at, encoded, picked};
 use crate::error::Error;
+use crate::principal::Reached;
 use crate::record::Copied;
 use crate::schema::Known;
 use crate::slot::{remove_slots, slot, slots};
@@ -25,7 +26,9 @@ impl<'a> Work<'a> {
             .filter(|link| link.left)
             .map(|link| link.new.principal())
             .collect();
-        for reached in reach.bags.iter().filter(|it| it.found.locator.copies) {
+        let ended = self.ended.clone();
+        let is_left = |it: &&Reached| it.found.locator.copies && !ended.contains(&it.found.row);
+        for reached in reach.bags.iter().filter(is_left) {
             let latest = reached.placeholder.as_ref().and_then(|it| reach.left(it));
             let behind = latest.is_some_and(|name| left.contains(&name));
             if !behind {

@@ -9,6 +9,7 @@ mod rewrite;
 mod tidy;
 mod together;
 mod undo;
+mod whose;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -189,6 +190,8 @@ pub(crate) struct Work<'a> {
     pub(crate) replaced: BTreeSet<Vec<u8>>,
     /// Ids in the spelling of the users table, by the names that rows have for them.
     pub(crate) spellings: BTreeMap<Vec<u8>, Value>,
+    /// The locators of records whose end is over and that nothing holds.
+    pub(crate) ended: BTreeSet<Vec<u8>>,
 }
 
 /// A bag being emptied.
@@ -262,15 +265,17 @@ impl<'a> Work<'a> {
         self.live.defer_foreign_keys(self.database)?;
         let reach = self.reach;
         let pending = |it: &Reached| it.found.locator.changes && it.found.locator.pending;
+        let ended = self.ended.clone();
+        let is_over = |it: &Reached| ended.contains(&it.found.row);
         let due: BTreeSet<u64> = reach
             .bags
             .iter()
-            .filter(|it| meant(it) || pending(it))
+            .filter(|it| meant(it) || (pending(it) && !is_over(it)))
             .map(|it| it.found.locator.origin.disguise)
             .collect();
         // A chunk that has nothing left to undo has placeholders still, which others of the disguise may need.
         let counts = |it: &Reached| it.found.locator.changes || it.found.locator.speaks_for;
-        let changes = reach.bags.iter().filter(|it| counts(it));
+        let changes = reach.bags.iter().filter(|it| counts(it) && !is_over(it));
         let mut opened = Vec::new();
         let per_column = self.rows == Rows::PerColumn;
         let updates = crate::update::count(self.updates.recorded);

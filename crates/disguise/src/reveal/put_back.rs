@@ -29,7 +29,7 @@ impl Work<'_> {
             rows.retain(|row| at(columns, row, &id).is_none_or(|id| !self.is_gone(id)));
         }
         rows.retain(|row| {
-            let own = self.is_own(table, columns, row);
+            let own = self.is_of_tenant(table, columns, row);
             if !own {
                 kept.push((row.clone(), KeptReason::OtherTenant));
             }
@@ -44,7 +44,7 @@ impl Work<'_> {
             theirs
         });
         let mut ready: Ready = Vec::new();
-        let owned = self.owners_back(table, columns, &rows)?;
+        let owned = self.owners_back(table, columns, &rows, &BTreeSet::new())?;
         for (row, owned) in rows.into_iter().zip(owned) {
             if let Some(owned) = owned {
                 ready.push((row, owned));
@@ -59,6 +59,7 @@ impl Work<'_> {
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
         self.drop_orphans(table, columns, &mut ready, &mut kept)?;
+        self.drop_strangers(table, columns, &mut ready, &mut kept)?;
         let done = self.insert_ready(table, columns, &ready, &mut kept)?;
         if table.name == self.live.pseudo.table {
             let id = &self.live.pseudo.id;
@@ -114,12 +115,13 @@ impl Work<'_> {
     }
 
     /// Each row with owners that exist, or nothing when an owner is missing (C4). Who only reads it does not keep it
-    /// from its owner: where the column may be empty, it is.
+    /// from its owner: where the column may be empty, it is. Those who are `awaited` are about to come back.
     pub(super) fn owners_back(
         &mut self,
         table: &Known,
         columns: &[String],
         rows: &[Vec<Value>],
+        awaited: &BTreeSet<Vec<u8>>,
     ) -> Result<Vec<Option<Vec<Value>>>, Error> {
         let live = self.live;
         let owners: Vec<Value> = rows
@@ -139,8 +141,11 @@ impl Work<'_> {
                     .filter(|it| !it.is_nobody())
                     .cloned();
                 let Some(owner) = owner else { continue };
-                let nearest = nearest.get(&owner.principal()).cloned();
+                let name = owner.principal();
+                let nearest = nearest.get(&name).cloned();
                 let value = nearest.or_else(|| may_lack(table, column).then_some(Value::Null));
+                let is_awaited = awaited.contains(&name) && !self.replaced.contains(&name);
+                let value = value.or_else(|| is_awaited.then_some(owner));
                 put(columns, &mut row, column, value?);
             }
             Some(row)
@@ -249,7 +254,7 @@ impl Work<'_> {
     }
 
     /// Whether a row that was removed is one of the tenant still: a migration may have made it another's, or nobody's.
-    pub(super) fn is_own(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
+    pub(super) fn is_of_tenant(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
         let Some((column, tenant)) = self.database.tenancy().of(&table.name) else {
             return true;
         };
@@ -263,12 +268,8 @@ impl Work<'_> {
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<(), Error> {
-        let (person, _) = &self.person;
-        let is_strange = |id: &&Value| {
-            let name = id.principal();
-            let is_own = name == *person || self.reach.links.contains_key(&name);
-            id.has_spellings() && !id.is_nobody() && !is_own
-        };
+        let is_strange =
+            |id: &&Value| id.has_spellings() && !id.is_nobody() && !self.is_own(&id.principal());
         let people = rows
             .iter()
             .flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
@@ -280,13 +281,9 @@ impl Work<'_> {
     }
 
     /// Whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
-    /// not say whose they are, but refer to one that does.
+    /// not say whose they are, but refer to one that does: see [`Self::drop_strangers`].
     pub(super) fn is_theirs(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
-        let (person, _) = &self.person;
-        let is_own = |id: &Value| {
-            let name = self.meant(&id.principal());
-            name == *person || self.reach.links.contains_key(&name)
-        };
+        let is_own = |id: &Value| self.is_own(&self.meant(&id.principal()));
         if table.name == self.live.pseudo.table {
             return at(columns, row, &self.live.pseudo.id).is_some_and(is_own);
         }

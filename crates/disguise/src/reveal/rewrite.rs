@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::whose::Now;
 use super::{KeptReason, Work, fits, row_name};
 use crate::apply::encoded;
 use crate::database::DatabaseErrorKind;
@@ -12,6 +13,20 @@ use crate::record::{Change, Modified, Section};
 use crate::schema::Known;
 use crate::table::select_keys;
 use crate::value::Value;
+
+/// What becomes of a record.
+enum Fate {
+    /// The value goes into the row.
+    Ready(Value),
+    /// There is nothing to do any more.
+    Done,
+    /// Another record has to go first.
+    Later,
+    /// Whoever left the row is back behind a newer placeholder.
+    Returned,
+    /// It stays.
+    Kept(KeptReason),
+}
 
 impl Work<'_> {
     /// The values that rows hold now, by identity.
@@ -74,9 +89,10 @@ impl Work<'_> {
         barred: &BTreeSet<Vec<u8>>,
         owner: bool,
     ) -> Result<Vec<Modified>, Error> {
-        let current = self.current(table, column, &rows)?;
+        let current = self.rows_now(table, &[column], &rows)?;
         let nearest = if owner {
             let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
+            self.meet(current.values().flat_map(|now| &now.values))?;
             self.nearest(&owners)?
         } else {
             BTreeMap::new()
@@ -99,25 +115,18 @@ impl Work<'_> {
                 Some(row.before.clone())
             };
             let now = current.get(&encoded(&row.identity));
-            match (within_reach(now, (table, &row), &moved, barred), target) {
-                (Err(reason), _) => kept.push((row, reason)),
-                (Ok(_), None) => {
-                    let reason = self.ownerless(&row.before);
-                    kept.push((row, reason));
-                }
-                (Ok(now), Some(target)) if now.same(&row.after) => ready.push((row, target)),
-                (Ok(now), Some(target)) if now.same(&target) => {}
-                // An older decorrelation was undone first, so that the row is further back already.
-                (Ok(now), _) if owner && self.reach.behind(&row.before).any(|it| it.same(now)) => {}
-                // A later decorrelation holds; its own reveal finds the way back along the chain.
-                (Ok(now), _) if owner && self.reach.behind(now).any(|it| it.same(&row.after)) => {
-                    if !self.settle {
-                        later.push(row);
-                    } else if self.is_left(&row.after) {
-                        self.returned.insert(row.after.principal());
-                    }
-                }
-                (Ok(_), _) => kept.push((row, KeptReason::Changed)),
+            let now = within_reach(now, (table, &row), (0, is_left), &moved, barred);
+            let fate = match (now, target) {
+                (Err(reason), _) => Fate::Kept(reason),
+                (Ok(_), None) => Fate::Kept(self.ownerless(&row.before)),
+                (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
+            };
+            match fate {
+                Fate::Ready(target) => ready.push((row, target)),
+                Fate::Done => {}
+                Fate::Later => later.push(row),
+                Fate::Returned => drop(self.returned.insert(row.after.principal())),
+                Fate::Kept(reason) => kept.push((row, reason)),
             }
         }
         if table.name == self.live.pseudo.table && column == self.live.pseudo.id {
@@ -146,6 +155,35 @@ impl Work<'_> {
         }
         later.extend(kept.into_iter().map(|(row, _)| row));
         Ok(later)
+    }
+
+    /// What becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
+    /// while nobody else has the id.
+    fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> Fate {
+        let strange = || {
+            let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));
+            named.and_then(|named| self.stranger(named))
+        };
+        if now.same(&row.after) {
+            return strange().map_or(Fate::Ready(target), Fate::Kept);
+        }
+        if now.same(&target) {
+            return Fate::Done;
+        }
+        // An older decorrelation was undone first, so that the row is further back already.
+        if owner && self.reach.behind(&row.before).any(|it| it.same(now)) {
+            return strange().map_or(Fate::Done, Fate::Kept);
+        }
+        // A later decorrelation holds; its own reveal finds the way back along the chain.
+        if owner && self.reach.behind(now).any(|it| it.same(&row.after)) {
+            return match strange() {
+                Some(reason) => Fate::Kept(reason),
+                None if !self.settle => Fate::Later,
+                None if self.is_left(&row.after) => Fate::Returned,
+                None => Fate::Done,
+            };
+        }
+        Fate::Kept(KeptReason::Changed)
     }
 
     pub(super) fn write(
@@ -185,18 +223,27 @@ impl Work<'_> {
     }
 }
 
-/// The value that a row holds now, or why nothing of it can go back whatever it holds.
+/// The value that a row holds now in the column at `place` of those asked for, or why nothing of it can go back whatever it
+/// holds. A placeholder that it names says itself whose the row is.
 pub(super) fn within_reach<'v>(
-    now: Option<&'v Value>,
+    now: Option<&'v Now>,
     (table, row): (&Known, &Modified),
+    (place, names_placeholder): (usize, bool),
     moved: &BTreeSet<Vec<u8>>,
     barred: &BTreeSet<Vec<u8>>,
 ) -> Result<&'v Value, KeptReason> {
-    match now {
-        None if moved.contains(&encoded(&row.identity)) => Err(KeptReason::OtherTenant),
-        None => Err(KeptReason::Absent),
-        Some(_) if barred.contains(&row_name(table, &row.identity)) => Err(KeptReason::PartOfRow),
-        Some(now) => Ok(now),
+    let Some(now) = now else {
+        let is_moved = moved.contains(&encoded(&row.identity));
+        return Err(if is_moved {
+            KeptReason::OtherTenant
+        } else {
+            KeptReason::Absent
+        });
+    };
+    match now.strange {
+        Some(reason) if !names_placeholder => Err(reason),
+        _ if barred.contains(&row_name(table, &row.identity)) => Err(KeptReason::PartOfRow),
+        _ => now.values.get(place).ok_or(KeptReason::Absent),
     }
 }
 

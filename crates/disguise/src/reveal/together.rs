@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rewrite::{is_constraint, within_reach};
+use super::whose::tells;
 use super::{KeptReason, Sections, Work, fits};
 use crate::apply::encoded;
 use crate::error::Error;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Modified, Section};
 use crate::schema::Known;
-use crate::table::select_keys;
 use crate::value::Value;
 
 /// The values of a column on their way back.
@@ -21,7 +21,8 @@ struct Column {
 }
 
 impl Work<'_> {
-    /// How many of `sections` are about values of the same rows, each in a column of its own that does not name the row.
+    /// How many of `sections` are about values of the same rows, each in a column of its own that names neither the row nor
+    /// whose it is.
     pub(super) fn alike(&self, sections: &[(usize, Section)]) -> usize {
         let mut columns = BTreeSet::new();
         let first = sections.first().map(|(_, section)| section);
@@ -38,6 +39,7 @@ impl Work<'_> {
                 return false;
             };
             let names_row = table.identity.iter().any(|it| it == column)
+                || tells(table, column)
                 || (table.name == pseudo.table && column == pseudo.id);
             let mut both = of.iter().zip(rows);
             section.table == first.table
@@ -100,14 +102,8 @@ impl Work<'_> {
         let values = || sections.iter().filter_map(|(_, section)| section.values());
         let rows = values().next().map_or(&[][..], |(_, rows)| rows);
         let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
-        let mut wanted = table.identity.clone();
-        wanted.extend(values().map(|(column, _)| column.to_owned()));
-        let found = select_keys(self.database, &table.name, &wanted, &table.identity, &keys)?;
-        let mut current: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
-        for mut row in found {
-            let values = row.split_off(table.identity.len().min(row.len()));
-            current.insert(encoded(&row), values);
-        }
+        let asked: Vec<&str> = values().map(|(column, _)| column).collect();
+        let current = self.rows_now(table, &asked, rows)?;
         let absent = |key: &&Vec<Value>| !current.contains_key(&encoded(key));
         let absent: Vec<Vec<Value>> = keys.iter().filter(absent).cloned().collect();
         let moved = self.moved_away(table, &absent)?;
@@ -120,8 +116,8 @@ impl Work<'_> {
             };
             for (index, row) in rows.iter().enumerate() {
                 let key = encoded(&row.identity);
-                let now = current.get(&key).and_then(|values| values.get(place));
-                match within_reach(now, (table, row), &moved, barred) {
+                let (now, place) = (current.get(&key), (place, false));
+                match within_reach(now, (table, row), place, &moved, barred) {
                     Err(reason) => column.kept.push((row.clone(), reason)),
                     Ok(now) if now.same(&row.after) => {
                         column.ready.insert(index, row.clone());

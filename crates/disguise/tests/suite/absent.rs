@@ -3,12 +3,44 @@
 use std::collections::BTreeMap;
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, Error, Protection, SecretKey, Spec, Value,
+    Applied, ApplyRequest, Credential, DecayRequest, Error, Protection, SecretKey, Spec, Value,
 };
 use probity_format::{Outcome, Timestamp};
 
 use super::forum::*;
 use super::records::{actions, listening};
+
+/// V15: `resume` of a disguise that nobody knows, and a decay by a condition that does not fit, were refused without an entry. They
+/// are told of like every other refusal.
+pub(crate) fn what_is_refused_before_it_begins_is_told() {
+    let mut forum = forum();
+    let told = listening(&mut forum);
+    let id = "00000000000000aa".parse().unwrap();
+    let refused = forum.engine.proceed(id, 10, time());
+    assert!(matches!(refused, Err(Error::NoSuchDisguise)), "{refused:?}");
+    let spec = Spec::from_edna_json(GDPR).unwrap();
+    let request = DecayRequest {
+        spec: &spec,
+        inactive: "users.missing < 3",
+        parameters: BTreeMap::new(),
+        expires: None,
+        after: None,
+        page: 10,
+        time: time(),
+    };
+    let refused = forum.engine.decay(&request);
+    assert!(matches!(refused, Err(Error::Spec(_))), "{refused:?}");
+    let expected = [
+        ("disguise.apply".to_owned(), Outcome::Denied),
+        ("disguise.decay".to_owned(), Outcome::Failed),
+    ];
+    assert_eq!(actions(&told), expected);
+    assert!(
+        told.borrow()
+            .iter()
+            .all(|it| it.2.contains("00aa|") || it.0.contains("decay"))
+    );
+}
 
 /// Everything that would begin a disguise of `user`.
 fn attempts(forum: &mut Forum, user: i64, over: bool) -> Vec<Error> {

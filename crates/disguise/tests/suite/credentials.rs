@@ -1,5 +1,8 @@
 //! Passwords, tokens and keys: changed, and destroyed.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use probity_disguise::{
     Credential, DisguiseId, Error, KeyCost, Protection, RecoveryToken, References, RevealRequest,
     Revealed, Rows, SecretKey, TokenShare, Value,
@@ -25,6 +28,56 @@ fn reveal_with(
 
 fn refused(outcome: &Result<Revealed, Error>) {
     assert!(did_nothing(outcome), "{outcome:?}");
+}
+
+/// V10: a new key was handed over after everything was sealed under it, and where that failed it was lost. It is handed over before
+/// anything is committed, and nothing is committed where it fails.
+pub(crate) fn a_credential_is_handed_over_before_anything_is_committed_under_it() {
+    let mut forum = forum();
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    forum.sql("INSERT INTO users VALUES (77, 'late', 0)");
+    let (away, late, alone) = (Value::Int(1), Value::Int(77), Protection::KeyAlone);
+    let old = SecretKey::from_bytes(*forum.keys[&1].expose());
+    let held = Credential::Key(&old);
+    let engine = &mut forum.engine;
+    engine.set_hand_over(Box::new(|_| Err("the disk is full".into())));
+    let refused = [
+        engine.register(&late, alone, time()),
+        engine.change_key(&away, &held, alone, time()),
+        engine.change_password(&away, &held, Protection::Token, time()),
+    ];
+    for refused in refused {
+        assert!(matches!(refused.err(), Some(Error::HandOver(_))));
+    }
+    assert_eq!(forum.engine.list(&away, &held, time()).unwrap().len(), 1);
+    let handed: Rc<RefCell<Vec<[u8; 32]>>> = Rc::default();
+    let taken = Rc::clone(&handed);
+    forum.engine.set_hand_over(Box::new(move |made| {
+        taken.borrow_mut().push(*made.key.expose());
+        Ok(())
+    }));
+    // Wherever it is cut, the old key fits until the new one does, which was handed over.
+    let mut cuts = 0;
+    let made = loop {
+        forum.left.set(cuts);
+        let outcome = forum.engine.change_key(&away, &held, alone, time());
+        forum.left.set(u64::MAX);
+        match outcome {
+            Ok(made) => break made,
+            Err(error) => assert!(matches!(error, Error::Database { .. }), "{error:?}"),
+        }
+        assert_eq!(forum.engine.list(&away, &held, time()).unwrap().len(), 1);
+        cuts += 1;
+    };
+    assert_eq!(handed.borrow().last(), Some(made.key.expose()));
+    assert!(handed.borrow().len() > 1);
+    forum.engine.register(&late, alone, time()).unwrap();
+    let new = Credential::Key(&made.key);
+    assert!(
+        reveal_with(&mut forum, 1, new, applied.id)
+            .unwrap()
+            .is_complete()
+    );
 }
 
 pub(crate) fn a_new_password_replaces_the_old_ones_and_reveals_what_they_did() {

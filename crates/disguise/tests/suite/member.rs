@@ -9,6 +9,7 @@ use probity_disguise::{
     Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Protection,
     Pseudo, References, RevealRequest, Revealed, Rows, Schema, SecretKey, Spec, SpecFile, Value,
 };
+use probity_format::Timestamp;
 
 use super::forum::time;
 
@@ -135,9 +136,64 @@ impl Member {
         self.engine.apply(&request)
     }
 
+    /// A disguise that ends.
+    pub(crate) fn leave_until(&mut self, end: Timestamp) -> Applied {
+        let request = ApplyRequest {
+            spec: &self.spec,
+            user: Some(self.id.clone()),
+            over: None,
+            expires: Some(end),
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        self.engine.apply(&request).unwrap()
+    }
+
+    /// A disguise that reaches rows behind placeholders.
+    pub(crate) fn apply_over(&mut self, description: &str) -> Applied {
+        let file = SpecFile::parse(description).unwrap();
+        let request = ApplyRequest {
+            spec: &file.spec,
+            user: Some(self.id.clone()),
+            over: Some(Credential::Key(&self.key)),
+            expires: None,
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        self.engine.apply(&request).unwrap()
+    }
+
+    /// The placeholders that the person may act as.
+    pub(crate) fn speaks_for(&mut self) -> Vec<Value> {
+        let credential = Credential::Key(&self.key);
+        let acts = self.engine.speaks_for(&self.id, &credential, time());
+        acts.unwrap()
+    }
+
+    /// Gives the person another key.
+    pub(crate) fn rekey(&mut self) {
+        let credential = Credential::Key(&self.key);
+        let alone = Protection::KeyAlone;
+        let made = self.engine.change_key(&self.id, &credential, alone, time());
+        self.key = made.unwrap().key;
+    }
+
     pub(crate) fn return_from(&mut self, applied: &Applied) -> Revealed {
         let key = SecretKey::from_bytes(*self.key.expose());
         self.returned(self.id.clone(), &key, applied.id)
+    }
+
+    /// The same at another time.
+    pub(crate) fn return_at(&mut self, id: DisguiseId, time: Timestamp) -> Result<Revealed, Error> {
+        let request = RevealRequest {
+            user: self.id.clone(),
+            credential: Credential::Key(&self.key),
+            id,
+            references: References::Recorrelate,
+            rows: Rows::PerColumn,
+            time,
+        };
+        self.engine.reveal(&request)
     }
 
     /// The reveal of another person.

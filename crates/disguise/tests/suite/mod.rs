@@ -40,11 +40,13 @@ macro_rules! for_every_claim {
             an_id_without_a_row_is_neither_registered_nor_disguised
             whoever_is_away_is_told_by_which_disguise_and_still_returns
             whoever_was_removed_by_the_application_keeps_what_is_theirs
+            what_is_refused_before_it_begins_is_told
             random_schedules_end_where_they_began
             random_schedules_do_what_the_model_says
             a_cut_at_any_statement_changes_nothing
             every_kind_of_value_comes_back_bit_by_bit
             a_new_password_replaces_the_old_ones_and_reveals_what_they_did
+            a_credential_is_handed_over_before_anything_is_committed_under_it
             a_new_key_opens_everything_and_the_old_one_nothing
             nobody_changes_the_key_of_another
             whoever_forgets_everything_can_open_nothing_ever_again
@@ -59,6 +61,15 @@ macro_rules! for_every_claim {
             every_wrong_credential_costs_the_same_work
             a_stolen_database_tells_neither_who_left_nor_what_they_had
             whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner
+            values_of_an_account_do_not_go_into_that_of_a_newcomer
+            values_of_a_row_do_not_go_into_that_of_another
+            a_value_that_another_row_has_by_chance_is_not_taken_for_returned
+            a_row_does_not_go_under_that_of_another
+            a_row_waits_for_the_one_that_says_whose_it_is
+            values_do_not_go_into_or_under_rows_of_another_along_a_path
+            whoever_has_the_id_of_a_placeholder_gives_and_gets_nothing
+            rows_in_a_circle_do_not_go_to_a_newcomer
+            what_has_ended_does_not_come_back_with_another_disguise
             a_removal_that_breaks_a_constraint_changes_nothing
             any_two_shares_of_a_token_open_and_others_open_nothing
             every_operation_is_told_and_names_nobody
@@ -256,6 +267,7 @@ pub(crate) mod member;
 mod missed;
 mod model;
 mod native;
+mod newcomers;
 mod once;
 mod ownership;
 mod pace;
@@ -302,6 +314,7 @@ pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use missed::*;
 pub(crate) use native::*;
+pub(crate) use newcomers::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;

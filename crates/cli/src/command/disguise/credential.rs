@@ -100,26 +100,33 @@ pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
 }
 
 /// A file for a credential, made before the credential is, so that none is lost for want of a place.
-pub(super) struct CredentialFile<'a> {
-    path: &'a Path,
-    file: OutputFile,
+pub(super) struct CredentialFile {
+    path: PathBuf,
+    /// Nothing once it is written.
+    file: Option<OutputFile>,
 }
 
-impl<'a> CredentialFile<'a> {
+impl CredentialFile {
     /// Makes the file, which must not exist, for its owner alone.
-    pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
+    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
         let file =
             OutputFile::reserve(path).map_err(|error| Failure::file("create", path, error))?;
-        Ok(Self { path, file })
+        Ok(Self {
+            path: path.to_owned(),
+            file: Some(file),
+        })
     }
 
-    /// Writes the line, durably.
-    pub(super) fn finish(mut self, line: &str) -> Result<(), Failure> {
-        let written = self.file.write_secret(line.as_bytes());
-        let written = written.and_then(|()| self.file.write_secret(b"\n"));
+    /// Writes the line, durably; from then on no signal takes the file away. One that cannot be written is gone.
+    pub(super) fn finish(&mut self, line: &str) -> Result<(), Failure> {
+        let Some(mut file) = self.file.take() else {
+            return Ok(());
+        };
+        let written = file.write_secret(line.as_bytes());
+        let written = written.and_then(|()| file.write_secret(b"\n"));
         written
-            .and_then(|()| self.file.finish())
-            .map_err(|error| Failure::file("write", self.path, error))
+            .and_then(|()| file.finish())
+            .map_err(|error| Failure::file("write", &self.path, error))
     }
 
     /// Its name, for the report.
@@ -127,9 +134,12 @@ impl<'a> CredentialFile<'a> {
         self.path.display().to_string()
     }
 
-    /// Takes the file away again; nothing was made that it could hold.
+    /// Takes the file away again; what it could hold was not made, or opens nothing.
     pub(super) fn give_up(self) {
-        drop(self.file);
+        if self.file.is_none() {
+            // The failure that led here is the one to report.
+            drop(fs::remove_file(&self.path));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod decay;
 mod export;
 mod hold;
 mod look;
+mod outlet;
 mod people;
 mod receipt;
 mod recorder;

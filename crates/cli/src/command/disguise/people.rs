@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use probity_disguise::{Engine, Protection, Registration, SHARES, SpecFile, draft};
+use probity_disguise::{Engine, Protection, SpecFile, draft};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
 use super::change::recorded;
-use super::credential::{Brought, CredentialFile, read_password};
-use super::recorder::{Recorded, Recorder};
+use super::credential::{Brought, read_password};
+use super::outlet::{Handing, Outlet};
+use super::recorder::Recorder;
 use super::{AnyEngine, described, of_tenant, open, read, refused, stored};
 use crate::args::{List, Register, Rekey, SpeaksFor, SubjectName};
 use crate::command::{open_reader, subject_key};
@@ -17,19 +18,6 @@ use crate::config::Environment;
 use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
 use crate::output::Output;
-
-#[derive(Serialize)]
-struct Registered<'a> {
-    user: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    credential: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    credential_file: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    share_files: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    entry: Option<Recorded>,
-}
 
 #[derive(Serialize)]
 struct ListedForm {
@@ -48,12 +36,13 @@ pub(super) fn register(args: &Register, environment: &Environment) -> Result<Sta
     engine.install().map_err(refused)?;
     let password = Password::read(args.password_file.as_deref())?;
     let protection = password.protection(&args.share_out);
-    let outlet = Outlet::open(args.credential_out.as_deref(), &args.share_out)?;
+    let files = (args.credential_out.as_deref(), args.share_out.as_slice());
+    let outlet = Outlet::open(files, &args.user, args.json)?;
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine);
     let (outlet, recorder) = outlet.unless_failed(recorder)?;
+    let handing = Handing::over(outlet, &mut engine);
     let made = engine.register(&user, protection, SystemClock::new().now());
-    let made = recorded(engine, recorder, made.map_err(refused));
-    outlet.hand_over(&args.user, args.json, made)
+    handing.finish(made, |made| recorded(engine, recorder, made))
 }
 
 /// The new password, if there is one.
@@ -87,98 +76,6 @@ fn engine_of(args: &Register, environment: &Environment) -> Result<AnyEngine, Fa
         Engine::new(database, guess.schema, guess.pseudo),
         &args.database,
     )
-}
-
-/// Where a new credential goes: files that are there before it is made, or standard output.
-struct Outlet<'a> {
-    whole: Option<CredentialFile<'a>>,
-    shares: Vec<CredentialFile<'a>>,
-}
-
-impl<'a> Outlet<'a> {
-    fn open(path: Option<&'a Path>, shares: &'a [PathBuf]) -> Result<Self, Failure> {
-        if !shares.is_empty() && shares.len() != SHARES {
-            return Err(Failure::usage(format!(
-                "a token has {SHARES} shares, and {} files are named",
-                shares.len()
-            ))
-            .remedy("give --share-out three times, each with a new file"));
-        }
-        let mut outlet = Self {
-            whole: path.map(CredentialFile::create).transpose()?,
-            shares: Vec::new(),
-        };
-        for share in shares {
-            match CredentialFile::create(share) {
-                Ok(file) => outlet.shares.push(file),
-                Err(failure) => {
-                    outlet.give_up();
-                    return Err(failure);
-                }
-            }
-        }
-        Ok(outlet)
-    }
-
-    /// Takes the files away again; nothing was made that they could hold.
-    fn give_up(self) {
-        self.whole
-            .into_iter()
-            .chain(self.shares)
-            .for_each(CredentialFile::give_up);
-    }
-
-    /// Goes on with what was done, or takes the files away again.
-    fn unless_failed<T>(self, done: Result<T, Failure>) -> Result<(Self, T), Failure> {
-        match done {
-            Ok(done) => Ok((self, done)),
-            Err(failure) => {
-                self.give_up();
-                Err(failure)
-            }
-        }
-    }
-
-    fn hand_over(
-        self,
-        user: &str,
-        json: bool,
-        made: Result<(Registration, Option<Recorded>), Failure>,
-    ) -> Result<Status, Failure> {
-        let (outlet, (made, entry)) = self.unless_failed(made)?;
-        let credential_file = outlet.whole.as_ref().map(CredentialFile::shown);
-        let share_files: Vec<String> = outlet.shares.iter().map(CredentialFile::shown).collect();
-        let mut line = None;
-        if !share_files.is_empty() {
-            let token = made
-                .token
-                .as_ref()
-                .ok_or_else(|| Failure::new("there is no token to split into shares"))?;
-            let shares = token.split().map_err(refused)?;
-            for (file, share) in outlet.shares.into_iter().zip(&shares) {
-                file.finish(&share.line())?;
-            }
-        } else if let Some(file) = outlet.whole {
-            file.finish(&made.line())?;
-        } else {
-            line = Some(made.line());
-        }
-        let credential = line.as_ref().map(|line| line.as_str());
-        let mut output = Output::new();
-        if json {
-            output.json(&Registered {
-                user,
-                credential,
-                credential_file,
-                share_files,
-                entry,
-            })?;
-        } else if let Some(line) = credential {
-            output.line(line)?;
-        }
-        output.flush()?;
-        Ok(Status::Done)
-    }
 }
 
 pub(super) fn speaks_for(args: &SpeaksFor, environment: &Environment) -> Result<Status, Failure> {
@@ -279,15 +176,16 @@ pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, F
     let user = engine.user(&args.holder.user).map_err(refused)?;
     let password = Password::read(args.password_file.as_deref())?;
     let protection = password.protection(&args.share_out);
-    let outlet = Outlet::open(args.credential_out.as_deref(), &args.share_out)?;
+    let files = (args.credential_out.as_deref(), args.share_out.as_slice());
+    let outlet = Outlet::open(files, &args.holder.user, args.json)?;
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine);
     let (outlet, recorder) = outlet.unless_failed(recorder)?;
+    let handing = Handing::over(outlet, &mut engine);
     let (credential, time) = (brought.credential(), SystemClock::new().now());
     let made = if args.new_key {
         engine.change_key(&user, &credential, protection, time)
     } else {
         engine.change_password(&user, &credential, protection, time)
     };
-    let made = recorded(engine, recorder, made.map_err(refused));
-    outlet.hand_over(&args.holder.user, args.json, made)
+    handing.finish(made, |made| recorded(engine, recorder, made))
 }

@@ -32,7 +32,7 @@ struct CheckedForm {
 /// Makes the key file, or reads one that is there, and prints the public key.
 pub(super) fn key(args: &ReceiptKey) -> Result<Status, Failure> {
     if !args.file.exists() {
-        let file = CredentialFile::create(&args.file)?;
+        let mut file = CredentialFile::create(&args.file)?;
         let seed = random_secret()
             .map_err(|error| Failure::new("the system gives no random bytes").because(error))?;
         let mut line = Zeroizing::new(format!("{KEY_LABEL}{} ", args.name));

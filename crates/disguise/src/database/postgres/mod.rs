@@ -159,7 +159,10 @@ impl Database for Postgres {
 
     fn begin_reading(&mut self) -> Result<(), DatabaseError> {
         self.has_savepoint = false;
-        self.control("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        // As in a transaction that writes: what is read is all there is.
+        self.control(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL row_security = off",
+        )
     }
 
     fn commit(&mut self) -> Result<(), DatabaseError> {

@@ -147,6 +147,8 @@ impl Model {
         let done = match undo {
             Undo::Account(id, row) => self.put_account_back(id, row),
             Undo::Row(table, id, row) => self.put_back(person, (*table, *id), row),
+            // What is somebody else's row by now gets nothing.
+            Undo::Value(table, id, ..) if !self.owns(person, (*table, *id)) => false,
             Undo::Value(table, id, column, before, after, _) => {
                 match self
                     .rows
@@ -166,6 +168,20 @@ impl Model {
             }
         };
         if done { Fate::Done } else { Fate::Kept }
+    }
+
+    /// Whether the row is there and names `person`, or a placeholder that they speak for, as an owner.
+    fn owns(&self, person: i64, (table, id): (Table, i64)) -> bool {
+        let is_own = |owner: &Cell| match owner {
+            Cell::Int(id) => *id == person,
+            Cell::Drawn(symbol) => {
+                let placeholder = self.placeholders.get(symbol);
+                placeholder.is_some_and(|it| it.person == person)
+            }
+            _ => false,
+        };
+        let row = self.rows.get(&(table, id));
+        row.is_some_and(|row| table.owners().iter().any(|column| is_own(&row[*column])))
     }
 
     fn undo_owner(
