@@ -137,6 +137,31 @@ fn the_holder_of_a_receipt_finds_what_was_removed_or_replaced() {
     check("audit", 1);
 }
 
+/// An older copy of everything was put back, but for the segment that had the newest frames behind its head: `check-receipts` said that all are held, also where the second copies
+/// were out of reach. No opening that the older journal has could have written them.
+#[test]
+fn a_receipt_of_frames_behind_an_older_copy_is_not_held() {
+    let folder = place();
+    let at = folder.path();
+    fs::write(at.join("receipt"), append(at, "audit", "ceo")).unwrap();
+    let check = |more: &[&str], status| {
+        let args = ["check-receipts", "receipt", "--key", "audit.vkey", "--log"];
+        probity(at, &[&args[..], more].concat(), "", status).0
+    };
+    let segment = "streams/default/segments/00000000000000000000.seg";
+    fs::copy(
+        at.join("audit").join(segment),
+        at.join("older").join(segment),
+    )
+    .unwrap();
+    assert!(check(&["older"], 3).contains("it is not there"));
+    let found = check(&["older", "--heads", "audit.heads", "--json"], 3);
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["verdict"], "broken");
+    assert_eq!(found["held"], 0);
+    check(&["audit", "--heads", "audit.heads"], 0);
+}
+
 /// S17: a folder from yesterday's backup, with its key, signs a forged entry of which `check-proof` says that it holds. Whoever
 /// keeps one head of the true log compares with it, and the forgery does not stand under that head.
 #[test]

@@ -7,6 +7,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use probity_disguise::Database as _;
+use probity_disguise::database::Sqlite;
 use tempfile::TempDir;
 
 /// Runs the program, with `heads` as `PROBITY_HEADS`; gives standard output and standard error.
@@ -213,6 +215,81 @@ fn what_a_killed_writer_left_among_the_second_copies_is_removed() {
     shell(at, "rm kept/other/.tmp-1-0");
     probity(at, Some("kept"), &["append", "audit"], 0);
     assert!(!at.join("kept/.tmp-1-0").exists());
+}
+
+/// A folder of second copies that was named and empty, as of a disk that is not mounted, was compared with in silence by every reader but `verify`: an older copy of
+/// the log passed for the newest. A replay then said that the database had missed nothing.
+#[test]
+fn no_reader_takes_an_empty_folder_of_second_copies_for_a_comparison() {
+    let folder = place();
+    let at = folder.path();
+    shell(at, "mkdir empty");
+    let mut database = Sqlite::open(&at.join("app.db")).unwrap();
+    for sql in [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)",
+        "INSERT INTO people VALUES (19, 'Bea')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    drop(database);
+    let register = "disguise register --db sqlite:app.db --user 19 --credential-out 19.key";
+    let register: Vec<&str> = register.split(' ').collect();
+    probity(at, None, &register, 0);
+    let (receipts, _) = probity(at, Some("kept"), &["append", "audit", "--receipts"], 0);
+    shell(at, &format!("echo '{}' > receipts", receipts.trim_end()));
+    let key = "audit.vkey";
+    let receipts = ["check-receipts", "receipts", "--log", "audit", "--key", key];
+    let commands: [&[&str]; 10] = [
+        &["verify", "audit"],
+        &receipts,
+        &["export", "audit", "--format", "jsonl"],
+        &["stream", "list", "audit"],
+        &["prove", "audit", "--index", "0", "-o", "proof"],
+        &["keys", "chain", "audit", "-o", "chain"],
+        &[
+            "pocket",
+            "create",
+            "vault",
+            "--log",
+            "audit",
+            "--subject",
+            "7",
+        ],
+        &["subject", "export", "audit", "7", "--pocket", "copy"],
+        &[
+            "disguise",
+            "replay",
+            "--log",
+            "audit",
+            "--db",
+            "sqlite:app.db",
+            "--dry-run",
+        ],
+        &[
+            "disguise",
+            "replay",
+            "--log",
+            "audit",
+            "--db",
+            "sqlite:app.db",
+        ],
+    ];
+    for heads in ["empty", "nowhere"] {
+        for args in commands {
+            let (_, stderr) = probity(at, Some(heads), args, 1);
+            let said = format!("no second copy of a head of this log in {heads}");
+            assert!(stderr.contains(&said), "{args:?}: {stderr}");
+        }
+        let named = [&receipts[..], &["--heads", heads]].concat();
+        probity(at, None, &named, 1);
+    }
+    probity(at, None, &[&receipts[..], &["--heads", "kept"]].concat(), 0);
+    // Where nothing is named nothing was asked for, but what is done by the log is done with a warning.
+    let (_, stderr) = probity(at, None, commands[8], 0);
+    let warning = "warning: there is no second copy of a head of this log in audit.heads";
+    assert!(stderr.contains(warning), "{stderr}");
+    let (_, stderr) = probity(at, Some("kept"), commands[8], 0);
+    assert!(!stderr.contains("warning"), "{stderr}");
 }
 
 /// A slash behind the name of the log put the second copies into the log itself.

@@ -1,6 +1,7 @@
 //! The keys of a stream's epochs, as its frames name them: for whoever opens frames or asks who sealed them.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use probity_format::Version;
 use probity_format::certificate::Certificate;
@@ -63,7 +64,7 @@ impl Floor {
 }
 
 /// What a journal says of openings.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct CertifiedEpochs {
     /// In the order of their numbers. The first of an hourly change of keys is one as well; no frame names it.
     epochs: Vec<Epoch>,
@@ -72,16 +73,33 @@ pub(crate) struct CertifiedEpochs {
     signed: u64,
     /// Frames of the journal that were read; none where some of them were passed over.
     read: u64,
+    /// Whether frames of the journal were passed over, which may have certified the key of any opening.
+    is_passed: bool,
 }
 
 /// A loss of frames that an opening accepted.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct AcceptedLoss {
     stream: StreamName,
     /// The first frame that is gone.
     from: u64,
     /// The epoch of the opening that accepted it.
     epoch: u32,
+}
+
+/// What a log says of its openings to whoever has no key.
+pub(crate) struct Openings {
+    pub(crate) epochs: CertifiedEpochs,
+    /// Of each stream, where what is not older than the last opening that anchored its head begins.
+    pub(crate) floors: BTreeMap<StreamName, Floor>,
+}
+
+impl Openings {
+    /// Whether `frame`, which stands behind the signed head of `stream`, may be the log's own: see [`CertifiedEpochs::admits`].
+    pub(crate) fn admit(&self, stream: &StreamName, frame: &Frame<'_>) -> bool {
+        let floor = self.floors.get(stream).copied();
+        is_admitted(floor, frame) && self.epochs.admits(stream, frame)
+    }
 }
 
 /// Whether `frame` is not older than the `floor` of its stream, if that has one.
@@ -118,7 +136,22 @@ impl CertifiedEpochs {
             epochs,
             signed,
             read: history.whole_frames(),
+            is_passed: !history.is_whole(),
         }
+    }
+
+    /// Whether `frame`, which stands behind the signed head of `stream`, may be the log's own as far as that shows without a key: an opening that
+    /// the journal has could have sealed it, and no accepted loss left it behind. Of frames of version 2 nothing says anything.
+    pub(crate) fn admits(&self, stream: &StreamName, frame: &Frame<'_>) -> bool {
+        let header = &frame.clear.header;
+        if header.version() == Version::V2 {
+            return true;
+        }
+        // Before the log's very first frame nothing can be signed for.
+        let is_very_first = stream.as_str() == StreamName::JOURNAL && header.frame == 0;
+        let is_certified = self.certified_in(header.epoch).is_some();
+        (is_certified || is_very_first && header.epoch == 0 || self.is_passed)
+            && !self.is_left_behind(stream, header.frame, header.epoch)
     }
 
     /// The newest opening in which anything may have been written.
@@ -271,11 +304,18 @@ impl<'a> Epochs<'a> {
     /// Whether an opening that the journal has sealed `frame`, exactly as it is, no later one had gone on without it, and no loss left it behind. Of
     /// frames of version 2 nobody can tell, so it is none of those.
     pub(crate) fn authenticate(&mut self, frame: &Frame<'_>) -> bool {
+        self.standing(frame) == Origin::Own
+    }
+
+    /// Who sealed `frame`; one that a later opening had gone on without, or that a loss left behind, is nobody's.
+    pub(crate) fn standing(&mut self, frame: &Frame<'_>) -> Origin {
         let header = &frame.clear.header;
         let (number, epoch) = (header.frame, header.epoch);
-        self.origin(frame) == Origin::Own
-            && is_admitted(self.floor, frame)
-            && !self.certificates.is_left_behind(self.name, number, epoch)
+        let is_behind = self.certificates.is_left_behind(self.name, number, epoch);
+        if is_behind || !is_admitted(self.floor, frame) {
+            return Origin::Foreign;
+        }
+        self.origin(frame)
     }
 
     /// Who sealed `frame`, as far as its authenticator and the journal say. In version 2 frames name their keys, which anybody can copy.

@@ -286,6 +286,11 @@ impl History {
         self.next
     }
 
+    /// Whether no frame was left out.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// Frames that were read without leaving any out.
     pub(crate) const fn whole_frames(&self) -> u64 {
         if self.is_whole { self.next } else { 0 }

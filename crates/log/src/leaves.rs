@@ -1,8 +1,7 @@
 //! What frames are in their stream's tree: of those written last, for receipts that name it, and of a stored log, to compare.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
+use std::cell::{OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use probity_format::checkpoint::Checkpoint;
@@ -10,15 +9,14 @@ use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::note::SignedNote;
 use probity_format::record::Record;
-use probity_format::stream::StreamName;
+use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::{Hash, leaf_hash};
 
 use crate::config::Options;
-use crate::epochs::{Floor, is_admitted};
+use crate::epochs::Openings;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::{read_checkpoint, read_geometry, read_history};
-use crate::journal::History;
 use crate::places::Places;
 use crate::records::Records;
 use crate::scan::{Position, scan_believed};
@@ -74,6 +72,26 @@ impl Leaf {
     }
 }
 
+/// A leaf as a stored log has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoredLeaf {
+    /// A head that was published covers it.
+    Published(Leaf),
+    /// Its frame stands behind all heads, and an opening that the journal has could have written it: only the root key tells whether one did. A crash
+    /// leaves such frames, a writer has them for a moment, and so has an older copy of a log behind which somebody put them.
+    Unpublished(Leaf),
+}
+
+impl StoredLeaf {
+    /// The leaf, published or not.
+    pub const fn leaf(&self) -> &Leaf {
+        match self {
+            Self::Published(leaf) | Self::Unpublished(leaf) => leaf,
+        }
+    }
+}
+
 /// The leaves of a stored log, as its files have them: read without a key, and believed to nobody.
 ///
 /// Whether the files are what was signed, [`verify`](crate::verify::verify) says.
@@ -81,9 +99,17 @@ pub struct StoredLeaves {
     places: Places,
     files: Files,
     geometry: Geometry,
-    history: History,
+    /// What the journal said when it was read last.
+    told: RefCell<Told>,
+}
+
+/// What a journal says to whoever has no key.
+struct Told {
+    /// Frames of the journal that a head covered before it was read.
+    journal_size: u64,
+    streams: Vec<(StreamName, StreamConfig)>,
     /// Read once a frame is looked for behind a checkpoint.
-    floors: OnceCell<BTreeMap<StreamName, Floor>>,
+    openings: OnceCell<Openings>,
 }
 
 impl std::fmt::Debug for StoredLeaves {
@@ -95,21 +121,19 @@ impl std::fmt::Debug for StoredLeaves {
 }
 
 impl StoredLeaves {
-    /// Opens the log at `path`.
+    /// Opens the log at `places`.
     ///
     /// # Errors
     /// See [`LogError`].
-    pub fn open(path: &Path) -> Result<Self, LogError> {
-        let places = Places::new(path, None);
-        let files = Files::of_log(&places, &Options::default());
+    pub fn open(places: &Places) -> Result<Self, LogError> {
+        let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
-        let history = read_history(&files, &geometry, None)?;
+        let told = Told::read(places, &files, &geometry)?;
         Ok(Self {
-            places,
+            places: places.clone(),
             files,
             geometry,
-            history,
-            floors: OnceCell::new(),
+            told: RefCell::new(told),
         })
     }
 
@@ -118,50 +142,29 @@ impl StoredLeaves {
         self.geometry.origin()
     }
 
-    /// The leaf of the frame that holds entry `index` of `stream`, if there is one, published or not. One that an opening had gone on without is none.
+    /// The leaf of the frame that holds entry `index` of `stream`, if there is one. One that an opening had gone on without, that an accepted loss left
+    /// behind, or that no opening wrote which the journal has, is none.
     ///
     /// # Errors
     /// When what leads there is damaged, or cannot be read.
-    pub fn of_entry(&self, stream: &StreamName, index: u64) -> Result<Option<Leaf>, LogError> {
-        let mut streams = self.history.streams.iter();
-        let Some((_, config)) = streams.find(|(name, _)| name == stream) else {
+    pub fn of_entry(
+        &self,
+        stream: &StreamName,
+        index: u64,
+    ) -> Result<Option<StoredLeaf>, LogError> {
+        let found = self.told.borrow().find(self, stream, index)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        // Somebody may have opened the log for writing since.
+        let size = Verifier::covered(&self.places, &StreamName::journal())?;
+        if size == self.told.borrow().journal_size {
             return Ok(None);
-        };
-        let identity = Identity::new(&self.geometry, stream, config);
-        let size = self.published(stream)?;
-        let mut records = Records::new(&self.files, stream, identity, size);
-        if let Some(record) = records.of_entry(index)? {
-            return Ok(Some(Leaf::of(&record)));
         }
-        let behind = match records.last()? {
-            None => Some(Position::start(identity)),
-            Some(record) => records.behind(&record)?,
-        };
-        let mut found = None;
-        if let Some(mut position) = behind {
-            let floor = self.floor(stream)?;
-            let mut believe = |_: &Record, frame: &Frame<'_>| is_admitted(floor, frame);
-            let mut look = |record: &Record, _: &Frame<'_>| {
-                if (record.first_entry..record.next_entry()).contains(&index) {
-                    found = Some(Leaf::of(record));
-                }
-                Ok::<(), LogError>(())
-            };
-            let files = &self.files;
-            let _end = scan_believed(files, stream, &mut position, &mut believe, &mut look)?;
-        }
-        Ok(found)
-    }
-
-    /// Where what is not older than the last opening that anchored the head of `stream` begins.
-    fn floor(&self, stream: &StreamName) -> Result<Option<Floor>, LogError> {
-        let floors = if let Some(floors) = self.floors.get() {
-            floors
-        } else {
-            let floors = Verifier::floors(&self.places)?;
-            self.floors.get_or_init(|| floors)
-        };
-        Ok(floors.get(stream).copied())
+        let told = Told::read(&self.places, &self.files, &self.geometry)?;
+        let found = told.find(self, stream, index);
+        self.told.replace(told);
+        found
     }
 
     /// Frames that the published checkpoint covers.
@@ -176,5 +179,70 @@ impl StoredLeaves {
                 place: format!("streams/{stream}/checkpoint"),
                 reason: error.to_string(),
             })
+    }
+}
+
+impl Told {
+    fn read(places: &Places, files: &Files, geometry: &Geometry) -> Result<Self, LogError> {
+        let journal_size = Verifier::covered(places, &StreamName::journal())?;
+        Ok(Self {
+            journal_size,
+            streams: read_history(files, geometry, None)?.streams,
+            openings: OnceCell::new(),
+        })
+    }
+
+    fn find(
+        &self,
+        log: &StoredLeaves,
+        stream: &StreamName,
+        index: u64,
+    ) -> Result<Option<StoredLeaf>, LogError> {
+        let mut streams = self.streams.iter();
+        let Some((_, config)) = streams.find(|(name, _)| name == stream) else {
+            return Ok(None);
+        };
+        let identity = Identity::new(&log.geometry, stream, config);
+        let size = log.published(stream)?;
+        let mut records = Records::new(&log.files, stream, identity, size);
+        if let Some(record) = records.of_entry(index)? {
+            return Ok(Some(StoredLeaf::Published(Leaf::of(&record))));
+        }
+        let behind = match records.last()? {
+            None => Some(Position::start(identity)),
+            Some(record) => records.behind(&record)?,
+        };
+        let Some(mut position) = behind else {
+            return Ok(None);
+        };
+        let mut found = None;
+        let openings = self.openings(&log.places)?;
+        let mut believe = |_: &Record, frame: &Frame<'_>| openings.admit(stream, frame);
+        let mut look = |record: &Record, _: &Frame<'_>| {
+            if (record.first_entry..record.next_entry()).contains(&index) {
+                found = Some(Leaf::of(record));
+            }
+            Ok::<(), LogError>(())
+        };
+        let files = &log.files;
+        let _end = scan_believed(files, stream, &mut position, &mut believe, &mut look)?;
+        let Some(leaf) = found else {
+            return Ok(None);
+        };
+        // A crash leaves the second copy of a head ahead of it.
+        let is_covered = leaf.frame < Verifier::covered(&log.places, stream)?;
+        Ok(Some(if is_covered {
+            StoredLeaf::Published(leaf)
+        } else {
+            StoredLeaf::Unpublished(leaf)
+        }))
+    }
+
+    fn openings(&self, places: &Places) -> Result<&Openings, LogError> {
+        if let Some(openings) = self.openings.get() {
+            return Ok(openings);
+        }
+        let openings = Verifier::openings(places)?;
+        Ok(self.openings.get_or_init(|| openings))
     }
 }

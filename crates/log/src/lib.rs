@@ -78,7 +78,7 @@ pub use continuation::{Continued, Older};
 pub use erasure::ErasureReceipt;
 pub use error::{AppendError, LogError, Missing};
 pub use keystore::SigningKeyState;
-pub use leaves::{Leaf, StoredLeaves};
+pub use leaves::{Leaf, StoredLeaf, StoredLeaves};
 pub use log::Log;
 pub use places::Places;
 pub use probity_format::compress::Compression;

@@ -390,7 +390,7 @@ impl Reader {
         };
         let covered = last.as_ref().map_or(0, Record::next_entry);
         let mut entries = covered;
-        let floors = Verifier::floors(&self.places)?;
+        let floors = Verifier::openings(&self.places)?.floors;
         let epochs = self.opener.epochs(stream, identity.id);
         let mut epochs = epochs.above(floors.get(stream).copied());
         let is_older = identity.version == Version::V2;

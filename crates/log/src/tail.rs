@@ -9,7 +9,7 @@ use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_format::stream::StreamName;
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, is_strange};
 use crate::repairs::{Repair, RepairKind, Repairs};
 use crate::scan::{End, Position, read};
 use crate::segments::{self, HEADER_END};
@@ -130,11 +130,15 @@ impl Tail<'_> {
         let later: BTreeSet<u64> = cuts.range(behind..).copied().collect();
         for first in later.union(&position.strange) {
             let name = segments::path(position.identity.version, self.name, *first);
-            let kind = if self.holds_no_frame(&name)? {
-                RepairKind::Empty
-            } else {
-                self.set_aside(&name, 0)?;
-                RepairKind::Later
+            let kind = match self.holds_no_frame(&name) {
+                // What is no file has no bytes to keep, and nobody reads it: verification names it.
+                Err(error) if is_strange(&error) => continue,
+                Err(error) => return Err(error),
+                Ok(true) => RepairKind::Empty,
+                Ok(false) => {
+                    self.set_aside(&name, 0)?;
+                    RepairKind::Later
+                }
             };
             self.announce(kind, *first..*first)?;
             self.files.remove(&name)?;

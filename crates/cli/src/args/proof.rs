@@ -93,7 +93,8 @@ pub struct CheckProof {
 ///
 /// A receipt names the frame of its entry and the hash of the frame's record, which commits to every sealed byte of the
 /// frame. The copy is verified as a whole, without any secret, and each receipt compared with it. The exit status is 0
-/// when all are held, and 3 when one is not or the copy is broken.
+/// when all are held under signed heads, and 3 when one is not there or the copy is broken. It is 1 when one is there and
+/// not signed for yet: a second later, or after the next opening of a log whose writer was killed, it is.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity append audit entries.jsonl --receipts > receipts.jsonl
@@ -108,6 +109,9 @@ pub struct CheckReceipts {
     /// Verifier key of the log, from anybody who is trusted to know it
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
+    /// Folder of the second copy of the signed heads [default: PROBITY_HEADS, else DIR.heads]
+    #[arg(long, value_name = "DIR")]
+    pub heads: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -5,11 +5,13 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use probity_format::tree::Hash;
-use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{StoredLeaves, StreamName};
+use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::{Places, StoredLeaf, StoredLeaves, StreamName};
 use serde::{Deserialize, Serialize};
 
+use super::copies::absent as absent_heads;
 use crate::args::CheckReceipts;
+use crate::config::Environment;
 use crate::entry_json::{Line, Lines};
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -33,71 +35,128 @@ struct Document<'a> {
     status: u8,
     receipts: u64,
     held: u64,
-    faults: &'a [Fault],
+    /// Receipts of entries that are there and not signed for yet.
+    unsigned: &'a [Finding],
+    faults: &'a [Finding],
 }
 
 #[derive(Serialize)]
-struct Fault {
+struct Finding {
     /// Line of the file of receipts; none where the log itself is broken.
     line: Option<u64>,
     detail: String,
 }
 
-pub(crate) fn run(args: &CheckReceipts) -> Result<Status, Failure> {
+/// All that was found.
+#[derive(Default)]
+struct Compared {
+    receipts: u64,
+    held: u64,
+    unsigned: Vec<Finding>,
+    faults: Vec<Finding>,
+}
+
+/// What the log has of one receipt.
+enum Has {
+    /// What it names, under a signed head.
+    Held,
+    /// What it names, behind all of them.
+    Unsigned(String),
+    /// Something else, or nothing.
+    Other(String),
+}
+
+pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Status, Failure> {
     let key = key_file::read_verifier(&args.key, "--key FILE")?;
-    let leaves = StoredLeaves::open(&args.log)?;
-    let (receipts, mut faults) = compare_all(args, &leaves)?;
-    let held = receipts.saturating_sub(u64::try_from(faults.len()).unwrap_or(u64::MAX));
+    let named = args.heads.as_ref().or(environment.heads.as_ref());
+    let places = Places::new(&args.log, named);
+    let leaves = StoredLeaves::open(&places)?;
+    let mut compared = compare_all(args, &leaves)?;
     // A record that is still there commits to bytes that may not be.
     let options = VerifyOptions {
         anchor: Some(key),
         ..VerifyOptions::default()
     };
-    let report = verify(&args.log, &options)?;
-    faults.extend(report.faults.iter().map(|fault| Fault {
+    let report = verify_at(&places, &options)?;
+    let of_log = report.faults.iter().map(|fault| Finding {
         line: None,
         detail: format!("the log: {fault}"),
-    }));
-    let status = if faults.is_empty() {
-        Status::Done
+    });
+    compared.faults.extend(of_log);
+    let undecided = if compared.faults.is_empty() {
+        let absent = named.is_some() && report.heads.streams == 0;
+        let absent = absent.then(|| absent_heads(places.heads_path()));
+        absent.or_else(|| unsigned(&compared))
     } else {
-        Status::Broken
+        None
     };
-    let mut output = Output::new();
-    if args.json {
-        output.json(&Document {
-            verdict: if faults.is_empty() { "held" } else { "broken" },
-            status: status.code(),
-            receipts,
-            held,
-            faults: &faults,
-        })?;
-    } else {
-        print(receipts, &faults, &mut output)?;
+    tell(args, &compared, undecided.as_ref())?;
+    match undecided {
+        Some(undecided) => Err(undecided),
+        None if compared.faults.is_empty() => Ok(Status::Done),
+        None => Ok(Status::Broken),
     }
-    output.flush()?;
-    Ok(status)
 }
 
-fn print(receipts: u64, faults: &[Fault], output: &mut Output) -> Result<(), Failure> {
-    for fault in faults {
-        let place = fault
-            .line
-            .map_or_else(String::new, |line| format!("line {line}: "));
-        output.line(&format!("broken, {place}{}", fault.detail))?;
+/// What keeps the receipts from being held, where nothing is wrong with them: an older copy of a log, behind which somebody put newer frames, looks the same.
+fn unsigned(compared: &Compared) -> Option<Failure> {
+    let count = u64::try_from(compared.unsigned.len()).unwrap_or(u64::MAX);
+    let entries = counted(count, "receipt names an entry", "receipts name entries");
+    (count > 0).then(|| {
+        Failure::new(format!("{entries} for which no head of this log is signed yet")).remedy(
+            "check a copy that was made a second later; where nobody writes to the log, its writer was killed, and the next opening signs for them or says \
+             that they are not the log's own, as verification with the root key does before",
+        )
+    })
+}
+
+fn tell(
+    args: &CheckReceipts,
+    compared: &Compared,
+    undecided: Option<&Failure>,
+) -> Result<(), Failure> {
+    let mut output = Output::new();
+    let verdict = match undecided {
+        None if compared.faults.is_empty() => "held",
+        None => "broken",
+        Some(_) if compared.unsigned.is_empty() => "no-heads",
+        Some(_) => "unsigned",
+    };
+    if args.json {
+        let status = match undecided {
+            Some(undecided) => undecided.status(),
+            None if compared.faults.is_empty() => Status::Done,
+            None => Status::Broken,
+        };
+        output.json(&Document {
+            verdict,
+            status: status.code(),
+            receipts: compared.receipts,
+            held: compared.held,
+            unsigned: &compared.unsigned,
+            faults: &compared.faults,
+        })?;
+        return output.flush();
     }
-    if faults.is_empty() {
-        let receipts = counted(receipts, "receipt", "receipts");
+    let said = compared.faults.iter().map(|it| ("broken", it));
+    for (word, Finding { line, detail }) in
+        said.chain(compared.unsigned.iter().map(|it| ("unsigned", it)))
+    {
+        let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+        output.line(&format!("{word}, {place}{detail}"))?;
+    }
+    if undecided.is_none() && compared.faults.is_empty() {
+        let receipts = counted(compared.receipts, "receipt", "receipts");
         output.line(&format!("held: {receipts}, all as the log has them"))?;
     }
-    Ok(())
+    output.flush()
 }
 
-/// Compares every receipt with the log; gives their number and what is not held.
-fn compare_all(args: &CheckReceipts, leaves: &StoredLeaves) -> Result<(u64, Vec<Fault>), Failure> {
+/// Compares every receipt with the log.
+fn compare_all(args: &CheckReceipts, leaves: &StoredLeaves) -> Result<Compared, Failure> {
     let fail = |error| Failure::file("read the receipts", &args.file, error);
     let mut lines = Lines::new(BufReader::new(open(&args.file).map_err(fail)?));
-    let (mut receipts, mut faults) = (0_u64, Vec::new());
+    let mut compared = Compared::default();
     loop {
         let next = lines.next_line().map_err(fail)?;
         let text = match next {
@@ -115,19 +174,21 @@ fn compare_all(args: &CheckReceipts, leaves: &StoredLeaves) -> Result<(u64, Vec<
             .because(error)
             .remedy("give the lines that `probity append --receipts` printed")
         })?;
-        receipts = receipts.saturating_add(1);
-        if let Some(detail) = receipt.fault(leaves)? {
-            let line = Some(number);
-            faults.push(Fault { line, detail });
+        compared.receipts = compared.receipts.saturating_add(1);
+        let line = Some(number);
+        match receipt.look(leaves)? {
+            Has::Held => compared.held = compared.held.saturating_add(1),
+            Has::Unsigned(detail) => compared.unsigned.push(Finding { line, detail }),
+            Has::Other(detail) => compared.faults.push(Finding { line, detail }),
         }
     }
-    if receipts == 0 {
+    if compared.receipts == 0 {
         return Err(
             Failure::new(format!("{} holds no receipt", args.file.display()))
                 .remedy("give the lines that `probity append --receipts` printed"),
         );
     }
-    Ok((receipts, faults))
+    Ok(compared)
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn Read>> {
@@ -138,14 +199,14 @@ fn open(path: &Path) -> io::Result<Box<dyn Read>> {
 }
 
 impl Receipt {
-    /// What the log has instead of what the receipt names.
-    fn fault(&self, leaves: &StoredLeaves) -> Result<Option<String>, Failure> {
+    /// What the log has of it.
+    fn look(&self, leaves: &StoredLeaves) -> Result<Has, Failure> {
         let place = format!(
             "entry {} of stream {}, from line {}",
             self.index, self.stream, self.line
         );
         if self.log != leaves.origin() {
-            return Ok(Some(format!(
+            return Ok(Has::Other(format!(
                 "{place}: it is of the log {}, not {}",
                 self.log,
                 leaves.origin()
@@ -156,13 +217,19 @@ impl Receipt {
             return Err(Failure::new(format!("{place}: the receipt is damaged"))
                 .remedy("take an undamaged copy of it"));
         };
-        Ok(match leaves.of_entry(&stream, self.index)? {
-            None => Some(format!("{place}: it is not there")),
-            Some(leaf) if leaf.frame != self.frame || leaf.hash != wanted => Some(format!(
+        let Some(stored) = leaves.of_entry(&stream, self.index)? else {
+            return Ok(Has::Other(format!("{place}: it is not there")));
+        };
+        let leaf = stored.leaf();
+        if leaf.frame != self.frame || leaf.hash != wanted {
+            return Ok(Has::Other(format!(
                 "{place}: its frame {} is not the one that was receipted: record {}, not {wanted}",
                 leaf.frame, leaf.hash
-            )),
-            Some(_) => None,
+            )));
+        }
+        Ok(match stored {
+            StoredLeaf::Published(_) => Has::Held,
+            _ => Has::Unsigned(format!("{place}: it is there, and not signed for yet")),
         })
     }
 }

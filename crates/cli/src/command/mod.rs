@@ -85,7 +85,7 @@ fn run_command(command: Command, environment: &Environment) -> Result<Status, Fa
         }
         Command::Prove(args) => prove::run(&args, environment),
         Command::CheckProof(args) => check_proof::run(&args),
-        Command::CheckReceipts(args) => check_receipts::run(&args),
+        Command::CheckReceipts(args) => check_receipts::run(&args, environment),
         Command::Disguise(args) => disguise::run(&args.command, environment),
         Command::Pocket(args) => pocket::run(&args.command, environment),
         Command::Subject(args) => match args.command {

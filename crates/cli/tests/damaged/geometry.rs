@@ -80,3 +80,45 @@ fn a_log_without_a_sound_geometry_is_damaged_and_nobody_is_told_to_begin_anew() 
         place.run(&["verify", nowhere], 1, "");
     }
 }
+
+/// A log of which the first frame of the journal was damaged, or the journal was gone, was none to `proxy --init`, which advised to create one. Where
+/// the rest was gone too, it replaced the keys.
+#[test]
+fn no_proxy_begins_a_damaged_log_anew() {
+    let damages: [Edit; 3] = [
+        ("its first frame", |log| {
+            let file = crate::journal(log);
+            let mut bytes = fs::read(&file).unwrap();
+            bytes[300] ^= 1;
+            fs::write(file, bytes).unwrap();
+        }),
+        ("the journal", |log| {
+            fs::remove_dir_all(log.join("streams/journal")).unwrap();
+        }),
+        ("all but a checkpoint", |log| {
+            for name in ["streams/default", "streams/heads", "subjects"] {
+                drop(fs::remove_dir_all(log.join(name)));
+            }
+            fs::remove_dir_all(log.join("streams/journal/tile")).unwrap();
+            fs::remove_dir_all(log.with_extension("heads")).unwrap();
+            let bytes = fs::read(crate::journal(log)).unwrap();
+            fs::write(crate::journal(log), &bytes[..40]).unwrap();
+        }),
+    ];
+    let place = Place::new();
+    for (what, damage) in damages {
+        place.changed(damage, |place| {
+            let read = |name: &str| fs::read(place.path("audit").join(name)).unwrap();
+            let before = ["keys/master.key", "probity.toml"].map(read);
+            let store = ["--store", "store", "--listen", "127.0.0.1:0"];
+            let proxy = ["proxy", "--log", "audit", "--init"];
+            let (_, error) = place.run(&[&proxy[..], &store].concat(), 3, "");
+            assert!(!error.contains("probity init"), "{what}: {error}");
+            let after = ["keys/master.key", "probity.toml"].map(read);
+            assert!(
+                before == after,
+                "{what}: a key or the geometry was replaced"
+            );
+        });
+    }
+}

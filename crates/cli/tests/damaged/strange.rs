@@ -138,6 +138,28 @@ fn second_copies_that_are_named_and_not_there_are_no_success() {
     }
 }
 
+/// A folder, a link or a pipe under the name of a later segment stopped every writer, which advised to see the fault with `verify`. That found none.
+#[test]
+fn what_is_no_file_in_the_place_of_a_later_segment_is_named_and_stops_nobody() {
+    let place = Place::new();
+    let name = "streams/default/segments/00000000000000000099.seg";
+    for (what, make) in PLANTS {
+        place.changed(
+            |log| plant(log, name, make),
+            |place| {
+                let (found, _) = place.run(&["verify", "audit"], 3, "");
+                assert!(
+                    found.contains("[unknown]") || found.contains("unknown"),
+                    "{found}"
+                );
+                assert!(found.contains(name), "{what}: {found}");
+                place.run(&["append", "audit"], 0, "{\"action\":\"read\"}\n");
+                place.run(&["export", "audit", "--format", "jsonl"], 0, "");
+            },
+        );
+    }
+}
+
 /// L5: a folder of a stream that the journal never created was passed over by every command but `verify`, and became part of
 /// the stream once somebody created it.
 #[test]

@@ -18,7 +18,7 @@ use super::unchecked::Names;
 use super::{
     Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier, VerifyOptions,
 };
-use crate::epochs::{CertifiedEpochs, Floor};
+use crate::epochs::{CertifiedEpochs, Openings};
 use crate::error::{LogError, ahead, frames};
 use crate::journal::History;
 use crate::places::Places;
@@ -153,16 +153,27 @@ impl Verifier<'_> {
         })
     }
 
-    /// Of each stream of the log at `places`, where what is not older than the last opening that anchored its head begins; frames behind that are older nobody believes.
+    /// What the log at `places` says of its openings to whoever has no key: which frames behind a signed head may be its own.
     ///
     /// # Errors
     /// Those of the storage.
-    pub(crate) fn floors(places: &Places) -> Result<BTreeMap<StreamName, Floor>, LogError> {
+    pub(crate) fn openings(places: &Places) -> Result<Openings, LogError> {
         let options = VerifyOptions::default();
         let fixed =
             Verifier::new(places, &options)?.fix(&mut Faults::default(), &mut Names::default())?;
         let of_stream = |subject: Subject| Some((subject.name.clone(), subject.floor()?));
-        Ok(fixed.subjects.into_iter().filter_map(of_stream).collect())
+        Ok(Openings {
+            epochs: fixed.epochs,
+            floors: fixed.subjects.into_iter().filter_map(of_stream).collect(),
+        })
+    }
+
+    /// Frames of the stream `name` of the log at `places` that a head covers, whoever signed that: what is wrong with it, a verification says.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn covered(places: &Places, name: &StreamName) -> Result<u64, LogError> {
+        Verifier::new(places, &VerifyOptions::default())?.claimed_most(name)
     }
 
     /// Whether the journal certifies no more keys by now than `history` knows.

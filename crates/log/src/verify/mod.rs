@@ -13,6 +13,7 @@ mod passed;
 mod reading;
 mod records;
 mod report;
+mod sealers;
 mod segments;
 mod segments_v2;
 mod since;
@@ -58,6 +59,7 @@ pub use report::{
     FAULTS_LISTED_MAX, Fault, FaultClass, HeadsCompared, Report, RollbackCheck, Skipped,
     SkippedReason, StreamReport, Unchecked, UncheckedReason,
 };
+use sealers::{Keys, Sealers};
 pub(crate) use subject::Subject;
 use unchecked::Names;
 
@@ -174,8 +176,10 @@ impl<'a> Verifier<'a> {
         if is_passed {
             self.presume_erasures(&mut slots, &mut unchecked)?;
         }
-        let opener = opener
-            .map(|opener| opener.with_journal(slots.slots, &slots.erasures, losses.iter(), epochs));
+        let opener = opener.map(|opener| {
+            let epochs = epochs.clone();
+            opener.with_journal(slots.slots, &slots.erasures, losses.iter(), epochs)
+        });
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         if let Some(opener) = &opener {
             self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
@@ -191,9 +195,13 @@ impl<'a> Verifier<'a> {
         report.losses = losses;
         report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
         report.heads = heads;
+        let sealers = Sealers {
+            keys: opener.as_ref().map_or(Keys::Absent, Keys::Open),
+            told: &epochs,
+            is_passed,
+        };
         for subject in &subjects {
-            let opener = opener.as_ref();
-            let stream = stream::check(self, subject, opener, &mut faults, &mut unchecked)?;
+            let stream = stream::check(self, subject, sealers, &mut faults, &mut unchecked)?;
             report.streams.push(stream);
         }
         (report.unchecked, report.unchecked_unlisted) = unchecked.sorted();

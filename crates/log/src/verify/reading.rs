@@ -13,6 +13,7 @@ use probity_format::tree::{Frontier, leaf_hash};
 use super::durable::NOTED;
 use super::records::Records;
 use super::report::{Faults, StreamReport};
+use super::sealers::{Keys, Sealers};
 use super::stored::is_strange;
 use super::subject::Subject;
 use super::unchecked::Names;
@@ -161,10 +162,15 @@ impl Verifier<'_> {
         if let Some(opener) = opener {
             self.add_notes(&mut subjects, opener, fixed.is_passed, &mut faults, unheard)?;
         }
+        let sealers = Sealers {
+            keys: opener.map_or(Keys::Absent, Keys::Tell),
+            told: &fixed.epochs,
+            is_passed: fixed.is_passed,
+        };
         let (mut reports, mut others) = (Vec::new(), Vec::new());
         for subject in &subjects {
             if subject.name.is_built_in(subject.version) || is_wanted(&subject.name) {
-                let report = stream::check(self, subject, None, &mut faults, unheard)?;
+                let report = stream::check(self, subject, sealers, &mut faults, unheard)?;
                 reports.push(report);
             } else {
                 others.push(subject.name.as_str());

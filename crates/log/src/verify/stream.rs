@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use probity_format::Version;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
 
 use super::frames::{Frames, Work};
 use super::records::Records;
+use super::sealers::Sealers;
 use super::segments::Segments;
 use super::since::Skipping;
+use super::stored::{is_there, open};
 use super::tiles::Tiles;
 use super::tree::Growth;
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, Skipped, StreamReport, Subject, Verifier};
 use crate::error::LogError;
-use crate::opener::Opener;
 
 /// What the pass over the records of a stream found besides faults.
 struct Passed {
@@ -36,31 +36,38 @@ struct Passed {
 pub(super) fn check(
     verifier: &Verifier<'_>,
     subject: &Subject,
-    opener: Option<&Opener>,
+    sealers: Sealers<'_>,
     faults: &mut Faults,
     unchecked: &mut Names,
 ) -> Result<StreamReport, LogError> {
     // Before the stream is read: a live log begins segments meanwhile.
     let segments = unchecked.of_stream(&verifier.files, subject.name.as_str())?;
     let records = Records::survey(verifier, subject, faults)?;
-    let work = Work::new(verifier, subject, opener, records.bytes);
+    let work = Work::new(verifier, subject, sealers.opening(), records.bytes);
     let size = records.size();
     let passed = std::thread::scope(|scope| {
         let mut frames = work.start(scope);
         let frames_of = &mut frames;
         let passed = pass(
-            verifier, subject, opener, records, frames_of, faults, unchecked,
+            verifier, subject, sealers, records, frames_of, faults, unchecked,
         );
         frames.finish();
         passed
     })?;
     let outcome = work.finish()?;
     faults.append(outcome.faults);
-    for name in segments {
-        unchecked.segment(subject.version, &name, passed.last_segment, &passed.strange);
+    for path in segments {
+        let (version, last) = (subject.version, passed.last_segment);
+        // Of those in which frames stand the check of the segments says so.
+        if unchecked.segment(version, &path, last, &passed.strange)
+            && is_there(&verifier.files, &path)?
+            && open(&verifier.files, &path)?.is_none()
+        {
+            let detail = "something else is in the place of the file";
+            faults.push(Fault::new(FaultClass::Unknown, &subject.name, path, detail));
+        }
     }
     let head = subject.head.as_ref();
-    let opener = authenticating(subject, opener);
     let is_empty = size.saturating_add(passed.unpublished_frames) == 0;
     if is_empty && subject.name.as_str() == StreamName::JOURNAL {
         let detail = "has no first frame: the log was emptied, or its creation never ended";
@@ -76,7 +83,7 @@ pub(super) fn check(
         skipped: passed.skipped,
         root: head.map(|head| head.root().to_string()).unwrap_or_default(),
         unpublished_frames: passed.unpublished_frames,
-        unpublished_sealed: opener.is_some() && passed.unpublished_frames > 0,
+        unpublished_sealed: sealers.telling(subject).is_some() && passed.unpublished_frames > 0,
         unsigned_bytes: passed.unpublished_bytes.saturating_add(passed.tail_bytes),
         tail_bytes: passed.tail_bytes,
         erased_sections: outcome.erased_sections,
@@ -84,15 +91,10 @@ pub(super) fn check(
     })
 }
 
-/// The keys that tell who wrote the frames behind the checkpoint: none in version 2, where anybody can write them.
-fn authenticating<'a>(subject: &Subject, opener: Option<&'a Opener>) -> Option<&'a Opener> {
-    opener.filter(|_| subject.version != Version::V2)
-}
-
 fn pass(
     verifier: &Verifier<'_>,
     subject: &Subject,
-    opener: Option<&Opener>,
+    sealers: Sealers<'_>,
     mut records: Records<'_>,
     frames: &mut Frames<'_>,
     faults: &mut Faults,
@@ -127,7 +129,7 @@ fn pass(
     growth.compare_edge(&records.reported, faults)?;
     Tiles { verifier, subject }.find_others(size, faults, unchecked)?;
     segments.finish(faults)?;
-    let behind = growth.read_behind(last_place, authenticating(subject, opener), faults)?;
+    let behind = growth.read_behind(last_place, sealers, faults)?;
     if let Some((behind, to)) = behind
         .as_ref()
         .zip(behind.as_ref().and_then(|it| it.last_filled))

@@ -14,11 +14,11 @@ use super::anchoring::anchoring_frame;
 use super::anchors::{Comparison, Suspects};
 use super::durable::NOTED;
 use super::records::Placed;
+use super::sealers::Sealers;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
-use crate::epochs::is_admitted;
 use crate::error::{LogError, frames};
-use crate::opener::{Opener, Opening};
+use crate::opener::Opening;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{self, Walk};
 
@@ -214,7 +214,7 @@ impl<'a> Growth<'a> {
     pub(super) fn read_behind(
         &mut self,
         last_place: Option<Place>,
-        opener: Option<&Opener>,
+        sealers: Sealers<'_>,
         faults: &mut Faults,
     ) -> Result<Option<Behind>, LogError> {
         let (verifier, subject) = (self.verifier, self.subject);
@@ -232,14 +232,10 @@ impl<'a> Growth<'a> {
         };
         let (mut found, mut frame_bytes) = (0_u64, 0_u64);
         let name = &subject.name;
-        // Without the root key nothing tells who wrote them, but that no opening went on without them; nobody believes them then.
-        let floor = subject.floor();
-        let mut epochs = opener.map(|opener| opener.epochs(name, subject.id));
-        let mut opening =
-            opener.map(|opener| Opening::new(opener, name, subject.id, subject.config));
-        let mut believe = |_: &Record, frame: &Frame<'_>| {
-            is_admitted(floor, frame) && epochs.as_mut().is_none_or(|it| it.authenticate(frame))
-        };
+        let open = |opener| Opening::new(opener, name, subject.id, subject.config);
+        let mut opening = sealers.opening_behind(subject).map(open);
+        let mut is_believed = sealers.believing(subject);
+        let mut believe = |_: &Record, frame: &Frame<'_>| is_believed(frame);
         let mut last_frame = None;
         let start = position.segment;
         let mut walk = Walk::new(segments::cuts(&verifier.files, name, subject.version)?);

@@ -147,27 +147,28 @@ impl Names {
         Ok(found.into_iter().map(path).collect())
     }
 
-    /// Takes up what stands at `path` in the folder of segments of a stream that ends in segment `last`.
+    /// Takes up what stands at `path` in the folder of segments of a stream that ends in segment `last`. Gives whether it has the name of a segment and
+    /// holds no frame.
     pub(super) fn segment(
         &mut self,
         version: Version,
         path: &str,
         last: u64,
         strange: &BTreeSet<u64>,
-    ) {
+    ) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
         let number = match version {
             Version::V2 => v2::segment_number(name),
             _ => segment_first_frame(name),
         };
-        match number {
-            Some(number) if strange.contains(&number) => {
-                self.push(path.to_owned(), UncheckedReason::Foreign);
-            }
-            Some(number) if number <= last => {}
-            Some(_) => self.push(path.to_owned(), UncheckedReason::LaterSegment),
-            None => self.push(path.to_owned(), UncheckedReason::Foreign),
+        let is_strange = number.is_some_and(|number| strange.contains(&number));
+        let is_later = !is_strange && number.is_some_and(|number| number > last);
+        if is_later {
+            self.push(path.to_owned(), UncheckedReason::LaterSegment);
+        } else if is_strange || number.is_none() {
+            self.push(path.to_owned(), UncheckedReason::Foreign);
         }
+        is_strange || is_later
     }
 
     /// All names sorted, and the number of those that are not listed.

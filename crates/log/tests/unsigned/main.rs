@@ -12,6 +12,7 @@
 mod abandoned;
 mod beyond;
 mod expired;
+mod keyless;
 mod keys;
 mod notes;
 mod older;

@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use probity_format::entry::idempotency_digest;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::{
-    AppendError, Appender, Durability, Leaf, Log, Options, Receipt, StoredLeaves, Ticket,
+    AppendError, Appender, Durability, Leaf, Log, Options, Places, Receipt, StoredLeaves, Ticket,
 };
 use serde::Serialize;
 
@@ -330,11 +330,14 @@ impl Run<'_> {
 
     /// The leaf of an entry that was recorded before this command, from the log's files.
     fn stored_leaf(&mut self, index: u64) -> Result<Option<Leaf>, Failure> {
-        let stored = match self.stored.take() {
-            Some(stored) => stored,
-            None => StoredLeaves::open(&self.args.dir)?,
+        let stored = if let Some(stored) = self.stored.take() {
+            stored
+        } else {
+            let heads = self.environment.heads.as_ref();
+            StoredLeaves::open(&Places::new(&self.args.dir, heads))?
         };
         let leaf = stored.of_entry(&self.args.stream, index)?;
+        let leaf = leaf.map(|stored| *stored.leaf());
         self.stored = Some(stored);
         Ok(leaf)
     }
