@@ -7,6 +7,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use probity_disguise::Database as _;
+use probity_disguise::database::Sqlite;
 use tempfile::TempDir;
 
 /// Runs the program, with `heads` as `PROBITY_HEADS`; gives standard output and standard error.
@@ -221,7 +223,18 @@ fn what_a_killed_writer_left_among_the_second_copies_is_removed() {
 fn no_reader_takes_an_empty_folder_of_second_copies_for_a_comparison() {
     let folder = place();
     let at = folder.path();
-    shell(at, "mkdir empty && : > app.db");
+    shell(at, "mkdir empty");
+    let mut database = Sqlite::open(&at.join("app.db")).unwrap();
+    for sql in [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)",
+        "INSERT INTO people VALUES (19, 'Bea')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    drop(database);
+    let register = "disguise register --db sqlite:app.db --user 19 --credential-out 19.key";
+    let register: Vec<&str> = register.split(' ').collect();
+    probity(at, None, &register, 0);
     let (receipts, _) = probity(at, Some("kept"), &["append", "audit", "--receipts"], 0);
     shell(at, &format!("echo '{}' > receipts", receipts.trim_end()));
     let key = "audit.vkey";

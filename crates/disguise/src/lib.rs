@@ -62,7 +62,7 @@ pub use audit::Sink;
 pub use cascade::Referring;
 pub use credential::{Credential, KeyCost, Protection, RecoveryToken};
 pub use crypto::SecretKey;
-pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
+pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect, Said};
 pub use draft::{Draft, draft};
 pub use engine::{
     APPLY_ROWS, CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, HandOver, Hidden,
