@@ -156,11 +156,7 @@ impl<D: Database> Engine<D> {
             Some(Whose::Everybody) => holder.names(&mut self.database)?,
             Some(Whose::User(_)) | None => Vec::new(),
         };
-        let ended = self.ended(&salt, (user, reach), request.time)?;
-        let mut meant = reach.bags.iter().map(|it| &it.found);
-        if meant.any(|it| it.locator.origin.disguise == request.id.0 && ended.contains(&it.row)) {
-            return Err(Error::Ended);
-        }
+        let ended = self.ended(&salt, (user, reach), request)?;
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
@@ -215,23 +211,29 @@ impl<D: Database> Engine<D> {
         holder.acts_as(&mut self.database, placeholders, users)
     }
 
-    /// The locators of what has ended and is not held: no sweep was there yet, or old rows were put back.
+    /// The locators of what has ended and is not held: no sweep was there yet, or old rows were put back. Refuses where that is asked for.
     fn ended(
         &mut self,
         salt: &[u8],
         (user, reach): (&Value, &Reach),
-        time: Timestamp,
+        request: &RevealRequest<'_>,
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
         let found = reach.bags.iter().map(|it| &it.found);
-        let over = found.filter(|it| it.locator.origin.expires.is_over(time));
+        let over = found.filter(|it| it.locator.origin.expires.is_over(request.time));
         let over: Vec<&Found> = over.collect();
         if over.is_empty() {
             return Ok(BTreeSet::new());
         }
         let held = Held::all(&mut self.database)?;
         let keeps = |it: &Found| held.keeps(salt, user, DisguiseId(it.locator.origin.disguise));
-        let ended = over.into_iter().filter(|it| !keeps(it));
-        Ok(ended.map(|it| it.row.clone()).collect())
+        let mut ended = BTreeSet::new();
+        for it in over.into_iter().filter(|it| !keeps(it)) {
+            if it.locator.origin.disguise == request.id.0 {
+                return Err(Error::Ended);
+            }
+            ended.insert(it.row.clone());
+        }
+        Ok(ended)
     }
 }
 
