@@ -13,6 +13,7 @@ mod wording;
 use std::fmt::Write as _;
 use std::ops::DerefMut;
 
+use crate::value::Value;
 use catalog::spoken_of;
 pub use catalog::{
     Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, Property, Referrer, Rule,
@@ -27,8 +28,6 @@ pub use sqlite::Sqlite;
 pub use vocabulary::Said;
 pub(crate) use vocabulary::Vocabulary;
 use vocabulary::Words;
-
-use crate::value::Value;
 
 /// How the names of databases begin.
 const SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "mysql", "mariadb"];

@@ -17,6 +17,10 @@ use crate::receipt::digits;
 use crate::store;
 use crate::value::Value;
 
+/// What takes a new credential to its person.
+pub type HandOver =
+    Box<dyn FnMut(&Registration) -> Result<(), Box<dyn std::error::Error + Send + Sync>>>;
+
 impl<D: Database> Engine<D> {
     /// Registers `user`, who gets a private key, and with a protection also a recovery token.
     ///

@@ -30,6 +30,7 @@ use std::time::Duration;
 pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
 pub use self::export::{Cells, Difference, Hidden, HiddenChange};
+pub use self::keys::HandOver;
 use self::once::Request;
 use self::promise::Promise;
 pub use self::replay::{Missed, Outlook, ReplayRequest};
@@ -44,7 +45,6 @@ use crate::error::{Doing as _, Error};
 use crate::fit::{CatalogNames, Fitting};
 use crate::hold::cohort;
 use crate::installation::{self, Installation};
-use crate::principal::Registration;
 use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{Spec, SpecFile, described, description};
@@ -74,10 +74,6 @@ const PAUSE_MILLISECONDS_MAX: u64 = 256;
 
 /// What takes a sentence about an operation that was done.
 type Notice = Box<dyn FnMut(&str)>;
-
-/// What takes a new credential to its person.
-pub type HandOver =
-    Box<dyn FnMut(&Registration) -> Result<(), Box<dyn std::error::Error + Send + Sync>>>;
 
 /// Applies and reveals disguises over one connection.
 ///
