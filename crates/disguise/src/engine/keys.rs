@@ -3,7 +3,7 @@
 use probity_format::Timestamp;
 use serde_json::Value as Json;
 
-use super::{Engine, HandOver};
+use super::Engine;
 use crate::audit::Asked;
 use crate::credential::{self, Credential, Protection};
 use crate::crypto::SecretKey;
