@@ -37,7 +37,7 @@ impl Work<'_> {
         let by = &table.identity;
         let mut found = select_keys(self.database, &table.name, &wanted, by, &keys)?;
         let back = asked.first().filter(|it| tells(table, it));
-        let befores: BTreeMap<Vec<u8>, &Value> = match back {
+        let said_before: BTreeMap<Vec<u8>, &Value> = match back {
             Some(_) => rows
                 .iter()
                 .map(|row| (encoded(&row.identity), &row.before))
@@ -48,7 +48,7 @@ impl Work<'_> {
         for row in &mut found {
             let values = row.split_off(width.min(row.len()));
             let name = encoded(&picked(&columns, row, by));
-            if let (Some(column), Some(before)) = (back, befores.get(&name)) {
+            if let (Some(column), Some(before)) = (back, said_before.get(&name)) {
                 put(&columns, row, column, (*before).clone());
             }
             held.push((name, values));
