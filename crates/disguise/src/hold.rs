@@ -23,8 +23,10 @@ const DISGUISE: u8 = 1;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Holding<'a> {
-    /// Everything of a person.
+    /// Everything of a person, who has a row in the users table.
     Person(&'a Value),
+    /// Everything of a person who is away, under the name that they had there, letter by letter.
+    Away(&'a Value),
     /// The records of a disguise.
     Disguise(DisguiseId),
 }
@@ -33,7 +35,7 @@ impl Holding<'_> {
     /// The salted hash that stands for it, so that the table of holds names nobody.
     pub(crate) fn name(&self, salt: &[u8]) -> Vec<u8> {
         match self {
-            Self::Person(user) => person(salt, &user.principal()),
+            Self::Person(user) | Self::Away(user) => person(salt, &user.principal()),
             Self::Disguise(id) => hashed(salt, DISGUISE, &id.0.to_le_bytes()),
         }
     }

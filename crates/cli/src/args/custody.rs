@@ -49,6 +49,10 @@ pub struct Hold {
     /// What is held.
     #[command(flatten)]
     pub held: HeldChoice,
+    /// The user is away: a disguise took the row from the users table. Take the id letter by letter as it stood there, for nothing
+    /// can be compared
+    #[arg(long, requires = "user")]
+    pub away: bool,
     /// Who decides.
     #[command(flatten)]
     pub authority: AuthorityChoice,

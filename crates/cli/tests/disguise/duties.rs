@@ -20,6 +20,20 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
     ];
     let hold = [&["disguise", "hold", "--user", "19"], &authority[..]].concat();
     let hold = place.json(&hold, 0)["hold"].as_str().unwrap().to_owned();
+    let nobody = [
+        "disguise", "hold", "--user", "21", "--actor", "x", "--basis", "y",
+    ];
+    let (_, stderr) = place.run(&nobody, 1);
+    assert!(stderr.contains("has no row of this user"), "{stderr}");
+    assert!(stderr.contains("--away"), "{stderr}");
+    let away = place.json(&[&nobody[..], &["--away"]].concat(), 0);
+    let away = away["hold"].as_str().unwrap();
+    place.run(
+        &[
+            "disguise", "lift", "--hold", away, "--actor", "x", "--basis", "y",
+        ],
+        0,
+    );
     let before = place.rows();
     let (_, stderr) = place.run(&APPLY, 1);
     assert!(stderr.contains("a legal hold on the person"), "{stderr}");

@@ -144,6 +144,17 @@ impl<D: Database> Engine<D> {
         }
     }
 
+    /// Refuses a user who is said to be away and has a row in the users table.
+    pub(super) fn refuse_with_row(&mut self, user: &Value) -> Result<(), Error> {
+        match self.refuse_without_row(user) {
+            Err(Error::NoSuchUser { .. }) => Ok(()),
+            Ok(()) => Err(Error::Value {
+                what: format!("table {} has a row of this user", self.pseudo.table),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Takes all steps of a disguise; the rows of a person with very many of them a part at a time.
     fn disguise_all(
         &mut self,

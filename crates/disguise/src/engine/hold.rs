@@ -12,16 +12,20 @@ impl<D: Database> Engine<D> {
     /// Holds a person or a disguise: until it is lifted, nothing of the person is disguised or forgotten, and
     /// nothing of the disguise is forgotten; a reveal stays possible. Each hold stands until it is lifted itself.
     ///
+    /// A person is meant as the users table spells the id: a hold under another name would hold nothing. Of one who is away nothing
+    /// there tells how, so that it takes [`Holding::Away`].
+    ///
     /// # Errors
-    /// [`Error::Value`] when actor or basis cannot be recorded, [`Error::Database`], [`Error::Audit`].
+    /// [`Error::Value`] when actor or basis cannot be recorded, and where the users table has the person in another spelling, or
+    /// has one who is said to be away; [`Error::NoSuchUser`], [`Error::Database`], [`Error::Audit`].
     pub fn hold(&mut self, what: Holding<'_>, authority: &Authority<'_>) -> Result<HoldId, Error> {
         let id = HoldId(u64::from_le_bytes(random()?));
         let user = match what {
-            Holding::Person(user) => Some(user),
+            Holding::Person(user) | Holding::Away(user) => Some(user),
             Holding::Disguise(_) => None,
         };
         let payload = match what {
-            Holding::Person(_) => "{}".to_owned(),
+            Holding::Person(_) | Holding::Away(_) => "{}".to_owned(),
             Holding::Disguise(disguise) => format!("{{\"disguise\":\"{disguise}\"}}"),
         };
         let asked = Asked {
@@ -30,6 +34,17 @@ impl<D: Database> Engine<D> {
         };
         self.operation(&asked, |engine| {
             authority.check()?;
+            match what {
+                Holding::Person(user) => {
+                    engine.refresh()?;
+                    engine.refuse_without_row(user)?;
+                }
+                Holding::Away(user) => {
+                    engine.refresh()?;
+                    engine.refuse_with_row(user)?;
+                }
+                Holding::Disguise(_) => {}
+            }
             let salt = store::salt(&mut engine.database)?;
             hold::place(&mut engine.database, id, what.name(&salt), authority)?;
             engine.done(&asked, &payload)

@@ -161,7 +161,7 @@ pub(crate) fn a_hold_on_a_person_or_a_disguise_keeps_records_from_ending() {
         let id = apply_until(&mut forum, GDPR, Some(1), 30);
         let user = Value::Int(1);
         let what = if by_person {
-            Holding::Person(&user)
+            Holding::Away(&user)
         } else {
             Holding::Disguise(id)
         };

@@ -55,7 +55,7 @@ pub(crate) fn whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
     let other = forum.apply(GDPR, Some(2), false).unwrap();
     assert!(forum.reveal(2, other.id).is_complete());
     let gdpr = forum.apply(GDPR, Some(1), false).unwrap();
-    let placed = forum.engine.hold(Holding::Person(&user), &authority());
+    let placed = forum.engine.hold(Holding::Away(&user), &authority());
     placed.unwrap();
     // A reveal brings back what was there: nothing is destroyed by it.
     assert!(forum.reveal(1, gdpr.id).is_complete());
@@ -63,11 +63,33 @@ pub(crate) fn whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
     forum.assert_as_before();
 }
 
+/// V9: a hold on an id that nobody has was accepted and held nothing, so that its person was hidden and forgotten all the same. It
+/// takes the row in the users table, or the word that the person is away.
+pub(crate) fn a_hold_on_nobody_is_refused() {
+    let mut forum = forum();
+    let (nobody, there) = (Value::Int(77), Value::Int(1));
+    let refused = forum.engine.hold(Holding::Person(&nobody), &authority());
+    assert!(matches!(refused, Err(Error::NoSuchUser { .. })));
+    let refused = forum.engine.hold(Holding::Away(&there), &authority());
+    assert!(matches!(refused, Err(Error::Value { .. })));
+    assert!(forum.engine.holds(None).unwrap().is_empty());
+    let gdpr = forum.apply(GDPR, Some(1), false).unwrap();
+    let refused = forum.engine.hold(Holding::Person(&there), &authority());
+    assert!(matches!(refused, Err(Error::NoSuchUser { .. })));
+    let hold = forum.engine.hold(Holding::Away(&there), &authority());
+    let listed = forum.engine.holds(Some(Holding::Person(&there))).unwrap();
+    assert_eq!(listed[0].id, hold.unwrap());
+    let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+    let credential = Credential::Key(&key);
+    let forgotten = forum.engine.forget(&there, &credential, gdpr.id, time());
+    assert!(is_held(&forgotten));
+}
+
 pub(crate) fn whoever_is_held_while_away_cannot_be_forgotten_under_another_name() {
     let mut forum = forum();
     let gdpr = forum.apply(GDPR, Some(1), false).unwrap();
     let user = Value::Int(1);
-    let hold = forum.engine.hold(Holding::Person(&user), &authority());
+    let hold = forum.engine.hold(Holding::Away(&user), &authority());
     let key = SecretKey::from_bytes(*forum.keys[&1].expose());
     for name in [user.clone(), Value::Int(2), Value::Int(99), Value::Null] {
         let credential = Credential::Key(&key);

@@ -101,6 +101,7 @@ macro_rules! for_every_claim {
             a_backup_with_an_older_password_says_so_and_keeps_it
             whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
+            a_hold_on_nobody_is_refused
             a_held_disguise_is_not_forgotten_and_its_holds_are_listed
             a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
             whoever_is_inactive_is_disguised_once_and_can_come_back

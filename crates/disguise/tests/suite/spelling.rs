@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use probity_disguise::{Database, Dialect, Error, KeptReason, Protection, Revealed, Value};
+use probity_disguise::{
+    Authority, Database, Dialect, Error, Holding, KeptReason, Protection, Revealed, Value,
+};
 
 use super::forum::time;
 use super::member::Member;
@@ -210,6 +212,17 @@ pub(crate) fn an_id_in_another_spelling_is_refused() {
     let made = member.engine.register(&other, Protection::KeyAlone, time());
     let registered = made.err().unwrap().to_string();
     assert!(registered.contains("in another spelling"), "{registered}");
+    // V9: a hold under another spelling held nothing.
+    let authority = Authority {
+        actor: "court",
+        basis: "file 1",
+        time: time(),
+    };
+    for what in [Holding::Person(&other), Holding::Away(&other)] {
+        let held = member.engine.hold(what, &authority);
+        let held = held.unwrap_err().to_string();
+        assert!(held.contains("in another spelling"), "{held}");
+    }
     let applied = member.apply(Some(other)).unwrap_err().to_string();
     assert!(applied.contains("in another spelling"), "{applied}");
     // The application may change how it spells somebody.

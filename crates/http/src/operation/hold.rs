@@ -22,6 +22,9 @@ pub(super) struct Hold {
     /// The disguise, as apply named it.
     #[serde(default)]
     id: Option<String>,
+    /// The user is away: a disguise took the row from the users table, so that the id is held as it is written.
+    #[serde(default)]
+    away: bool,
     /// The legal basis or the file number; it names nobody, for it goes into the log as it is.
     basis: String,
 }
@@ -50,6 +53,10 @@ impl Operation for Hold {
             let detail = "name either the user or the id of a disguise";
             Problem::new(Kind::BadRequest, detail)
         })?;
+        let what = match what {
+            Holding::Person(user) if self.away => Holding::Away(user),
+            what => what,
+        };
         desk.once(&mut session, |engine, entries| {
             let id = engine.hold(what, &authority(desk, &self.basis))?;
             Ok(PlacedForm {

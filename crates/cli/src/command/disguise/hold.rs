@@ -1,6 +1,6 @@
 //! Legal holds: `hold`, `lift`, `holds`.
 
-use probity_disguise::{Authority, DisguiseId, Holding, Value};
+use probity_disguise::{Authority, DisguiseId, Error, Holding, Value};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
@@ -60,8 +60,10 @@ fn meant(person: Option<&Value>, id: Option<DisguiseId>) -> Option<Holding<'_>> 
 pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
     let person = person(&mut engine, args.held.user.as_deref())?;
-    let Some(what) = meant(person.as_ref(), args.held.id) else {
-        return Err(Failure::usage("nothing to hold is named"));
+    let what = match meant(person.as_ref(), args.held.id) {
+        Some(Holding::Person(user)) if args.away => Holding::Away(user),
+        Some(what) => what,
+        None => return Err(Failure::usage("nothing to hold is named")),
     };
     let recorder = Recorder::open(
         &args.log,
@@ -70,7 +72,13 @@ pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Fai
         &mut engine,
     )?;
     let outcome = engine.hold(what, &authority(&args.authority));
-    let (id, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let outcome = outcome.map_err(|error| match error {
+        Error::NoSuchUser { .. } => refused(error).remedy(
+            "name the user as the users table does; one who has left is held with --away under the id that they had there",
+        ),
+        error => refused(error),
+    });
+    let (id, entry) = recorded(engine, recorder, outcome)?;
     tell(args.json, id.to_string(), entry)
 }
 
