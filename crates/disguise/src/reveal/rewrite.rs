@@ -115,7 +115,15 @@ impl Work<'_> {
                 Some(row.before.clone())
             };
             let now = current.get(&encoded(&row.identity));
-            let now = within_reach(now, (table, &row), (0, is_left), &moved, barred);
+            // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
+            let is_let_go = owner && table.unlinks(column) && self.is_own(&row.before.principal());
+            let now = within_reach(
+                now,
+                (table, &row),
+                (0, is_left || is_let_go),
+                &moved,
+                barred,
+            );
             let fate = match (now, target) {
                 (Err(reason), _) => Fate::Kept(reason),
                 (Ok(_), None) => Fate::Kept(self.ownerless(&row.before)),
