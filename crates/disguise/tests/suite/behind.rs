@@ -304,10 +304,10 @@ pub(crate) fn a_replay_destroys_nothing_that_is_held() {
             station.forget(1, Some(gone.id).filter(|_| !everything));
             station.restore();
             let one = Value::Int(1);
-            let what = if by_person {
-                Holding::Person(&one)
-            } else {
-                Holding::Disguise(gone.id)
+            let what = match (by_person, is_away) {
+                (true, true) => Holding::Away(&one),
+                (true, false) => Holding::Person(&one),
+                (false, _) => Holding::Disguise(gone.id),
             };
             let hold = station.forum.engine.hold(what, &authority()).unwrap();
             let copies = station.copies();
