@@ -253,6 +253,10 @@ async fn reveal(State(site): Shared, session: Session, Form(form): Form<AskedOf>
     let revealed = site
         .at(move |desk| desk.reveal(&user, &form.password, id))
         .await?;
+    // The page lists what is hidden: what is not was never offered.
+    if !revealed.found {
+        return Err(Problem::NotFound);
+    }
     let message = brought_back(&revealed);
     Ok(page(&Message { message }))
 }

@@ -1,7 +1,7 @@
 //! What the server says of keys while another client does something.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -34,7 +34,11 @@ impl Client {
         self.socket.write_all(&bytes).unwrap();
         let mut buffer = vec![0; 1 << 16];
         loop {
-            let count = self.socket.read(&mut buffer).unwrap();
+            let count = match self.socket.read(&mut buffer) {
+                // A machine that is halted for a moment interrupts a read that has a time limit.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                count => count.unwrap(),
+            };
             if count == 0 {
                 self.over = true;
                 return Frame::Error(b"closed".to_vec());
