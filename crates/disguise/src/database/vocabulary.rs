@@ -41,7 +41,7 @@ const SENTENCES: [&str; 27] = [
 /// What may stand before `for column` there.
 const FAULTS: [&str; 3] = ["Out of range value", "Data truncated", "Data too long"];
 
-/// What a database said of a refusal. It may quote values, so that only a [`Vocabulary`] reads it.
+/// What a database said of a refusal. It may quote values, so that only a `Vocabulary` reads it.
 #[derive(Clone, Default)]
 pub struct Said(Option<Box<Words>>);
 
