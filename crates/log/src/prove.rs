@@ -23,6 +23,7 @@ use crate::journal::History;
 use crate::opener::Opening;
 use crate::reader::Reader;
 use crate::records::Records;
+use crate::scan::read_there;
 use crate::scan::{Position, scan_believed};
 use crate::segments::{self, Identity};
 use crate::slots::ADVICE;
@@ -557,22 +558,13 @@ impl Prover<'_> {
             });
         };
         let length = usize::try_from(record.length).unwrap_or_default();
-        let buffer = std::cell::RefCell::new(vec![0; length]);
-        let read = files.attempt("read", &name, |_| {
-            file.read_at(&mut buffer.borrow_mut(), stands.offset)
-        });
-        match read {
-            Err(LogError::Storage { source, .. })
-                if source.kind() == std::io::ErrorKind::UnexpectedEof =>
-            {
-                Err(ProveError::Log(LogError::Broken {
-                    place: name,
-                    reason: format!("ends within frame {}", record.frame),
-                }))
-            }
-            result => result
-                .map(|()| buffer.into_inner())
-                .map_err(ProveError::Log),
+        let mut buffer = vec![0; length];
+        if read_there(files, &name, &*file, &mut buffer, stands.offset).map_err(ProveError::Log)? {
+            return Ok(buffer);
         }
+        Err(ProveError::Log(LogError::Broken {
+            place: name,
+            reason: format!("ends within frame {}", record.frame),
+        }))
     }
 }

@@ -56,11 +56,11 @@ struct Compared {
     faults: Vec<Finding>,
 }
 
-/// What the log has of one receipt.
+/// The outcome of looking for one receipt in the log.
 enum Has {
-    /// What it names, under a signed head.
+    /// The entry is there, under a signed head.
     Held,
-    /// What it names, behind all of them.
+    /// The entry is there, behind all signed heads.
     Unsigned(String),
     /// Something else, or nothing.
     Other(String),
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Sta
     }
 }
 
-/// What keeps the receipts from being held, where nothing is wrong with them: an older copy of a log, behind which somebody put newer frames, looks the same.
+/// The reason why receipts are not held yet, where nothing is wrong with them: an older copy of a log, behind which somebody put newer frames, looks the same.
 fn unsigned(compared: &Compared) -> Option<Failure> {
     let count = u64::try_from(compared.unsigned.len()).unwrap_or(u64::MAX);
     let entries = counted(count, "receipt names an entry", "receipts name entries");
@@ -199,7 +199,7 @@ fn open(path: &Path) -> io::Result<Box<dyn Read>> {
 }
 
 impl Receipt {
-    /// What the log has of it.
+    /// Looks for its entry in the log.
     fn look(&self, leaves: &StoredLeaves) -> Result<Has, Failure> {
         let place = format!(
             "entry {} of stream {}, from line {}",

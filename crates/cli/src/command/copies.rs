@@ -25,7 +25,7 @@ pub(super) fn reading_places(
     Ok(places)
 }
 
-/// Whoever names a folder of second copies wants them compared: there is none in `place`.
+/// Refuses to read on without the second copies that somebody named: there is none in `place`.
 pub(super) fn absent(place: &str) -> Failure {
     Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(
         "name the folder that PROBITY_HEADS named when the log was written, and see that it is mounted; where it was \
