@@ -20,6 +20,13 @@ pub(crate) enum Way {
 }
 
 impl Way {
+    /// All ways, each first in every third turn.
+    pub(crate) fn from_turn(turn: usize) -> [Self; 3] {
+        let mut ways = [Self::Rows, Self::Sets, Self::Disguise];
+        ways.rotate_left(turn % 3);
+        ways
+    }
+
     const fn as_str(self) -> &'static str {
         match self {
             Self::Rows => "M1 rows",

@@ -12,8 +12,8 @@ use crate::workload::Random;
 /// Users made row by row have ids from here on.
 const ROWS_FIRST: i64 = 5_000_000_000_000_000;
 /// Users made for all rows of an owner column have ids from here on, each column its own range.
-const SETS_FIRST: i64 = 6_000_000_000_000_000;
-const SETS_RANGE: i64 = 1_000_000_000_000;
+pub(crate) const SETS_FIRST: i64 = 6_000_000_000_000_000;
+pub(crate) const SETS_RANGE: i64 = 1_000_000_000_000;
 /// How many users one statement makes, and one `CASE` tells apart.
 const RUN: usize = 200;
 
@@ -25,7 +25,7 @@ pub(crate) struct Manual<'a> {
 }
 
 impl Manual<'_> {
-    /// Does all `steps` for `user`, in one transaction.
+    /// Does all `steps` for `user`, within the transaction that the caller began.
     pub(crate) fn run(
         &mut self,
         database: &mut dyn Database,
@@ -78,8 +78,7 @@ impl Manual<'_> {
         let rows = database.query(&sql, std::slice::from_ref(user))?;
         let mut users = Vec::with_capacity(rows.len());
         for _ in &rows {
-            self.made += 1;
-            users.push(Value::Int(ROWS_FIRST + self.made));
+            users.push(self.next_id());
         }
         self.make(database, &users)?;
         let sql = format!("UPDATE {table} SET {owner} = ? WHERE {id} = ?");
@@ -96,6 +95,17 @@ impl Manual<'_> {
         user: &Value,
         first: i64,
     ) -> Result<(), BenchError> {
+        let made = format!("{first} + {id}");
+        let insert = self.insert_from(&made);
+        let sql = format!("{insert} FROM {table} WHERE {owner} = ?");
+        database.execute(&sql, std::slice::from_ref(user))?;
+        let sql = format!("UPDATE {table} SET {owner} = {made} WHERE {owner} = ?");
+        database.execute(&sql, std::slice::from_ref(user))?;
+        Ok(())
+    }
+
+    /// The beginning of a statement that inserts one user with the id `made` for each row that its end selects.
+    pub(crate) fn insert_from(&self, made: &str) -> String {
         let (users, key) = self.application.users;
         let (columns, values) = match users {
             "contact_info" => (
@@ -107,15 +117,10 @@ impl Manual<'_> {
                 "CONCAT('m', {}), CONCAT('m', {}), 0, '2026-01-01 00:00:00'",
             ),
         };
-        let made = format!("{first} + {id}");
-        let sql = format!(
-            "INSERT INTO {users} ({key}, {columns}) SELECT {made}, {} FROM {table} WHERE {owner} = ?",
-            values.replace("{}", &made)
-        );
-        database.execute(&sql, std::slice::from_ref(user))?;
-        let sql = format!("UPDATE {table} SET {owner} = {made} WHERE {owner} = ?");
-        database.execute(&sql, std::slice::from_ref(user))?;
-        Ok(())
+        format!(
+            "INSERT INTO {users} ({key}, {columns}) SELECT {made}, {}",
+            values.replace("{}", made)
+        )
     }
 
     fn group(
@@ -159,8 +164,18 @@ impl Manual<'_> {
         Ok(())
     }
 
+    /// The id of the next user made row by row.
+    pub(crate) const fn next_id(&mut self) -> Value {
+        self.made += 1;
+        Value::Int(ROWS_FIRST + self.made)
+    }
+
     /// Inserts new users, many a statement.
-    fn make(&mut self, database: &mut dyn Database, ids: &[Value]) -> Result<(), BenchError> {
+    pub(crate) fn make(
+        &mut self,
+        database: &mut dyn Database,
+        ids: &[Value],
+    ) -> Result<(), BenchError> {
         let table = self.application.users.0;
         for run in ids.chunks(RUN) {
             let mut values = Vec::new();
@@ -191,7 +206,7 @@ impl Manual<'_> {
         }
     }
 
-    fn letters(&mut self, length: usize) -> String {
+    pub(crate) fn letters(&mut self, length: usize) -> String {
         (0..length)
             .map(|_| char::from(b'a' + u8::try_from(self.random.below(26)).unwrap_or_default()))
             .collect()
@@ -239,7 +254,7 @@ pub(crate) fn metadata_bytes(database: &mut dyn Database) -> Result<(f64, f64), 
     Ok((content, number(database, sql)?))
 }
 
-fn number(database: &mut dyn Database, sql: &str) -> Result<f64, BenchError> {
+pub(crate) fn number(database: &mut dyn Database, sql: &str) -> Result<f64, BenchError> {
     let value = database.query(sql, &[])?.into_iter().flatten().next();
     Ok(match value {
         Some(Value::Null) | None => 0.0,

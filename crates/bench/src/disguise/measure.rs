@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{Credential, Protection, SpecFile, Suite, Value};
+use probity_disguise::{Credential, Database, Dialect, Protection, SpecFile, Suite, Value};
 
 use super::application::{Application, Disguise, Size};
 use super::figure::{Figure, Way};
@@ -22,6 +22,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) place: &'a Place,
     pub(crate) size: Size,
     pub(crate) users: usize,
+    /// How often the disguise of everybody is measured.
+    pub(crate) rounds: usize,
     pub(crate) suite: Suite,
     pub(crate) seed: u64,
     pub(crate) figures: &'a mut Vec<Figure>,
@@ -41,12 +43,7 @@ impl Measurement<'_> {
         self.storage(&mut ready)?;
         drop(ready);
         if let Some(global) = &application.global {
-            for way in [Way::Rows, Way::Sets] {
-                let mut ready = self.ready()?;
-                self.global_by_hand(&mut ready, global, way)?;
-            }
-            let mut ready = self.ready()?;
-            self.global(&mut ready, global)?;
+            self.everybody(global)?;
         }
         self.place.empty(self.application.tables).map(drop)
     }
@@ -103,39 +100,35 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// One user after the other: by hand and undone again, then disguised and revealed.
+    /// One user after the other: by hand and undone again, and disguised and revealed. The ways take turns in coming
+    /// first, so that none has its rows warmed by the others more often than they have.
     fn personal(&mut self, ready: &mut Ready, disguise: &Disguise) -> Result<(), BenchError> {
         let spec = SpecFile::parse(disguise.spec)?.spec;
         let mut manual = self.manual();
         let mut samples: BTreeMap<Way, Vec<f64>> = BTreeMap::new();
         let mut back = Vec::new();
-        for user in ready.measured(self.users) {
+        for (turn, user) in ready.measured(self.users).into_iter().enumerate() {
             let before = ready.rows_of(self.application, &user)?;
-            for way in [Way::Rows, Way::Sets] {
-                if disguise.by_hand.is_empty() {
-                    continue;
+            for way in Way::from_turn(turn) {
+                if way == Way::Disguise {
+                    let (applied, ms) = timed(|| ready.apply(&spec, Some(&user), None))?;
+                    samples.entry(way).or_default().push(ms);
+                    // Nothing hidden, nothing to bring back.
+                    if applied.rows.values().any(|rows| *rows > 0) {
+                        let ((), ms) = timed(|| ready.reveal(&user, applied.id))?;
+                        back.push(ms);
+                    }
+                    ready.expect_rows(self.application, &user, &before, disguise.name)?;
+                } else if !disguise.by_hand.is_empty() {
+                    let database = ready.engine.database().as_mut();
+                    begin_by_hand(database)?;
+                    let ((), ms) = timed(|| {
+                        manual.run(database, disguise.by_hand, &user, way)?;
+                        Ok(database.commit()?)
+                    })?;
+                    samples.entry(way).or_default().push(ms);
+                    ready.put_back(self.application, &user, &before)?;
                 }
-                let database = ready.engine.database().as_mut();
-                let ((), ms) = timed(|| {
-                    database.begin()?;
-                    manual.run(database, disguise.by_hand, &user, way)?;
-                    Ok(database.commit()?)
-                })?;
-                samples.entry(way).or_default().push(ms);
-                ready.put_back(self.application, &user, &before)?;
-            }
-            let (applied, ms) = timed(|| ready.apply(&spec, Some(&user), None))?;
-            samples.entry(Way::Disguise).or_default().push(ms);
-            // Who has nothing of the kind has nothing to bring back.
-            if applied.rows.values().any(|rows| *rows > 0) {
-                let ((), ms) = timed(|| ready.reveal(&user, applied.id))?;
-                back.push(ms);
-            }
-            if ready.rows_of(self.application, &user)? != before {
-                return Err(BenchError::Failed(format!(
-                    "{}: what came back is not what was hidden",
-                    disguise.name
-                )));
             }
         }
         for (way, samples) in samples {
@@ -185,36 +178,58 @@ impl Measurement<'_> {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts of users")]
-    fn global_by_hand(
-        &mut self,
-        ready: &mut Ready,
-        disguise: &Disguise,
-        way: Way,
-    ) -> Result<(), BenchError> {
-        let mut manual = self.manual();
-        let share = ready.users.share as f64;
-        let database = ready.engine.database().as_mut();
-        let ((), ms) = timed(|| {
-            database.begin()?;
-            for user in &ready.users.all {
-                manual.run(database, disguise.by_hand, user, way)?;
+    /// The disguise of everybody and the same by hand, each on a database of its own, several times in turns; then
+    /// single users on top of the last disguise.
+    fn everybody(&mut self, disguise: &Disguise) -> Result<(), BenchError> {
+        let mut samples: BTreeMap<Way, Vec<f64>> = BTreeMap::new();
+        for turn in 0..self.rounds {
+            for way in Way::from_turn(turn) {
+                let ms = if way == Way::Disguise {
+                    self.disguise_everybody(disguise)?
+                } else {
+                    self.everybody_by_hand(disguise, way)?
+                };
+                samples.entry(way).or_default().push(ms);
             }
+        }
+        let mut ready = self.ready()?;
+        for (way, samples) in samples {
+            self.tell(&mut ready, disguise.name, way, samples);
+        }
+        self.over(&mut ready, disguise)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of users")]
+    fn everybody_by_hand(&self, disguise: &Disguise, way: Way) -> Result<f64, BenchError> {
+        let mut ready = self.ready()?;
+        let share = ready.users.share as f64;
+        let mut manual = self.manual();
+        let database = ready.engine.database().as_mut();
+        begin_by_hand(database)?;
+        let ((), ms) = timed(|| {
+            manual.everybody(database, disguise.by_hand, &ready.users.all, way)?;
             Ok(database.commit()?)
         })?;
-        self.tell(ready, disguise.name, way, vec![ms / share]);
-        Ok(())
+        self.application
+            .expect_nobody(database, disguise.by_hand, disguise.name)?;
+        Ok(ms / share)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of users")]
+    fn disguise_everybody(&self, disguise: &Disguise) -> Result<f64, BenchError> {
+        let mut ready = self.ready()?;
+        let spec = SpecFile::parse(disguise.spec)?.spec;
+        let (_, ms) = timed(|| ready.apply(&spec, None, None))?;
+        Ok(ms / ready.users.share as f64)
     }
 
     /// Disguises everybody, then single users on top of that.
-    #[expect(clippy::cast_precision_loss, reason = "counts of users")]
-    fn global(&mut self, ready: &mut Ready, disguise: &Disguise) -> Result<(), BenchError> {
+    #[expect(clippy::cast_precision_loss, reason = "counts of placeholders")]
+    fn over(&mut self, ready: &mut Ready, disguise: &Disguise) -> Result<(), BenchError> {
         let spec = SpecFile::parse(disguise.spec)?.spec;
         let before = metadata_bytes(ready.engine.database().as_mut())?;
-        let (applied, ms) = timed(|| ready.apply(&spec, None, None))?;
+        let applied = ready.apply(&spec, None, None)?;
         let after = metadata_bytes(ready.engine.database().as_mut())?;
-        let share = ready.users.share as f64;
-        self.tell(ready, disguise.name, Way::Disguise, vec![ms / share]);
         let bytes = (after.0 - before.0, after.1 - before.1);
         self.tell_bytes(ready, disguise.name, bytes, applied.pseudoprincipals as f64);
         let Some(personal) = self.application.personal.first() else {
@@ -253,6 +268,23 @@ impl Measurement<'_> {
     }
 }
 
+/// Begins a transaction as an application would by hand: at the level that its server has by default, while a disguise
+/// runs serialisable. The clock of a baseline starts after it.
+fn begin_by_hand(database: &mut dyn Database) -> Result<(), BenchError> {
+    match database.dialect() {
+        Dialect::Mysql => {
+            database.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", &[])?;
+            database.begin()?;
+        }
+        Dialect::Postgres => {
+            database.begin()?;
+            database.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", &[])?;
+        }
+        _ => database.begin()?,
+    }
+    Ok(())
+}
+
 impl Ready {
     /// All rows that the description gives to `user`, in order.
     fn rows_of(&mut self, application: &Application, user: &Value) -> Result<Kept, BenchError> {
@@ -277,12 +309,28 @@ impl Ready {
         Ok(kept)
     }
 
+    /// Fails if the rows of `user` are not those of `before`.
+    fn expect_rows(
+        &mut self,
+        application: &Application,
+        user: &Value,
+        before: &Kept,
+        name: &str,
+    ) -> Result<(), BenchError> {
+        if self.rows_of(application, user)? == *before {
+            return Ok(());
+        }
+        Err(BenchError::Failed(format!(
+            "{name}: what came back is not what was hidden"
+        )))
+    }
+
     /// Undoes what was done by hand.
     fn put_back(
         &mut self,
         application: &Application,
         user: &Value,
-        before: &[(String, Vec<Vec<Value>>)],
+        before: &Kept,
     ) -> Result<(), BenchError> {
         let database = self.engine.database();
         let dialect = database.dialect();
@@ -319,7 +367,7 @@ impl Ready {
             &[],
         )?;
         database.commit()?;
-        if self.rows_of(application, user)? != before {
+        if self.rows_of(application, user)? != *before {
             return Err(BenchError::Failed(
                 "what was done by hand could not be undone".into(),
             ));

@@ -1,7 +1,9 @@
 //! Disguises: the three applications of Edna's evaluation, beside what a developer would write by hand.
 
 mod application;
+mod busy;
 mod concurrency;
+mod everybody;
 mod figure;
 mod hotcrp;
 mod lobsters;
@@ -19,6 +21,7 @@ use clap::{Args, ValueEnum};
 use probity_disguise::Suite;
 
 use self::application::{Application, Size};
+use self::busy::Busy;
 pub use self::concurrency::ConcurrencyArguments;
 use self::measure::Measurement;
 use self::place::Place;
@@ -28,6 +31,8 @@ use crate::command::{BenchError, OutputArguments};
 const USERS: usize = 200;
 /// The same in a test.
 const USERS_SMALL: usize = 3;
+/// How often the disguise of everybody is measured when nothing else is said.
+const ROUNDS: usize = 5;
 
 /// The applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,6 +75,12 @@ pub struct DisguiseArguments {
     /// Users measured one by one, spread over all [default: 200]
     #[arg(long)]
     users: Option<usize>,
+    /// How often the disguise of everybody is measured [default: 5]
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Threads that keep the processor busy beside the measurement
+    #[arg(long, value_name = "THREADS", default_value_t = 0)]
+    load: usize,
     /// Let `SQLite` wait for the disk at every commit; servers are set at their own place
     #[arg(long)]
     sync: bool,
@@ -90,6 +101,7 @@ impl DisguiseArguments {
     /// Measures what is asked for and writes it down.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), BenchError> {
         let folder = self.output.folder()?;
+        let _busy = Busy::start(self.load);
         let mut figures = Vec::new();
         let names = match self.applications.as_slice() {
             [] => &Name::ALL,
@@ -105,6 +117,7 @@ impl DisguiseArguments {
                     users: self
                         .users
                         .unwrap_or(if self.small { USERS_SMALL } else { USERS }),
+                    rounds: self.rounds.unwrap_or(if self.small { 1 } else { ROUNDS }),
                     suite: self.suite,
                     seed: self.seed,
                     figures: &mut figures,

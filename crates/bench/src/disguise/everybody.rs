@@ -1,0 +1,204 @@
+//! The disguise of everybody by hand, in the shape of Edna's: each table read once and each row updated once (M1), or
+//! whole-table statements (M2).
+
+use probity_disguise::{Database, Dialect, Value};
+
+use super::application::{Application, Step};
+use super::figure::Way;
+use super::manual::{Manual, SETS_FIRST, SETS_RANGE, number};
+use crate::command::BenchError;
+
+impl Application {
+    /// Fails if an owner column of `steps` still names somebody who was there before: a baseline that does less than the
+    /// disguise is no baseline.
+    pub(crate) fn expect_nobody(
+        &self,
+        database: &mut dyn Database,
+        steps: &[Step],
+        name: &str,
+    ) -> Result<(), BenchError> {
+        let (users, key) = self.users;
+        for step in steps {
+            let (Step::Scatter { table, owner, .. } | Step::Group { table, owner, .. }) = step
+            else {
+                continue;
+            };
+            let sql = format!(
+                "SELECT COUNT(*) FROM {table} WHERE {owner} IN (SELECT {key} FROM {users} WHERE NOT ({}))",
+                self.made_by_hand
+            );
+            if number(database, &sql)? > 0.0 {
+                return Err(BenchError::Failed(format!(
+                    "{name}: {table}.{owner} names somebody still"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Owner columns of one table, given to new users together.
+struct Columns<'s> {
+    table: &'s str,
+    id: &'s str,
+    owners: Vec<&'s str>,
+}
+
+impl Manual<'_> {
+    /// Does all `steps` for everybody, within the transaction that the caller began.
+    pub(crate) fn everybody(
+        &mut self,
+        database: &mut dyn Database,
+        steps: &[Step],
+        users: &[Value],
+        way: Way,
+    ) -> Result<(), BenchError> {
+        let mut scattered: Vec<Columns<'_>> = Vec::new();
+        for step in steps {
+            match step {
+                // Nobody's rows go when everybody is anonymised.
+                Step::Delete { table, .. } => {
+                    return Err(BenchError::Failed(format!("{table}: rows of everybody")));
+                }
+                Step::Overwrite {
+                    table,
+                    owner,
+                    column,
+                    condition,
+                } => self.overwrite_all(database, (table, owner, column, condition), way)?,
+                Step::Scatter { table, id, owner } => match scattered.last_mut() {
+                    Some(last) if last.table == *table => last.owners.push(owner),
+                    _ => scattered.push(Columns {
+                        table,
+                        id,
+                        owners: vec![owner],
+                    }),
+                },
+                // Edna's own loop: the rows of one user after the other.
+                Step::Group { .. } if way == Way::Rows => {
+                    for user in users {
+                        self.run(database, std::slice::from_ref(step), user, way)?;
+                    }
+                }
+                Step::Group { table, owner, by } => group_all(database, table, owner, by)?,
+            }
+        }
+        let mut range = SETS_FIRST;
+        for columns in &scattered {
+            if way == Way::Rows {
+                self.scatter_all_rows(database, columns)?;
+            } else {
+                self.scatter_all_sets(database, columns, range)?;
+            }
+            for _ in &columns.owners {
+                range += SETS_RANGE;
+            }
+        }
+        Ok(())
+    }
+
+    fn overwrite_all(
+        &mut self,
+        database: &mut dyn Database,
+        (table, owner, column, condition): (&str, &str, &str, &str),
+        way: Way,
+    ) -> Result<(), BenchError> {
+        if way == Way::Sets {
+            let sql = format!(
+                "UPDATE {table} SET {column} = CONCAT('m', {owner}, '@made.invalid') WHERE {condition}"
+            );
+            database.execute(&sql, &[])?;
+            return Ok(());
+        }
+        let sql = format!("SELECT {owner} FROM {table} WHERE {condition}");
+        let rows = database.query(&sql, &[])?;
+        let sql = format!("UPDATE {table} SET {column} = ? WHERE {owner} = ?");
+        for id in rows.into_iter().flatten() {
+            database.execute(&sql, &[Value::Text(self.letters(30)), id])?;
+        }
+        Ok(())
+    }
+
+    /// Reads the table once, makes the new users, and updates each row once.
+    fn scatter_all_rows(
+        &mut self,
+        database: &mut dyn Database,
+        columns: &Columns<'_>,
+    ) -> Result<(), BenchError> {
+        let Columns { table, id, owners } = columns;
+        let rows = database.query(
+            &format!("SELECT {}, {id} FROM {table}", owners.join(", ")),
+            &[],
+        )?;
+        let mut made = Vec::new();
+        let mut changed = Vec::with_capacity(rows.len());
+        for mut row in rows {
+            let (values, _) = row.split_at_mut(owners.len());
+            for value in values {
+                // A paper without a shepherd has nobody there.
+                if *value != Value::Int(0) && *value != Value::Null {
+                    *value = self.next_id();
+                    made.push(value.clone());
+                }
+            }
+            changed.push(row);
+        }
+        self.make(database, &made)?;
+        let sets: Vec<String> = owners.iter().map(|owner| format!("{owner} = ?")).collect();
+        let sql = format!("UPDATE {table} SET {} WHERE {id} = ?", sets.join(", "));
+        for row in changed {
+            database.execute(&sql, &row)?;
+        }
+        Ok(())
+    }
+
+    /// Two kinds of statements over the whole table: one insertion a column, one update.
+    fn scatter_all_sets(
+        &self,
+        database: &mut dyn Database,
+        columns: &Columns<'_>,
+        first: i64,
+    ) -> Result<(), BenchError> {
+        let Columns { table, id, owners } = columns;
+        let mut sets = Vec::new();
+        for (first, owner) in (0..).map(|it| first + it * SETS_RANGE).zip(owners) {
+            let made = format!("{first} + {id}");
+            let insert = self.insert_from(&made);
+            database.execute(&format!("{insert} FROM {table} WHERE {owner} <> 0"), &[])?;
+            sets.push(format!(
+                "{owner} = CASE WHEN {owner} <> 0 THEN {made} ELSE {owner} END"
+            ));
+        }
+        database.execute(&format!("UPDATE {table} SET {}", sets.join(", ")), &[])?;
+        Ok(())
+    }
+}
+
+/// Gives each group of each owner a new user, by whole-table statements over a table of groups.
+fn group_all(
+    database: &mut dyn Database,
+    table: &str,
+    owner: &str,
+    by: &str,
+) -> Result<(), BenchError> {
+    let random = match database.dialect() {
+        Dialect::Sqlite => "LOWER(HEX(RANDOMBLOB(16)))",
+        Dialect::Postgres => "CAST(GEN_RANDOM_UUID() AS VARCHAR)",
+        _ => "UUID()",
+    };
+    for sql in [
+        "CREATE TEMPORARY TABLE made_groups (owner VARCHAR(190) NOT NULL, part BIGINT NOT NULL, made VARCHAR(60) NOT NULL, PRIMARY KEY (owner, part))"
+            .to_owned(),
+        format!(
+            "INSERT INTO made_groups SELECT {owner}, {by}, {random} FROM (SELECT DISTINCT {owner}, {by} FROM {table}) AS parts"
+        ),
+        "INSERT INTO users SELECT CONCAT('m', made, '@made.invalid'), made, 0, 1 FROM made_groups"
+            .to_owned(),
+        format!(
+            "UPDATE {table} SET {owner} = (SELECT CONCAT('m', made, '@made.invalid') FROM made_groups WHERE made_groups.owner = {table}.{owner} AND part = {table}.{by})"
+        ),
+    ] {
+        database.execute(&sql, &[])?;
+    }
+    Ok(())
+}
