@@ -93,8 +93,8 @@ fn texts_under_posts_lose_names_and_their_owner_takes_the_whole_away() {
     place.run(&["disguise", "check", "--spec", "notes.toml"], 0);
     let of = ["--spec", "notes.toml", "--user", "19"];
     let plan = place.json(&[&["disguise", "plan"], &of[..]].concat(), 0);
-    assert_eq!(plan[0]["action"], "redact");
-    assert_eq!(plan[0]["rows"], 1);
+    assert_eq!(plan["steps"][0]["action"], "redact");
+    assert_eq!(plan["steps"][0]["rows"], 1);
     let applied = place.json(&[&["disguise", "apply"], &of[..]].concat(), 0);
     let texts = "SELECT text FROM notes ORDER BY id";
     let rows = database.query(texts, &[]).unwrap();

@@ -117,6 +117,10 @@ fn a_hold_stands_until_it_is_lifted(met: &mut Met<'_>) {
     assert_eq!(holds["holds"][0]["hold"], hold["hold"], "{holds}");
     assert_eq!(holds["holds"][0]["actor"], "shop", "{holds}");
     let apply = json!({"user": "20", "spec": "leave"});
+    for look in ["check", "plan"] {
+        let seen = met.done(look, &apply);
+        assert_eq!(seen["refusals"].as_array().unwrap().len(), 1, "{seen}");
+    }
     assert_eq!(met.refused("apply", &apply, 409), "held");
     let both = json!({"user": "20", "id": "0000000000000000", "basis": "x"});
     assert_eq!(met.refused("hold", &both, 400), "bad-request");

@@ -66,6 +66,17 @@ impl Check {
             .plan(&spec.file.spec, user.as_ref(), &parameters);
         Ok(planned?)
     }
+
+    fn refusals(&self, desk: &Desk<'_>) -> Result<Vec<String>, Problem> {
+        let spec = desk.place.spec(&self.spec)?;
+        let mut session = desk.described(spec)?;
+        let user = self.user.as_deref().map(|user| session.user(user));
+        let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
+        let told = session
+            .engine
+            .foretell(&spec.file.spec, user.as_ref(), &parameters);
+        Ok(told?)
+    }
 }
 
 /// What fits.
@@ -92,14 +103,11 @@ impl Operation for Check {
         self.steps(desk)?;
         let spec = desk.place.spec(&self.spec)?;
         let mut session = desk.described(spec)?;
-        let user = self.user.as_deref().map(|user| session.user(user));
-        let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
         let tables = spec.file.spec.tables();
-        let engine = &mut session.engine;
         Ok(CheckedForm {
             tables: tables.into_iter().map(str::to_owned).collect(),
-            cautions: engine.cautions(&spec.file.spec)?,
-            refusals: engine.foretell(&spec.file.spec, user.as_ref(), &parameters)?,
+            cautions: session.engine.cautions(&spec.file.spec)?,
+            refusals: self.refusals(desk)?,
         })
     }
 }
@@ -114,6 +122,9 @@ pub(super) struct Plan(Check);
 pub(super) struct PlannedForm {
     /// Its steps, in order.
     steps: Vec<StepForm>,
+    /// What would be refused if it were applied now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<String>,
 }
 
 /// One step.
@@ -131,6 +142,20 @@ struct StepForm {
     statement: String,
     /// How the database means to find the rows, in its own words.
     access: Vec<String>,
+    /// Rows that refer to those of this step and for which the database refuses it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<RefusedForm>,
+}
+
+/// Rows for which a step is refused.
+#[derive(Serialize, ToSchema)]
+struct RefusedForm {
+    /// Their table.
+    table: String,
+    /// The columns with which they refer.
+    columns: Vec<String>,
+    /// How many they are now.
+    rows: u64,
 }
 
 impl From<PlannedStep> for StepForm {
@@ -142,6 +167,15 @@ impl From<PlannedStep> for StepForm {
             placeholders: step.placeholders,
             statement: step.statement,
             access: step.access,
+            refused: step
+                .refused
+                .into_iter()
+                .map(|it| RefusedForm {
+                    table: it.table,
+                    columns: it.columns,
+                    rows: it.rows,
+                })
+                .collect(),
         }
     }
 }
@@ -156,6 +190,7 @@ impl Operation for Plan {
         let steps = self.0.steps(desk)?;
         Ok(PlannedForm {
             steps: steps.into_iter().map(StepForm::from).collect(),
+            refusals: self.0.refusals(desk)?,
         })
     }
 }

@@ -27,6 +27,13 @@ struct Checked<'a> {
 }
 
 #[derive(Serialize)]
+struct Planned<'a> {
+    steps: Vec<StepForm<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<String>,
+}
+
+#[derive(Serialize)]
 struct StepForm<'a> {
     table: &'a str,
     action: &'a str,
@@ -177,8 +184,10 @@ pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Fai
         .map_err(unfit(&args.spec.spec))?;
     let mut output = Output::new();
     if args.json {
-        let forms: Vec<StepForm<'_>> = steps.iter().map(form).collect();
-        output.json(&forms)?;
+        output.json(&Planned {
+            steps: steps.iter().map(form).collect(),
+            refusals,
+        })?;
     } else {
         for step in &steps {
             print(step, &mut output)?;
