@@ -239,13 +239,14 @@ fn no_reader_takes_an_empty_folder_of_second_copies_for_a_comparison() {
     shell(at, &format!("echo '{}' > receipts", receipts.trim_end()));
     let key = "audit.vkey";
     let receipts = ["check-receipts", "receipts", "--log", "audit", "--key", key];
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &["verify", "audit"],
         &receipts,
         &["export", "audit", "--format", "jsonl"],
         &["stream", "list", "audit"],
         &["prove", "audit", "--index", "0", "-o", "proof"],
         &["keys", "chain", "audit", "-o", "chain"],
+        &["keys", "status", "audit"],
         &[
             "pocket",
             "create",
@@ -285,10 +286,11 @@ fn no_reader_takes_an_empty_folder_of_second_copies_for_a_comparison() {
     }
     probity(at, None, &[&receipts[..], &["--heads", "kept"]].concat(), 0);
     // Where nothing is named nothing was asked for, but what is done by the log is done with a warning.
-    let (_, stderr) = probity(at, None, commands[8], 0);
+    let replay = commands[9];
+    let (_, stderr) = probity(at, None, replay, 0);
     let warning = "warning: there is no second copy of a head of this log in audit.heads";
     assert!(stderr.contains(warning), "{stderr}");
-    let (_, stderr) = probity(at, Some("kept"), commands[8], 0);
+    let (_, stderr) = probity(at, Some("kept"), replay, 0);
     assert!(!stderr.contains("warning"), "{stderr}");
 }
 
@@ -314,4 +316,48 @@ fn a_log_has_the_same_second_copies_however_it_is_named() {
     let (_, stderr) = probity(at, None, &["append", "link", "--key", "audit.key"], 0);
     assert_eq!(stderr, "");
     assert!(!inside.join(".heads").exists() && !at.join("link.heads").exists());
+}
+
+/// The folder of a log was replaced by a copy that somebody had gone on with elsewhere, or by an older one: every reader but `prove` compared it with
+/// the second copies, so that a proof of an entry which the log never had was made and checked.
+#[test]
+fn nothing_is_proved_of_a_log_that_the_second_copies_are_not_of() {
+    let folder = place();
+    let at = folder.path();
+    shell(at, "cp -r audit older; cp -r audit fork; cp -r kept forked");
+    probity(at, Some("kept"), &["append", "audit"], 0);
+    for _ in 0..2 {
+        let append = ["append", "fork", "--key", "audit.key"];
+        probity(at, Some("forked"), &append, 0);
+    }
+    let key = ["--key", "audit.key", "--stream", "default"];
+    for (log, heads, index, status) in [
+        ("fork", "kept", "1", 3),
+        ("fork", "kept", "2", 3),
+        ("fork", "kept", "0", 3),
+        ("older", "kept", "0", 3),
+        ("fork", "forked", "2", 0),
+        ("audit", "kept", "1", 0),
+    ] {
+        let prove = ["prove", log, "--index", index, "-o", "proof", "--overwrite"];
+        probity(at, Some(heads), &[&prove[..], &key].concat(), status);
+    }
+}
+
+/// A log of which only keys and notes were left, as where the disk with its streams is not mounted, was taken for a creation that was cut short: `init`
+/// replaced the keys, and nothing of the log could be read when the disk was back.
+#[test]
+fn what_is_left_of_a_log_is_no_creation_that_was_cut_short() {
+    let folder = place();
+    let at = folder.path();
+    let keys = fs::read(at.join("audit/keys/master.key")).unwrap();
+    shell(at, "mkdir away; mv audit/streams kept away");
+    shell(at, "if [ -e audit/subjects ]; then mv audit/subjects away; fi");
+    let init = ["init", "audit", "--origin", "example.com/audit"];
+    probity(at, Some("kept"), &init, 1);
+    assert_eq!(fs::read(at.join("audit/keys/master.key")).unwrap(), keys);
+    shell(at, "rm -rf audit/streams; mv away/streams audit/; mv away/kept .");
+    shell(at, "if [ -e away/subjects ]; then mv away/subjects audit/; fi");
+    let export = ["export", "audit", "--format", "jsonl"];
+    probity(at, Some("kept"), &export, 0);
 }

@@ -13,7 +13,7 @@ use probity_format::stream::{StreamConfig, StreamName};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::continuation::Continued;
-use crate::durable::DURABLE;
+use crate::durable::{DURABLE, speak_of_frames};
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
 use crate::heads::Heads;
@@ -219,7 +219,8 @@ fn before_first_frame(first: &str) -> [(&'static str, Vec<&str>); 6] {
     ]
 }
 
-/// Whether something is there that no creation leaves before the journal's first frame: another stream, a tile, a segment, a slot, or a checkpoint over frames.
+/// Whether something is there that no creation leaves before the journal's first frame: another stream, a tile, a segment, a slot, a checkpoint over frames, or a
+/// note of frames that were durable.
 fn holds_more(files: &Files) -> Result<bool, LogError> {
     let first = segment_file_name(0);
     for (folder, allowed) in before_first_frame(&first) {
@@ -246,7 +247,7 @@ fn holds_more(files: &Files) -> Result<bool, LogError> {
             return Ok(true);
         }
     }
-    Ok(false)
+    speak_of_frames(files)
 }
 
 fn has_frames(files: &Files, geometry: &Geometry) -> Result<bool, LogError> {

@@ -81,6 +81,21 @@ pub(crate) enum Noted {
     Beyond(Durable),
 }
 
+/// Whether `files` hold a note that says of any stream that frames of it were durable, whoever wrote it. A creation writes none
+/// before the journal has its first frame.
+///
+/// # Errors
+/// Those of the storage.
+pub(crate) fn speak_of_frames(files: &Files) -> Result<bool, LogError> {
+    let max = SLOT_LENGTH.saturating_mul(SLOTS_MAX);
+    let notes = unless_strange(files.read(DURABLE, max))?.unwrap_or_default();
+    let mut slots = notes.as_chunks::<SLOT_BYTES>().0.iter();
+    Ok(slots.any(|slot| {
+        let said = slot.first_chunk().and_then(Durable::decode);
+        said.is_some_and(|(_, durable)| durable.frames > 0)
+    }))
+}
+
 /// What is wrong with a note [beyond](Noted::Beyond) the journal.
 pub(crate) const BEYOND: &str = "is of an opening of the log that the journal does not have: the journal is an older one, or the note is of another copy of the log; \
      put the newest copy of the whole log back, or, where the journal is the newest there is, move the file away";

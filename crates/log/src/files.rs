@@ -271,6 +271,11 @@ impl Files {
         })
     }
 
+    /// Moves whatever stands under `name` to the name `to`, which is free.
+    pub(crate) fn carry(&self, name: &str, to: &str) -> Result<(), LogError> {
+        self.attempt("move", name, |storage| storage.carry(name, to))
+    }
+
     /// Removes `folder`, which holds nothing that is needed. What is left where that fails does no harm.
     pub(crate) fn discard(&self, folder: &str) {
         let removed = self.attempt("remove", folder, |storage| storage.remove_folder(folder));

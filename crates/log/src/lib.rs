@@ -14,6 +14,7 @@ pub mod clock;
 mod committer;
 mod config;
 mod continuation;
+mod copies;
 mod core;
 mod creation;
 mod durable;

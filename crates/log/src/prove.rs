@@ -180,6 +180,7 @@ impl Reader {
         stream: &'a StreamName,
         recipient: &Recipient,
     ) -> Result<Prover<'a>, ProveError> {
+        self.compare_copies(stream)?;
         let mut proved = self.prover_of(stream, recipient);
         for _ in 0..KEY_READS_MAX {
             if !matches!(proved, Err(ProveError::KeyMoved)) {

@@ -11,6 +11,7 @@ use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
+use probity_format::segment::Place;
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 use probity_format::tree::{EMPTY_ROOT, Hash};
@@ -27,7 +28,7 @@ use crate::opener::Opening;
 use crate::repairs::{Repair, RepairKind};
 use crate::resumption::Resumption;
 use crate::scan::{End, Position, scan_believed};
-use crate::segments::{self, Identity, Walk};
+use crate::segments::{HEADER_END, Identity};
 use crate::settling::FoundStream;
 
 /// What is to be recovered, and with what.
@@ -113,46 +114,50 @@ impl<'a> Recovery<'a> {
         let (mut tree, mut position) = self.resume(&known, signed)?;
         let rebuilt = tree.size() == 0;
         known.look(&tree);
-        // Where frames that were not signed for begin.
-        let mut signed_end = position.place();
-        let cuts = segments::cuts(self.files, self.name, self.identity.version)?;
-        let mut walk = Walk::new(cuts);
-        walk.found(position.place());
         let signed_size = signed.map_or(0, |(size, _)| size);
         let anchored_size = self.anchored.map_or(0, Checkpoint::size);
         let (epochs, until) = (&mut self.epochs, self.end);
         let place = format!("tree of stream {}", self.name);
-        let (name, opening) = (self.name, &mut self.opening);
-        let end = scan_believed(
-            self.files,
-            self.name,
-            &mut position,
-            // What is anchored is compared with what was anchored; behind it only the authenticator tells who wrote it.
-            &mut |record, frame| {
-                let is_read = until.is_none_or(|until| record.frame < until);
-                record.frame < anchored_size || is_read && epochs.authenticate(frame)
-            },
-            &mut |record, frame| {
-                if let Some(opening) = opening.as_mut().filter(|_| record.frame >= signed_size) {
-                    let looked = missed.look(name, frame, opening);
-                    looked.map_err(|error| unopened(name, record.frame, &error))?;
-                }
-                tree.append(&record.encode())
-                    .map_err(|error| LogError::Broken {
-                        place: place.clone(),
-                        reason: error.to_string(),
-                    })?;
-                let place = walk.pass(record.frame, Some(record));
-                if tree.size() == signed_size {
-                    let end = place.map(|place| segments::behind(place, record.length));
-                    // Without a place everything is made durable.
-                    signed_end = end.unwrap_or_default();
-                }
-                known.look(&tree);
-                Ok::<(), LogError>(())
-            },
-        )?;
+        let (files, name, opening) = (self.files, self.name, &mut self.opening);
+        let mut follow = |position: &mut Position, tree: &mut TreeWriter, is_signed: bool| {
+            scan_believed(
+                files,
+                name,
+                position,
+                // What is anchored is compared with what was anchored; behind it only the authenticator tells who wrote it.
+                &mut |record, frame| {
+                    let is_read = until.is_none_or(|until| record.frame < until);
+                    let is_meant = !is_signed || record.frame < signed_size;
+                    is_meant
+                        && (record.frame < anchored_size || is_read && epochs.authenticate(frame))
+                },
+                &mut |record, frame| {
+                    if let Some(opening) = opening.as_mut().filter(|_| record.frame >= signed_size)
+                    {
+                        let looked = missed.look(name, frame, opening);
+                        looked.map_err(|error| unopened(name, record.frame, &error))?;
+                    }
+                    tree.append(&record.encode())
+                        .map_err(|error| LogError::Broken {
+                            place: place.clone(),
+                            reason: error.to_string(),
+                        })?;
+                    known.look(tree);
+                    Ok::<(), LogError>(())
+                },
+            )
+        };
         if tree.size() < signed_size {
+            follow(&mut position, &mut tree, true)?;
+        }
+        // Where frames that were not signed for begin.
+        let signed_end = beginning(position.place());
+        let end = follow(&mut position, &mut tree, false)?;
+        if tree.size() < signed_size {
+            if position.strange.contains(&tree.size()) {
+                // It says what stands there.
+                self.files.open_read(&position.path_of(name, tree.size()))?;
+            }
             return Err(self.missing(&end, tree.size(), signed_size));
         }
         if let Some(head) = foreign {
@@ -472,6 +477,15 @@ impl<'a> Recovery<'a> {
             place: format!("{part} of stream {}", self.name),
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// `place`, with the header of a segment that begins there.
+const fn beginning(place: Place) -> Place {
+    let is_first = place.offset == HEADER_END;
+    Place {
+        offset: if is_first { 0 } else { place.offset },
+        ..place
     }
 }
 

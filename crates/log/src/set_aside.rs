@@ -55,10 +55,30 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
             }
         }
     }
-    Err(LogError::Broken {
+    Err(full())
+}
+
+/// Moves what stands under `name`, which is no file, to a name of its own; durable once the folder of `name` is synced.
+///
+/// # Errors
+/// Those of the storage.
+pub(crate) fn take(files: &Files, name: &str) -> Result<(), LogError> {
+    check_folder(files)?;
+    let there = files.list(SET_ASIDE)?;
+    let short = name.replace('/', "-");
+    let mut names = (0..COPIES_MAX).map(|number| format!("{short}-{number}"));
+    let Some(free) = names.find(|it| !there.contains(it)) else {
+        return Err(full());
+    };
+    files.carry(name, &format!("{SET_ASIDE}/{free}"))?;
+    files.sync_folder(SET_ASIDE)
+}
+
+fn full() -> LogError {
+    LogError::Broken {
         place: SET_ASIDE.into(),
         reason: format!("holds {COPIES_MAX} copies of one place; move them away"),
-    })
+    }
 }
 
 fn check_folder(files: &Files) -> Result<(), LogError> {

@@ -163,7 +163,10 @@ impl Recovery<'_> {
     /// The segments from the one at `from` up to the one at `to`.
     fn segments(&self, from: Place, to: &Position) -> Result<Vec<u64>, LogError> {
         let cuts = segments::cuts(self.files, self.name, self.identity.version)?;
-        Ok(cuts.range(from.segment..=to.segment).copied().collect())
+        let cuts = cuts.into_iter();
+        let between = cuts.filter(|cut| (from.segment..=to.segment).contains(cut));
+        let filled = between.filter(|cut| !to.strange.contains(cut));
+        Ok(filled.collect())
     }
 
     fn segment(&self, segment: u64) -> String {

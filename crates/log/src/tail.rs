@@ -128,13 +128,17 @@ impl Tail<'_> {
         let cuts = segments::cuts(self.files, self.name, position.identity.version)?;
         let behind = position.segment.saturating_add(1);
         let later: BTreeSet<u64> = cuts.range(behind..).copied().collect();
-        let mut found = Vec::new();
-        let mut repairs = Vec::new();
+        let (mut found, mut strange, mut repairs) = (Vec::new(), Vec::new(), Vec::new());
         for first in later.union(&position.strange) {
             let name = segments::path(position.identity.version, self.name, *first);
             let kind = match self.holds_no_frame(&name) {
-                // What is no file has no bytes to keep, and nobody reads it: verification names it.
-                Err(error) if is_strange(&error) => continue,
+                // A segment that begins there later needs the name.
+                Err(error) if is_strange(&error) => {
+                    let repair = Repair::new(RepairKind::Later, self.name, *first..*first);
+                    repairs.push(repair);
+                    strange.push(name);
+                    continue;
+                }
                 Err(error) => return Err(error),
                 Ok(true) => RepairKind::Empty,
                 Ok(false) => {
@@ -145,13 +149,16 @@ impl Tail<'_> {
             repairs.push(Repair::new(kind, self.name, *first..*first));
             found.push(name);
         }
-        if found.is_empty() {
+        if repairs.is_empty() {
             return Ok(());
         }
         // At once: there may be many, and each announcement writes all of them.
         self.repairs.announce_all(self.files, repairs)?;
         for name in &found {
             self.files.remove(name)?;
+        }
+        for name in &strange {
+            set_aside::take(self.files, name)?;
         }
         self.files.sync_folder(&folder)
     }

@@ -46,6 +46,7 @@ struct KeysDocument {
 
 pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Status, Failure> {
     let geometry = read_geometry(&args.dir)?;
+    reading_places(&args.dir, None, environment)?;
     // The chain of keys stands in the journal; no frame of another stream is as late as this.
     let options = VerifyOptions {
         from: Some(TIME_MAX),

@@ -35,7 +35,7 @@ pub(crate) struct Position {
     pub(crate) last_epoch: u32,
     /// The salt of that epoch, where it is known.
     last_salt: Option<[u8; EPOCH_SALT_BYTES]>,
-    /// Files that claim a frame with which the segment before goes on, and that hold none.
+    /// Names of segments that claim a frame and hold none: the segment before goes on with it, or it is due and the name is no file's.
     pub(crate) strange: BTreeSet<u64>,
     /// What the segment begins with, which its header says in version 2.
     begin: v2::Begin,
@@ -117,6 +117,11 @@ impl Position {
         segments::path(self.identity.version, stream, self.segment)
     }
 
+    /// The file of the segment that begins with `frame`.
+    pub(crate) fn path_of(&self, stream: &StreamName, frame: u64) -> String {
+        segments::path(self.identity.version, stream, frame)
+    }
+
     /// Moves on behind the frame of `record`.
     fn pass(&mut self, record: &Record, header: &FrameHeader) {
         self.offset = segments::behind(self.place(), record.length).offset;
@@ -190,7 +195,15 @@ pub(crate) fn scan_believed<E: From<LogError>>(
     let cuts = segments::cuts(files, stream, position.identity.version)?;
     loop {
         let name = position.path(stream);
-        let Some(file) = files.open_read(&name)? else {
+        let file = match files.open_read(&name) {
+            // No frame of the stream was met yet: the name of the first segment, in whose place is no file.
+            Err(error) if is_strange(&error) && position.next_frame == 0 => {
+                position.strange.insert(position.segment);
+                return Ok(End::Clean);
+            }
+            opened => opened?,
+        };
+        let Some(file) = file else {
             return Ok(End::Clean);
         };
         let length = files.attempt("measure", &name, |_| file.length())?;
@@ -211,6 +224,10 @@ pub(crate) fn scan_believed<E: From<LogError>>(
                 Next::Segment(segment) => {
                     position.turn(segment);
                     break;
+                }
+                Next::Strange(segment) => {
+                    position.strange.insert(segment);
+                    return Ok(End::Clean);
                 }
                 Next::End(end) => return Ok(end),
             }
@@ -287,6 +304,8 @@ enum Next {
     Twice,
     /// The end of the segment; the next has this number.
     Segment(u64),
+    /// The end of the last segment; the name of the next is taken by something that is no file.
+    Strange(u64),
     End(End),
 }
 
@@ -320,12 +339,14 @@ fn next(
     }
     // Asked for once more: a live log begins segments meanwhile.
     let path = segments::path(position.identity.version, stream, due);
-    let is_there = cuts.contains(&due) || files.open_read(&path)?.is_some();
-    Ok(if is_there {
-        Next::Segment(due)
-    } else {
-        Next::End(End::Clean)
-    })
+    match files.open_read(&path) {
+        Err(error) if is_strange(&error) => Ok(Next::Strange(due)),
+        Err(error) => Err(error),
+        Ok(Some(_)) => Ok(Next::Segment(due)),
+        // A name that was there a moment ago is gone.
+        Ok(None) if cuts.contains(&due) => Ok(Next::Segment(due)),
+        Ok(None) => Ok(Next::End(End::Clean)),
+    }
 }
 
 /// Whether a segment that must begin at `position` is as long as its header, which says nothing that is not known.

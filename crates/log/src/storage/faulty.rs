@@ -433,6 +433,10 @@ impl<S: Storage> Storage for Faulty<S> {
         self.run(Call::Remove, name, 0, |inner| inner.remove(name))
     }
 
+    fn carry(&self, name: &str, to: &str) -> io::Result<()> {
+        self.run(Call::Remove, name, 0, |inner| inner.carry(name, to))
+    }
+
     fn remove_folder(&self, folder: &str) -> io::Result<()> {
         self.run(Call::Remove, folder, 0, |inner| inner.remove_folder(folder))
     }

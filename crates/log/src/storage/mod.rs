@@ -76,6 +76,16 @@ pub trait Storage: Debug + Send + Sync {
     /// `NotFound`; otherwise the system's error.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Moves whatever stands under `name`, a folder, link or pipe too, to `to`, a free name; durable after [`Storage::sync_folder`]
+    /// of both folders. A missing parent folder of `to` is created.
+    ///
+    /// # Errors
+    /// `Unsupported` where the storage holds files alone; `NotFound`; otherwise the system's error.
+    fn carry(&self, name: &str, to: &str) -> io::Result<()> {
+        let _files_alone = (name, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Removes the files in `folder`, and the folder where the system knows empty ones; durable after [`Storage::sync_folder`] of the one it stands in.
     /// After an error some are left.
     ///

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use probity_log::verify::{FaultClass, UncheckedReason, VerifyOptions, verify};
-use probity_log::{Log, LogError, RepairKind, StreamName};
+use probity_log::{Log, LogError, Options, RepairKind, StreamName};
 
-use crate::{add, append, closed, intact, journal, options, root};
+use crate::{DEFAULT, add, append, closed, frames, intact, journal, keys, killed, options, root};
 
 #[test]
 fn no_sentence_that_somebody_else_wrote_is_signed() {
@@ -121,6 +121,101 @@ fn what_is_no_file_is_damage_and_named() {
                 assert!(is_damage, "{name}, {what}: {refused}");
             }
         }
+    }
+}
+
+/// Something that is no file, under the name of the segment that is due, stopped every writer and reader, and `verify` said intact; under a later name it
+/// did so as soon as that was due. It is named, read past, and moved away by the next opening, which needs the name.
+#[test]
+fn what_is_no_file_stops_nobody_in_the_place_of_a_later_segment() {
+    for stream in ["default", "journal", "heads"] {
+        for ahead in [0, 1] {
+            for (what, plant) in plants() {
+                let folder = tempfile::tempdir().unwrap();
+                let path = killed(folder.path());
+                let first = format!("streams/{stream}/segments/00000000000000000000.seg");
+                let due = frames(&path.join(&first)).len() + ahead;
+                let name = format!("streams/{stream}/segments/{due:020}.seg");
+                plant(&path.join(&name));
+                for root in [None, Some(root())] {
+                    let options = VerifyOptions {
+                        root,
+                        ..VerifyOptions::default()
+                    };
+                    let report = verify(&path, &options).unwrap();
+                    let [fault] = report.faults.as_slice() else {
+                        panic!("{name}, {what}: {:?}", report.faults);
+                    };
+                    let found = (fault.class, fault.place.as_str());
+                    assert_eq!(found, (FaultClass::Unknown, name.as_str()));
+                }
+                assert_eq!(keys(&path).len(), 8, "{name}, {what}");
+                let small = Options {
+                    segment_bytes_max: 4096,
+                    ..options()
+                };
+                let log = Log::open(&path, &root(), small).unwrap();
+                // Too long for what is left of the segment.
+                let long: String = (0..3_000_u64)
+                    .map(|place| char::from(b'!' + (place * place * 7_919 % 89) as u8))
+                    .collect();
+                for key in ["next", &long, &long] {
+                    append(&log, &StreamName::default(), key);
+                }
+                log.close().unwrap();
+                assert_eq!(keys(&path).len(), 11, "{name}, {what}");
+                intact(&path);
+                let aside = fs::read_dir(path.join("set-aside")).unwrap();
+                assert_eq!(aside.count(), 1, "{name}, {what}");
+            }
+        }
+    }
+}
+
+/// A name of a segment among the frames of another, with a file that holds none or with none, ended every opening in a defect of the program.
+#[test]
+fn a_name_of_a_segment_among_frames_stops_no_opening() {
+    for number in [1, 2, 3, 4, 6] {
+        for content in [None, Some(vec![]), Some(vec![7; 300])] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = killed(folder.path());
+            let honest = fs::read(path.join(DEFAULT)).unwrap();
+            let name = format!("streams/default/segments/{number:020}.seg");
+            match &content {
+                None => fs::create_dir(path.join(&name)).unwrap(),
+                Some(content) => fs::write(path.join(&name), content).unwrap(),
+            }
+            for key in ["next", "last"] {
+                let log = Log::open(&path, &root(), options()).unwrap();
+                append(&log, &StreamName::default(), key);
+                log.close().unwrap();
+            }
+            assert_eq!(keys(&path).len(), 10, "{number}, {content:?}");
+            assert!(fs::read(path.join(DEFAULT)).unwrap().starts_with(&honest));
+            assert!(!path.join(&name).exists());
+            intact(&path);
+        }
+    }
+}
+
+/// A folder in the place of the first segment of a stream without entries stopped everybody, though nothing of the stream is there.
+#[test]
+fn what_is_no_file_stops_nobody_in_an_empty_stream() {
+    for (what, plant) in plants() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let config = probity_log::StreamConfig::default();
+        Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+        let name = "streams/default/segments/00000000000000000000.seg";
+        fs::create_dir_all(path.join("streams/default/segments")).unwrap();
+        plant(&path.join(name));
+        let report = verify(&path, &VerifyOptions::default()).unwrap();
+        assert_eq!(report.faults.len(), 1, "{what}: {:?}", report.faults);
+        let log = Log::open(&path, &root(), options()).unwrap();
+        append(&log, &StreamName::default(), "first");
+        log.close().unwrap();
+        assert_eq!(keys(&path).len(), 1, "{what}");
+        intact(&path);
     }
 }
 
