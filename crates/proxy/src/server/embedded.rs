@@ -241,7 +241,7 @@ impl AsyncWrite for StoreSocket {
 fn command(arguments: &Arguments) -> Command {
     let mut command = Command::default();
     for index in 0..arguments.len() {
-        command.push(arguments.text(index));
+        command.push(arguments.beginning(index));
     }
     command
 }

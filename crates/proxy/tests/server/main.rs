@@ -13,6 +13,7 @@ mod modes;
 mod names;
 mod oracle;
 mod outcomes;
+mod prefixes;
 mod pressure;
 mod silence;
 mod smuggling;
