@@ -22,6 +22,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
+use crate::process;
 
 /// Longest policy or password file read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -29,6 +30,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
     let place = Place::choose(args, environment)?;
     let config = configure(args)?;
+    if let Err(error) = process::open_more_files() {
+        note(&format!(
+            "warning: the limit of open files stays as it is: {error}"
+        ));
+    }
     if args.init && !Log::exists(&args.log)? {
         create_log(args, environment)?;
     }
@@ -140,6 +146,13 @@ fn serve(args: &ProxyArgs, config: ProxyConfig, source: &Arc<LogSource>) -> Resu
     // The threads hold what they need of it; the store must be free once they have ended.
     drop(config);
     note(&format!("behind: {}", proxy.support()));
+    if proxy.clients_max() < args.clients_max {
+        note(&format!(
+            "warning: at most {} clients at once, not {}, for this process may not have more files open; raise LimitNOFILE or ulimit -n",
+            proxy.clients_max(),
+            args.clients_max
+        ));
+    }
     let told = until_stopped(|| announce(args, proxy.addresses()));
     proxy.stop();
     told

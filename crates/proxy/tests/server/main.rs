@@ -9,6 +9,7 @@ mod embedded;
 mod gone;
 mod identity;
 mod keys;
+mod listening;
 mod modes;
 mod names;
 mod oracle;
