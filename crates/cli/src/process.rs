@@ -2,7 +2,9 @@
 
 use std::io;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Has a write beyond the limit of a file's size fail, instead of ending the process: it is one error of storage among others.
@@ -20,6 +22,19 @@ pub fn survive_file_limits() -> io::Result<()> {
     ))?);
     drop(entered);
     Ok(())
+}
+
+/// Lets this process have as many files open as anybody may let it.
+///
+/// # Errors
+/// When the system refuses it.
+pub fn open_more_files() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
 /// Keeps the memory of this process out of core dumps, and away from other processes of the same user.

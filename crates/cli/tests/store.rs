@@ -128,6 +128,32 @@ fn a_stopped_store_is_there_when_it_is_started_again() {
     );
 }
 
+/// The bound of what clients keep waiting could be set by a program that uses the library, and by no option of this one. There is one.
+#[test]
+fn the_memory_of_what_waits_is_an_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(folder.path(), &["--store-waiting-bytes-max", "100000"]);
+    let value = "v".repeat(1000);
+    let queued = format!("SET a {value}\n").repeat(120);
+    let heard = proxy.ask(&format!("MULTI\n{queued}EXEC"));
+    assert!(heard.contains("take more than 100000 bytes"), "{heard}");
+    assert!(heard.ends_with("-EXECABORT Transaction discarded because of previous errors. +OK "));
+    proxy.stop();
+    let refused = run(
+        folder.path(),
+        &[
+            "proxy",
+            "--log",
+            "audit",
+            "--store",
+            "data",
+            "--store-waiting-bytes-max",
+            "1",
+        ],
+    );
+    assert_eq!(refused.status.code(), Some(2));
+}
+
 /// S19: nothing said that whoever reaches the address reads and changes everything.
 #[test]
 fn an_address_beyond_the_machine_is_warned_of_before_it_is_listened_on() {

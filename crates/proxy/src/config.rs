@@ -18,7 +18,7 @@ use crate::password::Password;
 pub enum Listen {
     /// A TCP address; port 0 lets the system choose.
     Tcp(SocketAddr),
-    /// A Unix socket; the file must not exist.
+    /// A Unix socket. One of this user that nobody listens on any more is replaced, no other file is.
     Unix(PathBuf),
 }
 
@@ -128,6 +128,9 @@ pub struct ProxyConfig {
     pub workers: usize,
     /// Most clients at once; more are refused with an error.
     pub clients_max: usize,
+    /// Open files that are not for clients: those of the log, of the store, of threads and of the proxy's own connections. As many
+    /// clients are served as the process may have files open beside them, two for each where a server stands behind.
+    pub descriptors_reserved: usize,
     /// Silence of both sides after which a client is let go; none by default.
     pub idle_timeout: Option<Duration>,
     /// How long connecting to the server and logging in may take.
@@ -144,6 +147,8 @@ pub struct ProxyConfig {
 impl ProxyConfig {
     /// Default most clients at once.
     pub const CLIENTS_MAX: usize = 10_000;
+    /// Default open files that are not for clients; the log has up to [`probity_log::Options::open_files_max`] of them.
+    pub const DESCRIPTORS_RESERVED: usize = 256;
     /// Default time that connecting to the server may take.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// Default time the server may take to answer the proxy's own questions.
@@ -163,6 +168,7 @@ impl ProxyConfig {
             on_log_failure: OnLogFailure::default(),
             workers: 2,
             clients_max: Self::CLIENTS_MAX,
+            descriptors_reserved: Self::DESCRIPTORS_RESERVED,
             idle_timeout: None,
             connect_timeout: Self::CONNECT_TIMEOUT,
             answer_timeout: Self::ANSWER_TIMEOUT,

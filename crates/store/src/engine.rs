@@ -11,7 +11,9 @@ use crate::clock::Stopwatch;
 use crate::command::execute;
 use crate::directory::{Data, Directory, OpenError};
 use crate::fail::Fail;
-use crate::limits::{ANSWER_BYTES_MAX, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS};
+use crate::limits::{
+    ANSWER_BYTES_MAX, FREE_BYTES, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS,
+};
 use crate::random::unguessable;
 use crate::reply::Reply;
 use crate::room::Room;
@@ -288,15 +290,25 @@ fn answer(
         space.shared.totals.clients += 1;
     }
     let mut reply = Reply::new(reply_bytes_max);
-    while reply.len() < ANSWER_BYTES_MAX && !client.closing {
+    while !client.closing {
+        // Where there is hardly any memory left, short replies are still given, one after the other.
+        let room = client.memory.free().saturating_sub(reply.len());
+        if reply.len() >= ANSWER_BYTES_MAX.min(room.max(FREE_BYTES)) {
+            break;
+        }
         let Some(command) = commands.pop() else { break };
+        reply.limit(room.max(FREE_BYTES), client.memory.full());
         execute(command, &mut client, space, &mut reply)?;
     }
     let closes = client.closing;
+    let bytes = reply.take();
+    let held = bytes.capacity();
+    let share = (held > FREE_BYTES).then(|| client.memory.taken(held));
     let answered = Answer {
         client,
         rest: commands,
-        bytes: reply.take(),
+        bytes,
+        share,
         closes,
     };
     Ok((answer, answered))

@@ -35,9 +35,9 @@ pub(crate) const ELEMENT_BYTES: usize = 32;
 pub const QUEUED_COMMANDS_MAX: usize = 1 << 20;
 /// Bytes of one transaction's commands.
 pub const QUEUED_BYTES_MAX: usize = 1 << 30;
-/// Default bytes of all clients' transactions, long commands and watched keys together.
+/// Default bytes of all clients' transactions, long commands, watched keys and unread replies together.
 pub const WAITING_BYTES_MAX: usize = 1 << 30;
-/// Bytes up to which a command outside transactions, or the keys that a client watches, do not count there.
+/// Bytes up to which a command outside transactions, the keys that a client watches, or replies do not count there.
 pub const FREE_BYTES: usize = 64 << 10;
 /// What a command that waits costs in memory beside its bytes, and so does each of its arguments.
 pub(crate) const WORD_BYTES: usize = 32;

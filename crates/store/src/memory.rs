@@ -1,4 +1,5 @@
-//! Memory for what clients have said and what is not carried out yet: one bound for all clients of a store.
+//! Memory for what clients have said and is not carried out yet, and for what they were answered and have not read: one bound for all
+//! clients of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::fail::Fail;
 use crate::limits::WAITING_BYTES_MAX;
 
-/// The memory that transactions, long commands and watched keys may take together.
+/// The memory that transactions, long commands, watched keys and unread replies may take together.
 #[derive(Debug, Clone)]
 pub struct Memory(Arc<Bound>);
 
@@ -23,9 +24,11 @@ pub struct Share {
     bytes: usize,
 }
 
-/// There is no memory left for a command.
+/// There is no memory left for a command or its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the transactions and long commands of all clients take more than {0} bytes, try it later")]
+#[error(
+    "the transactions, long commands and unread replies of all clients take more than {0} bytes, try it later"
+)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing more to tell")]
 pub struct NoMemory(pub usize);
 
@@ -36,6 +39,26 @@ impl Memory {
             taken: AtomicUsize::new(0),
             most,
         }))
+    }
+
+    /// What is free, in bytes.
+    pub(crate) fn free(&self) -> usize {
+        let Bound { taken, most } = &*self.0;
+        most.saturating_sub(taken.load(Ordering::Relaxed))
+    }
+
+    /// Why something has no room.
+    pub(crate) fn full(&self) -> NoMemory {
+        NoMemory(self.0.most)
+    }
+
+    /// A part of so many bytes, for what is there already.
+    pub(crate) fn taken(&self, bytes: usize) -> Share {
+        self.0.taken.fetch_add(bytes, Ordering::Relaxed);
+        Share {
+            memory: self.clone(),
+            bytes,
+        }
     }
 
     /// A part of no bytes.

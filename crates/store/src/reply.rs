@@ -1,7 +1,11 @@
 //! Replies as bytes, in both versions of the protocol.
 
 use crate::fail::Fail;
+use crate::memory::NoMemory;
 use crate::number::format_double;
+
+/// What surrounds a text, in bytes, at most.
+const BULK_BYTES: usize = 32;
 
 /// The version of the protocol a client chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,8 +24,17 @@ pub(crate) struct Reply {
     bytes_max: usize,
     /// Where the reply under way begins.
     begin: usize,
-    /// Whether a text was not taken.
-    is_cut: bool,
+    /// Why something was not taken.
+    cut: Option<Cut>,
+    /// Bytes of the reply under way for which there is memory, and what is said of more.
+    memory: Option<(usize, NoMemory)>,
+}
+
+/// Why something was left out of a reply.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    Length,
+    Memory(NoMemory),
 }
 
 /// A place where an aggregate will begin once its length is known.
@@ -39,7 +52,22 @@ impl Reply {
     /// Begins the reply to another request.
     pub(crate) const fn begin(&mut self) {
         self.begin = self.bytes.len();
-        self.is_cut = false;
+        self.cut = None;
+    }
+
+    /// Says for how many bytes of the next reply there is memory.
+    pub(crate) const fn limit(&mut self, bytes: usize, otherwise: NoMemory) {
+        self.memory = Some((bytes, otherwise));
+    }
+
+    /// Why so many bytes more are not taken.
+    fn cut_of(&self, bytes: usize) -> Option<Cut> {
+        if self.is_full() {
+            return Some(Cut::Length);
+        }
+        let (most, lack) = self.memory?;
+        let whole = self.bytes.len().saturating_sub(self.begin);
+        (whole.saturating_add(bytes) > most).then_some(Cut::Memory(lack))
     }
 
     /// Refuses a reply that has become too long: what is not answered must not be done either.
@@ -47,12 +75,16 @@ impl Reply {
     /// # Errors
     /// When nothing more is taken.
     pub(crate) fn check(&self) -> Result<(), Fail> {
-        if !self.is_cut && !self.is_full() {
-            return Ok(());
+        match self.cut.or_else(|| self.cut_of(0)) {
+            None => Ok(()),
+            Some(Cut::Memory(lack)) => Err(lack.into()),
+            Some(Cut::Length) => {
+                let most = self.bytes_max;
+                let text =
+                    format!("ERR the reply is longer than {most} bytes, ask for less at once");
+                Err(Fail::Said(text.into_bytes()))
+            }
         }
-        let most = self.bytes_max;
-        let text = format!("ERR the reply is longer than {most} bytes, ask for less at once");
-        Err(Fail::Said(text.into_bytes()))
     }
 
     /// Refuses a reply of which something was left out.
@@ -60,7 +92,11 @@ impl Reply {
     /// # Errors
     /// When it was.
     pub(crate) fn check_whole(&self) -> Result<(), Fail> {
-        if self.is_cut { self.check() } else { Ok(()) }
+        if self.cut.is_some() {
+            self.check()
+        } else {
+            Ok(())
+        }
     }
 
     const fn is_full(&self) -> bool {
@@ -78,7 +114,7 @@ impl Reply {
     /// Forgets everything after the first `length` bytes.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
-        self.is_cut = false;
+        self.cut = None;
     }
 
     pub(crate) fn ok(&mut self) {
@@ -102,8 +138,14 @@ impl Reply {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// A number. There may be many: where there is no memory for more, the reply is refused as with texts.
     pub(crate) fn integer(&mut self, value: i64) {
         self.number(b':', value);
+        self.cut = self.cut.or_else(|| match self.cut_of(0) {
+            // A reply is refused for its texts alone where it is long.
+            Some(Cut::Length) | None => None,
+            memory => memory,
+        });
     }
 
     pub(crate) fn count(&mut self, value: u64) {
@@ -115,12 +157,14 @@ impl Reply {
         self.integer(i64::from(value));
     }
 
-    /// A text, unless the reply is too long already.
+    /// A text, unless the reply is too long already, or there is no memory for it.
     pub(crate) fn bulk(&mut self, text: &[u8]) {
-        if self.is_full() {
-            self.is_cut = true;
+        if let Some(cut) = self.cut_of(text.len()) {
+            self.cut = self.cut.or(Some(cut));
             return;
         }
+        // Growing twice would take twice the room.
+        self.bytes.reserve(text.len() + BULK_BYTES);
         self.length(b'$', text.len());
         self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(b"\r\n");

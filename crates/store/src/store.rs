@@ -12,7 +12,7 @@ use crate::commands::Commands;
 use crate::directory::{OpenError, open};
 use crate::engine::{Engine, EngineError};
 use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX, WAITING_BYTES_MAX};
-use crate::memory::Memory;
+use crate::memory::{Memory, Share};
 use crate::subject::SubjectOf;
 
 /// When a change is on the disk.
@@ -50,7 +50,7 @@ pub struct Options {
     /// Bytes of one reply after which nothing more is put into it, see
     /// [`REPLY_BYTES_MAX`].
     pub reply_bytes_max: usize,
-    /// Bytes of the transactions, long commands and watched keys of all clients together. What would take more is refused.
+    /// Bytes of the transactions, long commands, watched keys and unread replies of all clients together. What would take more is refused.
     pub waiting_bytes_max: usize,
     /// The file with the store's key; where none is named, the directory's path with `.key` behind it. It is made with the
     /// store.
@@ -115,6 +115,8 @@ pub struct Answer {
     pub rest: Commands,
     /// The replies, in order.
     pub bytes: Vec<u8>,
+    /// What the replies take of the memory of all clients, where that counts: to be kept until they have been read.
+    pub share: Option<Share>,
     /// Whether the connection ends after them.
     pub closes: bool,
 }

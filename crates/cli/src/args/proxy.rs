@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use probity_log::StreamName;
 use probity_proxy::ProxyConfig;
 use probity_store::Sync;
+use probity_store::limits::FREE_BYTES;
 
 use super::{DurabilityChoice, KeyInterval};
 
@@ -42,6 +43,9 @@ pub struct Proxy {
     /// When a change to the store is on the disk [default: always with --durability strict, else second]
     #[arg(long, value_enum, value_name = "WHEN", requires = "store")]
     pub store_sync: Option<SyncChoice>,
+    /// Memory for transactions, long commands, watched keys and unread replies of all clients of the store, in bytes [default: 1 GiB]
+    #[arg(long, value_name = "BYTES", requires = "store", value_parser = bytes)]
+    pub store_waiting_bytes_max: Option<usize>,
     /// File that holds the server's password, for the proxy's own questions; clients log in for themselves
     #[arg(long, value_name = "FILE")]
     pub upstream_password_file: Option<PathBuf>,
@@ -90,6 +94,12 @@ impl From<SyncChoice> for Sync {
             SyncChoice::Second => Self::EverySecond,
         }
     }
+}
+
+/// A whole number of bytes, at least those that a command has in any case.
+fn bytes(text: &str) -> Result<usize, String> {
+    let bytes = text.parse().ok().filter(|bytes| *bytes >= FREE_BYTES);
+    bytes.ok_or_else(|| format!("write a whole number of bytes, at least {FREE_BYTES}"))
 }
 
 /// A whole number of seconds, at least one.

@@ -11,6 +11,7 @@ use probity_proxy::{
     Backend, Ending, Keeper, Keeping, Listen, LogSource, MissedFile, OnLogFailure, Password, Proxy,
     ProxyConfig, Release, Reopen, Upstream,
 };
+use probity_store::limits::WAITING_BYTES_MAX;
 use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
 use zeroize::Zeroizing;
 
@@ -22,6 +23,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
+use crate::process;
 
 /// Longest policy or password file read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -29,6 +31,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
     let place = Place::choose(args, environment)?;
     let config = configure(args)?;
+    if let Err(error) = process::open_more_files() {
+        note(&format!(
+            "warning: the limit of open files stays as it is: {error}"
+        ));
+    }
     if args.init && !Log::exists(&args.log)? {
         create_log(args, environment)?;
     }
@@ -140,6 +147,13 @@ fn serve(args: &ProxyArgs, config: ProxyConfig, source: &Arc<LogSource>) -> Resu
     // The threads hold what they need of it; the store must be free once they have ended.
     drop(config);
     note(&format!("behind: {}", proxy.support()));
+    if proxy.clients_max() < args.clients_max {
+        note(&format!(
+            "warning: at most {} clients at once, not {}, for this process may not have more files open; raise LimitNOFILE or ulimit -n",
+            proxy.clients_max(),
+            args.clients_max
+        ));
+    }
     let told = until_stopped(|| announce(args, proxy.addresses()));
     proxy.stop();
     told
@@ -172,7 +186,15 @@ impl Place {
         };
         warn_of_open_addresses(&args.listen);
         let policy = Arc::new(read_policy(args.policy.as_deref())?);
-        open_store(&folder, args.store_key.clone(), sync, policy)
+        let waiting = args.store_waiting_bytes_max;
+        let options = StoreOptions {
+            sync,
+            key_file: args.store_key.clone(),
+            subject_of: subject_of(policy),
+            waiting_bytes_max: waiting.unwrap_or(WAITING_BYTES_MAX),
+            ..StoreOptions::default()
+        };
+        open_store(&folder, options)
     }
 }
 
@@ -195,20 +217,10 @@ pub(super) const STORE_FULL: &str =
     "make room on the disk, then run the same command again; nothing stored is lost";
 
 /// An embedded store to stand behind a proxy.
-pub(super) fn open_store(
-    folder: &Path,
-    key_file: Option<PathBuf>,
-    sync: Sync,
-    policy: Arc<Policy>,
-) -> Result<Backend, Failure> {
-    let key_path = key_file.clone().unwrap_or_else(|| Store::key_file(folder));
+pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend, Failure> {
+    let named = options.key_file.clone();
+    let key_path = named.unwrap_or_else(|| Store::key_file(folder));
     let has_key = key_path.exists();
-    let options = StoreOptions {
-        sync,
-        key_file,
-        subject_of: subject_of(policy),
-        ..StoreOptions::default()
-    };
     let store = Store::open(folder, options).map_err(|error| {
         let failure = Failure::new("the store was not opened");
         if error.is_full() {

@@ -33,8 +33,9 @@ impl CommandFacts {
             "sort" => sort(arguments, keys),
             "sort_ro" => push(keys, 1, arguments, Access::ACCESS),
             "migrate" => migrate(arguments, keys),
-            "xread" | "xreadgroup" => streams(arguments, keys),
-
+            "xread" => streams(arguments, keys, Access::ACCESS),
+            // The group remembers what was delivered, and to whom.
+            "xreadgroup" => streams(arguments, keys, Access::ACCESS.with(Access::UPDATE)),
             "georadius" => georadius(arguments, 6, keys),
             "georadiusbymember" => georadius(arguments, 5, keys),
             "debug" => debug(arguments, keys),
@@ -90,6 +91,10 @@ impl CommandFacts {
     /// whole or by its digest: a channel, a script. When in doubt, yes.
     pub fn may_be_key(&self, arguments: &Arguments) -> bool {
         if NAMED_IN_ENTRIES.contains(&&*self.name) || self.flags.contains(Flags::PUBSUB) {
+            return true;
+        }
+        // The name of a subcommand that nobody knows stands in the entry.
+        if self.flags.contains(Flags::CONTAINER) && arguments.len() == 1 {
             return true;
         }
         let next = i64::try_from(arguments.len()).unwrap_or(i64::MAX);
@@ -233,7 +238,7 @@ fn sort(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
 }
 
 /// `XREAD [COUNT n] [BLOCK n] STREAMS key ... id ...`, and with `GROUP group consumer`, which may have any name.
-fn streams(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+fn streams(arguments: &Arguments, keys: &mut Vec<KeyUse>, access: Access) {
     let mut index = 1;
     while index < arguments.len() {
         match arguments.word(index).as_slice() {
@@ -242,7 +247,7 @@ fn streams(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
             b"streams" => {
                 let first = index + 1;
                 for argument in first..first + (arguments.len() - first) / 2 {
-                    push(keys, argument, arguments, Access::ACCESS);
+                    push(keys, argument, arguments, access);
                 }
                 return;
             }
@@ -298,7 +303,7 @@ fn migrate(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
         Access::ACCESS.with(Access::DELETE)
     };
     match first {
-        Some(first) if first < arguments.len() && arguments.text(3).is_empty() => {
+        Some(first) if first < arguments.len() && arguments.is_empty_at(3) => {
             for argument in first..arguments.len() {
                 push(keys, argument, arguments, access);
             }
@@ -345,7 +350,7 @@ fn find(spec: &KeySpec, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extrac
             step,
         } => {
             let at = usize::try_from(first.saturating_add(index)).unwrap_or(usize::MAX);
-            match parse_canonical(arguments.text(at)) {
+            match arguments.whole(at).and_then(parse_canonical) {
                 Some(0) => return Extraction::Complete,
                 Some(keys) if keys > 0 => {
                     let first = first.saturating_add(offset);
@@ -407,7 +412,7 @@ mod tests {
             Extraction::Complete
         );
         keys.iter()
-            .map(|key| String::from_utf8_lossy(arguments.text(key.argument)).into_owned())
+            .map(|key| String::from_utf8_lossy(arguments.beginning(key.argument)).into_owned())
             .collect()
     }
 

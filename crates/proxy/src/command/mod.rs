@@ -10,5 +10,5 @@ mod table;
 pub use deadline::Deadline;
 pub use extract::{Extraction, KeyUse};
 pub use known::KnownCommands;
-pub use rule::{Meaning, Replaces, Rule, Sign};
+pub use rule::{Meaning, Messages, Replaces, Rule, Sign};
 pub use table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec, Table, TableError};

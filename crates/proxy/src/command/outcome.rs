@@ -224,7 +224,7 @@ const TABLE: [(&str, Reading); 213] = [
     ("xpending", Is(Rule::When(Sign::ZeroFirst, Meaning::Absent))),
     ("xrange", EMPTY_ABSENT),
     ("xread", Is(Rule::NamedEach)),
-    ("xreadgroup", Is(Rule::NamedEach)),
+    ("xreadgroup", By(rule::xreadgroup)),
     ("xrevrange", EMPTY_ABSENT),
     ("xsetid", DONE),
     ("xtrim", ZERO_ABSENT),

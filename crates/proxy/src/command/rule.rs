@@ -27,6 +27,8 @@ pub enum Rule {
     Named,
     /// Each element names a key that had something.
     NamedEach,
+    /// Each element names a key that had messages, which the group remembers as delivered.
+    Delivers(Messages),
     /// The key is new when the reply is this number.
     LengthTells(u64),
     /// The reply is what was there before; nil means that the key is new.
@@ -51,6 +53,16 @@ pub enum Rule {
     Restores(Replaces),
     /// The word NOKEY: none of them was there.
     Migrates,
+}
+
+/// Which messages a consumer of a group asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a yes or no with names")]
+pub enum Messages {
+    /// Of every stream those that were never delivered.
+    New,
+    /// Of some stream those that it has been given before.
+    Old,
 }
 
 /// A sign in a reply.
@@ -120,7 +132,7 @@ impl Rule {
         match self {
             Self::PerKey => keys,
             Self::Named => 1,
-            Self::NamedEach => keys.saturating_mul(2),
+            Self::NamedEach | Self::Delivers(_) => keys.saturating_mul(2),
             Self::When(Sign::EmptyPage | Sign::ZeroFirst, _) => 2,
             Self::Members(members)
             | Self::FieldCodes(members)
@@ -193,7 +205,7 @@ pub(super) fn getex(arguments: &Arguments) -> Rule {
 }
 
 pub(super) fn number(arguments: &Arguments, index: usize) -> Option<i64> {
-    parse_canonical(arguments.text(index))
+    parse_canonical(arguments.whole(index)?)
 }
 
 /// `EXPIRE key seconds` and its relatives, with conditions or without.
@@ -266,6 +278,19 @@ pub(super) fn zadd(arguments: &Arguments) -> Rule {
         (_, _, false) => Meaning::Untold,
     };
     Rule::When(Sign::Zero, meaning)
+}
+
+/// `XREADGROUP ... STREAMS key ... id ...`: the sign `>` asks for new messages.
+pub(super) fn xreadgroup(arguments: &Arguments) -> Rule {
+    let streams = (1..arguments.len()).find(|index| arguments.is_word(*index, "streams"));
+    let words = arguments.len() - streams.map_or(0, |at| at + 1).min(arguments.len());
+    let first = arguments.len() - words / 2;
+    let is_new = |index: usize| arguments.whole(index) == Some(b">");
+    Rule::Delivers(if (first..arguments.len()).all(is_new) {
+        Messages::New
+    } else {
+        Messages::Old
+    })
 }
 
 pub(super) fn members(arguments: &Arguments) -> Rule {

@@ -260,10 +260,12 @@ impl Table {
 
     /// The facts about the command in `arguments`, of its subcommand if it has some.
     pub fn find(&self, arguments: &Arguments) -> Option<&Arc<CommandFacts>> {
-        let name = arguments.text(0);
+        // No server has a command whose name is so long that it is not kept.
+        let name = arguments.whole(0)?;
         let facts = self.written(&[name])?;
         if facts.is_of_unknown_subcommand(arguments) {
-            let whole = self.written(&[name, b"|", arguments.text(1)]);
+            let subcommand = arguments.whole(1);
+            let whole = subcommand.and_then(|word| self.written(&[name, b"|", word]));
             return whole.or(Some(facts));
         }
         Some(facts)

@@ -59,12 +59,24 @@ impl Arguments {
         })
     }
 
-    /// What was kept of the argument at `index`; empty when there is none.
-    pub fn text(&self, index: usize) -> &[u8] {
+    /// All of the argument at `index`; none where only its beginning was kept.
+    pub fn whole(&self, index: usize) -> Option<&[u8]> {
+        let argument = self.at(index).filter(Argument::is_whole)?;
+        Some(argument.kept)
+    }
+
+    /// What was kept of the argument at `index`, which may be its beginning alone; empty when there is none.
+    pub fn beginning(&self, index: usize) -> &[u8] {
         self.at(index).map_or(&[], |argument| argument.kept)
     }
 
-    /// The argument at `index` as a server compares it with words of its own: up to the first zero byte, in lower case.
+    /// Whether there is an argument at `index` that has no bytes.
+    pub fn is_empty_at(&self, index: usize) -> bool {
+        self.at(index).is_some_and(|argument| argument.length == 0)
+    }
+
+    /// The argument at `index` as a server compares it with words of its own: up to the first zero byte, in lower case. No such
+    /// word is as long as what is kept of any argument.
     pub fn word(&self, index: usize) -> Vec<u8> {
         self.before_zero(index).to_ascii_lowercase()
     }
@@ -77,11 +89,11 @@ impl Arguments {
 
     /// Whether there is a zero byte in what was kept of the argument at `index`.
     pub fn has_zero(&self, index: usize) -> bool {
-        memchr::memchr(0, self.text(index)).is_some()
+        memchr::memchr(0, self.beginning(index)).is_some()
     }
 
     fn before_zero(&self, index: usize) -> &[u8] {
-        let text = self.text(index);
+        let text = self.beginning(index);
         let end = memchr::memchr(0, text).unwrap_or(text.len());
         text.get(..end).unwrap_or_default()
     }

@@ -384,7 +384,7 @@ mod tests {
         );
         let arguments = scanner.arguments();
         Ok((0..arguments.len())
-            .map(|index| arguments.text(index).to_vec())
+            .map(|index| arguments.beginning(index).to_vec())
             .collect())
     }
 
@@ -396,7 +396,7 @@ mod tests {
             let (head, tail) = input.split_at(cut);
             assert!(!scanner.scan(head, &|_| true).unwrap().complete);
             assert!(scanner.scan(tail, &|_| true).unwrap().complete);
-            assert_eq!(scanner.arguments().text(1), b"k");
+            assert_eq!(scanner.arguments().beginning(1), b"k");
             assert_eq!(scanner.arguments().len(), 3);
         }
     }
@@ -429,7 +429,7 @@ mod tests {
         let input = [&b"*2\r\n$1\r\nx\r\n$100000\r\n"[..], &long, b"\r\n"].concat();
         let mut scanner = CommandScanner::keeping_all(Limits::STORE);
         assert!(scanner.scan(&input, &|_| false).unwrap().complete);
-        assert_eq!(scanner.arguments().text(1), long);
+        assert_eq!(scanner.arguments().beginning(1), long);
     }
 
     #[test]
@@ -443,7 +443,7 @@ mod tests {
             assert!(scanner.scan(tail, &|_| true).unwrap().complete, "{cut}");
             assert!(scanner.arguments().is_empty());
             assert!(scanner.scan(input, &|_| true).unwrap().complete);
-            assert_eq!(scanner.arguments().text(1), b"keys");
+            assert_eq!(scanner.arguments().beginning(1), b"keys");
         }
     }
 

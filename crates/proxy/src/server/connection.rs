@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::clock::now;
 use super::outbox::Outbox;
-use super::side::{Answer, Side, owned};
+use super::side::{Answer, Asked, Side};
 use super::upstream::{BoxSocket, Connected};
 use crate::audit::EntryBatch;
 use crate::config::ProxyConfig;
@@ -227,6 +227,7 @@ impl<K: EntrySink> Connection<K> {
         let next = match outcome {
             Err(_) => Next::Refuse(REFUSE_UNKNOWN_KEYS.to_owned()),
             Ok(Answer::Keys(keys)) => self.session.resolve(keys.as_deref()),
+            Ok(Answer::BareKeys(keys)) => self.session.resolve_bare(keys.as_deref()),
             Ok(Answer::Learned) => self.session.learn(&self.shared.side.table()),
             Ok(Answer::Time(time)) => self.session.timed(&self.shared.side.table(), time),
         };
@@ -382,11 +383,11 @@ impl<K: EntrySink> Connection<K> {
                 return self.go_on(next);
             }
             Next::Ask => {
-                let arguments = owned(self.session.arguments());
+                let arguments = Asked::of(self.session.arguments());
                 self.answer = Some(Box::pin(async move { side.keys(arguments).await }));
             }
             Next::Learn => {
-                let name = self.session.arguments().text(0).to_vec();
+                let name = self.session.arguments().beginning(0).to_vec();
                 self.answer = Some(Box::pin(async move { side.learn(name).await }));
             }
         }

@@ -31,6 +31,8 @@ pub(super) struct StoreSocket {
     slot: Arc<Mutex<Slot>>,
     /// Replies, of which the first `read` bytes were read.
     replies: Vec<u8>,
+    /// What they take of the memory of all clients.
+    replies_share: Option<Share>,
     read: usize,
     /// What ends the connection once everything before is answered.
     complaint: Option<String>,
@@ -59,6 +61,7 @@ impl StoreSocket {
             client: Some(client),
             slot: Arc::default(),
             replies: Vec::new(),
+            replies_share: None,
             read: 0,
             complaint: None,
             shut: false,
@@ -143,6 +146,7 @@ impl StoreSocket {
         if let Ok(answer) = answer {
             self.client = Some(answer.client);
             self.replies = answer.bytes;
+            self.replies_share = answer.share;
             self.closed = answer.closes;
             let mut commands = answer.rest;
             commands.append(&mut self.commands);
@@ -181,6 +185,11 @@ impl AsyncRead for StoreSocket {
                 let count = unread.len().min(buffer.remaining());
                 buffer.put_slice(unread.get(..count).unwrap_or_default());
                 this.read += count;
+                if this.read == this.replies.len() {
+                    this.read = 0;
+                    this.replies = Vec::new();
+                    this.replies_share = None;
+                }
                 return Poll::Ready(Ok(()));
             }
             if this.closed {
@@ -241,7 +250,7 @@ impl AsyncWrite for StoreSocket {
 fn command(arguments: &Arguments) -> Command {
     let mut command = Command::default();
     for index in 0..arguments.len() {
-        command.push(arguments.text(index));
+        command.push(arguments.beginning(index));
     }
     command
 }

@@ -5,6 +5,7 @@ mod clock;
 mod connection;
 mod embedded;
 mod outbox;
+mod places;
 mod side;
 mod upstream;
 
@@ -19,16 +20,17 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::Instant;
 
 use crate::command::Table;
-use crate::config::{Listen, ProxyConfig};
+use crate::config::ProxyConfig;
 use crate::sink::{EntrySink, SinkError, SinkSource};
 pub(crate) use clock::now;
 use connection::{Connection, READ_BYTES, Shared};
+use places::{bind, clients_max};
 pub use side::Support;
 use side::{Side, examine};
 use upstream::{BoxSocket, connect, keep_alive};
@@ -55,6 +57,16 @@ pub enum ProxyError {
         #[source]
         source: io::Error,
     },
+    /// The process may not have enough files open for a single client.
+    #[error(
+        "this process may have {limit} files open, and {reserved} are needed beside the clients; raise the limit (LimitNOFILE, ulimit -n)"
+    )]
+    Descriptors {
+        /// Most files that it may have open.
+        limit: usize,
+        /// How many are not for clients.
+        reserved: usize,
+    },
     /// The log or the stream is not there.
     #[error("cannot open the log's stream")]
     Log(#[source] SinkError),
@@ -74,6 +86,7 @@ enum Client {
 pub struct Proxy {
     addresses: Vec<SocketAddr>,
     support: Support,
+    clients_max: usize,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     /// Kept so that workers outlive a log that drops its callback.
@@ -86,10 +99,8 @@ impl Proxy {
     /// # Errors
     /// See [`ProxyError`].
     pub fn start<S: SinkSource>(config: &ProxyConfig, source: &Arc<S>) -> Result<Self, ProxyError> {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ProxyError::Thread)?;
+        let clients_max = clients_max(config)?;
+        let runtime = runtime()?;
         let (table, support) =
             runtime
                 .block_on(examine(config))
@@ -127,7 +138,7 @@ impl Proxy {
         let acceptor = Acceptor {
             workers,
             clients,
-            clients_max: config.clients_max,
+            clients_max,
             stopped,
         };
         let accepting = move || runtime.block_on(acceptor.run(listeners));
@@ -136,6 +147,7 @@ impl Proxy {
         Ok(Self {
             addresses,
             support,
+            clients_max,
             stop,
             threads,
             _commits: commits,
@@ -150,6 +162,11 @@ impl Proxy {
     /// What the server behind is, and how its commands are known.
     pub const fn support(&self) -> &Support {
         &self.support
+    }
+
+    /// Most clients at once: fewer than were asked for where the process may not have so many files open.
+    pub const fn clients_max(&self) -> usize {
+        self.clients_max
     }
 
     /// Stops accepting, lets replies under way finish within the stop timeout, and ends the threads.
@@ -177,6 +194,17 @@ pub fn serve<S: SinkSource>(
     source.flush().map_err(ProxyError::Log)
 }
 
+/// Threads that look up the names of servers at once, for each worker: each has files open meanwhile.
+const LOOKUPS_MAX: usize = 4;
+
+fn runtime() -> Result<Runtime, ProxyError> {
+    Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(LOOKUPS_MAX)
+        .build()
+        .map_err(ProxyError::Thread)
+}
+
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -201,23 +229,6 @@ impl Listener {
             Self::Unix(listener) => Ok(Client::Unix(listener.accept().await?.0.into_std()?)),
         }
     }
-}
-
-fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
-    let bound = places.iter().map(|place| {
-        let listener = match place {
-            Listen::Tcp(address) => std::net::TcpListener::bind(address).and_then(|listener| {
-                listener.set_nonblocking(true)?;
-                TcpListener::from_std(listener).map(Listener::Tcp)
-            }),
-            Listen::Unix(path) => UnixListener::bind(path).map(Listener::Unix),
-        };
-        listener.map_err(|source| ProxyError::Listen {
-            place: place.to_string(),
-            source,
-        })
-    });
-    bound.collect()
 }
 
 /// How long nobody is accepted after an attempt failed: out of descriptors, most likely.
@@ -309,10 +320,7 @@ struct Worker<S: SinkSource> {
 
 impl<S: SinkSource> Worker<S> {
     fn start(self, number: usize) -> Result<JoinHandle<()>, ProxyError> {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ProxyError::Thread)?;
+        let runtime = runtime()?;
         let (opened, outcome) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name(format!("probity-proxy-{number}"));
         let run = move || {

@@ -147,6 +147,8 @@ pub(super) enum Answer {
     Learned,
     /// The keys of a command; `None` when the server does not say.
     Keys(Option<Vec<KeyUse>>),
+    /// The keys of a command of which the server does not say what it does with them.
+    BareKeys(Option<Vec<KeyUse>>),
     /// What the server's clock shows, in milliseconds since 1970; `None` when it does not say.
     Time(Option<i64>),
 }
@@ -187,19 +189,18 @@ impl Side {
     }
 
     /// Asks which of `arguments` are keys. An error is no answer, and not the answer that there are none.
-    pub(super) async fn keys(&self, arguments: Vec<Vec<u8>>) -> io::Result<Answer> {
+    pub(super) async fn keys(&self, asked: Asked) -> io::Result<Answer> {
         let of = |words: [&'static [u8]; 2]| {
             let mut command: Vec<&[u8]> = words.to_vec();
-            command.extend(arguments.iter().map(Vec::as_slice));
+            command.extend(asked.0.iter().map(|(word, _)| word.as_slice()));
             command
         };
         let reply = self.ask(&of([b"COMMAND", b"GETKEYSANDFLAGS"])).await?;
-        let mut keys = keys_of(&reply, &arguments);
-        if keys.is_none() {
-            let reply = self.ask(&of([b"COMMAND", b"GETKEYS"])).await?;
-            keys = keys_of(&reply, &arguments);
+        if let Some(keys) = keys_of(&reply, &asked) {
+            return Ok(Answer::Keys(Some(keys)));
         }
-        Ok(Answer::Keys(keys))
+        let reply = self.ask(&of([b"COMMAND", b"GETKEYS"])).await?;
+        Ok(Answer::BareKeys(keys_of(&reply, &asked)))
     }
 
     /// What the server's clock shows. Without an answer nobody knows, which is no reason to refuse anything.
@@ -257,8 +258,8 @@ fn milliseconds(reply: &Frame) -> Option<i64> {
 }
 
 /// The keys in a reply to `COMMAND GETKEYSANDFLAGS` or `COMMAND GETKEYS`; `None` when it names none that
-/// stand in `arguments`, or is an error.
-fn keys_of(reply: &Frame, arguments: &[Vec<u8>]) -> Option<Vec<KeyUse>> {
+/// stand among the arguments, or is an error, or where it could mean one of several that begin alike.
+fn keys_of(reply: &Frame, asked: &Asked) -> Option<Vec<KeyUse>> {
     let mut keys: Vec<KeyUse> = Vec::new();
     for element in reply.elements()? {
         let (key, access) = match element.elements() {
@@ -268,22 +269,43 @@ fn keys_of(reply: &Frame, arguments: &[Vec<u8>]) -> Option<Vec<KeyUse>> {
                 (key.text()?, Access::from_words(words).logical())
             }
             Some(_) => return None,
-            None => (element.text()?, Access::ACCESS.with(Access::UPDATE)),
+            None => (element.text()?, Access::default()),
         };
         let after = keys.last().map_or(1, |last| last.argument + 1);
         let place = |from: usize| {
-            let mut rest = arguments.iter().skip(from);
-            rest.position(|word| word == key).map(|at| at + from)
+            let mut rest = asked.0.iter().skip(from);
+            rest.position(|(word, _)| word == key).map(|at| at + from)
         };
         let argument = place(after).or_else(|| place(1))?;
+        let mut alike = asked.0.iter().filter(|(word, _)| word == key);
+        let is_cut = |extent: Extent| extent == Extent::Beginning;
+        if alike.clone().count() > 1 && alike.any(|(_, extent)| is_cut(*extent)) {
+            return None;
+        }
         keys.push(KeyUse { argument, access });
     }
     Some(keys)
 }
 
-/// The arguments as kept, for a question.
-pub(super) fn owned(arguments: &Arguments) -> Vec<Vec<u8>> {
-    (0..arguments.len())
-        .map(|index| arguments.text(index).to_vec())
-        .collect()
+/// The arguments of a command as they were kept, for a question.
+pub(super) struct Asked(Vec<(Vec<u8>, Extent)>);
+
+/// How much of an argument was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    Beginning,
+}
+
+impl Asked {
+    pub(super) fn of(arguments: &Arguments) -> Self {
+        let words = (0..arguments.len()).map(|index| {
+            let extent = match arguments.whole(index) {
+                Some(_) => Extent::Whole,
+                None => Extent::Beginning,
+            };
+            (arguments.beginning(index).to_vec(), extent)
+        });
+        Self(words.collect())
+    }
 }

@@ -1,9 +1,10 @@
 //! What is remembered of one reply: its kind, its number, its first elements; never its contents.
 
+use sha2::Sha256;
+
+use super::text::{Digests, Text};
 use crate::resp::{Event, Kind, parse_integer};
 
-/// What is kept of one text in a reply, in bytes.
-const TEXT_BYTES_KEPT: usize = 1024;
 /// Most elements of one reply that are remembered.
 const ELEMENTS_MAX: usize = 1 << 20;
 
@@ -15,7 +16,17 @@ pub(super) struct Value {
     pub(super) integer: Option<i64>,
     /// Announced elements of an aggregate, or bytes of a bulk string.
     pub(super) length: Option<u64>,
-    pub(super) text: Vec<u8>,
+    pub(super) text: Text,
+}
+
+/// How much of what matters in a value is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Extent {
+    #[default]
+    UnderWay,
+    /// Elements were left out though they matter.
+    Cut,
+    Whole,
 }
 
 /// Follows the events of one value.
@@ -24,6 +35,10 @@ pub(super) struct Capture {
     pub(super) head: Value,
     pub(super) elements: Vec<Value>,
     wanted: usize,
+    extent: Extent,
+    digests: Digests,
+    /// Of the text under way, where it is long.
+    digest: Option<Sha256>,
     depth: usize,
     attributes: usize,
     /// Whether the element under way has its text already.
@@ -32,19 +47,33 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Begins a value of which the first `wanted` elements matter.
-    pub(super) fn begin(&mut self, wanted: usize) {
-        self.head.text.clear();
-        let text = std::mem::take(&mut self.head.text);
-        self.head = Value {
-            text,
-            ..Value::default()
-        };
+    /// Begins a value of which the first `wanted` elements matter, and the texts as `digests` says.
+    pub(super) fn begin(&mut self, wanted: usize, digests: Digests) {
+        self.head = Value::default();
         self.elements.clear();
+        (self.digests, self.digest) = (digests, None);
+        self.extent = Extent::UnderWay;
         // Three, for what publish/subscribe sends.
         self.wanted = wanted.clamp(3, ELEMENTS_MAX);
         self.depth = 0;
         self.attributes = 0;
+    }
+
+    /// Says that the value has ended.
+    pub(super) fn end(&mut self) {
+        if self.extent == Extent::UnderWay {
+            self.extent = Extent::Whole;
+        }
+    }
+
+    /// Says that what came tells all that will be asked: of the rest nothing is remembered.
+    pub(super) const fn ignore_rest(&mut self) {
+        self.wanted = 0;
+    }
+
+    /// Whether everything that matters is known: not before the end of the value.
+    pub(super) fn is_whole(&self) -> bool {
+        self.extent == Extent::Whole
     }
 
     /// Whether the kind of the value is known.
@@ -67,10 +96,7 @@ impl Capture {
                     None
                 },
                 length: None,
-                text: text
-                    .get(..text.len().min(TEXT_BYTES_KEPT))
-                    .unwrap_or_default()
-                    .to_vec(),
+                text: Text::of_line(text),
             }),
             Event::NullOf(kind) => {
                 self.value(Value {
@@ -80,14 +106,24 @@ impl Capture {
                 });
             }
             Event::Bulk(kind, length) => {
+                self.digest = None;
+                let mut text = Text::default();
+                text.announce(length);
                 self.value(Value {
                     kind: Some(kind),
                     length,
+                    text,
                     ..Value::default()
                 });
             }
             Event::Part(part) => self.part(part),
-            Event::BulkEnd => self.named = true,
+            Event::BulkEnd => {
+                let digest = self.digest.take();
+                if let Some((text, _)) = self.text_under_way() {
+                    text.end(digest);
+                }
+                self.named = true;
+            }
             Event::Open(kind, length) => {
                 self.value(Value {
                     kind: Some(kind),
@@ -130,33 +166,69 @@ impl Capture {
                 if self.elements.len() < self.wanted {
                     self.elements.push(value);
                 } else {
+                    if self.wanted == ELEMENTS_MAX {
+                        self.extent = Extent::Cut;
+                    }
                     self.named = true;
                 }
             }
             // The first text inside an element is its name, as in XREAD's list of streams.
             _ if !self.named => {
                 if let Some(element) = self.elements.last_mut()
-                    && element.text.is_empty()
-                    && !value.text.is_empty()
+                    && element.text.is_unsaid()
+                    && matches!(value.kind, Some(Kind::Bulk | Kind::Simple))
+                    && !value.null
                 {
+                    // Parts of a bulk string are still to come.
+                    self.named = value.kind == Some(Kind::Simple);
                     element.text = value.text;
-                    self.named = true;
                 }
             }
             _ => {}
         }
     }
 
-    fn part(&mut self, part: &[u8]) {
+    /// The text that parts belong to, where they matter.
+    fn text_under_way(&mut self) -> Option<(&mut Text, &mut Option<Sha256>)> {
         let text = if self.depth == 0 && self.in_head_text {
-            &mut self.head.text
+            Some(&mut self.head.text)
         } else {
-            match self.elements.last_mut() {
-                Some(element) if !self.named => &mut element.text,
-                _ => return,
-            }
+            let named = self.named;
+            let element = self.elements.last_mut().filter(|_| !named);
+            element.map(|element| &mut element.text)
         };
-        let room = TEXT_BYTES_KEPT.saturating_sub(text.len()).min(part.len());
-        text.extend_from_slice(part.get(..room).unwrap_or_default());
+        text.map(|text| (text, &mut self.digest))
+    }
+
+    fn part(&mut self, part: &[u8]) {
+        let digests = self.digests;
+        if let Some((text, digest)) = self.text_under_way() {
+            text.take(part, digest, digests);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of each element of `MGET` up to 1,024 bytes were remembered after its entries were made, a gigabyte for a million keys.
+    /// Nothing is remembered then.
+    #[test]
+    fn of_the_rest_of_a_long_reply_nothing_is_remembered() {
+        let mut capture = Capture::default();
+        capture.begin(usize::MAX, Digests::None);
+        capture.visit(Event::Open(Kind::Array, Some(9)));
+        let element = |capture: &mut Capture| {
+            capture.visit(Event::Bulk(Kind::Bulk, Some(3)));
+            capture.visit(Event::Part(b"abc"));
+            capture.visit(Event::BulkEnd);
+        };
+        (0..4).for_each(|_| element(&mut capture));
+        assert_eq!(capture.elements.len(), 4);
+        capture.ignore_rest();
+        (0..5).for_each(|_| element(&mut capture));
+        assert_eq!(capture.elements.len(), 4);
+        assert!(!capture.is_whole());
     }
 }

@@ -78,8 +78,9 @@ impl Effect {
             "client|reply" if arguments.len() == 3 => {
                 ReplyMode::of(arguments).map_or(Self::None, Self::ReplyMode)
             }
-            "select" => std::str::from_utf8(arguments.text(1))
-                .ok()
+            "select" => arguments
+                .whole(1)
+                .and_then(|text| std::str::from_utf8(text).ok())
                 .and_then(|text| text.parse().ok())
                 .map_or(Self::None, |db| Self::Select { db }),
             "reset" => Self::Reset,
@@ -98,7 +99,7 @@ impl Effect {
     /// Whether `reply`, which is no error, is what a server says when the effect has come about.
     pub(super) fn is_confirmed_by(&self, reply: &Capture) -> bool {
         let head = &reply.head;
-        let simple = |text: &[u8]| head.kind == Some(Kind::Simple) && *head.text == *text;
+        let simple = |text: &[u8]| head.kind == Some(Kind::Simple) && head.text.is(text);
         match self {
             Self::None | Self::Exec => true,
             Self::Reset => simple(b"RESET"),
@@ -150,7 +151,7 @@ impl Effect {
 fn name_in(arguments: &Arguments, index: usize) -> Vec<u8> {
     match arguments.at(index).and_then(|argument| argument.digest) {
         Some(digest) => format!("sha256:{}", hex(&digest)).into_bytes(),
-        None => arguments.text(index).to_vec(),
+        None => arguments.beginning(index).to_vec(),
     }
 }
 

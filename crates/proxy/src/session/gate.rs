@@ -65,7 +65,7 @@ impl Session {
     /// the same permission or the same error, and that changes nothing.
     pub(super) fn replace(&self, name: &str) -> Option<Vec<u8>> {
         let arguments = self.commands.arguments();
-        let text = |index: usize| arguments.text(index);
+        let text = |index: usize| arguments.beginning(index);
         let words: Vec<&[u8]> = if name == "client|reply" {
             match ReplyMode::of(arguments) {
                 _ if arguments.len() != 3 => vec![text(0), b"REPLY"],
@@ -101,7 +101,7 @@ fn logins(arguments: &Arguments) -> usize {
 /// Why a command never passes, as far as its arguments are there and by what is known of it.
 pub(super) fn refusal(facts: Option<&CommandFacts>, arguments: &Arguments) -> Option<&'static str> {
     let does = facts.map_or(&b""[..], |facts| facts.name.as_bytes());
-    if is_replication(arguments.text(0)) || is_replication(does) {
+    if is_replication(arguments.beginning(0)) || is_replication(does) {
         return Some(REPLICATION);
     }
     // A server compares names up to a zero byte, or whole, as its hash table falls: nobody can tell which it is.

@@ -100,12 +100,11 @@ fn administers(name: &str, facts: Option<&CommandFacts>) -> bool {
 fn debug(arguments: &Arguments) -> Vec<Mark> {
     let mut marks = vec![Mark::plain("administer", b"")];
     if arguments.is_word(1, "populate") {
-        let prefix = if arguments.len() > 3 {
-            arguments.text(3)
-        } else {
-            b"key"
-        };
-        marks.push(Mark::plain("update", &[prefix, b":*"].concat()));
+        marks.push(match arguments.whole(3) {
+            Some(prefix) => Mark::plain("update", &[prefix, b":*"].concat()),
+            None if arguments.len() > 3 => Mark::at("update", arguments, 3),
+            None => Mark::plain("update", b"key:*"),
+        });
     }
     marks
 }
@@ -130,7 +129,9 @@ fn sort_patterns(arguments: &Arguments) -> Vec<Mark> {
             b"store" => index += 1,
             b"get" | b"by" => {
                 index += 1;
-                if arguments.text(index).contains(&b'*') {
+                // Of one that is not kept whole nobody knows whether it has one.
+                let pattern = arguments.whole(index);
+                if pattern.is_none_or(|pattern| pattern.contains(&b'*')) {
                     marks.push(Mark::at("read", arguments, index));
                 }
             }
@@ -165,7 +166,7 @@ pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String
         "acl|setuser" | "acl|deluser" | "acl|getuser" | "acl|dryrun" => {
             put_argument(&mut facts, "user", arguments, 2);
         }
-        "debug" => put_member(&mut facts, "subcommand", arguments.text(1)),
+        "debug" => put_argument(&mut facts, "subcommand", arguments, 1),
         _ => {
             if let Some(destination) = keys.destination() {
                 let key = destination.key;
@@ -199,7 +200,10 @@ fn put_script(facts: &mut String, member: &str, name: &str, arguments: &Argument
     if name.starts_with("eval") && !name.starts_with("evalsha") {
         put_digest(facts, member, arguments, 1);
     } else if name.starts_with("evalsha") {
-        put_member(facts, member, &arguments.text(1).to_ascii_lowercase());
+        match arguments.whole(1) {
+            Some(digest) => put_member(facts, member, &digest.to_ascii_lowercase()),
+            None => put_argument(facts, member, arguments, 1),
+        }
     } else {
         put_argument(facts, member, arguments, 1);
     }
@@ -230,7 +234,7 @@ fn put_names(facts: &mut String, arguments: &Arguments, step: usize) {
         }
         match arguments.at(index).and_then(|argument| argument.digest) {
             Some(digest) => put_json(facts, format!("sha256:{}", hex(&digest)).as_bytes()),
-            None => put_json(facts, arguments.text(index)),
+            None => put_json(facts, arguments.beginning(index)),
         }
     }
     facts.push(']');

@@ -13,6 +13,7 @@ mod question;
 mod record;
 mod reply;
 mod sha1;
+mod text;
 mod verdict;
 
 use std::collections::VecDeque;
@@ -22,7 +23,7 @@ use probity_format::Claimed;
 use probity_policy::{Policy, Roles};
 
 use crate::audit::{Actor, put_name};
-use crate::command::{CommandFacts, Deadline, Extraction, KeyUse, Table};
+use crate::command::{Access, CommandFacts, Deadline, Extraction, Flags, KeyUse, Table};
 use crate::resp::{Arguments, CommandScanner, Limits, ReplyScanner};
 use capture::Capture;
 use channels::Channels;
@@ -291,6 +292,24 @@ impl Session {
         let next = self.admit(Some(&*facts), keys.unwrap_or_default());
         if let (None, Some(pending)) = (keys, self.pending.back_mut()) {
             pending.touches_unknown();
+        }
+        next
+    }
+
+    /// Takes the keys of the command that was asked about, of which nobody said what it does with them, or that nobody can say
+    /// them. A command that writes may write any of them.
+    pub fn resolve_bare(&mut self, keys: Option<&[KeyUse]>) -> Next {
+        let writes = (self.asked.as_ref()).is_some_and(|facts| facts.flags.contains(Flags::WRITE));
+        let access = if writes {
+            Access::ACCESS.with(Access::UPDATE)
+        } else {
+            Access::ACCESS
+        };
+        let with_access = |key: &KeyUse| KeyUse { access, ..*key };
+        let keys: Option<Vec<_>> = keys.map(|keys| keys.iter().map(with_access).collect());
+        let next = self.resolve(keys.as_deref());
+        if let (true, Some(pending)) = (writes, self.pending.back_mut()) {
+            pending.is_guessed = true;
         }
         next
     }

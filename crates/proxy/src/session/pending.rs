@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::effect::Effect;
-use super::mark::{Mark, facts_of, marks_of, put_argument};
+use super::mark::{Mark, facts_of, is_script, marks_of, put_argument};
+use super::text::Digests;
 use crate::audit::Key;
 use crate::command::{Access, CommandFacts, Deadline, Flags, KeyUse, Rule};
 use crate::resp::{Arguments, parse_canonical};
@@ -101,7 +102,7 @@ impl Keys {
     /// The key that what was read from the others goes to, if the command has one that it only writes.
     pub(super) fn destination(&self) -> Option<PendingKey<'_>> {
         let reads = |place: &KeyPlace| place.access.contains(Access::ACCESS);
-        if !(2..=KEYS_SEARCHED_MAX).contains(&self.places.len()) || !self.places.iter().any(reads) {
+        if self.places.len() < 2 || !self.places.iter().any(reads) {
             return None;
         }
         let only_written = |place: &KeyPlace| {
@@ -119,8 +120,27 @@ impl Keys {
     }
 }
 
-/// Most keys among which the one that is written is looked for.
-const KEYS_SEARCHED_MAX: usize = 1024;
+/// Who chose the words of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Words {
+    Servers,
+    /// A script or function of a client.
+    Scripts,
+    /// The client itself, in the command.
+    Clients,
+}
+
+impl Words {
+    fn of(name: &str, arguments: &Arguments) -> Self {
+        if is_script(name) {
+            Self::Scripts
+        } else if name == "debug" && arguments.is_word(1, "error") {
+            Self::Clients
+        } else {
+            Self::Servers
+        }
+    }
+}
 
 /// A command whose reply is awaited.
 #[derive(Debug)]
@@ -135,6 +155,9 @@ pub(super) struct Pending {
     /// More facts for the payload of every entry, each a JSON member with a leading comma.
     pub(super) facts: Box<str>,
     pub(super) rule: Rule,
+    pub(super) words: Words,
+    /// Whether nobody said what it does with its keys.
+    pub(super) is_guessed: bool,
     pub(super) deadline: Deadline,
     /// What the server's clock had shown before the command went there, in milliseconds since 1970, where that was asked.
     pub(super) time_before: Option<i64>,
@@ -171,6 +194,8 @@ impl Pending {
             deadline,
             time_before: None,
             rule: facts.map_or(Rule::Unknown, |facts| Rule::of(facts, arguments)),
+            words: Words::of(&name, arguments),
+            is_guessed: false,
             blocks: facts.is_some_and(|facts| blocks(facts, arguments)),
             name,
             keys,
@@ -199,6 +224,8 @@ impl Pending {
             marks: Vec::new(),
             facts: Box::default(),
             rule: Rule::Unknown,
+            words: Words::Servers,
+            is_guessed: false,
             deadline: Deadline::Ahead,
             time_before: None,
             effect,
@@ -226,6 +253,16 @@ impl Pending {
             + self.effect.bytes()
     }
 
+    /// Which texts of the reply are compared with all of something.
+    pub(super) const fn digests(&self) -> Digests {
+        let names = matches!(self.rule, Rule::Named | Rule::NamedEach | Rule::Delivers(_));
+        if names || self.own {
+            Digests::All
+        } else {
+            Digests::None
+        }
+    }
+
     pub(super) fn elements_wanted(&self) -> usize {
         self.rule.elements_wanted(self.keys.len())
     }
@@ -246,7 +283,10 @@ fn blocks(facts: &CommandFacts, arguments: &Arguments) -> bool {
 }
 
 fn number(arguments: &Arguments, index: usize) -> Option<u32> {
-    parse_canonical(arguments.text(index)).and_then(|number| u32::try_from(number).ok())
+    arguments
+        .whole(index)
+        .and_then(parse_canonical)
+        .and_then(|number| u32::try_from(number).ok())
 }
 
 /// The database of `COPY source destination [DB number] [REPLACE]`, where the last one counts.

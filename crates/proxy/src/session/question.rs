@@ -51,7 +51,10 @@ impl Session {
         let failed = self.is_error();
         match effect {
             Effect::WhoAmI if !failed => {
-                let user = name_of(&self.capture.head.text);
+                let Some(user) = self.capture.head.text.name() else {
+                    return Err(End::Identity);
+                };
+                let user = name_of(&user);
                 if self.principal.is_some() || user != "default" {
                     self.principal = Some(user);
                 }
@@ -75,11 +78,11 @@ impl Session {
         }
     }
 
-    /// The name in the server's answer. Where it says none, or one that is too long to be remembered, none counts.
+    /// The name in the server's answer. Where it says none, none counts.
     fn name_told(&self) -> Option<String> {
         let head = &self.capture.head;
-        let whole = head.length == Some(head.text.len() as u64);
-        let said = !self.is_error() && !head.null && whole && !head.text.is_empty();
-        said.then(|| name_of(&head.text))
+        let said = !self.is_error() && !head.null;
+        let name = head.text.name().filter(|name| said && !name.is_empty())?;
+        Some(name_of(&name))
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use probity_format::Outcome;
 
 use super::effect::Effect;
-use super::mark::is_script;
-use super::pending::Pending;
+use super::pending::{Pending, Words};
 use super::verdict::{Verdict, action_of, depends_on_time, place_outcome, verdict};
 use super::{Session, Time, name_of};
 use crate::audit::{Actor, Deed, EntryBatch};
@@ -127,7 +126,7 @@ impl Session {
     fn record_some(&self, recording: &mut Recording, entries: &mut EntryBatch) -> bool {
         let pending = &recording.pending;
         let actor = recording.actor.as_deref().unwrap_or(&self.actor);
-        let (overall, why) = self.overall(&pending.name, recording.known);
+        let (overall, why) = self.overall(pending, recording.known);
         let perhaps = recording.perhaps.as_deref().unwrap_or_default();
         let mut facts = String::new();
         if !(why.is_empty() && perhaps.is_empty() && pending.facts.is_empty()) {
@@ -138,7 +137,7 @@ impl Session {
         }
         // A script writes its own reply: nothing there says what it did.
         let tells = recording.known == Known::Reply && overall == Outcome::Ok;
-        let plain = tells && !is_script(&pending.name);
+        let plain = tells && pending.words == Words::Servers;
         let deed = |verdict: Verdict| Deed {
             action: verdict.action,
             outcome: verdict.outcome,
@@ -215,21 +214,28 @@ impl Session {
     /// Whether the reply is an error that begins with one of `words`.
     pub(super) fn is_error_of(&self, words: &[&[u8]]) -> bool {
         let text = &self.capture.head.text;
-        self.is_error() && words.iter().any(|word| text.starts_with(word))
+        self.is_error() && words.iter().any(|word| text.begins_with(word))
     }
 
     /// The outcome as far as the kind of the reply tells it.
-    fn overall(&self, name: &str, known: Known) -> (Outcome, &'static str) {
+    fn overall(&self, pending: &Pending, known: Known) -> (Outcome, &'static str) {
         match known {
-            // Whether the server refused it or the script says so cannot be told.
-            Known::Reply if is_script(name) && self.is_error() => (Outcome::Failed, PERHAPS),
+            // Whether the server refused it or the client says so cannot be told.
+            Known::Reply if pending.words == Words::Scripts && self.is_error() => {
+                (Outcome::Failed, PERHAPS)
+            }
+            Known::Reply if pending.words == Words::Clients && self.is_error() => {
+                (Outcome::Failed, "")
+            }
             Known::Lost => (Outcome::Failed, ",\"reply\":\"lost\""),
             Known::Aborted => (Outcome::Failed, ",\"exec\":\"aborted\""),
             Known::Reply if self.is_error_of(&[b"NOPERM", b"NOAUTH", b"WRONGPASS"]) => {
                 (Outcome::Denied, "")
             }
             // Some keys may have reached the other server before the error.
-            Known::Reply if name == "migrate" && self.is_error() => (Outcome::Failed, PERHAPS),
+            Known::Reply if &*pending.name == "migrate" && self.is_error() => {
+                (Outcome::Failed, PERHAPS)
+            }
             Known::Reply if self.is_error() => (Outcome::Failed, ""),
             Known::Reply => (Outcome::Ok, ""),
         }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Effect, ReplyMode};
-use super::mark::is_script;
-use super::pending::Pending;
+use super::pending::{Pending, Words};
 use super::record::{Known, Work};
+use super::text::Digests;
 use super::{Session, name_of};
 use crate::audit::{EntryBatch, put_json};
 use crate::resp::{Event, Kind, RespError};
@@ -166,8 +166,9 @@ impl Session {
             let exec = self.exec_left == 0
                 && current.is_some_and(|pending| pending.effect == Effect::Exec);
             let wanted = current.map_or(0, Pending::elements_wanted);
+            let digests = current.map_or(Digests::None, Pending::digests);
             self.replies.flatten_next(exec);
-            self.capture.begin(wanted);
+            self.capture.begin(wanted, digests);
         }
     }
 
@@ -181,6 +182,7 @@ impl Session {
 
     fn value_goes_on(&mut self, complete: bool) -> Result<(), End> {
         if complete {
+            self.capture.end();
             let early = std::mem::take(&mut self.early);
             let hidden = self.value_ends(early)?;
             self.hiding |= hidden;
@@ -193,6 +195,7 @@ impl Session {
             if self.capture.has_head() {
                 self.hiding = self.settle_early()?;
                 self.early = true;
+                self.capture.ignore_rest();
             }
         }
         Ok(())
@@ -259,7 +262,7 @@ impl Session {
     fn classify(&self) -> Result<Class, End> {
         let head = &self.capture.head;
         let first = self.capture.elements.first();
-        let word = first.map_or(&b""[..], |element| &element.text);
+        let is_word = |word: &[u8]| first.is_some_and(|element| element.text.is(word));
         let confirms = || {
             self.exec_left == 0
                 && self.pending.front().is_some_and(|pending| {
@@ -267,11 +270,13 @@ impl Session {
                     matches!(
                         effect,
                         Effect::Subscribe { .. } | Effect::Unsubscribe { .. }
-                    ) && *pending.name.as_bytes() == *word
+                    ) && is_word(pending.name.as_bytes())
                 })
         };
         match head.kind {
-            Some(Kind::Push) if word.ends_with(b"subscribe") => {
+            Some(Kind::Push)
+                if first.is_some_and(|element| element.text.ends_with(b"subscribe")) =>
+            {
                 if self.resp3 && confirms() {
                     Ok(Class::Confirmation)
                 } else {
@@ -280,7 +285,8 @@ impl Session {
             }
             Some(Kind::Push) => Ok(Class::Message { always: true }),
             Some(Kind::Simple)
-                if self.monitoring && head.text.first().is_some_and(u8::is_ascii_digit) =>
+                if self.monitoring
+                    && head.text.first().is_some_and(|byte| byte.is_ascii_digit()) =>
             {
                 Ok(Class::Message { always: false })
             }
@@ -290,7 +296,9 @@ impl Session {
                 if !self.resp3
                     && self.exec_left == 0
                     && self.channels.any()
-                    && matches!(word, b"message" | b"pmessage" | b"smessage") =>
+                    && [&b"message"[..], b"pmessage", b"smessage"]
+                        .into_iter()
+                        .any(is_word) =>
             {
                 Ok(Class::Message { always: true })
             }
@@ -389,7 +397,7 @@ impl Session {
             return self.finish(pending);
         }
         let head = &self.capture.head;
-        if head.kind != Some(Kind::Simple) || head.text != b"QUEUED" {
+        if head.kind != Some(Kind::Simple) || !head.text.is(b"QUEUED") {
             self.pending_front(pending);
             return Err(End::Mismatch("a result inside MULTI"));
         }
@@ -416,7 +424,7 @@ impl Session {
             return Err(End::Mismatch("a reply that its command does not have"));
         }
         // A script may answer with any error it likes, and a server that is alone redirects nobody.
-        let own_words = is_script(&pending.name) && !self.redirects;
+        let own_words = pending.words != Words::Servers && !self.redirects;
         let redirected = self.is_error_of(&[b"MOVED ", b"ASK "]) && !own_words;
         let effect = pending.effect.clone();
         if pending.own {

@@ -4,7 +4,9 @@ use probity_format::Outcome;
 
 use super::capture::{Capture, Value};
 use super::pending::{Pending, PendingKey};
-use crate::command::{Access, Meaning, Replaces, Rule, Sign};
+use super::text::Fit;
+use crate::command::{Access, Meaning, Messages, Replaces, Rule, Sign};
+use crate::resp::Kind;
 
 /// What an entry says was done, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +75,10 @@ pub(super) fn verdict(
     reply: &Capture,
     time_after: Option<i64>,
 ) -> Verdict {
-    let told = by_reply(pending, index, reply);
+    let mut told = by_reply(pending, index, reply);
+    if pending.is_guessed && told.outcome == Outcome::Ok {
+        told = told.untold();
+    }
     if !gives_an_end(&told) {
         return told;
     }
@@ -130,10 +135,17 @@ fn by_reply(pending: &Pending, index: usize, reply: &Capture) -> Verdict {
         Rule::Bitfield(_, writes) => {
             let refused = reply.elements.iter().filter(|value| value.null).count();
             // A value grows before the server looks whether its number fits.
-            either(writes > 0 && refused >= writes, failed.untold())
+            let some = either(writes > 0 && refused >= writes, failed.untold());
+            if reply.is_whole() {
+                some
+            } else {
+                some.untold()
+            }
         }
         Rule::PerKey => either(reply.elements.get(index).is_some_and(|it| it.null), absent),
-        Rule::Named | Rule::NamedEach => either(!is_named(pending, &key, reply), absent),
+        Rule::Named | Rule::NamedEach | Rule::Delivers(_) => {
+            named(pending, fit(pending, &key, reply), action)
+        }
         _ if reply.head.null => absent,
         Rule::Untold => done.untold(),
         Rule::Idle if zero => absent,
@@ -151,7 +163,7 @@ fn by_reply(pending: &Pending, index: usize, reply: &Capture) -> Verdict {
         Rule::Moves if action == "update" => done.untold(),
         Rule::Expires(meaning) if zero => means(action, meaning),
         Rule::Restores(Replaces::No) => created,
-        Rule::Migrates if *reply.head.text == *b"NOKEY" => absent,
+        Rule::Migrates if reply.head.text.is(b"NOKEY") => absent,
         Rule::Migrates if pending.keys.len() > 1 => done.untold(),
         Rule::When(..)
         | Rule::PreviousTells
@@ -182,7 +194,7 @@ fn shows(reply: &Capture, sign: Sign) -> bool {
             Sign::NotPositive => head.integer.is_some_and(|number| number <= 0),
             Sign::Number(number) => head.integer == Some(number),
             Sign::MinusTwo => head.integer == Some(-2),
-            Sign::NoneWord => *head.text == *b"none",
+            Sign::NoneWord => head.text.is(b"none"),
             Sign::Empty => head.length == Some(0),
             Sign::ZeroOrEmpty => head.length == Some(0) || head.integer == Some(0),
             Sign::EmptyPage => element(1).is_some_and(|page| page.length == Some(0)),
@@ -207,6 +219,8 @@ fn codes(action: &'static str, reply: &Capture) -> Verdict {
     let any = |code: i64| reply.elements.iter().any(|it| it.integer == Some(code));
     if any(2) {
         Verdict::done("delete")
+    } else if !reply.is_whole() {
+        Verdict::done(action).untold()
     } else if any(1) {
         Verdict::done(action)
     } else if any(0) {
@@ -217,24 +231,53 @@ fn codes(action: &'static str, reply: &Capture) -> Verdict {
 }
 
 fn all(reply: &Capture, is: impl Fn(&Value) -> bool) -> bool {
-    reply.head.null || reply.elements.iter().all(is)
+    reply.head.null || reply.is_whole() && reply.elements.iter().all(is)
 }
 
 fn is_nothing(value: &Value) -> bool {
     value.null || value.integer == Some(0)
 }
 
-fn is_named(pending: &Pending, key: &PendingKey<'_>, reply: &Capture) -> bool {
+/// Whether the reply names the key.
+fn fit(pending: &Pending, key: &PendingKey<'_>, reply: &Capture) -> Fit {
     let wanted = if pending.rule == Rule::Named {
         1
     } else {
         usize::MAX
     };
-    let kept = key.key.kept;
-    let mut names = reply.elements.iter().take(wanted);
-    // Of a long name only a prefix is remembered.
-    names.any(|name| match name.length {
-        Some(length) if name.text.len() as u64 == length => *kept == *name.text,
-        _ => kept.starts_with(&name.text) && !name.text.is_empty(),
-    })
+    // Of a map every other element is a name.
+    let step = if reply.head.kind == Some(Kind::Map) {
+        2
+    } else {
+        1
+    };
+    let names = reply.elements.iter().step_by(step).take(wanted);
+    let mut found = Fit::No;
+    for name in names {
+        match name.text.fits(&key.key) {
+            Fit::Yes => return Fit::Yes,
+            Fit::Perhaps => found = Fit::Perhaps,
+            Fit::No => {}
+        }
+    }
+    // More may be named than has come so far.
+    let is_open = pending.rule != Rule::Named && !reply.is_whole();
+    if found == Fit::No && is_open {
+        Fit::Perhaps
+    } else {
+        found
+    }
+}
+
+/// What became of a key by whether the reply names it.
+fn named(pending: &Pending, fit: Fit, action: &'static str) -> Verdict {
+    let groups = matches!(pending.rule, Rule::Delivers(_));
+    let is_certain = !groups || pending.rule == Rule::Delivers(Messages::New);
+    match fit {
+        Fit::Yes if is_certain => Verdict::done(action),
+        Fit::Yes | Fit::Perhaps => Verdict::done(action).untold(),
+        // The group may have a consumer more.
+        Fit::No if groups => Verdict::of(action, Outcome::Absent).untold(),
+        Fit::No => Verdict::of(action, Outcome::Absent),
+    }
 }

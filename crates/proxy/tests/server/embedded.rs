@@ -16,7 +16,7 @@ use probity_proxy::{Backend, Listen, Proxy, ProxyConfig};
 use probity_store::{Options, Store, SubjectOf, Sync};
 
 use crate::differential::sides::{Sides, words};
-use crate::support::{Recorder, Redis, command, script, start, talk, talk_only};
+use crate::support::{Recorder, Redis, command, script, start, talk, talk_only, wait};
 use crate::transparency::without_id;
 
 /// A proxy before a store of its own.
@@ -268,7 +268,7 @@ fn the_memory_of_all_clients_of_a_store_is_bounded_together() {
         script("INCR c\nEXEC\nGET c\nWATCH c"),
     ];
     let heard = talk(address, &others.concat(), usize::MAX);
-    let refused = "-ERR the transactions and long commands of all clients take more than 4194304 bytes, try it later\r\n";
+    let refused = "-ERR the transactions, long commands and unread replies of all clients take more than 4194304 bytes, try it later\r\n";
     let expected = format!(
         "+OK\r\n+OK\r\n+QUEUED\r\n{refused}+QUEUED\r\n\
          -EXECABORT Transaction discarded because of previous errors.\r\n$1\r\n1\r\n+OK\r\n+OK\r\n"
@@ -285,6 +285,62 @@ fn the_memory_of_all_clients_of_a_store_is_bounded_together() {
     assert_eq!(&reply, b"*1\r\n+OK\r\n");
     assert!(talk(address, &whole, usize::MAX).starts_with(b"+OK"));
     proxy.stop();
+}
+
+/// Replies that nobody read were bounded for each client alone: 24 clients with a value of 60 MiB each took 1.6 GB. They count with what
+/// clients say; what has no room is refused and not done, short replies are given, and what was read is free again.
+#[test]
+fn replies_that_nobody_reads_are_bounded_for_all_clients_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        sync: Sync::EverySecond,
+        waiting_bytes_max: 24 << 20,
+        ..Options::default()
+    };
+    let store = Store::open(&directory.path().join("store"), options).unwrap();
+    let any_port = Listen::Tcp(([127, 0, 0, 1], 0).into());
+    let config = ProxyConfig::new(any_port, Backend::Store(Arc::new(store)));
+    let (proxy, address, _) = start(&config);
+    let long = "v".repeat(10 << 20);
+    for setup in [
+        command(&["SET", "a", &long]),
+        command(&["RPUSH", "l", &long, "x"]),
+    ] {
+        talk(address, &setup, usize::MAX);
+    }
+    let whole = format!("${}\r\n{long}\r\n", long.len());
+    // Beyond the first part, which shows that it was answered, nobody reads what was asked for.
+    let mut unread = Vec::new();
+    let mut refused = 0;
+    for _ in 0..8 {
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.write_all(&script("GET a")).unwrap();
+        let mut first = [0; 1];
+        socket.read_exact(&mut first).unwrap();
+        refused += usize::from(&first == b"-");
+        unread.push(socket);
+    }
+    assert!((6..8).contains(&refused), "{refused}");
+    let full = "-ERR the transactions, long commands and unread replies of all clients take more than 25165824 bytes, try it later\r\n";
+    // Nothing is taken out that cannot be answered, and short commands go on.
+    let others = "GETDEL a\nGETSET a b\nLPOP l\nRPOPLPUSH l l\nLMOVE l m LEFT RIGHT\nSTRLEN a\nLLEN l\nSET c 1\nINCR c";
+    let heard = String::from_utf8(talk(address, &script(others), usize::MAX)).unwrap();
+    let moved = "$1\r\nx\r\n";
+    let expected =
+        format!("{full}{full}{full}{moved}{moved}:10485760\r\n:1\r\n+OK\r\n:2\r\n+OK\r\n");
+    assert_eq!(heard, expected);
+    drop(unread);
+    // What nobody will read any more is free again.
+    for _ in 0..200 {
+        let heard = talk(address, &script("GET a"), usize::MAX);
+        if heard.len() > whole.len() {
+            assert!(heard.starts_with(whole.as_bytes()));
+            proxy.stop();
+            return;
+        }
+        wait(20);
+    }
+    unreachable!("the memory of replies was not free again");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn generated_commands_have_the_keys_the_server_finds() {
                 .collect();
             let mut found: Vec<&[u8]> = keys
                 .iter()
-                .map(|key| arguments.text(key.argument))
+                .map(|key| arguments.beginning(key.argument))
                 .collect();
             expected.sort();
             found.sort();

@@ -189,13 +189,13 @@ fn blocking_commands_wait_for_what_others_do() {
     assert_eq!(seen[..2], ["delete user:1:q absent", "delete user:2:q ok"]);
     assert_eq!(seen[2..4], ["delete user:1:q ok", "update user:3:q ok"]);
     assert_eq!(seen[4], "delete user:1:z ok");
-    assert_eq!(seen[5..7], ["read user:1:s ok", "read user:1:s ok"]);
+    assert_eq!(seen[5..7], ["update user:1:s ok", "read user:1:s ok"]);
     assert_eq!(
         seen[7..],
         [
             "delete user:1:none absent",
-            "read user:1:s ok",
-            "read user:1:s absent",
+            "update user:1:s ok",
+            "update user:1:s absent",
             "delete user:1:none absent"
         ]
     );

@@ -302,3 +302,60 @@ fn sha256(bytes: &[u8]) -> String {
     }
     text
 }
+
+/// `DEBUG ERROR "NOPERM x"` chose the outcome of its own entry: `denied`, of a command that was let through. What a client words itself
+/// tells nothing but that it is an error.
+#[test]
+fn a_debugged_error_does_not_choose_its_outcome() {
+    let errors: Vec<u8> = ["NOPERM x", "WRONGPASS x", "MOVED 1 elsewhere:1", "ERR x"]
+        .iter()
+        .flat_map(|error| command(&["DEBUG", "ERROR", error]))
+        .collect();
+    let (heard, entries) = record(&errors);
+    assert!(heard.contains("-NOPERM x"));
+    assert_eq!(told(&entries), ["default administer  failed"; 4]);
+}
+
+/// XREADGROUP moves the last id of a group and puts messages and consumers into it, and was recorded as a `read` alone. It is an
+/// `update` as XCLAIM is, and says where the reply does not tell what changed.
+#[test]
+fn reading_as_a_group_changes_the_group() {
+    let lines = "XADD user:7 1-1 f v
+        XGROUP CREATE user:7 g 0
+        XREADGROUP GROUP g c STREAMS user:7 >
+        XREADGROUP GROUP g c STREAMS user:7 0
+        XREADGROUP GROUP g d STREAMS user:7 >";
+    let lines = lines.replace("user:7", "user:7s");
+    let (_, entries) = record(&script(&lines));
+    let reads = &entries[entries.len() - 3..];
+    assert_eq!(
+        told(reads),
+        [
+            "default update user:7s ok",
+            "default update user:7s ok",
+            "default update user:7s absent"
+        ]
+    );
+    let perhaps = |seen: &Seen| seen.payload.contains("\"changed\":\"perhaps\"");
+    assert!(!perhaps(&reads[0]));
+    assert!(perhaps(&reads[1]) && perhaps(&reads[2]));
+}
+
+/// Redis 6.2 does not say what a command does with its keys, and a command that writes nothing was recorded as an update. A command
+/// without the flag of writing reads.
+#[test]
+fn a_command_that_does_not_write_is_no_update_where_the_server_tells_no_flags() {
+    let redis = Redis::start_of(crate::support::Kind::Redis6, &[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    talk(
+        address,
+        &script("SET user:a ab\nSET user:b b\nSTRALGO LCS KEYS user:a user:b LEN"),
+        usize::MAX,
+    );
+    proxy.stop();
+    let entries = recorder.entries();
+    assert_eq!(
+        told(&entries[2..]),
+        ["default read user:a ok", "default read user:b ok"]
+    );
+}

@@ -63,10 +63,9 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
         return Ok(());
     };
     let Some(count) = count else {
-        let value = call.space.pop(&mut list, end)?;
-        call.space.save(&list)?;
-        call.reply.bulk_or_null(value.as_deref());
-        return Ok(());
+        reply_end(call, &list, end)?;
+        call.space.pop(&mut list, end)?;
+        return call.space.save(&list);
     };
     let count = count.min(list.len());
     call.reply
@@ -76,6 +75,17 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
         call.space.pop(&mut list, end)?;
     }
     call.space.save(&list)
+}
+
+/// Answers with the element at an end, before it is removed: what is not answered is not done.
+fn reply_end(call: &mut Call<'_, '_>, list: &Held, end: End) -> Result<(), Fail> {
+    let index = match end {
+        End::Left => 0,
+        End::Right => list.len().saturating_sub(1),
+    };
+    let value = call.space.item(list, index)?;
+    call.reply.bulk_or_null(value.as_deref());
+    call.reply.check_whole()
 }
 
 /// Answers with the elements at an end, before any of them is removed.
@@ -285,6 +295,7 @@ fn move_between(call: &mut Call<'_, '_>, from: End, to: End) -> Result<(), Fail>
         return Ok(());
     };
     let target = call.space.held(call.arg(2), Kind::List)?;
+    reply_end(call, &source, from)?;
     let value = call.space.pop(&mut source, from)?.unwrap_or_default();
     if call.arg(1) == call.arg(2) {
         call.space.push(&mut source, to, &value)?;
@@ -296,9 +307,7 @@ fn move_between(call: &mut Call<'_, '_>, from: End, to: End) -> Result<(), Fail>
         call.space.push(&mut target, to, &value)?;
         call.space.save(&target)?;
     }
-    call.space.save(&source)?;
-    call.reply.bulk(&value);
-    Ok(())
+    call.space.save(&source)
 }
 
 /// What LPOS is told.

@@ -41,7 +41,7 @@ fn reply_text(call: &mut Call<'_, '_>, found: Option<&Record>) -> Result<(), Fai
             call.reply.bulk(&text);
         }
     }
-    Ok(())
+    call.reply.check_whole()
 }
 
 /// What the options of SET and GETEX say.

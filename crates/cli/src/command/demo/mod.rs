@@ -16,11 +16,11 @@ use probity_log::verify::{Report, VerifyOptions, verify};
 use probity_log::{Log, Options, StreamConfig, StreamName};
 use probity_policy::Policy;
 use probity_proxy::{Backend, Listen, LogSource, Proxy, ProxyConfig};
-use probity_store::Sync;
+use probity_store::{Options as StoreOptions, Sync};
 
 use self::tampering::tamper;
 use self::traffic::Day;
-use super::proxy::{close_store, open_store, read_policy};
+use super::proxy::{close_store, open_store, read_policy, subject_of};
 use super::{export, open_reader};
 use crate::args::{Demo, Export, ExportFormat, FilterChoice};
 use crate::config::Environment;
@@ -123,12 +123,13 @@ fn record(places: &Places, output: &mut Output) -> Result<(), Failure> {
     )?;
     write_new(&places.policy, traffic::POLICY)?;
     let log = Log::open(&places.log, &root, Options::default())?;
-    let backend = open_store(
-        &places.store,
-        None,
-        Sync::EverySecond,
-        Arc::new(read_policy(Some(&places.policy))?),
-    )?;
+    let policy = Arc::new(read_policy(Some(&places.policy))?);
+    let options = StoreOptions {
+        sync: Sync::EverySecond,
+        subject_of: subject_of(policy),
+        ..StoreOptions::default()
+    };
+    let backend = open_store(&places.store, options)?;
     let clock = SystemClock::new();
     let began = clock.elapsed();
     let played = play(&log, backend.clone());

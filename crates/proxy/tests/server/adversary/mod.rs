@@ -159,7 +159,7 @@ fn judge(executed: &[Executed], entries: &[Seen], seed: u64) -> usize {
         };
         assert_eq!(facts.extract(&arguments, &mut keys), Extraction::Complete);
         for key in &keys {
-            let text = String::from_utf8_lossy(arguments.text(key.argument)).into_owned();
+            let text = String::from_utf8_lossy(arguments.beginning(key.argument)).into_owned();
             let Some((user, _)) = place_of(&text) else {
                 continue;
             };

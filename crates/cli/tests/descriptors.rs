@@ -1,0 +1,145 @@
+//! Clients of the proxy never take the open files that the log needs.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// Most files that the proxy may have open here.
+const FILES: usize = 400;
+/// Files that are not for clients, by default.
+const RESERVED: usize = 256;
+
+fn wait(milliseconds: u64) {
+    let (_sender, receiver) = channel::<()>();
+    let _elapsed = receiver.recv_timeout(Duration::from_millis(milliseconds));
+}
+
+/// A process that ends with the test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _gone = self.0.wait();
+    }
+}
+
+/// A proxy that may have so many files open, and its port.
+fn proxy(folder: &Path, files: usize, behind: &[&str]) -> (Ends, u16) {
+    let probity = env!("CARGO_BIN_EXE_probity");
+    let limited = format!("ulimit -S -n 64; ulimit -H -n {files}; exec \"$0\" \"$@\"");
+    let mut child = Command::new("sh")
+        .args(["-c", &limited, probity])
+        .args(["proxy", "--log", "audit", "--init", "--key-interval", "1"])
+        .args(["--listen", "127.0.0.1:0"])
+        .args(behind)
+        .current_dir(folder)
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    said.read_line(&mut ready).unwrap();
+    let port = ready
+        .strip_prefix("listening on 127.0.0.1:")
+        .and_then(|rest| rest.split(';').next())
+        .and_then(|port| port.parse().ok());
+    (Ends(child), port.unwrap_or_default())
+}
+
+fn ask(socket: &mut TcpStream, line: &str) -> String {
+    socket.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+    let mut reply = [0; 512];
+    let count = socket.read(&mut reply).unwrap();
+    String::from_utf8_lossy(reply.get(..count).unwrap()).into_owned()
+}
+
+fn connect(port: u16) -> TcpStream {
+    let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    socket
+}
+
+fn holds_out(behind: &[&str], folder: &Path, clients_max: usize) {
+    let (mut ends, port) = proxy(folder, FILES, behind);
+    assert_ne!(port, 0);
+    let mut one = connect(port);
+    assert_eq!(ask(&mut one, "SET user:a:1 x"), "+OK\r\n");
+    let idle: Vec<TcpStream> = (0..FILES).map(|_| connect(port)).collect();
+    // Each second the log has another key, for which it opens and replaces files.
+    for number in 0..6 {
+        wait(600);
+        let reply = ask(&mut one, &format!("SET user:a:1 {number}"));
+        assert_eq!(reply, "+OK\r\n", "{behind:?}");
+    }
+    drop(idle);
+    wait(300);
+    assert_eq!(ask(&mut connect(port), "GET user:a:1"), "$1\r\n5\r\n");
+    let id = ends.0.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    assert!(sent.success());
+    assert!(ends.0.wait().unwrap().success());
+    let mut said = String::new();
+    let mut stderr = ends.0.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    let warning = format!("at most {clients_max} clients at once, not 10000");
+    assert!(said.contains(&warning), "{said}");
+}
+
+/// Some 500 idle clients, whom nobody knew, took all open files of a process that may have 1,024: the log failed at its next checkpoint,
+/// and every client got errors for good. There are places for as many clients as leave the log its files.
+#[test]
+fn idle_clients_leave_the_log_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    holds_out(&["--store", "data"], folder.path(), FILES - RESERVED);
+}
+
+/// Before a server each client takes two open files.
+#[test]
+fn idle_clients_of_a_server_leave_the_log_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("redis.sock");
+    let server = Command::new("redis-server")
+        .args(["--port", "0", "--save", "", "--unixsocket"])
+        .arg(&socket)
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .spawn();
+    let _server = Ends(server.expect("redis-server is installed: run ./test debug"));
+    for _ in 0..200 {
+        if socket.exists() {
+            break;
+        }
+        wait(20);
+    }
+    let upstream = format!("unix:{}", socket.display());
+    holds_out(
+        &["--upstream", &upstream],
+        folder.path(),
+        (FILES - RESERVED) / 2,
+    );
+}
+
+/// With too few open files for a single client the proxy says so and does not start.
+#[test]
+fn a_proxy_without_files_for_clients_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut ends, port) = proxy(folder.path(), 200, &["--store", "data"]);
+    assert_eq!(port, 0);
+    let mut said = String::new();
+    let mut stderr = ends.0.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(said.contains("may have 200 files open"), "{said}");
+    assert!(!ends.0.wait().unwrap().success());
+}

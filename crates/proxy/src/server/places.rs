@@ -1,0 +1,77 @@
+//! Where clients connect, and how many of them fit beside everything else that the process has open.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use rustix::process::{Resource, geteuid, getrlimit};
+use tokio::net::{TcpListener, UnixListener};
+
+use super::{Listener, ProxyError};
+use crate::config::{Backend, Listen, ProxyConfig};
+
+/// How many clients may be there at once: as many as are asked for, unless the process may have fewer files open. What the log needs
+/// is no client's.
+pub(super) fn clients_max(config: &ProxyConfig) -> Result<usize, ProxyError> {
+    let Some(limit) = getrlimit(Resource::Nofile).current else {
+        return Ok(config.clients_max);
+    };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let left = limit.saturating_sub(config.descriptors_reserved);
+    let fitting = left / descriptors_per_client(&config.backend);
+    if fitting == 0 {
+        return Err(ProxyError::Descriptors {
+            limit,
+            reserved: config.descriptors_reserved,
+        });
+    }
+    Ok(config.clients_max.min(fitting))
+}
+
+/// A client of a server has a connection there too.
+const fn descriptors_per_client(backend: &Backend) -> usize {
+    match backend {
+        Backend::Upstream(_) => 2,
+        Backend::Store(_) => 1,
+    }
+}
+
+pub(super) fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
+    let bound = places.iter().map(|place| {
+        let listener = match place {
+            Listen::Tcp(address) => std::net::TcpListener::bind(address).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener).map(Listener::Tcp)
+            }),
+            Listen::Unix(path) => bind_unix(path).map(Listener::Unix),
+        };
+        listener.map_err(|source| ProxyError::Listen {
+            place: place.to_string(),
+            source,
+        })
+    });
+    bound.collect()
+}
+
+/// Listens on a socket in the file system. The one that a process left that has ended is replaced; no other file is.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
+            fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        bound => bound,
+    }
+}
+
+/// Whether a socket of this user lies there on which nobody listens.
+fn is_abandoned(path: &Path) -> bool {
+    let is_ours = fs::symlink_metadata(path)
+        .is_ok_and(|found| found.file_type().is_socket() && found.uid() == geteuid().as_raw());
+    let refused = || {
+        let connected = std::os::unix::net::UnixStream::connect(path);
+        connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    is_ours && refused()
+}
