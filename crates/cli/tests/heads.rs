@@ -352,12 +352,21 @@ fn what_is_left_of_a_log_is_no_creation_that_was_cut_short() {
     let at = folder.path();
     let keys = fs::read(at.join("audit/keys/master.key")).unwrap();
     shell(at, "mkdir away; mv audit/streams kept away");
-    shell(at, "if [ -e audit/subjects ]; then mv audit/subjects away; fi");
+    shell(
+        at,
+        "if [ -e audit/subjects ]; then mv audit/subjects away; fi",
+    );
     let init = ["init", "audit", "--origin", "example.com/audit"];
     probity(at, Some("kept"), &init, 1);
     assert_eq!(fs::read(at.join("audit/keys/master.key")).unwrap(), keys);
-    shell(at, "rm -rf audit/streams; mv away/streams audit/; mv away/kept .");
-    shell(at, "if [ -e away/subjects ]; then mv away/subjects audit/; fi");
+    shell(
+        at,
+        "rm -rf audit/streams; mv away/streams audit/; mv away/kept .",
+    );
+    shell(
+        at,
+        "if [ -e away/subjects ]; then mv away/subjects audit/; fi",
+    );
     let export = ["export", "audit", "--format", "jsonl"];
     probity(at, Some("kept"), &export, 0);
 }

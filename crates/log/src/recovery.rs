@@ -154,14 +154,10 @@ impl<'a> Recovery<'a> {
         let signed_end = beginning(position.place());
         let end = follow(&mut position, &mut tree, false)?;
         if tree.size() < signed_size {
-            if position.strange.contains(&tree.size()) {
-                // It says what stands there.
-                self.files.open_read(&position.path_of(name, tree.size()))?;
-            }
-            return Err(self.missing(&end, tree.size(), signed_size));
+            return Err(self.missing(&position, &end, signed_size));
         }
         if let Some(head) = foreign {
-            return Err(self.foreign(&head, &end, tree.size()));
+            return Err(self.foreign(&head, &position, &end));
         }
         if let Some(differing) = known.differing() {
             return Err(self.other_history(differing));
@@ -311,9 +307,9 @@ impl<'a> Recovery<'a> {
     }
 
     /// The second copy is signed by a key this journal never certified: the journal is older than the copy.
-    fn foreign(&self, head: &Checkpoint, end: &End, found: u64) -> LogError {
-        if found < head.size() {
-            return self.missing(end, found, head.size());
+    fn foreign(&self, head: &Checkpoint, position: &Position, end: &End) -> LogError {
+        if position.next_frame < head.size() {
+            return self.missing(position, end, head.size());
         }
         LogError::Broken {
             place: format!("second copy of the head of stream {}", self.name),
@@ -451,8 +447,13 @@ impl<'a> Recovery<'a> {
     }
 
     /// Something signed is not there: torn in the middle is damage, an early end is a rollback.
-    fn missing(&self, end: &End, found: u64, signed: u64) -> LogError {
+    fn missing(&self, position: &Position, end: &End, signed: u64) -> LogError {
+        let found = position.next_frame;
         match end {
+            End::Clean if position.strange.contains(&found) => LogError::Broken {
+                place: position.path_of(self.name, found),
+                reason: "something else is in the place of the file".into(),
+            },
             End::Clean => LogError::RolledBack {
                 stream: self.name.to_string(),
                 found,

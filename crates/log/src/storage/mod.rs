@@ -82,8 +82,8 @@ pub trait Storage: Debug + Send + Sync {
     /// # Errors
     /// `Unsupported` where the storage holds files alone; `NotFound`; otherwise the system's error.
     fn carry(&self, name: &str, to: &str) -> io::Result<()> {
-        let _files_alone = (name, to);
-        Err(io::ErrorKind::Unsupported.into())
+        let reason = format!("{name} cannot be moved to {to}: only files are here");
+        Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 
     /// Removes the files in `folder`, and the folder where the system knows empty ones; durable after [`Storage::sync_folder`] of the one it stands in.
