@@ -1,4 +1,4 @@
-//! Tiles and bundles beyond what is signed: they are taken away before the tree grows past them.
+//! Tiles and bundles that no signed tree has: those beyond, which are taken away before the tree grows past them, and narrower ones that are wrong.
 //!
 //! A publication writes them before its heads, so a crash leaves some. Where its frames are lost, or somebody else wrote the files, they are no part of the tree that goes on from
 //! here, and a checkpoint that passes them by would find them on the disk as damage.
@@ -47,7 +47,9 @@ impl Beyond<'_> {
                     if depth <= GROUPS_MAX && self.may_hold_more(&path) {
                         folders.push((path, depth.saturating_add(1)));
                     }
-                } else if let Some(form) = Form::parse(&path).filter(|form| !self.keeps(form)) {
+                } else if let Some(form) = Form::parse(&path)
+                    && (!self.keeps(&form) || self.is_wrong(&form)?)
+                {
                     self.keep_beginning(&form)?;
                     self.remove(&format!("{place}/{name}"))?;
                     has_removed = true;
@@ -62,6 +64,27 @@ impl Beyond<'_> {
 
     fn keeps(&self, form: &Form) -> bool {
         form.leaves() <= self.published || form.in_tree(self.signed).as_ref() == Some(form)
+    }
+
+    /// Whether a narrower form than the one that the published tree has in its place is no beginning of that. It need not be there.
+    fn is_wrong(&self, form: &Form) -> Result<bool, LogError> {
+        let present = form.in_tree(self.published);
+        let signed = form.in_tree(self.signed);
+        let Some(present) = present.filter(|it| it.width() > form.width()) else {
+            return Ok(false);
+        };
+        if signed.as_ref() == Some(form) {
+            return Ok(false);
+        }
+        let read = |form: &Form| {
+            let path = self.path(&form.path());
+            unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
+        };
+        let (Some(larger), Some(stored)) = (read(&present)?, read(form)?) else {
+            return Ok(false);
+        };
+        let beginning = form.beginning_of(&larger, present.width());
+        Ok(beginning.is_some_and(|beginning| beginning != stored))
     }
 
     /// Whether the folder at `path` may hold what goes beyond. Of partial forms it does not where their full form does not.
@@ -83,7 +106,7 @@ impl Beyond<'_> {
             }
             let full = self.path(&form.path());
             let full = unless_strange(self.files.read(&full, TILE_FILE_BYTES_MAX))?;
-            if let Some(beginning) = full.and_then(|full| partial.beginning_of(&full)) {
+            if let Some(beginning) = full.and_then(|full| partial.beginning_of(&full, FULL)) {
                 self.files.replace(&path, &beginning)?;
             }
         }
@@ -160,15 +183,16 @@ impl Form {
         }
     }
 
-    /// Its bytes, as the `full` form in its place has them.
-    fn beginning_of(&self, full: &[u8]) -> Option<Vec<u8>> {
+    /// Its bytes, as the `larger` form of this width in its place has them.
+    fn beginning_of(&self, larger: &[u8], width: u64) -> Option<Vec<u8>> {
         match self {
             Self::Tile(tile) => {
                 let length = usize::from(tile.width()).saturating_mul(HASH_BYTES);
-                full.get(..length).map(<[u8]>::to_vec)
+                larger.get(..length).map(<[u8]>::to_vec)
             }
             Self::Bundle(bundle) => {
-                let leaves = decode_bundle(full, bundle.filled().width()).ok()?;
+                let width = u16::try_from(width).ok()?;
+                let leaves = decode_bundle(larger, width).ok()?;
                 let leaves = leaves.get(..usize::from(bundle.width()))?;
                 encode_bundle(leaves.iter().copied()).ok()
             }

@@ -125,6 +125,7 @@ impl Files {
     }
 
     fn shown(&self, name: &str) -> String {
+        let name = shown(name);
         if name.is_empty() {
             return self.place.clone();
         }
@@ -308,6 +309,20 @@ fn found<T>(result: Result<T, LogError>) -> Result<Option<T>, LogError> {
         }
         result => result.map(Some),
     }
+}
+
+/// `name` as reports show it: whoever can make a file chooses its name, and must write no line of a report and command no terminal. Control characters and others
+/// that are not shown are escaped.
+pub(crate) fn shown(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for char in name.chars() {
+        if matches!(char, '\'' | '"' | '\\') {
+            shown.push(char);
+        } else {
+            shown.extend(char.escape_debug());
+        }
+    }
+    shown
 }
 
 /// Whether the error says that something else is in the place of what was to be read, or that it is not what the log wrote.

@@ -11,7 +11,7 @@ use probity_format::{Entry, Outcome, Version};
 
 use crate::config::Options;
 use crate::error::{LogError, Missing};
-use crate::files::Files;
+use crate::files::{Files, shown};
 use crate::filtering::{Past, Reading};
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
@@ -233,15 +233,15 @@ impl Reader {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
         let checked = verifier.check_for_reading(&self.opener, &|name| Some(name) == stream)?;
-        checked.first_damage().map_or(Ok(()), |fault| {
+        checked.damage.map_or(Ok(()), |fault| {
             Err(LogError::Broken {
                 place: format!("stream {}, {}", fault.stream, fault.place),
-                reason: fault.detail.clone(),
+                reason: fault.detail,
             })
         })
     }
 
-    /// Names in the folder of streams that belong to no stream which the journal created.
+    /// Names in the folder of streams that belong to no stream which the journal created, control characters escaped.
     ///
     /// # Errors
     /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
@@ -253,7 +253,7 @@ impl Reader {
             let mut streams = history.streams.iter();
             !streams.any(|(known, _)| known.as_str() == name)
         });
-        Ok(names)
+        Ok(names.iter().map(|name| shown(name)).collect())
     }
 
     /// The key in the folder of keys that signs, as the journal knows it.
@@ -285,7 +285,7 @@ impl Reader {
         let version = self.geometry.version();
         let is_wanted = |name: &StreamName| filter.wants(name, version);
         let checked = verifier.check_for_reading(&self.opener, &is_wanted)?;
-        if let Some(fault) = checked.first_damage() {
+        if let Some(fault) = &checked.damage {
             let place = format!("stream {}, {}", fault.stream, fault.place);
             let reason = fault.detail.clone();
             return Err(self.damaged(filter, place, reason)?.into());
@@ -358,7 +358,7 @@ impl Reader {
         let version = self.geometry.version();
         let is_wanted = |name: &StreamName| filter.wants(name, version);
         let checked = verifier.check_for_reading(&self.opener, &is_wanted)?;
-        if checked.first_damage().is_none() {
+        if checked.damage.is_none() {
             filter.check_exists(&checked.subjects)?;
         }
         let slots = self.opener.damaged_slots();

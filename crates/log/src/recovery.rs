@@ -31,6 +31,10 @@ use crate::scan::{End, Position, scan_believed};
 use crate::segments::{HEADER_END, Identity};
 use crate::settling::FoundStream;
 
+/// [`CHECKPOINT_BYTES_MAX`] as a length of a file; a key is shorter.
+#[expect(clippy::as_conversions, reason = "a small constant")]
+const NOTE_BYTES_MAX: u64 = CHECKPOINT_BYTES_MAX as u64;
+
 /// What is to be recovered, and with what.
 pub(crate) struct Recovery<'a> {
     pub(crate) files: &'a Files,
@@ -199,6 +203,22 @@ impl<'a> Recovery<'a> {
         let (size, root) = (tree.size(), tree.root());
         let same = |head: &Checkpoint| head.size() == size && *head.root() == root;
         size == 0 || kept.is_some_and(same) && self.anchored.is_some_and(same)
+    }
+
+    /// Whether the key beside the checkpoint is one that readers and foreign verifiers take: of this stream, certified, and no older than the signer of the
+    /// checkpoint.
+    pub(crate) fn has_key(&self) -> Result<bool, LogError> {
+        let text = unless_strange(self.files.read(&self.path("log.vkey"), NOTE_BYTES_MAX))?;
+        let text = String::from_utf8(text.unwrap_or_default()).ok();
+        let key = text.and_then(|text| VerifierKey::parse(text.strip_suffix('\n')?).ok());
+        let key = key.filter(|key| key.name() == self.origin);
+        let number = key.and_then(|own| {
+            let mut keys = self.history.keys.iter();
+            keys.rposition(|(key, _)| key.key() == own.key())
+        });
+        let note = unless_strange(self.files.read(&self.path("checkpoint"), NOTE_BYTES_MAX))?;
+        let signed = note.and_then(|note| self.history.open(&note, &self.origin).ok());
+        Ok(signed.is_none_or(|(signer, _)| number.is_some_and(|number| number >= signer)))
     }
 
     /// The larger of the two heads: what must be found.
@@ -471,6 +491,10 @@ impl<'a> Recovery<'a> {
                 self.broken("segments", &reason)
             }
         }
+    }
+
+    fn path(&self, file: &str) -> String {
+        format!("streams/{}/{file}", self.name)
     }
 
     fn broken(&self, part: &str, reason: &str) -> LogError {

@@ -94,7 +94,8 @@ impl FoundStream<'_> {
             let unsigned = signed_size..tree.size();
             repairs.note(Repair::new(RepairKind::Unsigned, name, unsigned));
         }
-        let is_published = !rebuilt && recovery.is_published(&tree, kept.as_ref());
+        let is_published =
+            !rebuilt && recovery.is_published(&tree, kept.as_ref()) && recovery.has_key()?;
         let published = published.filter(|head| is_published && head.size() == tree.size());
         Ok(Recovered::new(&position, tree, published))
     }

@@ -91,7 +91,7 @@ fn refusal(args: &Upgrade, report: &Report) -> Option<Failure> {
     // The release that wrote it signs for whatever stands there, so it must not be opened before somebody knows whose that is.
     let segments = format!("streams/{}/segments", unsigned.name);
     let remedy = format!(
-        "nobody signed for them, and anybody may have written them: put {segments} back from a copy that ends with the          checkpoint; only where you know that this log's own writer left them, as its crash does, open and close the log once with the release that          wrote it, which signs for whatever stands there"
+        "nobody signed for them, and anybody may have written them: put {segments} back from a copy that ends with the checkpoint; only where you know that this log's own writer left them, as its crash does, open and close the log once with the release that wrote it, which signs for whatever stands there"
     );
     Some(Failure::new(said).remedy(remedy))
 }

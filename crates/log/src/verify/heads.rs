@@ -408,7 +408,7 @@ impl Opening<'_> {
         let kept = format!("{KEPT} of stream {}", self.name);
         for (note, place) in [(&notes.published, place), (&notes.kept, &kept)] {
             if note.as_ref().is_some_and(|note| self.is_undecided(note)) {
-                unchecked.push(place.to_owned(), UncheckedReason::Undecided);
+                unchecked.push(place, UncheckedReason::Undecided);
             }
         }
     }

@@ -285,7 +285,7 @@ impl<'a> Verifier<'a> {
         }
         let (class, detail) = match state {
             SigningKeyState::Older if is_passed || is_cut => {
-                unchecked.push(SIGNING.into(), UncheckedReason::Undecided);
+                unchecked.push(SIGNING, UncheckedReason::Undecided);
                 return Ok(());
             }
             SigningKeyState::Older => (FaultClass::KeyChain, OLDER),
@@ -307,7 +307,7 @@ impl<'a> Verifier<'a> {
         let is_counted = self.geometry.version() != Version::V2;
         if !is_counted && subjects.iter().any(is_due) && stored::open(&self.files, SLOTS)?.is_none()
         {
-            unchecked.push(SLOTS.into(), UncheckedReason::Gone);
+            unchecked.push(SLOTS, UncheckedReason::Gone);
         }
         Ok(())
     }

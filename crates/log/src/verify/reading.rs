@@ -17,7 +17,7 @@ use super::sealers::{Keys, Sealers};
 use super::stored::is_strange;
 use super::subject::Subject;
 use super::unchecked::Names;
-use super::{Fault, FaultClass, Verifier, stream, unless_damaged};
+use super::{Fault, Verifier, stream, unless_damaged};
 use crate::epochs::Epochs;
 use crate::error::{LogError, Missing, frames};
 use crate::opener::Opener;
@@ -32,14 +32,8 @@ pub(crate) struct Checked {
     pub(crate) faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.
     pub(crate) faults_unlisted: u64,
-}
-
-impl Checked {
-    /// The first fault that says anything of what is to be read; a file that belongs to nothing says nothing.
-    pub(crate) fn first_damage(&self) -> Option<&Fault> {
-        let mut faults = self.faults.iter();
-        faults.find(|fault| fault.class != FaultClass::Unknown)
-    }
+    /// The first fault that says anything of what is to be read, listed or not; a file that belongs to nothing says nothing.
+    pub(crate) damage: Option<Fault>,
 }
 
 /// Frames of one stream that were signed for and cannot be read.
@@ -142,10 +136,10 @@ impl Verifier<'_> {
     /// [`LogError::Broken`] with the first fault; those of the storage.
     pub(crate) fn check_built_in(&self) -> Result<(), LogError> {
         let checked = self.check_streams(None, &|_| false)?;
-        checked.first_damage().map_or(Ok(()), |fault| {
+        checked.damage.map_or(Ok(()), |fault| {
             Err(LogError::Broken {
                 place: format!("stream {}, {}", fault.stream, fault.place),
-                reason: fault.detail.clone(),
+                reason: fault.detail,
             })
         })
     }
@@ -176,14 +170,17 @@ impl Verifier<'_> {
                 others.push(subject.name.as_str());
             }
         }
-        let (mut listed, faults_unlisted) = faults.sorted();
         // What is wrong with a stream that nobody asked for keeps nobody from reading another.
-        listed.retain(|fault| !others.contains(&fault.stream.as_str()));
+        let is_meant = |fault: &Fault| !others.contains(&fault.stream.as_str());
+        let damage = faults.first_damage(is_meant);
+        let (mut listed, faults_unlisted) = faults.sorted();
+        listed.retain(is_meant);
         Ok(Checked {
             subjects,
             reports,
             faults: listed,
             faults_unlisted,
+            damage,
         })
     }
 

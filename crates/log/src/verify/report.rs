@@ -5,6 +5,7 @@ use std::fmt;
 use probity_format::Version;
 use probity_format::stream::StreamName;
 
+use crate::files::shown;
 use crate::repairs::Repair;
 
 /// Most faults that a report lists; of those beyond only the number is known.
@@ -86,9 +87,9 @@ impl Fault {
     ) -> Self {
         Self {
             stream: stream.to_string(),
-            place: place.into(),
+            place: shown(&place.into()),
             class,
-            detail: detail.into(),
+            detail: shown(&detail.into()),
         }
     }
 
@@ -112,36 +113,64 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Faults of a log, as far as there is room for them.
+/// Faults of a log, as far as there is room for them. What no reader needs has room of its own: anybody who can write files can make any number of names
+/// that belong to nothing, and they must hide no damage.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    listed: Vec<Fault>,
+    damage: Vec<Fault>,
+    aside: Vec<Fault>,
     unlisted: u64,
 }
 
 impl Faults {
+    /// Takes a fault. A file that belongs to nothing stands [aside](Self::push_aside).
     pub(super) fn push(&mut self, fault: Fault) {
-        if self.listed.len() < FAULTS_LISTED_MAX {
-            self.listed.push(fault);
+        if fault.class == FaultClass::Unknown {
+            self.push_aside(fault);
+        } else if self.damage.len() < FAULTS_LISTED_MAX {
+            self.damage.push(fault);
+        } else {
+            self.unlisted = self.unlisted.saturating_add(1);
+        }
+    }
+
+    /// Takes a fault that says nothing of what there is to be read.
+    pub(super) fn push_aside(&mut self, fault: Fault) {
+        if self.aside.len() < FAULTS_LISTED_MAX {
+            self.aside.push(fault);
         } else {
             self.unlisted = self.unlisted.saturating_add(1);
         }
     }
 
     pub(super) fn append(&mut self, faults: Self) {
-        faults.listed.into_iter().for_each(|fault| self.push(fault));
+        faults.damage.into_iter().for_each(|fault| self.push(fault));
+        let aside = faults.aside.into_iter();
+        aside.for_each(|fault| self.push_aside(fault));
         self.unlisted = self.unlisted.saturating_add(faults.unlisted);
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.listed.is_empty() && self.unlisted == 0
+        self.damage.is_empty() && self.aside.is_empty() && self.unlisted == 0
+    }
+
+    /// The first of those that say anything of what there is to be read, in order of stream and place, among the streams that `is_meant` takes.
+    pub(super) fn first_damage(&self, is_meant: impl Fn(&Fault) -> bool) -> Option<Fault> {
+        let first = self.damage.iter().filter(|fault| is_meant(fault)).min();
+        // Of those for which there was no room nobody knows whose they are.
+        let is_full = self.damage.len() >= FAULTS_LISTED_MAX;
+        first
+            .or_else(|| self.damage.first().filter(|_| is_full))
+            .cloned()
     }
 
     /// In order of stream and place, each once, and the number of the others.
-    pub(super) fn sorted(mut self) -> (Vec<Fault>, u64) {
-        self.listed.sort();
-        self.listed.dedup();
-        (self.listed, self.unlisted)
+    pub(super) fn sorted(self) -> (Vec<Fault>, u64) {
+        let mut listed = self.damage;
+        listed.extend(self.aside);
+        listed.sort();
+        listed.dedup();
+        (listed, self.unlisted)
     }
 }
 
@@ -227,7 +256,8 @@ pub struct Report {
     pub streams: Vec<StreamReport>,
     /// Frames that were lost before anybody signed for them, and whose loss the journal says was accepted.
     pub losses: Vec<Repair>,
-    /// Everything that is wrong, sorted by stream and place; at most [`FAULTS_LISTED_MAX`].
+    /// Everything that is wrong, sorted by stream and place; at most [`FAULTS_LISTED_MAX`] that say something of what
+    /// there is to be read, and as many others.
     pub faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.
     pub faults_unlisted: u64,
@@ -367,5 +397,44 @@ impl Report {
             (_, true) => RollbackCheck::Full,
             (_, false) => RollbackCheck::SomeStreams,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many names that belong to nothing as a report lists left no room for the fault that says that an older copy was put back.
+    #[test]
+    fn what_says_nothing_takes_no_room_from_what_does() {
+        let mut faults = Faults::default();
+        let journal = StreamName::journal();
+        for number in 0..=FAULTS_LISTED_MAX {
+            let place = format!("streams/{number}");
+            faults.push(Fault::new(
+                FaultClass::Unknown,
+                &journal,
+                place,
+                "is nothing",
+            ));
+        }
+        assert_eq!(faults.first_damage(|_| true), None);
+        let old = Fault::new(FaultClass::Rollback, &journal, "checkpoint", "is older");
+        faults.push(old.clone());
+        assert_eq!(faults.first_damage(|_| true), Some(old.clone()));
+        let (listed, unlisted) = faults.sorted();
+        assert!(listed.contains(&old));
+        assert_eq!(unlisted, 1);
+    }
+
+    #[test]
+    fn damage_without_room_is_damage_of_whatever_is_asked_for() {
+        let mut faults = Faults::default();
+        let journal = StreamName::journal();
+        for number in 0..FAULTS_LISTED_MAX {
+            let place = format!("frame {number}");
+            faults.push(Fault::new(FaultClass::Frame, &journal, place, "is damaged"));
+        }
+        assert!(faults.first_damage(|_| false).is_some());
     }
 }

@@ -12,7 +12,7 @@ use super::stored::{is_strange, is_there, names};
 use super::{Fault, FaultClass, Faults};
 use crate::durable::DURABLE;
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, shown};
 use crate::history::GEOMETRY;
 use crate::keystore::{SIGNING, WITNESS};
 use crate::set_aside::SET_ASIDE;
@@ -60,7 +60,7 @@ impl Names {
             self.push(path, UncheckedReason::Leftover);
         }
         if !is_keyed && !is_there(files, SIGNING)? {
-            self.push(SIGNING.into(), UncheckedReason::Gone);
+            self.push(SIGNING, UncheckedReason::Gone);
         }
         for name in self.list(files, "")? {
             if FILES.contains(&name.as_str()) {
@@ -164,9 +164,9 @@ impl Names {
         let is_strange = number.is_some_and(|number| strange.contains(&number));
         let is_later = !is_strange && number.is_some_and(|number| number > last);
         if is_later {
-            self.push(path.to_owned(), UncheckedReason::LaterSegment);
+            self.push(path, UncheckedReason::LaterSegment);
         } else if is_strange || number.is_none() {
-            self.push(path.to_owned(), UncheckedReason::Foreign);
+            self.push(path, UncheckedReason::Foreign);
         }
         is_strange || is_later
     }
@@ -185,7 +185,7 @@ impl Names {
             Err(LogError::Storage { source, .. })
                 if source.kind() == ErrorKind::PermissionDenied =>
             {
-                self.push(folder.to_owned(), UncheckedReason::Unreadable);
+                self.push(folder, UncheckedReason::Unreadable);
                 Ok(Vec::new())
             }
             Err(error) => Err(error),
@@ -193,8 +193,9 @@ impl Names {
     }
 
     /// Takes up `path`, unless there are too many.
-    pub(super) fn push(&mut self, path: String, why: UncheckedReason) {
+    pub(super) fn push(&mut self, path: impl AsRef<str>, why: UncheckedReason) {
         if self.listed.len() < FAULTS_LISTED_MAX {
+            let path = shown(path.as_ref());
             self.listed.push(Unchecked { path, why });
         } else {
             self.unlisted = self.unlisted.saturating_add(1);

@@ -3,10 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use probity_log::verify::{FaultClass, UncheckedReason, VerifyOptions, verify};
-use probity_log::{Log, LogError, Options, RepairKind, StreamName};
+use probity_log::reader::{Filter, Reader};
+use probity_log::verify::{FAULTS_LISTED_MAX, FaultClass, UncheckedReason, VerifyOptions, verify};
+use probity_log::{Log, LogError, Options, Places, RepairKind, StreamName, key_chain};
 
-use crate::{DEFAULT, add, append, closed, frames, intact, journal, keys, killed, options, root};
+use crate::{
+    DEFAULT, add, append, closed, copy_folder, frames, intact, journal, keys, killed, options, root,
+};
 
 #[test]
 fn no_sentence_that_somebody_else_wrote_is_signed() {
@@ -26,7 +29,12 @@ fn no_sentence_that_somebody_else_wrote_is_signed() {
         log.close().unwrap();
         intact(&path);
     }
-    assert!(!journal(&path).iter().any(|entry| entry[2].contains("Bob")));
+    // Keys in base64 may hold any short word.
+    assert!(
+        !journal(&path)
+            .iter()
+            .any(|entry| entry[2].contains("admin Bob"))
+    );
 }
 
 #[test]
@@ -232,4 +240,114 @@ fn temporary_files_are_named() {
     let named: Vec<&str> = named.map(|it| it.path.as_str()).collect();
     assert_eq!(named, [".tmp-folder", "keys/.tmp-1-2"]);
     assert!(report.is_intact());
+}
+
+/// Folders that belong to nothing are faults, and 100,000 of them left no room for the one that says that an older copy of the log was put back: readers that
+/// pass strange names by went on with status 0.
+#[test]
+#[ignore = "slow: 100,000 folders, listed for each reader"]
+fn names_that_belong_to_nothing_hide_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let older = folder.path().join("older");
+    copy_folder(&path, &older);
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append(&log, &StreamName::default(), "d");
+    log.close().unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    fs::rename(&older, &path).unwrap();
+    for number in 0..=FAULTS_LISTED_MAX {
+        fs::create_dir(path.join(format!("streams/zz{number:06}"))).unwrap();
+    }
+    let report = verify(&path, &VerifyOptions::default()).unwrap();
+    let mut faults = report.faults.iter();
+    assert!(faults.any(|fault| fault.class == FaultClass::Rollback));
+    let reader = Reader::open(&path, &root()).unwrap();
+    let read = reader.read::<LogError>(&Filter::default(), &mut |_| Ok(()));
+    assert!(matches!(read, Err(LogError::Damaged { .. })), "{read:?}");
+    let proved = reader.prove(&StreamName::default(), 0, None);
+    assert!(proved.is_err());
+    let chain = key_chain(&Places::new(&path, None));
+    assert!(matches!(chain, Err(LogError::Broken { .. })), "{chain:?}");
+}
+
+/// Names of strange files went to terminals as they were: whoever made one wrote lines of the report, and could conceal others.
+#[test]
+fn a_name_of_a_file_writes_no_line_of_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let name = "zz\u{1b}[2K\rintact: all\nintact: 5 bytes\u{202e}";
+    fs::create_dir(path.join("streams").join(name)).unwrap();
+    fs::write(path.join(name), b"").unwrap();
+    fs::write(path.join("streams/default/tile").join(name), b"").unwrap();
+    let report = verify(&path, &VerifyOptions::default()).unwrap();
+    let faults = report.faults.iter().map(ToString::to_string);
+    let unchecked = report.unchecked.iter().map(|it| it.path.clone());
+    let reader = Reader::open(&path, &root()).unwrap();
+    let unknown = reader.unknown_streams().unwrap();
+    let said: Vec<String> = faults.chain(unchecked).chain(unknown).collect();
+    let named = said.iter().filter(|it| it.contains("intact: all"));
+    assert_eq!(named.count(), 4, "{said:?}");
+    for line in said {
+        assert!(
+            !line.contains(|it: char| it.is_control() || it == '\u{202e}'),
+            "{line:?}"
+        );
+    }
+}
+
+/// One rotten byte in a narrower form of a tile, which nobody needs, kept readers from the whole log, and no opening mended it.
+#[test]
+fn a_wrong_form_that_no_signed_tree_has_keeps_nobody_from_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    for place in ["tile/0/000.p", "tile/entries/000.p"] {
+        let forms = path.join("streams/journal").join(place);
+        let names = fs::read_dir(&forms).unwrap();
+        let widths = names.map(|it| it.unwrap().file_name().into_string().unwrap());
+        let mut widths: Vec<u32> = widths.map(|it| it.parse().unwrap()).collect();
+        widths.sort_unstable();
+        assert!(widths.len() > 1, "{place}: {widths:?}");
+        let narrow = forms.join(widths[0].to_string());
+        let mut bytes = fs::read(&narrow).unwrap();
+        bytes[3] ^= 1;
+        fs::write(&narrow, bytes).unwrap();
+        let report = verify(&path, &VerifyOptions::default()).unwrap();
+        assert_eq!(report.faults.len(), 1, "{:?}", report.faults);
+        assert_eq!(report.faults[0].class, FaultClass::Tile);
+        let before = keys(&path).len();
+        let log = Log::open(&path, &root(), options()).unwrap();
+        append(&log, &StreamName::default(), "next");
+        log.close().unwrap();
+        assert!(!narrow.exists());
+        assert_eq!(keys(&path).len(), before + 1);
+        intact(&path);
+    }
+}
+
+/// A key that was gone or wrong beside the checkpoint of a stream at rest refused its entries until one was appended to that very stream.
+#[test]
+fn the_key_beside_a_checkpoint_is_written_anew() {
+    let wrong: [fn(&Path); 3] = [
+        |key| fs::remove_file(key).unwrap(),
+        |key| fs::write(key, b"").unwrap(),
+        |key| {
+            fs::copy(key.with_file_name("../journal/log.vkey"), key)
+                .map(drop)
+                .unwrap()
+        },
+    ];
+    for wrong in wrong {
+        let folder = tempfile::tempdir().unwrap();
+        let path = closed(folder.path());
+        wrong(&path.join("streams/default/log.vkey"));
+        let report = verify(&path, &VerifyOptions::default()).unwrap();
+        assert_eq!(report.faults.len(), 1, "{:?}", report.faults);
+        Log::open(&path, &root(), options())
+            .unwrap()
+            .close()
+            .unwrap();
+        intact(&path);
+        assert_eq!(keys(&path).len(), 3);
+    }
 }
