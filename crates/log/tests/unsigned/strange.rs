@@ -334,7 +334,7 @@ fn the_key_beside_a_checkpoint_is_written_anew() {
         |key| {
             fs::copy(key.with_file_name("../journal/log.vkey"), key)
                 .map(drop)
-                .unwrap()
+                .unwrap();
         },
     ];
     for wrong in wrong {
