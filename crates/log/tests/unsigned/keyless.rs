@@ -189,7 +189,10 @@ fn a_log_without_its_first_frame_is_none_to_begin_anew() {
         assert!(matches!(created, Err(LogError::Exists { .. })), "{gone}");
         assert_eq!(fs::read(path.join("keys/master.key")).unwrap(), key);
     }
-    // Without it nothing tells it from a creation that was cut short.
+    // Without it the note of what was durable does.
     fs::remove_file(path.join("streams/journal/checkpoint")).unwrap();
+    assert!(Log::exists(&path).unwrap());
+    // Without both nothing tells it from a creation that was cut short.
+    fs::remove_file(path.join("durable")).unwrap();
     assert!(!Log::exists(&path).unwrap());
 }
