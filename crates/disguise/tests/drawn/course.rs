@@ -1,0 +1,224 @@
+//! One schema: some of its people leave and come back, and everything is as it was, or it was refused before.
+
+use probity_disguise::{Database, Dialect, DisguiseId, SpecFile, draft};
+
+use super::ddl;
+use super::dice::Dice;
+use super::dump::{self, Dump};
+use super::layout::{self, Layout, Values};
+use super::mix;
+use super::person::{People, told};
+use super::rows;
+use super::wish::{self, Style};
+
+/// How often everybody may try to come back before what is missing counts as lost.
+const ROUNDS: usize = 5;
+
+/// What became of a schema.
+pub(crate) enum Outcome {
+    Returned,
+    /// Why it was refused before anything was done.
+    Refused(String),
+}
+
+/// A schema that is made and filled, before anybody leaves.
+pub(crate) struct Course {
+    pub(crate) layout: Layout,
+    pub(crate) file: SpecFile,
+    pub(crate) style: Style,
+    pub(crate) people: People,
+    pub(crate) before: Dump,
+    pub(crate) dice: Dice,
+    /// The ids of the people as a dump has them, in one spelling.
+    pub(crate) ids: Vec<String>,
+    /// What stayed at the last try.
+    stays: String,
+}
+
+/// A course, or why it is refused. `made` gets what a person needs to do the same by hand.
+pub(crate) fn begun(
+    mut database: Box<dyn Database>,
+    place: &str,
+    seed: u64,
+    made: &mut String,
+) -> Result<Result<Course, String>, String> {
+    let dialect = database.dialect();
+    let mut dice = Dice::of(seed);
+    let layout = layout::drawn(dialect, &mut dice);
+    let rows = rows::drawn(&layout, &mut dice);
+    let mut statements = ddl::made(&layout, place);
+    statements.extend(ddl::filled(&layout, &rows));
+    for sql in &statements {
+        made.push_str(sql);
+        made.push_str(";\n");
+        if let Err(error) = database.execute(sql, &[]) {
+            return Err(format!("the generator: {error} {:?} in {sql}", error.said));
+        }
+    }
+    let before = dump::of(&mut database, &layout);
+    let drafted = match draft(&mut database, Some(&layout.tables[0].name)) {
+        Ok(drafted) => drafted,
+        Err(error) => return Ok(Err(told(&error))),
+    };
+    let style = wish::style(&mut dice);
+    let text = wish::wished(&layout, &drafted.text, style, &mut dice);
+    made.push_str(&format!("-- {style:?}, own {}\n{text}", layout.is_own));
+    let file = SpecFile::parse(&text).map_err(|error| format!("parsing: {error:?}"))?;
+    let people = match People::of(database, &layout, &file, &mut dice) {
+        Ok(people) => people,
+        Err(reason) if reason.starts_with("FAILED") => return Err(reason),
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let mut people = people;
+    let ids = ids(&mut people, &layout);
+    Ok(Ok(Course {
+        ids,
+        stays: String::new(),
+        layout,
+        file,
+        style,
+        people,
+        before,
+        dice,
+    }))
+}
+
+fn ids(people: &mut People, layout: &Layout) -> Vec<String> {
+    let users = &layout.tables[0];
+    let id = &users.columns[users.key[0]];
+    let quote = |name: &str| layout.dialect.quote(name);
+    let sql = format!(
+        "SELECT {} FROM {} ORDER BY {}",
+        dump::shown(layout.dialect, id),
+        quote(&users.name),
+        quote(&id.name)
+    );
+    let ids = people.engine.database().query(&sql, &[]).unwrap();
+    let ids = ids.into_iter().flatten().map(dump::text);
+    ids.map(|it| spelled(layout.dialect, &it.unwrap())).collect()
+}
+
+/// Leaves and returns in the schema of a seed.
+pub(crate) fn run(
+    database: Box<dyn Database>,
+    place: &str,
+    seed: u64,
+    made: &mut String,
+) -> Result<Outcome, String> {
+    let mut course = match begun(database, place, seed, made)? {
+        Ok(course) => course,
+        Err(reason) => return Ok(Outcome::Refused(reason)),
+    };
+    let mut left: Vec<(usize, DisguiseId)> = Vec::new();
+    let mut refused = None;
+    if course.dice.in_a_hundred(mix::EVERYBODY) {
+        let foretold = course.people.foretold(&course.file, None);
+        if let Some(reason) = foretold.into_iter().next() {
+            return Ok(Outcome::Refused(reason));
+        }
+        let id = course.people.apply(&course.file, None, false);
+        let id = id.map_err(|it| format!("everybody: {it}"))?;
+        left.extend((0..course.people.all.len()).map(|who| (who, id)));
+    } else {
+        let count = 1 + course.dice.throw(course.people.all.len());
+        for who in course.dice.shuffled(course.people.all.len()).into_iter().take(count) {
+            let foretold = course.people.foretold(&course.file, Some(who));
+            if let Some(reason) = foretold.into_iter().next() {
+                refused = Some(reason);
+                break;
+            }
+            let id = course.people.apply(&course.file, Some(who), false);
+            left.push((who, id.map_err(|it| format!("person {who}: {it}"))?));
+        }
+    }
+    made.push_str(&format!("-- left: {left:?}\n"));
+    course.nobody_is_found(&left)?;
+    course.all_return(left)?;
+    course.as_before()?;
+    Ok(refused.map_or(Outcome::Returned, Outcome::Refused))
+}
+
+impl Course {
+    /// Nobody who left is named anywhere.
+    fn nobody_is_found(&mut self, left: &[(usize, DisguiseId)]) -> Result<(), String> {
+        if self.style == Style::Staying {
+            return Ok(());
+        }
+        let now = dump::of(self.people.engine.database(), &self.layout);
+        let ids: Vec<String> = left
+            .iter()
+            .map(|(who, _)| self.ids[*who].clone())
+            .collect();
+        for (table, rows) in self.layout.tables.iter().zip(&now.0) {
+            let columns = table.columns.iter();
+            let columns = columns.filter(|it| !matches!(it.values, Values::Stamp));
+            for (at, column) in columns.enumerate() {
+                let is_id = table.class == layout::Class::Users && table.key == [at];
+                if !is_id && !matches!(column.values, Values::Link(0, _)) {
+                    continue;
+                }
+                for row in rows {
+                    let found = row[at].as_ref().map(|it| spelled(self.layout.dialect, it));
+                    if let Some(found) = found.filter(|it| ids.contains(it)) {
+                        return Err(format!("{found} is found in {}.{}: {row:?}", table.name, column.name));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everybody comes back, in any order, as often as it takes.
+    pub(crate) fn all_return(&mut self, left: Vec<(usize, DisguiseId)>) -> Result<(), String> {
+        let mut away = left;
+        for _ in 0..ROUNDS {
+            let order = self.dice.shuffled(away.len());
+            let mut kept = Vec::new();
+            for at in order {
+                let (who, id) = away[at];
+                let back = self.people.reveal(who, id);
+                let back = back.map_err(|it| format!("person {who} returns: {it}"))?;
+                if !back.is_complete() {
+                    kept.push((who, id, back.kept));
+                }
+            }
+            if kept.is_empty() {
+                return Ok(());
+            }
+            away = kept.iter().map(|(who, id, _)| (*who, *id)).collect();
+            self.stays = format!("{kept:?}");
+        }
+        Err(format!("stays: {}", self.stays))
+    }
+
+    pub(crate) fn as_before(&mut self) -> Result<(), String> {
+        let now = dump::of(self.people.engine.database(), &self.layout);
+        for (at, (now, before)) in now.0.iter().zip(&self.before.0).enumerate() {
+            if now != before {
+                let name = self.layout.tables.get(at).map_or("an heir", |it| &it.name);
+                let lost: Vec<_> = before.iter().filter(|it| !now.contains(it)).collect();
+                let new: Vec<_> = now.iter().filter(|it| !before.contains(it)).collect();
+                return Err(format!("{name} differs: lost {lost:?}, new {new:?}"));
+            }
+        }
+        self.people.left_over()
+    }
+}
+
+/// A cell in one of its spellings.
+pub(crate) fn spelled(dialect: Dialect, cell: &str) -> String {
+    let hex = match dialect {
+        Dialect::Sqlite => cell.strip_prefix("text ").unwrap_or_default(),
+        Dialect::Mysql => cell,
+        _ => "",
+    };
+    let bytes: Option<Vec<u8>> = (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
+        .collect();
+    let text = bytes
+        .filter(|it| !it.is_empty())
+        .and_then(|it| String::from_utf8(it).ok())
+        .unwrap_or_else(|| cell.to_owned());
+    text.to_lowercase().trim_end().replace('\u{e9}', "e")
+}
