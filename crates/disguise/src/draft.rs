@@ -159,7 +159,12 @@ fn guessed(
             && !owners.is_empty()
         {
             let in_key = |owner: &String| known.primary_key.contains(owner);
-            if owners.len() > 1 && owners.iter().any(in_key) {
+            let referred = |table: &CatalogTable| {
+                let mut keys = table.foreign_keys.iter();
+                keys.any(|key| key.to_table == *name)
+            };
+            let goes_alone = !catalog.values().any(referred);
+            if owners.len() > 1 && owners.iter().any(in_key) && goes_alone {
                 let all = owners.into_iter();
                 notes.on_leave = all.map(|owner| (owner, OnLeave::Remove)).collect();
             }

@@ -18,6 +18,10 @@ const NARROW_IDS: Generator = Generator::RandNum {
     ub: 2_147_483_647,
 };
 const SMALL_IDS: Generator = Generator::RandNum { lb: 1, ub: 32_767 };
+const MEDIUM_IDS: Generator = Generator::RandNum {
+    lb: 1_000_000,
+    ub: 8_388_607,
+};
 const TINY_IDS: Generator = Generator::RandNum { lb: 1, ub: 127 };
 /// A moment of no meaning: the times of placeholders that are made together would tell that they are of one person.
 const MOMENT: &str = "2000-01-01 00:00:00";
@@ -42,7 +46,9 @@ pub(crate) fn of(
             continue;
         }
         let is_demanded = !column.nullable && !column.has_default;
-        if column.name == id || (is_demanded && is_unique(table, column)) {
+        // A default would be the same in each row, but for numbers that the database counts.
+        let is_repeated = column.has_default && !column.is_integer();
+        if column.name == id || ((is_demanded || is_repeated) && is_unique(table, column)) {
             columns.push((column.name.clone(), id_of(dialect, column)));
         } else if is_demanded || (column.has_default && is_time(column)) {
             let is_number = dialect == Dialect::Mysql && column.kind().starts_with("bit(");
@@ -68,13 +74,18 @@ fn id_of(dialect: Dialect, column: &Column) -> Generator {
     let kind = column.kind().to_ascii_uppercase();
     let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
     if !column.is_integer() {
+        let bytes = is(&["BYTEA"]).then_some(Generator::RandStr {
+            len: TEXT_CHARACTERS,
+        });
         return match value_of(column) {
             Generator::ConstNum(_) => NARROW_IDS,
-            other => other,
+            other => bytes.unwrap_or(other),
         };
     }
     if dialect == Dialect::Sqlite || is(&["BIG", "INT8"]) {
         WIDE_IDS
+    } else if is(&["MEDIUM"]) {
+        MEDIUM_IDS
     } else if is(&["TINY"]) {
         TINY_IDS
     } else if is(&["SMALL", "INT2"]) {
@@ -140,6 +151,11 @@ pub(crate) fn value_of(column: &Column) -> Generator {
         }
         () if kind == "BIT" => text("0"),
         () if kind == "MACADDR" => text("00:00:00:00:00:00"),
+        () if kind == "MACADDR8" => text("00:00:00:00:00:00:00:00"),
+        () if kind == "OID" => Generator::ConstNum(0),
+        () if kind == "PG_LSN" => text("0/0"),
+        () if kind == "POINT" && column.declared == "point" => text("(0,0)"),
+        () if kind == "POLYGON" && column.declared == "polygon" => text("((0,0))"),
         () if is(&["XML", "TSVECTOR", "BYTEA"]) => text(""),
         () => words_of(&name, column.length_max()),
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::crypto::random;
+use crate::database::{Column, Dialect};
 use crate::error::Error;
 use crate::value::Value;
 
@@ -80,6 +81,24 @@ impl Generator {
                 }
                 _ => Value::Null,
             },
+        })
+    }
+
+    /// The same in the form in which the database gives what `column` holds: a text for a column of bytes is its bytes.
+    pub(crate) fn draw_into(
+        &self,
+        (dialect, column): (Dialect, Option<&Column>),
+        old: &Value,
+        now: &str,
+    ) -> Result<Value, Error> {
+        let drawn = self.draw(old, now)?;
+        let kind = column.map(|it| it.kind().to_ascii_uppercase());
+        Ok(match (dialect, kind.as_deref(), drawn) {
+            (Dialect::Sqlite, Some("BLOB"), Value::Text(text))
+            | (Dialect::Postgres, Some("BYTEA"), Value::Text(text)) => {
+                Value::Bytes(text.into_bytes())
+            }
+            (_, _, drawn) => drawn,
         })
     }
 

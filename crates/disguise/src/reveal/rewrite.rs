@@ -116,7 +116,9 @@ impl Work<'_> {
             };
             let now = current.get(&encoded(&row.identity));
             // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
-            let is_let_go = owner && table.unlinks(column) && self.is_own(&row.before.principal());
+            let is_let_go = owner
+                && table.unlinks(column)
+                && self.is_own(&self.meant(&row.before.principal()));
             let now = within_reach(
                 now,
                 (table, &row),

@@ -87,10 +87,10 @@ fn ids(people: &mut People, layout: &Layout) -> Vec<String> {
     let users = &layout.tables[0];
     let id = &users.columns[users.key[0]];
     let quote = |name: &str| layout.dialect.quote(name);
+    let table = quote(&users.name);
     let sql = format!(
-        "SELECT {} FROM {} ORDER BY {}",
+        "SELECT {} FROM {table} ORDER BY {table}.{}",
         dump::shown(layout.dialect, id),
-        quote(&users.name),
         quote(&id.name)
     );
     let ids = people.engine.database().query(&sql, &[]).unwrap();
@@ -154,7 +154,7 @@ impl Course {
             let columns = columns.filter(|it| !matches!(it.values, Values::Stamp));
             for (at, column) in columns.enumerate() {
                 let is_id = table.class == layout::Class::Users && table.key == [at];
-                if !is_id && !matches!(column.values, Values::Link(0, _)) {
+                if !is_id && !matches!(column.values, Values::Link(0)) {
                     continue;
                 }
                 for row in rows {

@@ -54,8 +54,8 @@ pub(crate) enum Values {
     Kind(Kind),
     /// Numbered within its owner.
     Part,
-    /// Refers to the key of another table, by its place there.
-    Link(usize, usize),
+    /// Refers to the key of a table.
+    Link(usize),
     /// Worked out by the database.
     Computed,
     /// Counted by a trigger.
@@ -176,7 +176,7 @@ impl Drawing<'_> {
         let count = 2 + self.dice.throw(5);
         self.payload(&mut users, count);
         if self.dice.in_a_hundred(mix::SELF) && users.key.len() == 1 {
-            let nullable = self.dice.in_a_hundred(85);
+            let nullable = !self.dice.in_a_hundred(mix::MUST_REFER);
             let key = users.columns[0].clone();
             self.link(&mut users, (0, std::slice::from_ref(&key)), nullable, false);
         }
@@ -201,6 +201,11 @@ impl Drawing<'_> {
     fn table(&mut self) {
         let owned: Vec<usize> = (0..self.tables.len())
             .filter(|at| matches!(self.tables[*at].class, Class::Owned | Class::Through))
+            .collect();
+        let naming = self.dice.in_a_hundred(mix::TO_NAMING_KEYS);
+        let owned: Vec<usize> = owned
+            .into_iter()
+            .filter(|at| naming || !self.key_names_people(*at))
             .collect();
         let class = match self.dice.throw(100) {
             0..45 => Class::Owned,
@@ -260,7 +265,10 @@ impl Drawing<'_> {
     fn more_links(&mut self) {
         for at in 1..self.tables.len() {
             let mut table = self.tables[at].clone();
-            if self.dice.in_a_hundred(mix::SELF) {
+            let may = |it: &mut Self, to: usize| {
+                !it.key_names_people(to) || it.dice.in_a_hundred(mix::TO_NAMING_KEYS)
+            };
+            if self.dice.in_a_hundred(mix::SELF) && may(self, at) {
                 let keys = self.keys_of(at);
                 self.link(&mut table, (at, &keys), true, false);
             }
@@ -270,7 +278,7 @@ impl Drawing<'_> {
                 // What refers ahead may close a circle, in which something must be open.
                 let is_lookup = self.tables[to].class == Class::Lookup && table.class != Class::Lookup;
                 let nullable = !is_lookup || self.dice.in_a_hundred(60);
-                if to != at && (table.class != Class::Lookup || is_lookup) {
+                if to != at && may(self, to) && (table.class != Class::Lookup || is_lookup) {
                     self.link(&mut table, (to, &keys), nullable, false);
                 }
             }
@@ -358,6 +366,12 @@ impl Drawing<'_> {
         }
     }
 
+    fn key_names_people(&self, at: usize) -> bool {
+        let table = &self.tables[at];
+        let mut key = table.key.iter().map(|it| &table.columns[*it].values);
+        key.any(|it| matches!(it, Values::Link(0)))
+    }
+
     fn keys_of(&self, at: usize) -> Vec<Column> {
         let table = &self.tables[at];
         table.key.iter().map(|it| table.columns[*it].clone()).collect()
@@ -405,7 +419,7 @@ impl Drawing<'_> {
     ) {
         let word = if to == 0 { "user" } else { "ref" };
         let mut columns = Vec::new();
-        for (part, key) in keys.iter().enumerate() {
+        for key in keys {
             let sql = match key.values {
                 Values::Key(it) => it.referring.to_owned(),
                 _ => key.sql.clone(),
@@ -419,7 +433,7 @@ impl Drawing<'_> {
                 more: String::new(),
                 shown: key.shown,
                 change: Change::Nothing,
-                values: Values::Link(to, part),
+                values: Values::Link(to),
             });
         }
         let actions: &[&'static str] = match nullable {
@@ -481,7 +495,8 @@ impl Drawing<'_> {
         let text = table
             .columns
             .iter()
-            .find(|it| it.change == Change::Text)
+            // `MariaDB` pads, or not, as a session wants it.
+            .find(|it| it.change == Change::Text && !it.sql.starts_with("CHAR"))
             .map(|it| self.dialect.quote(&it.name));
         let Some(text) = text else { return };
         let length = match self.dialect {

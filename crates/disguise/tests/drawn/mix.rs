@@ -17,8 +17,12 @@ pub(crate) const TWO_PART_IDS: usize = 1;
 pub(crate) const OUTSIDE: usize = 1;
 /// Tables that refer to themselves.
 pub(crate) const SELF: usize = 30;
+/// References of users to users that may not be NULL.
+pub(crate) const MUST_REFER: usize = 5;
 /// Tables that refer to one more table, whichever it is.
 pub(crate) const BESIDE: usize = 60;
+/// References, of those that are drawn, that stay where the key that they lead to names people.
+pub(crate) const TO_NAMING_KEYS: usize = 10;
 /// Tables of one owner whose owner is a part of the key.
 pub(crate) const OWNER_IN_KEY: usize = 20;
 /// Tables of the first form of the engine: `STRICT`, with system versions, partitioned.

@@ -67,7 +67,8 @@ impl People {
         let users = &layout.tables[0];
         let quote = |name: &str| layout.dialect.quote(name);
         let id = quote(&users.columns[users.key[0]].name);
-        let sql = format!("SELECT {id} FROM {} ORDER BY {id}", quote(&users.name));
+        let table = quote(&users.name);
+        let sql = format!("SELECT {id} FROM {table} ORDER BY {table}.{id}");
         let ids = engine.database().query(&sql, &[]).unwrap();
         let mut all = Vec::new();
         for id in ids.into_iter().flatten() {

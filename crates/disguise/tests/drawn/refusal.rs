@@ -4,7 +4,9 @@
 const LIMITS: &[(&str, &str)] = &[
     ("has no primary key of one column", "Tables need identifying columns; the id of a user is one column."),
     ("rows of tables that inherit from", "Rows are not removed from a table of `PostgreSQL` from which others inherit"),
-    ("no specification reaches", "It is refused, too, when a table of another\nschema or database refers to such a table with `ON DELETE CASCADE`"),
+    ("a specification reaches one schema or database", "It is refused, too, when a table of another\nschema or database refers to such a table with `ON DELETE CASCADE`"),
+    ("must refer to a user; name one who never leaves", "a placeholder needs a user to refer to"),
+    ("changing the key of", "Nobody's key changes while other rows refer to it"),
 ];
 
 const MANUAL: &str = include_str!("../../../../docs/disguise.md");
