@@ -338,7 +338,12 @@ fn guessed_owners(
             .iter()
             .any(|key| key.columns.contains(&column.name));
         let of_tenant = tenants.is_some_and(|it| it.column == column.name);
-        named && !declared && !of_tenant && column.is_integer() == id.is_integer()
+        let is_alike = match (column.is_integer(), column.is_text()) {
+            (true, _) => id.is_integer(),
+            (false, true) => id.is_text() && !id.is_integer(),
+            (false, false) => column.kind() == id.kind(),
+        };
+        named && !declared && !of_tenant && is_alike
     };
     let columns = table.columns.iter().filter(is_owner);
     columns.map(|column| column.name.clone()).collect()

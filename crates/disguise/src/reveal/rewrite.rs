@@ -193,6 +193,10 @@ impl Work<'_> {
                 None => Fate::Done,
             };
         }
+        // What was there already is hidden by nothing: another owner of the row had put the same there before.
+        if !owner && row.before.same(&row.after) {
+            return Fate::Done;
+        }
         Fate::Kept(KeptReason::Changed)
     }
 

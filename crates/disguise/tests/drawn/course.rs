@@ -1,11 +1,12 @@
 //! One schema: some of its people leave and come back, and everything is as it was, or it was refused before.
 
-use probity_disguise::{Database, Dialect, DisguiseId, SpecFile, draft};
+use probity_disguise::{Database, DisguiseId, SpecFile, draft};
 
 use super::ddl;
 use super::dice::Dice;
 use super::dump::{self, Dump};
-use super::layout::{self, Layout, Values};
+use super::kinds::Shown;
+use super::layout::{self, Column, Layout, Values};
 use super::mix;
 use super::person::{People, told};
 use super::rows;
@@ -95,7 +96,7 @@ fn ids(people: &mut People, layout: &Layout) -> Vec<String> {
     );
     let ids = people.engine.database().query(&sql, &[]).unwrap();
     let ids = ids.into_iter().flatten().map(dump::text);
-    ids.map(|it| spelled(layout.dialect, &it.unwrap())).collect()
+    ids.map(|it| spelled(id, &it.unwrap())).collect()
 }
 
 /// Leaves and returns in the schema of a seed.
@@ -158,7 +159,7 @@ impl Course {
                     continue;
                 }
                 for row in rows {
-                    let found = row[at].as_ref().map(|it| spelled(self.layout.dialect, it));
+                    let found = row[at].as_ref().map(|it| spelled(column, it));
                     if let Some(found) = found.filter(|it| ids.contains(it)) {
                         return Err(format!("{found} is found in {}.{}: {row:?}", table.name, column.name));
                     }
@@ -206,11 +207,10 @@ impl Course {
 }
 
 /// A cell in one of its spellings.
-pub(crate) fn spelled(dialect: Dialect, cell: &str) -> String {
-    let hex = match dialect {
-        Dialect::Sqlite => cell.strip_prefix("text ").unwrap_or_default(),
-        Dialect::Mysql => cell,
-        _ => "",
+pub(crate) fn spelled(column: &Column, cell: &str) -> String {
+    let hex = match column.shown {
+        Shown::Bytes => cell,
+        _ => cell.strip_prefix("text ").unwrap_or_default(),
     };
     let bytes: Option<Vec<u8>> = (0..hex.len())
         .step_by(2)

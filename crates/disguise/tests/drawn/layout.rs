@@ -320,6 +320,7 @@ impl Drawing<'_> {
         let table = &mut self.tables[at];
         match table.form {
             Form::Strict => {
+                table.unique.clear();
                 for column in &mut table.columns {
                     if let Values::Kind(kind) = column.values
                         && !super::kinds_sqlite::STRICT.iter().any(|it| it.sql == kind.sql)

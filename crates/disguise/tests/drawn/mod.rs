@@ -57,7 +57,7 @@ pub(crate) fn everybody_returns(connect: Connect<'_>, seeds: std::ops::Range<u64
 /// What a person needs to see why a seed fails: the whole of it where there is a place for it, and the reason alone elsewhere.
 fn told(seed: u64, reason: &str, made: &str) -> String {
     if let Ok(folder) = std::env::var("DRAWN_OUT") {
-        let path = std::path::Path::new(&folder).join(format!("{seed}.sql"));
+        let path = std::path::Path::new(&folder).join(format!("{}{seed}.sql", std::thread::current().name().unwrap_or_default().rsplit('_').next().unwrap()));
         std::fs::write(path, format!("-- {reason}\n{made}")).unwrap();
     }
     format!("seed {seed}: {reason}")

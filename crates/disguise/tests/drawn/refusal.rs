@@ -6,7 +6,8 @@ const LIMITS: &[(&str, &str)] = &[
     ("rows of tables that inherit from", "Rows are not removed from a table of `PostgreSQL` from which others inherit"),
     ("a specification reaches one schema or database", "It is refused, too, when a table of another\nschema or database refers to such a table with `ON DELETE CASCADE`"),
     ("must refer to a user; name one who never leaves", "a placeholder needs a user to refer to"),
-    ("changing the key of", "Nobody's key changes while other rows refer to it"),
+    ("changing the key of", "No key changes while other rows refer to it by a declared key"),
+    ("refer to these by foreign key", "of several in a circle, that refer to each other by declared keys may be refused"),
 ];
 
 const MANUAL: &str = include_str!("../../../../docs/disguise.md");
