@@ -1,5 +1,7 @@
 //! Rows of the drawn tables, as literals.
 
+use probity_disguise::Dialect;
+
 use super::dice::Dice;
 use super::layout::{Class, Layout, Link, Table, Values};
 use super::mix;
@@ -178,7 +180,10 @@ impl Filling<'_> {
                 let left_open = is_open && self.dice.in_a_hundred(mix::NULL);
                 if !targets.is_empty() && !left_open {
                     let named = *self.dice.of_all(&targets);
-                    self.refer(table, link, named, (&mut cells, false));
+                    // `SQLite` lets no row refer to itself in another spelling.
+                    let is_itself = link.to == at && named == row;
+                    let as_it_is = is_itself && self.layout.dialect == Dialect::Sqlite;
+                    self.refer(table, link, named, (&mut cells, as_it_is));
                 }
             }
             let number = u64::try_from(row).unwrap();
