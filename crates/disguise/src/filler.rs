@@ -64,6 +64,23 @@ pub(crate) fn of(
     columns
 }
 
+/// Lets the ids of placeholders fit into `referring` columns, too.
+pub(crate) fn narrow<'c>(
+    dialect: Dialect,
+    generator: &mut Generator,
+    referring: impl Iterator<Item = &'c Column>,
+) {
+    let fitting = referring.map(|column| id_of(dialect, column));
+    for other in fitting.filter(|_| dialect != Dialect::Sqlite) {
+        if let (Generator::RandNum { ub, .. }, Generator::RandNum { ub: most, .. }) =
+            (&*generator, &other)
+            && most < ub
+        {
+            *generator = other;
+        }
+    }
+}
+
 /// Whether no two rows may have the same value in the column alone.
 pub(crate) fn is_unique(table: &CatalogTable, column: &Column) -> bool {
     let mut all = table.constraints.iter();

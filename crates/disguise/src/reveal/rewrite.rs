@@ -147,12 +147,16 @@ impl Work<'_> {
         }
         let done = self.write(table, column, ready, &mut kept)?;
         self.count_values(&table.name, done);
+        let moved_on = self.moved_on(table, (column, owner), &kept)?;
         for (row, reason) in &kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
             // The row still names the placeholder, and so does one that its owner took away from its readers.
             let named = match reason {
                 KeptReason::Changed => false,
-                KeptReason::Absent => table.readers.iter().any(|it| it == column),
+                KeptReason::Absent => {
+                    let is_read = table.readers.iter().any(|it| it == column);
+                    is_read || moved_on.contains(&row.after.principal())
+                }
                 _ => true,
             };
             if owner && named {
@@ -165,6 +169,24 @@ impl Work<'_> {
         }
         later.extend(kept.into_iter().map(|(row, _)| row));
         Ok(later)
+    }
+
+    /// The placeholders that rows of the table still name in a part of their key, though none has the key of the record any more:
+    /// another person who is named in the key left since, and their return gives it back.
+    fn moved_on(
+        &mut self,
+        table: &Known,
+        (column, owner): (&str, bool),
+        kept: &[(Modified, KeptReason)],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        if !owner || !table.identity.iter().any(|it| it == column) {
+            return Ok(BTreeSet::new());
+        }
+        let absent = kept.iter().filter(|(_, reason)| *reason == KeptReason::Absent);
+        let keys: Vec<Vec<Value>> = absent.map(|(row, _)| vec![row.after.clone()]).collect();
+        let by = [column.to_owned()];
+        let named = select_keys(self.database, &table.name, &by, &by, &keys)?;
+        Ok(named.iter().flatten().map(Value::principal).collect())
     }
 
     /// What becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only

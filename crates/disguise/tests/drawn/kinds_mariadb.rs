@@ -78,6 +78,7 @@ pub(crate) const IDS: &[Key] = &[
     key("BIGINT", "BIGINT", wide),
     key("MEDIUMINT UNSIGNED AUTO_INCREMENT", "MEDIUMINT UNSIGNED", number),
     key("SMALLINT", "SMALLINT", number),
+    key("BIGINT", "BIGINT", number),
     key("VARCHAR(40)", "VARCHAR(40)", plain_name).shown(Shown::Bytes).respelled(in_capitals),
     key("VARCHAR(40) COLLATE utf8mb4_unicode_ci", "VARCHAR(40) COLLATE utf8mb4_unicode_ci", |n| format!("'caf\u{e9} {n}'"))
         .shown(Shown::Bytes)

@@ -83,6 +83,7 @@ pub(crate) const IDS: &[Key] = &[
     key("SERIAL", "INT", number),
     key("BIGSERIAL", "BIGINT", wide),
     key("SMALLINT", "SMALLINT", number),
+    key("BIGINT", "INT", number),
     key("INT", "BIGINT", number),
     key("TEXT", "TEXT", name),
     key("VARCHAR(40)", "TEXT", name),
