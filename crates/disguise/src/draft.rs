@@ -558,13 +558,16 @@ impl Found<'_> {
         }
     }
 
-    /// Whether all rows that refer to rows of `name` are removed with them.
+    /// Whether all rows that refer to rows of `name` are removed with them, and none of them is one of a table that inherits.
     fn may_go(&self, name: &str) -> bool {
         let refers = |table: &CatalogTable| table.foreign_keys.iter().any(|it| it.to_table == name);
         let goes = |child: &String| {
             let path = self.paths.get(child);
             path.is_some_and(|(_, to)| to == name) && self.may_go(child)
         };
+        if self.catalog.get(name).is_some_and(|it| it.has_heirs) {
+            return false;
+        }
         let mut children = self.catalog.iter().filter(|(_, table)| refers(table));
         children.all(|(child, table)| !table.primary_key.is_empty() && goes(child))
     }

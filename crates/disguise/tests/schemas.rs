@@ -35,6 +35,11 @@ fn sqlite(_: &str) -> Box<dyn Database> {
     Box::new(database)
 }
 
+/// Schedules of the gate, on each database.
+const FEW_SCHEDULES: u64 = 100;
+/// Schedules of the slow tests, on each database.
+const MANY_SCHEDULES: u64 = 10_000;
+
 /// The seeds that are said, or the first.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     match std::env::var("SEED").map(|it| it.parse::<u64>()) {
@@ -54,13 +59,26 @@ fn whoever_leaves_one_of_two_hundred_schemas_returns_on_sqlite() {
     drawn::everybody_returns(&sqlite, seeds(MANY));
 }
 
+#[test]
+fn schedules_over_drawn_schemas_end_where_they_began_on_sqlite() {
+    drawn::schedules_end_where_they_began(&sqlite, seeds(FEW_SCHEDULES));
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn ten_thousand_schedules_over_drawn_schemas_end_where_they_began_on_sqlite() {
+    drawn::schedules_end_where_they_began(&sqlite, seeds(MANY_SCHEDULES));
+}
+
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 mod servers {
     use probity_disguise::database::{Mysql, Postgres};
 
     use super::*;
 
-    fn on_mariadb(count: u64) {
+    type Test = fn(drawn::Connect<'_>, std::ops::Range<u64>);
+
+    fn on_mariadb(test: Test, count: u64) {
         let (_server, socket) = mariadb::running(|url| Mysql::connect(url).is_ok());
         let connect = |place: &str| -> Box<dyn Database> {
             let mut database = Mysql::connect(&mariadb::url(&socket, "mysql")).unwrap();
@@ -72,10 +90,10 @@ mod servers {
             }
             Box::new(database)
         };
-        drawn::everybody_returns(&connect, seeds(count));
+        test(&connect, seeds(count));
     }
 
-    fn on_postgres(count: u64) {
+    fn on_postgres(test: Test, count: u64) {
         let (_server, socket) = postgres::running(|url| Postgres::connect(url).is_ok());
         let connect = |place: &str| -> Box<dyn Database> {
             let mut database = Postgres::connect(&postgres::url(&socket)).unwrap();
@@ -87,28 +105,50 @@ mod servers {
             }
             Box::new(database)
         };
-        drawn::everybody_returns(&connect, seeds(count));
+        test(&connect, seeds(count));
     }
 
     #[test]
     fn whoever_leaves_a_drawn_schema_returns_on_mariadb() {
-        on_mariadb(FEW);
+        on_mariadb(drawn::everybody_returns, FEW);
     }
 
     #[test]
     fn whoever_leaves_a_drawn_schema_returns_on_postgres() {
-        on_postgres(FEW);
+        on_postgres(drawn::everybody_returns, FEW);
     }
 
     #[test]
     #[ignore = "takes minutes"]
     fn whoever_leaves_one_of_two_hundred_schemas_returns_on_mariadb() {
-        on_mariadb(MANY);
+        on_mariadb(drawn::everybody_returns, MANY);
     }
 
     #[test]
     #[ignore = "takes minutes"]
     fn whoever_leaves_one_of_two_hundred_schemas_returns_on_postgres() {
-        on_postgres(MANY);
+        on_postgres(drawn::everybody_returns, MANY);
+    }
+
+    #[test]
+    fn schedules_over_drawn_schemas_end_where_they_began_on_mariadb() {
+        on_mariadb(drawn::schedules_end_where_they_began, FEW_SCHEDULES);
+    }
+
+    #[test]
+    #[ignore = "takes hours"]
+    fn ten_thousand_schedules_over_drawn_schemas_end_where_they_began_on_mariadb() {
+        on_mariadb(drawn::schedules_end_where_they_began, MANY_SCHEDULES);
+    }
+
+    #[test]
+    fn schedules_over_drawn_schemas_end_where_they_began_on_postgres() {
+        on_postgres(drawn::schedules_end_where_they_began, FEW_SCHEDULES);
+    }
+
+    #[test]
+    #[ignore = "takes hours"]
+    fn ten_thousand_schedules_over_drawn_schemas_end_where_they_began_on_postgres() {
+        on_postgres(drawn::schedules_end_where_they_began, MANY_SCHEDULES);
     }
 }

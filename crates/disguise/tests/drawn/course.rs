@@ -1,6 +1,6 @@
 //! One schema: some of its people leave and come back, and everything is as it was, or it was refused before.
 
-use probity_disguise::{Database, DisguiseId, SpecFile, draft};
+use probity_disguise::{Database, Dialect, DisguiseId, SpecFile, draft};
 
 use super::ddl;
 use super::dice::Dice;
@@ -27,6 +27,9 @@ pub(crate) struct Course {
     pub(crate) layout: Layout,
     pub(crate) file: SpecFile,
     pub(crate) style: Style,
+    /// Another specification for the same people.
+    pub(crate) other: (SpecFile, Style),
+    place: String,
     pub(crate) people: People,
     pub(crate) before: Dump,
     pub(crate) dice: Dice,
@@ -65,6 +68,10 @@ pub(crate) fn begun(
     let text = wish::wished(&layout, &drafted.text, style, &mut dice);
     made.push_str(&format!("-- {style:?}, own {}\n{text}", layout.is_own));
     let file = SpecFile::parse(&text).map_err(|error| format!("parsing: {error:?}"))?;
+    let mut others = Dice::of(seed ^ 0xFFFF);
+    let style_of_other = *others.of_all(&[Style::Keeping, Style::Staying, Style::Mixed]);
+    let text = wish::wished(&layout, &drafted.text, style_of_other, &mut others);
+    let other = SpecFile::parse(&text).map_err(|error| format!("parsing: {error:?}"))?;
     let people = match People::of(database, &layout, &file, &mut dice) {
         Ok(people) => people,
         Err(reason) if reason.starts_with("FAILED") => return Err(reason),
@@ -75,6 +82,8 @@ pub(crate) fn begun(
     Ok(Ok(Course {
         ids,
         stays: String::new(),
+        other: (other, style_of_other),
+        place: place.to_owned(),
         layout,
         file,
         style,
@@ -82,6 +91,22 @@ pub(crate) fn begun(
         before,
         dice,
     }))
+}
+
+/// Takes the schema away, so that a server does not fill.
+pub(crate) fn gone(course: &mut Course) {
+    let place = &course.place;
+    let statements = match course.layout.dialect {
+        Dialect::Sqlite => Vec::new(),
+        Dialect::Mysql => vec![format!("DROP DATABASE IF EXISTS {place}")],
+        _ => vec![
+            format!("DROP SCHEMA IF EXISTS {place}_b CASCADE"),
+            format!("DROP SCHEMA {place} CASCADE"),
+        ],
+    };
+    for sql in statements {
+        course.people.engine.database().execute(&sql, &[]).unwrap();
+    }
 }
 
 fn ids(people: &mut People, layout: &Layout) -> Vec<String> {
@@ -133,18 +158,18 @@ pub(crate) fn run(
         }
     }
     made.push_str(&format!("-- left: {left:?}\n"));
-    course.nobody_is_found(&left)?;
+    if course.style != Style::Staying {
+        course.nobody_is_found(&left)?;
+    }
     course.all_return(left)?;
     course.as_before()?;
+    gone(&mut course);
     Ok(refused.map_or(Outcome::Returned, Outcome::Refused))
 }
 
 impl Course {
     /// Nobody who left is named anywhere.
-    fn nobody_is_found(&mut self, left: &[(usize, DisguiseId)]) -> Result<(), String> {
-        if self.style == Style::Staying {
-            return Ok(());
-        }
+    pub(crate) fn nobody_is_found(&mut self, left: &[(usize, DisguiseId)]) -> Result<(), String> {
         let now = dump::of(self.people.engine.database(), &self.layout);
         let ids: Vec<String> = left
             .iter()

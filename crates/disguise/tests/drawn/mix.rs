@@ -18,7 +18,7 @@ pub(crate) const OUTSIDE: usize = 1;
 /// Tables that refer to themselves.
 pub(crate) const SELF: usize = 30;
 /// References of users to users that may not be NULL.
-pub(crate) const MUST_REFER: usize = 5;
+pub(crate) const MUST_REFER: usize = 3;
 /// Tables that refer to one more table, whichever it is.
 pub(crate) const BESIDE: usize = 60;
 /// References, of those that are drawn, that stay where the key that they lead to names people.
@@ -57,3 +57,12 @@ pub(crate) const GROUPED: usize = 20;
 pub(crate) const EVERYBODY: usize = 15;
 /// Schemas of which few rows are held in memory.
 pub(crate) const FEW_ROWS: usize = 30;
+/// Schedules over one schema.
+pub(crate) const SCHEDULES_A_SCHEMA: u64 = 10;
+/// Steps of a schedule before everybody comes back.
+pub(crate) const STEPS: usize = 8;
+/// Steps, in which somebody leaves or changes, somebody comes back, and somebody leaves whose records are destroyed at once where
+/// nobody is away.
+pub(crate) const STEP: [usize; 3] = [60, 35, 5];
+/// Disguises with the credential, which reach what others hid.
+pub(crate) const OVER: usize = 30;

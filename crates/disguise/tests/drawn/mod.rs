@@ -14,6 +14,7 @@ mod names;
 mod person;
 mod refusal;
 mod rows;
+mod schedule;
 mod wish;
 
 use std::collections::BTreeMap;
@@ -52,6 +53,34 @@ pub(crate) fn everybody_returns(connect: Connect<'_>, seeds: std::ops::Range<u64
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
     let refused: usize = refused.values().map(Vec::len).sum();
     assert!(refused * 100 <= count * REFUSED_SHARE_MAX, "{refused} of {count} schemas are refused");
+}
+
+/// Runs the schedules of these seeds over the schemas that belong to them; each schema has several.
+pub(crate) fn schedules_end_where_they_began(connect: Connect<'_>, seeds: std::ops::Range<u64>) {
+    let (mut count, mut schemas) = (0, 0);
+    let mut failed: Vec<String> = Vec::new();
+    let first = seeds.start / mix::SCHEDULES_A_SCHEMA;
+    for seed in first..seeds.end.div_ceil(mix::SCHEDULES_A_SCHEMA) {
+        let place = format!("scheduled{seed}");
+        let mut made = String::new();
+        let from = seed * mix::SCHEDULES_A_SCHEMA;
+        let own = from.max(seeds.start)..(from + mix::SCHEDULES_A_SCHEMA).min(seeds.end);
+        let run = || {
+            let begun = course::begun(connect(&place), &place, seed, &mut made);
+            let begun = begun.map_err(|reason| (from, reason))?;
+            schedule::over(begun, own, &mut made)
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(run));
+        match outcome.unwrap_or_else(|_| Err((from, "a panic".to_owned()))) {
+            Ok(run) => count += run,
+            Err((schedule, reason)) => {
+                failed.push(told(seed, &format!("schedule {schedule}: {reason}"), &made));
+            }
+        }
+        schemas += 1;
+    }
+    eprintln!("{count} schedules over {schemas} schemas, {} failed", failed.len());
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }
 
 /// What a person needs to see why a seed fails: the whole of it where there is a place for it, and the reason alone elsewhere.

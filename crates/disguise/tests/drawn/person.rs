@@ -1,6 +1,6 @@
 //! The people of a drawn schema, who leave and come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,6 +30,10 @@ pub(crate) struct Person {
 pub(crate) struct People {
     pub(crate) engine: Engine<Box<dyn Database>>,
     pub(crate) all: Vec<Person>,
+    /// Those who left for good.
+    pub(crate) gone: BTreeSet<usize>,
+    /// How many principals are registered while nobody is away.
+    principals: i64,
 }
 
 /// An error with its causes.
@@ -76,7 +80,33 @@ impl People {
             let key = made.map_err(|it| format!("FAILED registering {}", told(&it)))?.key;
             all.push(Person { id, key });
         }
-        Ok(Self { engine, all })
+        let principals = i64::try_from(all.len()).unwrap();
+        Ok(Self {
+            engine,
+            all,
+            gone: BTreeSet::new(),
+            principals,
+        })
+    }
+
+    /// Those who did not leave for good.
+    pub(crate) fn present(&self) -> Vec<usize> {
+        let all = 0..self.all.len();
+        all.filter(|it| !self.gone.contains(it)).collect()
+    }
+
+    fn count(&mut self, table: &str) -> i64 {
+        let sql = format!("SELECT COUNT(*) FROM {table}");
+        let count = self.engine.database().query(&sql, &[]).unwrap().concat();
+        match count.first() {
+            Some(Value::Int(count)) => *count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Placeholders that nobody takes away any more stay registered.
+    pub(crate) fn note_principals(&mut self) {
+        self.principals = self.count("probity_principals");
     }
 
     /// What would be refused for this person, or everybody.
@@ -123,7 +153,7 @@ impl People {
 
     /// What of the records of the engine is left once everybody is back.
     pub(crate) fn left_over(&mut self) -> Result<(), String> {
-        for who in 0..self.all.len() {
+        for who in self.present() {
             let person = &self.all[who];
             let credential = Credential::Key(&person.key);
             let listed = self.engine.list(&person.id, &credential, time());
@@ -132,17 +162,15 @@ impl People {
                 return Err(format!("person {who} still has {listed:?}"));
             }
         }
-        let registered = i64::try_from(self.all.len()).unwrap();
         for (table, rows) in [
             ("probity_bags", 0),
             ("probity_locators", 0),
             ("probity_shared", 0),
-            ("probity_principals", registered),
+            ("probity_principals", self.principals),
         ] {
-            let sql = format!("SELECT COUNT(*) FROM {table}");
-            let count = self.engine.database().query(&sql, &[]).unwrap().concat();
-            if count != [Value::Int(rows)] {
-                return Err(format!("{table} has {count:?} rows, not {rows}"));
+            let count = self.count(table);
+            if count != rows {
+                return Err(format!("{table} has {count} rows, not {rows}"));
             }
         }
         Ok(())
