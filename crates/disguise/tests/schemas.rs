@@ -40,11 +40,14 @@ const FEW_SCHEDULES: u64 = 100;
 /// Schedules of the slow tests, on each database.
 const MANY_SCHEDULES: u64 = 10_000;
 
-/// The seeds that are said, or the first.
+/// The seeds that the variable `SEEDS` says, one or as in `100..200`, or the first.
 fn seeds(count: u64) -> std::ops::Range<u64> {
-    match std::env::var("SEED").map(|it| it.parse::<u64>()) {
-        Ok(Ok(seed)) => seed..seed + 1,
-        _ => 0..count,
+    let Ok(said) = std::env::var("SEEDS") else {
+        return 0..count;
+    };
+    match said.split_once("..") {
+        Some((from, to)) => from.parse().unwrap()..to.parse().unwrap(),
+        None => said.parse().unwrap()..said.parse::<u64>().unwrap() + 1,
     }
 }
 

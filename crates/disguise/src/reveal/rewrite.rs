@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::whose::Now;
 use super::{KeptReason, Work, fits, row_name};
-use crate::apply::encoded;
+use crate::apply::{at, encoded};
 use crate::database::DatabaseErrorKind;
 use crate::error::Error;
 use crate::lax;
@@ -127,6 +127,7 @@ impl Work<'_> {
                 barred,
             );
             let fate = match (now, target) {
+                (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => Fate::Done,
                 (Err(reason), _) => Fate::Kept(reason),
                 (Ok(_), None) => Fate::Kept(self.ownerless(&row.before)),
                 (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
@@ -169,6 +170,14 @@ impl Work<'_> {
         }
         later.extend(kept.into_iter().map(|(row, _)| row));
         Ok(later)
+    }
+
+    /// Whether a record is about the account of a placeholder that is gone, for its own disguise was revealed: nothing is left to
+    /// bring back.
+    pub(super) fn is_of_gone_account(&self, table: &Known, row: &Modified) -> bool {
+        let pseudo = &self.live.pseudo;
+        let id = at(&table.identity, &row.identity, &pseudo.id);
+        table.name == pseudo.table && id.is_some_and(|id| self.is_gone(id))
     }
 
     /// The placeholders that rows of the table still name in a part of their key, though none has the key of the record any more:

@@ -118,6 +118,7 @@ impl Work<'_> {
                 let key = encoded(&row.identity);
                 let (now, place) = (current.get(&key), (place, false));
                 match within_reach(now, (table, row), place, &moved, barred) {
+                    Err(KeptReason::Absent) if self.is_of_gone_account(table, row) => {}
                     Err(reason) => column.kept.push((row.clone(), reason)),
                     Ok(now) if now.same(&row.after) => {
                         column.ready.insert(index, row.clone());
