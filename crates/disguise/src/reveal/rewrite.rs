@@ -22,6 +22,8 @@ enum Fate {
     Done,
     /// Another record has to go first.
     Later,
+    /// Another disguise has to be revealed first, and what is missing then is a spelling alone.
+    Waits,
     /// Whoever left the row is back behind a newer placeholder.
     Returned,
     /// It stays.
@@ -85,10 +87,11 @@ impl Work<'_> {
         &mut self,
         table: &Known,
         column: &str,
-        rows: Vec<Modified>,
+        mut rows: Vec<Modified>,
         barred: &BTreeSet<Vec<u8>>,
         owner: bool,
     ) -> Result<Vec<Modified>, Error> {
+        self.follow_keys(table, &mut rows)?;
         let current = self.rows_now(table, &[column], &rows)?;
         let nearest = if owner {
             let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
@@ -135,7 +138,7 @@ impl Work<'_> {
             match fate {
                 Fate::Ready(target) => ready.push((row, target)),
                 Fate::Done => {}
-                Fate::Later => later.push(row),
+                Fate::Later | Fate::Waits => later.push(row),
                 Fate::Returned => drop(self.returned.insert(row.after.principal())),
                 Fate::Kept(reason) => kept.push((row, reason)),
             }
@@ -211,6 +214,10 @@ impl Work<'_> {
         if now.same(&target) {
             return Fate::Done;
         }
+        let is_same = |it: &Value| self.meant(&it.principal()) == self.meant(&target.principal());
+        if owner && is_same(now) && target.same(&row.before) {
+            return strange().map_or(Fate::Ready(target), Fate::Kept);
+        }
         // An older decorrelation was undone first, so that the row is further back already.
         if owner && self.reach.behind(&row.before).any(|it| it.same(now)) {
             return strange().map_or(Fate::Done, Fate::Kept);
@@ -221,6 +228,10 @@ impl Work<'_> {
                 Some(reason) => Fate::Kept(reason),
                 None if !self.settle => Fate::Later,
                 None if self.is_left(&row.after) => Fate::Returned,
+                // The chain leads back to the person, in the spelling of the users table.
+                None if self.meant(&row.before.principal()) != row.before.principal() => {
+                    Fate::Waits
+                }
                 None => Fate::Done,
             };
         }

@@ -1,5 +1,7 @@
 //! One schema: some of its people leave and come back, and everything is as it was, or it was refused before.
 
+use std::collections::BTreeSet;
+
 use probity_disguise::{Database, Dialect, DisguiseId, SpecFile, draft};
 
 use super::ddl;
@@ -29,6 +31,8 @@ pub(crate) struct Course {
     pub(crate) style: Style,
     /// Another specification for the same people.
     pub(crate) other: (SpecFile, Style),
+    /// The tables that one of the two decorrelates.
+    decorrelated: BTreeSet<String>,
     place: String,
     pub(crate) people: People,
     pub(crate) before: Dump,
@@ -68,9 +72,11 @@ pub(crate) fn begun(
     let text = wish::wished(&layout, &drafted.text, style, &mut dice);
     made.push_str(&format!("-- {style:?}, own {}\n{text}", layout.is_own));
     let file = SpecFile::parse(&text).map_err(|error| format!("parsing: {error:?}"))?;
+    let mut decorrelated = wish::decorrelated(&text);
     let mut others = Dice::of(seed ^ 0xFFFF);
     let style_of_other = *others.of_all(&[Style::Keeping, Style::Staying, Style::Mixed]);
     let text = wish::wished(&layout, &drafted.text, style_of_other, &mut others);
+    decorrelated.extend(wish::decorrelated(&text));
     let other = SpecFile::parse(&text).map_err(|error| format!("parsing: {error:?}"))?;
     let people = match People::of(database, &layout, &file, &mut dice) {
         Ok(people) => people,
@@ -84,6 +90,7 @@ pub(crate) fn begun(
         stays: String::new(),
         other: (other, style_of_other),
         place: place.to_owned(),
+        decorrelated,
         layout,
         file,
         style,
@@ -168,6 +175,13 @@ pub(crate) fn run(
 }
 
 impl Course {
+    /// Whether a specification puts placeholders into a key of two people.
+    pub(crate) fn decorrelates_two(&self) -> bool {
+        let two = self.layout.tables.iter();
+        let mut two = two.filter(|it| it.class == layout::Class::Follows);
+        two.any(|table| self.decorrelated.contains(&table.name))
+    }
+
     /// Nobody who left is named anywhere.
     pub(crate) fn nobody_is_found(&mut self, left: &[(usize, DisguiseId)]) -> Result<(), String> {
         let now = dump::of(self.people.engine.database(), &self.layout);

@@ -82,6 +82,14 @@ pub(crate) fn wished(layout: &Layout, draft: &str, style: Style, dice: &mut Dice
     file.to_string()
 }
 
+/// The tables that a specification decorrelates.
+pub(crate) fn decorrelated(text: &str) -> BTreeSet<String> {
+    let file: toml::Table = toml::from_str(text).unwrap();
+    let steps = file.get("decorrelate").and_then(Toml::as_array);
+    let tables = steps.into_iter().flatten();
+    tables.map(|it| it["table"].as_str().unwrap().to_owned()).collect()
+}
+
 #[derive(Default)]
 struct Steps {
     remove: Vec<Toml>,
