@@ -134,9 +134,7 @@ fn still_referring<'s>(
     freeing: impl Iterator<Item = &'s Step>,
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
-    let chosen = database
-        .tenancy()
-        .bound(dialect, &step.table, &step.chosen);
+    let chosen = database.tenancy().bound(dialect, &step.table, &step.chosen);
     let mut sql = format!(
         "SELECT COUNT(*) FROM {} WHERE ({}) IN (SELECT {} FROM {} WHERE {})",
         dialect.quote(&child.name),

@@ -524,12 +524,15 @@ pub(crate) fn alike(
     (table, by): (&str, &str),
     names: &[Value],
     keys: &[Value],
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
     let dialect = database.dialect();
     let column = dialect.quote(by);
     // The first of the queries gives all of them the collation of the column.
-    let none = format!("SELECT {column} AS k FROM {} WHERE 1=0", dialect.quote(table));
-    let mut alike = Vec::new();
+    let none = format!(
+        "SELECT {column} AS k FROM {} WHERE 1=0",
+        dialect.quote(table)
+    );
+    let mut alike = BTreeMap::new();
     for name in names {
         for some in keys.chunks(QUESTIONS_MAX) {
             let more = " UNION ALL SELECT ?".repeat(some.len());

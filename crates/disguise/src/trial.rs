@@ -27,7 +27,15 @@ const TEXTS: [&str; 11] = [
 ];
 /// Literals of types that are no texts.
 const LITERALS: [&str; 9] = [
-    "", "0", "{}", "[]", "0/0", "(0,0)", "((0,0))", "((0,0),(0,0))", "<(0,0),0>",
+    "",
+    "0",
+    "{}",
+    "[]",
+    "0/0",
+    "(0,0)",
+    "((0,0))",
+    "((0,0),(0,0))",
+    "<(0,0),0>",
 ];
 /// The most parts of a type of an application for which a row is tried.
 const PARTS_MAX: usize = 24;

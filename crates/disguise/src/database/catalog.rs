@@ -277,7 +277,8 @@ pub(super) fn spoken_of(columns: &[Column], condition: &str) -> Vec<String> {
         if is_word {
             words.any(|word| word.eq_ignore_ascii_case(name))
         } else {
-            let doubled = ['"', '`'].map(|quote| name.replace(quote, &String::from(quote).repeat(2)));
+            let doubled =
+                ['"', '`'].map(|quote| name.replace(quote, &String::from(quote).repeat(2)));
             condition.contains(name.as_str()) || doubled.iter().any(|it| condition.contains(it))
         }
     });

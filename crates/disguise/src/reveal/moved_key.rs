@@ -50,7 +50,10 @@ impl Work<'_> {
         let dialect = self.database.dialect();
         let is_person = |column: &String| table.people().any(|it| it == column);
         let people = table.identity.iter().filter(|it| is_person(it)).count();
-        let own = self.database.tenancy().and(dialect, &table.name, &table.name);
+        let own = self
+            .database
+            .tenancy()
+            .and(dialect, &table.name, &table.name);
         for (part, value) in table.identity.iter().zip(key) {
             if !is_person(part) || !self.is_own(&self.meant(&value.principal())) {
                 continue;
@@ -97,7 +100,9 @@ impl Work<'_> {
         let leads_here = |new: &Value| self.reach.behind(new).any(|it| it.principal() == name);
         let before = self.reach.links.values().map(|link| &link.new);
         let before = before.filter(|new| leads_here(new));
-        let all = std::iter::once(id).chain(self.reach.behind(id)).chain(before);
+        let all = std::iter::once(id)
+            .chain(self.reach.behind(id))
+            .chain(before);
         all.take(PRINCIPALS_MAX).cloned().collect()
     }
 }

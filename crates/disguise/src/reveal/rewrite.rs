@@ -119,9 +119,8 @@ impl Work<'_> {
             };
             let now = current.get(&encoded(&row.identity));
             // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
-            let is_let_go = owner
-                && table.unlinks(column)
-                && self.is_own(&self.meant(&row.before.principal()));
+            let is_let_go =
+                owner && table.unlinks(column) && self.is_own(&self.meant(&row.before.principal()));
             let now = within_reach(
                 now,
                 (table, &row),
@@ -151,8 +150,24 @@ impl Work<'_> {
         }
         let done = self.write(table, column, ready, &mut kept)?;
         self.count_values(&table.name, done);
-        let moved_on = self.moved_on(table, (column, owner), &kept)?;
-        for (row, reason) in &kept {
+        self.keep_values(table, (column, owner), &kept)?;
+        if owner {
+            self.keep_departed(table, &kept)?;
+            self.keep_taken_along(table, column, &kept)?;
+        }
+        later.extend(kept.into_iter().map(|(row, _)| row));
+        Ok(later)
+    }
+
+    /// Reports what stays, and notes the placeholders that it needs.
+    fn keep_values(
+        &mut self,
+        table: &Known,
+        (column, owner): (&str, bool),
+        kept: &[(Modified, KeptReason)],
+    ) -> Result<(), Error> {
+        let moved_on = self.moved_on(table, (column, owner), kept)?;
+        for (row, reason) in kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
             // The row still names the placeholder, and so does one that its owner took away from its readers.
             let named = match reason {
@@ -167,12 +182,7 @@ impl Work<'_> {
                 self.needed.insert(row.after.principal());
             }
         }
-        if owner {
-            self.keep_departed(table, &kept)?;
-            self.keep_taken_along(table, column, &kept)?;
-        }
-        later.extend(kept.into_iter().map(|(row, _)| row));
-        Ok(later)
+        Ok(())
     }
 
     /// Whether a record is about the account of a placeholder that is gone, for its own disguise was revealed: nothing is left to
@@ -194,7 +204,9 @@ impl Work<'_> {
         if !owner || !table.identity.iter().any(|it| it == column) {
             return Ok(BTreeSet::new());
         }
-        let absent = kept.iter().filter(|(_, reason)| *reason == KeptReason::Absent);
+        let absent = kept
+            .iter()
+            .filter(|(_, reason)| *reason == KeptReason::Absent);
         let keys: Vec<Vec<Value>> = absent.map(|(row, _)| vec![row.after.clone()]).collect();
         let by = [column.to_owned()];
         let named = select_keys(self.database, &table.name, &by, &by, &keys)?;

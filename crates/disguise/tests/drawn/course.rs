@@ -154,7 +154,12 @@ pub(crate) fn run(
         left.extend((0..course.people.all.len()).map(|who| (who, id)));
     } else {
         let count = 1 + course.dice.throw(course.people.all.len());
-        for who in course.dice.shuffled(course.people.all.len()).into_iter().take(count) {
+        for who in course
+            .dice
+            .shuffled(course.people.all.len())
+            .into_iter()
+            .take(count)
+        {
             let foretold = course.people.foretold(&course.file, Some(who));
             if let Some(reason) = foretold.into_iter().next() {
                 refused = Some(reason);
@@ -185,10 +190,7 @@ impl Course {
     /// Nobody who left is named anywhere.
     pub(crate) fn nobody_is_found(&mut self, left: &[(usize, DisguiseId)]) -> Result<(), String> {
         let now = dump::of(self.people.engine.database(), &self.layout);
-        let ids: Vec<String> = left
-            .iter()
-            .map(|(who, _)| self.ids[*who].clone())
-            .collect();
+        let ids: Vec<String> = left.iter().map(|(who, _)| self.ids[*who].clone()).collect();
         for (table, rows) in self.layout.tables.iter().zip(&now.0) {
             let columns = table.columns.iter();
             let columns = columns.filter(|it| !matches!(it.values, Values::Stamp));
@@ -200,7 +202,10 @@ impl Course {
                 for row in rows {
                     let found = row[at].as_ref().map(|it| spelled(column, it));
                     if let Some(found) = found.filter(|it| ids.contains(it)) {
-                        return Err(format!("{found} is found in {}.{}: {row:?}", table.name, column.name));
+                        return Err(format!(
+                            "{found} is found in {}.{}: {row:?}",
+                            table.name, column.name
+                        ));
                     }
                 }
             }

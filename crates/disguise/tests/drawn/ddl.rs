@@ -36,15 +36,31 @@ pub(crate) fn made(layout: &Layout, place: &str) -> Vec<String> {
     }
     if layout.outside == Outside::Cascades {
         let users = &layout.tables[0];
-        let key: Vec<String> = users.key.iter().map(|it| dialect.quote(&users.columns[*it].name)).collect();
-        let of: Vec<String> = users.key.iter().map(|it| referring(&users.columns[*it].values, &users.columns[*it].sql)).collect();
-        let columns: Vec<String> = of.iter().enumerate().map(|(at, sql)| format!("k{at} {sql}")).collect();
+        let key: Vec<String> = users
+            .key
+            .iter()
+            .map(|it| dialect.quote(&users.columns[*it].name))
+            .collect();
+        let of: Vec<String> = users
+            .key
+            .iter()
+            .map(|it| referring(&users.columns[*it].values, &users.columns[*it].sql))
+            .collect();
+        let columns: Vec<String> = of
+            .iter()
+            .enumerate()
+            .map(|(at, sql)| format!("k{at} {sql}"))
+            .collect();
         let names: Vec<String> = (0..of.len()).map(|at| format!("k{at}")).collect();
         statements.push(match dialect {
             Dialect::Mysql => format!("CREATE DATABASE {place}_out"),
             _ => format!("CREATE SCHEMA {place}_out"),
         });
-        let at = if users.is_second { format!("{place}_b") } else { place.to_owned() };
+        let at = if users.is_second {
+            format!("{place}_b")
+        } else {
+            place.to_owned()
+        };
         statements.push(format!(
             "CREATE TABLE {place}_out.seen ({}, FOREIGN KEY ({}) REFERENCES {at}.{} ({}) ON DELETE CASCADE)",
             columns.join(", "),
@@ -79,12 +95,26 @@ fn table_made(layout: &Layout, table: &Table, place: &str) -> Vec<String> {
             column.more.clone()
         };
         let is_computed = matches!(column.values, Values::Computed);
-        let demands = if column.nullable || is_computed { "" } else { "NOT NULL" };
-        let sql = if column.nullable { column.sql.clone() } else { column.sql.replace(" NULL", "") };
-        parts.push(format!("{} {sql} {demands} {more}", dialect.quote(&column.name)));
+        let demands = if column.nullable || is_computed {
+            ""
+        } else {
+            "NOT NULL"
+        };
+        let sql = if column.nullable {
+            column.sql.clone()
+        } else {
+            column.sql.replace(" NULL", "")
+        };
+        parts.push(format!(
+            "{} {sql} {demands} {more}",
+            dialect.quote(&column.name)
+        ));
     }
     if !counts {
-        parts.push(format!("PRIMARY KEY ({})", listed(dialect, table, &table.key)));
+        parts.push(format!(
+            "PRIMARY KEY ({})",
+            listed(dialect, table, &table.key)
+        ));
     }
     for unique in &table.unique {
         parts.push(format!("UNIQUE ({})", listed(dialect, table, &[*unique])));
@@ -96,12 +126,21 @@ fn table_made(layout: &Layout, table: &Table, place: &str) -> Vec<String> {
         (Form::Strict, _) => "STRICT".to_owned(),
         (Form::WithoutRowid, _) => "WITHOUT ROWID".to_owned(),
         (Form::Versioned, _) => "WITH SYSTEM VERSIONING".to_owned(),
-        (Form::Partitioned, _) => format!("PARTITION BY HASH ({})", listed(dialect, table, &table.key)),
+        (Form::Partitioned, _) => {
+            format!("PARTITION BY HASH ({})", listed(dialect, table, &table.key))
+        }
         _ => String::new(),
     };
     let name = dialect.quote(&table.name);
-    let at = if table.is_second { format!("{place}_b.") } else { String::new() };
-    let mut statements = vec![format!("CREATE TABLE {at}{name} ({}) {end}", parts.join(", "))];
+    let at = if table.is_second {
+        format!("{place}_b.")
+    } else {
+        String::new()
+    };
+    let mut statements = vec![format!(
+        "CREATE TABLE {at}{name} ({}) {end}",
+        parts.join(", ")
+    )];
     match table.form {
         Form::Partitioned => statements.extend((0..3).map(|part| {
             let own = dialect.quote(&format!("{} p{part}", table.name));
@@ -121,7 +160,9 @@ pub(crate) fn heir(table: &Table) -> String {
 }
 
 fn listed(dialect: Dialect, table: &Table, columns: &[usize]) -> String {
-    let names = columns.iter().map(|it| dialect.quote(&table.columns[*it].name));
+    let names = columns
+        .iter()
+        .map(|it| dialect.quote(&table.columns[*it].name));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -132,7 +173,11 @@ fn linked(layout: &Layout, table: &Table, link: &Link) -> String {
         "" => String::new(),
         action => format!(" ON DELETE {action}"),
     };
-    let deferred = if link.is_deferrable { " DEFERRABLE INITIALLY DEFERRED" } else { "" };
+    let deferred = if link.is_deferrable {
+        " DEFERRABLE INITIALLY DEFERRED"
+    } else {
+        ""
+    };
     format!(
         "FOREIGN KEY ({}) REFERENCES {} ({}){action}{deferred}",
         listed(dialect, table, &link.columns),
@@ -147,7 +192,10 @@ pub(crate) fn filled(layout: &Layout, rows: &Rows) -> Vec<String> {
     let (lax, strict) = match dialect {
         Dialect::Sqlite => ("PRAGMA foreign_keys = OFF", "PRAGMA foreign_keys = ON"),
         Dialect::Mysql => ("SET foreign_key_checks = 0", "SET foreign_key_checks = 1"),
-        _ => ("SET session_replication_role = replica", "SET session_replication_role = origin"),
+        _ => (
+            "SET session_replication_role = replica",
+            "SET session_replication_role = origin",
+        ),
     };
     let mut statements = vec![lax.to_owned()];
     for (table, rows) in layout.tables.iter().zip(rows) {
@@ -176,10 +224,21 @@ fn inserted(dialect: Dialect, table: &Table, row: &Row) -> String {
     let written: Vec<_> = written
         .filter(|(column, _)| !matches!(column.values, Values::Computed))
         .collect();
-    let names: Vec<String> = written.iter().map(|(it, _)| dialect.quote(&it.name)).collect();
+    let names: Vec<String> = written
+        .iter()
+        .map(|(it, _)| dialect.quote(&it.name))
+        .collect();
     let cells: Vec<&str> = written.iter().map(|(_, cell)| cell.as_str()).collect();
-    let name = if row.is_heir { heir(table) } else { table.name.clone() };
-    let own = if dialect == Dialect::Postgres { "OVERRIDING SYSTEM VALUE " } else { "" };
+    let name = if row.is_heir {
+        heir(table)
+    } else {
+        table.name.clone()
+    };
+    let own = if dialect == Dialect::Postgres {
+        "OVERRIDING SYSTEM VALUE "
+    } else {
+        ""
+    };
     format!(
         "INSERT INTO {} ({}) {own}VALUES ({})",
         dialect.quote(&name),
@@ -194,14 +253,26 @@ fn audited(dialect: Dialect, table: &Table, at: usize) -> Vec<String> {
     let events = ["INSERT", "UPDATE", "DELETE"];
     match dialect {
         Dialect::Sqlite => events
-            .map(|event| format!("CREATE TRIGGER audit_{event}_{at} AFTER {event} ON {name} BEGIN {write}; END"))
+            .map(|event| {
+                format!(
+                    "CREATE TRIGGER audit_{event}_{at} AFTER {event} ON {name} BEGIN {write}; END"
+                )
+            })
             .into(),
         Dialect::Mysql => events
-            .map(|event| format!("CREATE TRIGGER audit_{event}_{at} AFTER {event} ON {name} FOR EACH ROW {write}"))
+            .map(|event| {
+                format!(
+                    "CREATE TRIGGER audit_{event}_{at} AFTER {event} ON {name} FOR EACH ROW {write}"
+                )
+            })
             .into(),
         _ => vec![
-            format!("CREATE FUNCTION audit_{at}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {write}; RETURN NULL; END $$"),
-            format!("CREATE TRIGGER audit_{at} AFTER INSERT OR UPDATE OR DELETE ON {name} FOR EACH ROW EXECUTE FUNCTION audit_{at}()"),
+            format!(
+                "CREATE FUNCTION audit_{at}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {write}; RETURN NULL; END $$"
+            ),
+            format!(
+                "CREATE TRIGGER audit_{at} AFTER INSERT OR UPDATE OR DELETE ON {name} FOR EACH ROW EXECUTE FUNCTION audit_{at}()"
+            ),
         ],
     }
 }
@@ -214,7 +285,11 @@ fn stamped(dialect: Dialect, table: &Table, at: usize) -> Vec<String> {
         )];
     }
     vec![
-        format!("CREATE FUNCTION stamp_{at}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.stamped := OLD.stamped + 1; RETURN NEW; END $$"),
-        format!("CREATE TRIGGER stamp_{at} BEFORE UPDATE ON {name} FOR EACH ROW EXECUTE FUNCTION stamp_{at}()"),
+        format!(
+            "CREATE FUNCTION stamp_{at}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.stamped := OLD.stamped + 1; RETURN NEW; END $$"
+        ),
+        format!(
+            "CREATE TRIGGER stamp_{at} BEFORE UPDATE ON {name} FOR EACH ROW EXECUTE FUNCTION stamp_{at}()"
+        ),
     ]
 }

@@ -25,7 +25,11 @@ pub(crate) fn of(database: &mut dyn Database, layout: &Layout) -> Dump {
     Dump(all)
 }
 
-fn rows(database: &mut dyn Database, dialect: Dialect, (table, name): (&Table, &str)) -> Vec<Cells> {
+fn rows(
+    database: &mut dyn Database,
+    dialect: Dialect,
+    (table, name): (&Table, &str),
+) -> Vec<Cells> {
     let columns = table.columns.iter();
     let columns = columns.filter(|it| !matches!(it.values, Values::Stamp));
     let columns: Vec<String> = columns.map(|it| shown(dialect, it)).collect();

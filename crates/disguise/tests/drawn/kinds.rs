@@ -129,7 +129,16 @@ pub(crate) fn wide(n: u64) -> String {
 /// Names of letters, quotes and marks, no two of which any collation takes for the same.
 pub(crate) fn name(n: u64) -> String {
     let names = [
-        "ada", "ber''ta", "\u{e7}elik", "d\"or", "e%l_i", "\u{fc}nal", "g\\h", "$1", "h?i", "j;k",
+        "ada",
+        "ber''ta",
+        "\u{e7}elik",
+        "d\"or",
+        "e%l_i",
+        "\u{fc}nal",
+        "g\\h",
+        "$1",
+        "h?i",
+        "j;k",
     ];
     let at = usize::try_from(n).unwrap();
     let suffix = if at < names.len() {

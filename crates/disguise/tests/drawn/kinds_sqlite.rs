@@ -8,7 +8,15 @@ use super::kinds::{
 fn text(dice: &mut Dice, n: u64) -> String {
     let some = format!("'text {n}'");
     let all = [
-        "''", "'a''b\"c`\\'", "'\u{e9}\u{1f600}'", "'0012'", "'NULL'", "char(0) || 'x'", "'?'", " '  ' ", "'a@b.example'",
+        "''",
+        "'a''b\"c`\\'",
+        "'\u{e9}\u{1f600}'",
+        "'0012'",
+        "'NULL'",
+        "char(0) || 'x'",
+        "'?'",
+        " '  ' ",
+        "'a@b.example'",
         some.as_str(),
     ];
     dice.word(&all)
@@ -17,13 +25,27 @@ fn text(dice: &mut Dice, n: u64) -> String {
 fn integer(dice: &mut Dice, n: u64) -> String {
     let some = n.to_string();
     dice.word(&[
-        "0", "-1", "9223372036854775807", "-9223372036854775807 - 1", "1700000000",
+        "0",
+        "-1",
+        "9223372036854775807",
+        "-9223372036854775807 - 1",
+        "1700000000",
         some.as_str(),
     ])
 }
 
 fn real(dice: &mut Dice, _: u64) -> String {
-    dice.word(&["0.0", "-0.0", "5e-324", "9e999", "-9e999", "0.1", "1.7976931348623157e308", "3.0", "1e15"])
+    dice.word(&[
+        "0.0",
+        "-0.0",
+        "5e-324",
+        "9e999",
+        "-9e999",
+        "0.1",
+        "1.7976931348623157e308",
+        "3.0",
+        "1e15",
+    ])
 }
 
 fn blob(dice: &mut Dice, _: u64) -> String {
@@ -47,11 +69,22 @@ pub(crate) const KINDS: &[Kind] = &[
     kind("BLOB", blob),
     kind("VARCHAR(40)", text).change(Change::Text),
     kind("NUMERIC", anything),
-    kind("DECIMAL(20, 5)", |d, _| d.word(&["1.5", "'0.00001'", "'12345678901234567890.5'", "-3"])),
+    kind("DECIMAL(20, 5)", |d, _| {
+        d.word(&["1.5", "'0.00001'", "'12345678901234567890.5'", "-3"])
+    }),
     kind("", anything),
     kind("BOOLEAN", |d, _| d.word(&["TRUE", "FALSE"])),
-    kind("DATETIME", |d, _| d.word(&["'2024-02-29 23:59:59.999'", "'0000-00-00'", "1700000000", "2460000.5"])),
-    kind("JSON", |d, _| d.word(&["'{\"b\": 1,  \"a\":1.0}'", "'null'", "'[]'"])),
+    kind("DATETIME", |d, _| {
+        d.word(&[
+            "'2024-02-29 23:59:59.999'",
+            "'0000-00-00'",
+            "1700000000",
+            "2460000.5",
+        ])
+    }),
+    kind("JSON", |d, _| {
+        d.word(&["'{\"b\": 1,  \"a\":1.0}'", "'null'", "'[]'"])
+    }),
     kind("TEXT COLLATE NOCASE", text).change(Change::Text),
     kind("INTEGER", |d, _| d.throw(100).to_string()).check("{} BETWEEN 0 AND 100"),
     kind("TEXT", |d, _| d.word(&["'new'", "'old'"])).check("{} IN ('new', 'old')"),

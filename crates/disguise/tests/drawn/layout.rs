@@ -276,7 +276,8 @@ impl Drawing<'_> {
                 let to = 1 + self.dice.throw(self.tables.len() - 1);
                 let keys = self.keys_of(to);
                 // What refers ahead may close a circle, in which something must be open.
-                let is_lookup = self.tables[to].class == Class::Lookup && table.class != Class::Lookup;
+                let is_lookup =
+                    self.tables[to].class == Class::Lookup && table.class != Class::Lookup;
                 let nullable = !is_lookup || self.dice.in_a_hundred(60);
                 if to != at && may(self, to) && (table.class != Class::Lookup || is_lookup) {
                     self.link(&mut table, (to, &keys), nullable, false);
@@ -323,7 +324,9 @@ impl Drawing<'_> {
                 table.unique.clear();
                 for column in &mut table.columns {
                     if let Values::Kind(kind) = column.values
-                        && !super::kinds_sqlite::STRICT.iter().any(|it| it.sql == kind.sql)
+                        && !super::kinds_sqlite::STRICT
+                            .iter()
+                            .any(|it| it.sql == kind.sql)
                     {
                         let kind = *self.dice.of_all(super::kinds_sqlite::STRICT);
                         column.sql = kind.sql.to_owned();
@@ -375,7 +378,11 @@ impl Drawing<'_> {
 
     fn keys_of(&self, at: usize) -> Vec<Column> {
         let table = &self.tables[at];
-        table.key.iter().map(|it| table.columns[*it].clone()).collect()
+        table
+            .key
+            .iter()
+            .map(|it| table.columns[*it].clone())
+            .collect()
     }
 
     fn own_key(&mut self, table: &mut Table) {

@@ -39,20 +39,31 @@ pub(crate) fn everybody_returns(connect: Connect<'_>, seeds: std::ops::Range<u64
         let place = format!("drawn{seed}");
         let mut made = String::new();
         let run = || course::run(connect(&place), &place, seed, &mut made);
-        let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("a panic".to_owned()));
+        let outcome =
+            catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("a panic".to_owned()));
         match outcome {
             Ok(Outcome::Returned) => {}
             Ok(Outcome::Refused(reason)) => match refusal::limit(&reason) {
                 Some(limit) => refused.entry(limit).or_default().push(seed),
-                None => failed.push(told(seed, &format!("refused for no limit: {reason}"), &made)),
+                None => failed.push(told(
+                    seed,
+                    &format!("refused for no limit: {reason}"),
+                    &made,
+                )),
             },
             Err(reason) => failed.push(told(seed, &reason, &made)),
         }
     }
-    eprintln!("{count} schemas, {} failed, refused: {refused:?}", failed.len());
+    eprintln!(
+        "{count} schemas, {} failed, refused: {refused:?}",
+        failed.len()
+    );
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
     let refused: usize = refused.values().map(Vec::len).sum();
-    assert!(refused * 100 <= count * REFUSED_SHARE_MAX, "{refused} of {count} schemas are refused");
+    assert!(
+        refused * 100 <= count * REFUSED_SHARE_MAX,
+        "{refused} of {count} schemas are refused"
+    );
 }
 
 /// Runs the schedules of these seeds over the schemas that belong to them; each schema has several.
@@ -79,14 +90,25 @@ pub(crate) fn schedules_end_where_they_began(connect: Connect<'_>, seeds: std::o
         }
         schemas += 1;
     }
-    eprintln!("{count} schedules over {schemas} schemas, {} failed", failed.len());
+    eprintln!(
+        "{count} schedules over {schemas} schemas, {} failed",
+        failed.len()
+    );
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }
 
 /// What a person needs to see why a seed fails: the whole of it where there is a place for it, and the reason alone elsewhere.
 fn told(seed: u64, reason: &str, made: &str) -> String {
     if let Ok(folder) = std::env::var("DRAWN_OUT") {
-        let path = std::path::Path::new(&folder).join(format!("{}{seed}.sql", std::thread::current().name().unwrap_or_default().rsplit('_').next().unwrap()));
+        let path = std::path::Path::new(&folder).join(format!(
+            "{}{seed}.sql",
+            std::thread::current()
+                .name()
+                .unwrap_or_default()
+                .rsplit('_')
+                .next()
+                .unwrap()
+        ));
         std::fs::write(path, format!("-- {reason}\n{made}")).unwrap();
     }
     format!("seed {seed}: {reason}")

@@ -9,8 +9,31 @@ use super::layout::{Class, Table};
 use super::mix;
 
 const STRANGE: &[&str] = &[
-    "order", "group", "select", "my table", "UPPER", "CamelCase", "semi;colon", "a-b", "dot.ted", "na\u{ef}ve", "what?", "it's",
-    "100%", "user", "key", "back`tick", "double\"quote", "\u{1f600}", "$1", ":name", "from", "two  spaces", "[bracket]", "sla/sh", "#hash",
+    "order",
+    "group",
+    "select",
+    "my table",
+    "UPPER",
+    "CamelCase",
+    "semi;colon",
+    "a-b",
+    "dot.ted",
+    "na\u{ef}ve",
+    "what?",
+    "it's",
+    "100%",
+    "user",
+    "key",
+    "back`tick",
+    "double\"quote",
+    "\u{1f600}",
+    "$1",
+    ":name",
+    "from",
+    "two  spaces",
+    "[bracket]",
+    "sla/sh",
+    "#hash",
 ];
 
 pub(crate) struct Names {

@@ -6,8 +6,8 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use probity_disguise::{
-    ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Protection,
-    References, RevealRequest, Revealed, Rows, SecretKey, SpecFile, Value,
+    ApplyRequest, Credential, Database, DisguiseId, Engine, Error, KeyCost, Protection, References,
+    RevealRequest, Revealed, Rows, SecretKey, SpecFile, Value,
 };
 use probity_format::Timestamp;
 
@@ -78,7 +78,9 @@ impl People {
         let mut all = Vec::new();
         for id in ids.into_iter().flatten() {
             let made = engine.register(&id, Protection::KeyAlone, time());
-            let key = made.map_err(|it| format!("FAILED registering {}", told(&it)))?.key;
+            let key = made
+                .map_err(|it| format!("FAILED registering {}", told(&it)))?
+                .key;
             all.push(Person { id, key });
         }
         let principals = i64::try_from(all.len()).unwrap();

@@ -72,7 +72,11 @@ impl Filling<'_> {
             Class::Through => {
                 let to = table.links[0].to;
                 let parents = self.rows[to].len();
-                for _ in 0..if parents == 0 { 0 } else { self.dice.throw(2 * people) } {
+                for _ in 0..if parents == 0 {
+                    0
+                } else {
+                    self.dice.throw(2 * people)
+                } {
                     let parent = self.dice.throw(parents);
                     let owner = self.rows[to][parent].owner;
                     self.add(table, owner, &[Some(parent)]);

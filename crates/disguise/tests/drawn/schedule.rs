@@ -87,7 +87,8 @@ impl<'c> Schedule<'c> {
         };
         let (file, style) = self.spec();
         let is_over = self.course.dice.in_a_hundred(mix::OVER);
-        self.trace.push(format!("person {who} leaves, {style:?}, over {is_over}"));
+        self.trace
+            .push(format!("person {who} leaves, {style:?}, over {is_over}"));
         let foretold = self.course.people.foretold(&file, Some(who));
         if let Some(reason) = foretold.into_iter().next() {
             self.trace.push(format!("refused: {reason}"));
@@ -147,7 +148,8 @@ impl<'c> Schedule<'c> {
         if !self.course.people.foretold(&file, Some(who)).is_empty() {
             return Ok(());
         }
-        self.trace.push(format!("person {who} leaves for good, {style:?}"));
+        self.trace
+            .push(format!("person {who} leaves for good, {style:?}"));
         self.touched.insert(who);
         let id = self.course.people.apply(&file, Some(who), false)?;
         match self.course.people.forget(who, id) {
@@ -189,7 +191,10 @@ impl<'c> Schedule<'c> {
             let now: BTreeSet<&Cells> = now.iter().collect();
             for row in before {
                 if !names_any(table, row, &touched) && !now.contains(row) {
-                    return Err(format!("a row of somebody else of {} is lost: {row:?}", table.name));
+                    return Err(format!(
+                        "a row of somebody else of {} is lost: {row:?}",
+                        table.name
+                    ));
                 }
             }
         }
@@ -228,7 +233,10 @@ pub(crate) fn over(
     for seed in seeds {
         let mut schedule = Schedule::new(&mut course, seed);
         if let Err(reason) = schedule.run() {
-            made.push_str(&format!("-- schedule {seed}\n-- {}\n", schedule.trace.join("\n-- ")));
+            made.push_str(&format!(
+                "-- schedule {seed}\n-- {}\n",
+                schedule.trace.join("\n-- ")
+            ));
             return Err((seed, reason));
         }
         count += 1;

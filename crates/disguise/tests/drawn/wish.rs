@@ -45,7 +45,11 @@ pub(crate) fn wished(layout: &Layout, draft: &str, style: Style, dice: &mut Dice
     let mut going: BTreeSet<usize> = match style {
         Style::Keeping => BTreeSet::new(),
         Style::Removing => owned.clone(),
-        _ => owned.iter().copied().filter(|_| dice.in_a_hundred(60)).collect(),
+        _ => owned
+            .iter()
+            .copied()
+            .filter(|_| dice.in_a_hundred(60))
+            .collect(),
     };
     // Two people who are the key leave with the row.
     let follows = |it: &&usize| layout.tables[**it].class == Class::Follows;
@@ -87,7 +91,9 @@ pub(crate) fn decorrelated(text: &str) -> BTreeSet<String> {
     let file: toml::Table = toml::from_str(text).unwrap();
     let steps = file.get("decorrelate").and_then(Toml::as_array);
     let tables = steps.into_iter().flatten();
-    tables.map(|it| it["table"].as_str().unwrap().to_owned()).collect()
+    tables
+        .map(|it| it["table"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[derive(Default)]
@@ -108,7 +114,10 @@ fn owned(layout: &Layout, file: &toml::Table) -> BTreeSet<usize> {
             .and_then(|it| it.get(&table.name)?.get("through"))
             .is_some(),
     };
-    tables.filter(|(_, it)| is_owned(it)).map(|(at, _)| at).collect()
+    tables
+        .filter(|(_, it)| is_owned(it))
+        .map(|(at, _)| at)
+        .collect()
 }
 
 /// Takes away those to which rows refer that stay.
@@ -120,7 +129,8 @@ fn only_those_that_may(layout: &Layout, going: &mut BTreeSet<usize>) {
                     let links = table.links.iter().filter(|link| link.to == *at);
                     links.into_iter().any(|link| {
                         !going.contains(&child)
-                            || !(layout.is_own || (link.names_owner && table.class == Class::Through))
+                            || !(layout.is_own
+                                || (link.names_owner && table.class == Class::Through))
                     })
                 })
         };

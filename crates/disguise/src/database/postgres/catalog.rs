@@ -199,7 +199,17 @@ impl Postgres {
     fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
         let mut last = None;
         for row in self.query(FOREIGN_KEYS, &[])? {
-            let [id, table, target, action, own, other, full, is_own, rest @ ..] = row.as_slice()
+            let [
+                id,
+                table,
+                target,
+                action,
+                own,
+                other,
+                full,
+                is_own,
+                rest @ ..,
+            ] = row.as_slice()
             else {
                 continue;
             };
