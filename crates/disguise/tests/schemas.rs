@@ -2,6 +2,8 @@
 
 #![expect(
     clippy::disallowed_methods,
+    clippy::fn_params_excessive_bools,
+    clippy::format_push_string,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,

@@ -79,6 +79,19 @@ fn referring(values: &Values, sql: &str) -> String {
     }
 }
 
+/// What follows the columns.
+fn ending(dialect: Dialect, table: &Table) -> String {
+    match table.form {
+        Form::Strict => "STRICT".to_owned(),
+        Form::WithoutRowid => "WITHOUT ROWID".to_owned(),
+        Form::Versioned => "WITH SYSTEM VERSIONING".to_owned(),
+        Form::Partitioned => {
+            format!("PARTITION BY HASH ({})", listed(dialect, table, &table.key))
+        }
+        Form::Plain | Form::Inherited => String::new(),
+    }
+}
+
 fn table_made(layout: &Layout, table: &Table, place: &str) -> Vec<String> {
     let dialect = layout.dialect;
     let mut parts = Vec::new();
@@ -86,7 +99,7 @@ fn table_made(layout: &Layout, table: &Table, place: &str) -> Vec<String> {
         && table.key.len() == 1
         && table.columns[table.key[0]].sql == "INTEGER"
         && table.form != Form::WithoutRowid
-        && table.columns.len() % 2 == 0;
+        && table.columns.len().is_multiple_of(2);
     for (at, column) in table.columns.iter().enumerate() {
         let is_key = table.key.contains(&at);
         let more = if counts && is_key {
@@ -122,15 +135,7 @@ fn table_made(layout: &Layout, table: &Table, place: &str) -> Vec<String> {
     if dialect == Dialect::Sqlite {
         parts.extend(table.links.iter().map(|link| linked(layout, table, link)));
     }
-    let end = match (table.form, dialect) {
-        (Form::Strict, _) => "STRICT".to_owned(),
-        (Form::WithoutRowid, _) => "WITHOUT ROWID".to_owned(),
-        (Form::Versioned, _) => "WITH SYSTEM VERSIONING".to_owned(),
-        (Form::Partitioned, _) => {
-            format!("PARTITION BY HASH ({})", listed(dialect, table, &table.key))
-        }
-        _ => String::new(),
-    };
+    let end = ending(dialect, table);
     let name = dialect.quote(&table.name);
     let at = if table.is_second {
         format!("{place}_b.")

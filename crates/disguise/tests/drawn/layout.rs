@@ -306,7 +306,9 @@ impl Drawing<'_> {
                 .any(|it| it.links.iter().any(|link| link.to == at));
             let table = &mut self.tables[at];
             table.form = match form {
-                Form::Inherited if is_referred || at == 0 || drawn % 5 > 0 => Form::Plain,
+                Form::Inherited if is_referred || at == 0 || !drawn.is_multiple_of(5) => {
+                    Form::Plain
+                }
                 form => form,
             };
             self.fit_to_form(at);
@@ -329,7 +331,7 @@ impl Drawing<'_> {
                             .any(|it| it.sql == kind.sql)
                     {
                         let kind = *self.dice.of_all(super::kinds_sqlite::STRICT);
-                        column.sql = kind.sql.to_owned();
+                        kind.sql.clone_into(&mut column.sql);
                         column.change = kind.change;
                         column.values = Values::Kind(kind);
                         column.more = String::new();
@@ -444,14 +446,12 @@ impl Drawing<'_> {
                 values: Values::Link(to),
             });
         }
-        let actions: &[&'static str] = match nullable {
-            true => &["", "", "CASCADE", "SET NULL", "RESTRICT", "NO ACTION"],
-            false => &["", "", "CASCADE", "RESTRICT", "NO ACTION"],
-        };
+        let all: &[&'static str] = &["", "", "CASCADE", "RESTRICT", "NO ACTION", "SET NULL"];
+        let actions = if nullable { all } else { &all[..5] };
         table.links.push(Link {
             columns,
             to,
-            action: *self.dice.of_all(actions),
+            action: self.dice.of_all(actions),
             is_deferrable: self.dialect != Dialect::Mysql && self.dice.in_a_hundred(30),
             names_owner,
         });

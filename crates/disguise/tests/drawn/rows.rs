@@ -64,7 +64,7 @@ impl Filling<'_> {
                         self.add(table, Some(person), &[Some(person)]);
                     }
                 }
-                if self.is_open(table, 0) {
+                if Self::is_open(table, 0) {
                     self.add(table, None, &[None]);
                 }
             }
@@ -81,7 +81,7 @@ impl Filling<'_> {
                     let owner = self.rows[to][parent].owner;
                     self.add(table, owner, &[Some(parent)]);
                 }
-                if self.is_open(table, 0) {
+                if Self::is_open(table, 0) {
                     self.add(table, None, &[None]);
                 }
             }
@@ -94,7 +94,7 @@ impl Filling<'_> {
         for _ in 0..2 * people {
             let mut pair = [0, 1].map(|_| Some(self.dice.throw(people)));
             for (at, person) in pair.iter_mut().enumerate() {
-                if self.is_open(table, at) && self.dice.in_a_hundred(mix::NULL) {
+                if Self::is_open(table, at) && self.dice.in_a_hundred(mix::NULL) {
                     *person = None;
                 }
             }
@@ -106,7 +106,7 @@ impl Filling<'_> {
         }
     }
 
-    fn is_open(&self, table: &Table, link: usize) -> bool {
+    fn is_open(table: &Table, link: usize) -> bool {
         let columns = &table.links[link].columns;
         columns.iter().all(|it| table.columns[*it].nullable)
     }
@@ -203,7 +203,7 @@ impl Filling<'_> {
                             (kind.value)(self.dice, number)
                         };
                     }
-                    Values::Stamp => cells[place] = "0".to_owned(),
+                    Values::Stamp => "0".clone_into(&mut cells[place]),
                     _ => {}
                 }
             }
@@ -217,7 +217,8 @@ impl Filling<'_> {
         let all = self.rows[link.to].iter().enumerate();
         let free = !self.layout.is_own || matches!(to.class, Class::Lookup | Class::Users);
         let of_one = |it: &Table| matches!(it.class, Class::Owned | Class::Through);
-        if !free && !(of_one(table) && of_one(to)) {
+        let is_between_owned = of_one(table) && of_one(to);
+        if !(free || is_between_owned) {
             return Vec::new();
         }
         let may = all.filter(|(_, row)| !row.is_heir && (free || row.owner == owner));
