@@ -451,7 +451,7 @@ impl Drawing<'_> {
         table.links.push(Link {
             columns,
             to,
-            action: self.dice.of_all(actions),
+            action: actions[self.dice.throw(actions.len())],
             is_deferrable: self.dialect != Dialect::Mysql && self.dice.in_a_hundred(30),
             names_owner,
         });

@@ -285,8 +285,8 @@ pub(crate) fn a_draft_makes_ids_that_their_columns_hold() {
         ),
         format!("CREATE TABLE notes (id INT PRIMARY KEY, member {other} REFERENCES members(id))"),
         format!("INSERT INTO members VALUES ({bytes}, 'one')"),
-        format!("INSERT INTO notes SELECT 6, id FROM members"),
-        format!("INSERT INTO notes SELECT 7, id FROM members"),
+        "INSERT INTO notes SELECT 6, id FROM members".to_owned(),
+        "INSERT INTO notes SELECT 7, id FROM members".to_owned(),
     ] {
         database.execute(&sql, &[]).unwrap();
     }
