@@ -29,25 +29,25 @@ placeholder = { id = { RandNum = { lb = 1000000, ub = 2000000000 } } }
 /// `check` did not foretell. Such rows are left alone.
 pub(crate) fn rows_of_nobody_stay_when_everybody_leaves() {
     let description = format!(
-        "{HEAD}[tables.lines]\nthrough = [\"note\"]\n[[remove]]\ntable = \"lines\"\n[[remove]]\ntable = \"notes\"\n[[remove]]\ntable = \"members\"\n"
+        "{HEAD}[tables.pages]\nthrough = [\"note\"]\n[[remove]]\ntable = \"pages\"\n[[remove]]\ntable = \"notes\"\n[[remove]]\ntable = \"members\"\n"
     );
     let mut member = members(
         &[
             "CREATE TABLE members (id INT PRIMARY KEY)",
             "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members(id))",
-            "CREATE TABLE lines (id INT PRIMARY KEY, note INT REFERENCES notes(id))",
+            "CREATE TABLE pages (id INT PRIMARY KEY, note INT REFERENCES notes(id))",
             "INSERT INTO members VALUES (1)",
             "INSERT INTO notes VALUES (6, 1), (7, NULL)",
-            "INSERT INTO lines VALUES (8, 6), (9, 7), (10, NULL)",
+            "INSERT INTO pages VALUES (8, 6), (9, 7), (10, NULL)",
         ],
         &description,
     );
-    let before = member.rows(["members", "notes", "lines"]);
+    let before = member.rows(["members", "notes", "pages"]);
     let applied = member.all_leave();
-    let left = member.rows(["members", "notes", "lines"]);
+    let left = member.rows(["members", "notes", "pages"]);
     assert_eq!(left.map(|rows| rows.len()), [0, 1, 2]);
     assert!(member.return_from(&applied).is_complete());
-    assert_eq!(member.rows(["members", "notes", "lines"]), before);
+    assert_eq!(member.rows(["members", "notes", "pages"]), before);
 }
 
 /// Placeholders that a disguise of everybody had just made were counted as users about to be removed, and with a key that is `ON
@@ -225,10 +225,10 @@ pub(crate) fn other_spellings_are_found_along_paths_and_where_a_reference_was_le
         format!(
             "CREATE TABLE notes (id {text} PRIMARY KEY, member {text} REFERENCES members(id), next {text})"
         ),
-        format!("CREATE TABLE lines (id INT PRIMARY KEY, note {text} REFERENCES notes(id))"),
+        format!("CREATE TABLE pages (id INT PRIMARY KEY, note {text} REFERENCES notes(id))"),
         "INSERT INTO members VALUES ('ada', NULL), ('bob', 'ADA')".to_owned(),
         "INSERT INTO notes VALUES ('n', 'ada', 'O'), ('o', 'ADA', 'N')".to_owned(),
-        "INSERT INTO lines VALUES (6, 'N'), (7, 'O')".to_owned(),
+        "INSERT INTO pages VALUES (6, 'N'), (7, 'O')".to_owned(),
     ] {
         // `SQLite` adds no foreign key to a table; the specification says it.
         let is_later = sql.starts_with("ALTER") && database.dialect() == Dialect::Sqlite;
@@ -246,22 +246,22 @@ pub(crate) fn other_spellings_are_found_along_paths_and_where_a_reference_was_le
         [tables.notes]
         owners = ["member"]
         references = [{ columns = ["next"], table = "notes", to = ["id"] }]
-        [tables.lines]
+        [tables.pages]
         through = ["note"]
         references = [{ columns = ["note"], table = "notes", to = ["id"] }]
         [[remove]]
-        table = "lines"
+        table = "pages"
         [[remove]]
         table = "notes"
         [[remove]]
         table = "members"
     "#;
     let mut member = Member::called(Value::from("ada"), database, description);
-    let before = member.rows(["members", "notes", "lines"]);
+    let before = member.rows(["members", "notes", "pages"]);
     let applied = member.leave();
     let back = member.return_from(&applied);
     assert!(back.is_complete(), "{back:?}");
-    assert_eq!(member.rows(["members", "notes", "lines"]), before);
+    assert_eq!(member.rows(["members", "notes", "pages"]), before);
 }
 
 /// Drafts gave every placeholder the default of a unique column, an empty id where ids are bytes, and ids that no column holds which
