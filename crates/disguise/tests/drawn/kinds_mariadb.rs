@@ -163,7 +163,7 @@ pub(crate) const IDS: &[Key] = &[
     key(
         "VARCHAR(40) COLLATE utf8mb4_unicode_ci",
         "VARCHAR(40) COLLATE utf8mb4_unicode_ci",
-        |n| format!("'caf\u{e9} {n}'"),
+        |n| format!("'nn\u{e9} {n}'"),
     )
     .shown(Shown::Bytes)
     .respelled(|it| it.replace('\u{e9}', "E")),

@@ -161,7 +161,7 @@ pub(crate) const IDS: &[Key] = &[
     key("VARCHAR(40)", "TEXT", name),
     key("TEXT COLLATE any_case", "TEXT COLLATE any_case", plain_name).respelled(in_capitals),
     key("TEXT COLLATE any_accent", "TEXT COLLATE any_accent", |n| {
-        format!("'caf\u{e9} {n}'")
+        format!("'nn\u{e9} {n}'")
     })
     .respelled(|it| it.replace('\u{e9}', "e")),
     key("CHAR(12)", "CHAR(12)", plain_name).respelled(with_a_space),
