@@ -69,58 +69,88 @@ pub(crate) enum Whom {
     Everybody,
 }
 
-/// For which rows a removal among `steps` would be refused. Nothing is said where rows that are chosen may stay, for people who own
-/// them together or only read them.
+/// For which rows the step at this place among `steps` would be refused. Nothing is said where rows that are chosen may stay, for
+/// people who own them together or only read them.
 pub(crate) fn left_behind(
     database: &mut dyn Session,
     (live, whom): (&Live, Whom),
     steps: &[Step],
-    removal: &Step,
+    at: usize,
 ) -> Result<Vec<Referring>, Error> {
-    let dialect = database.dialect();
     let mut left = Vec::new();
-    let table = live.table(&removal.table);
+    let Some(step) = steps.get(at) else {
+        return Ok(left);
+    };
+    let changed: Vec<&String> = match &step.kind {
+        Kind::Remove => Vec::new(),
+        Kind::Modify { column, .. } | Kind::Unlink { column } => vec![column],
+        Kind::Decorrelate { owners, .. } => owners.iter().collect(),
+    };
+    let table = live.table(&step.table);
     let may_stay = |table: &Known| {
         let shared = table.owners.len() > 1 && !table.goes_whole();
         table.name != live.pseudo.table && (shared || !table.readers.is_empty())
     };
-    if whom == Whom::Somebody && table.is_none_or(may_stay) {
+    let removes = step.kind == Kind::Remove;
+    if removes && whom == Whom::Somebody && table.is_none_or(may_stay) {
         return Ok(left);
     }
-    let chosen = database
-        .tenancy()
-        .bound(dialect, &removal.table, &removal.chosen);
     for child in live.tables.values() {
         let keys = child.catalog.foreign_keys.iter();
-        for key in keys.filter(|key| key.to_table == removal.table) {
-            let mut sql = format!(
-                "SELECT COUNT(*) FROM {} WHERE ({}) IN (SELECT {} FROM {} WHERE {})",
-                dialect.quote(&child.name),
-                list(dialect, &key.columns),
-                list(dialect, &key.to_columns),
-                dialect.quote(&removal.table),
-                chosen.sql
-            );
-            let mut parameters = chosen.parameters.clone();
-            let of_child = steps.iter().filter(|step| step.table == child.name);
-            for step in of_child.filter(|step| lets_go(&step.kind, key)) {
-                let mut done = database.tenancy().bound(dialect, &child.name, &step.chosen);
-                sql = format!("{sql} AND CASE WHEN ({}) THEN 0 ELSE 1 END = 1", done.sql);
-                parameters.append(&mut done.parameters);
+        for key in keys.filter(|key| key.to_table == step.table) {
+            let is_held = !key.follows && key.to_columns.iter().any(|it| changed.contains(&it));
+            if !removes && !is_held {
+                continue;
             }
-            let rows = database.query(&sql, &parameters);
-            let rows = counted(&rows.doing("counting references")?);
+            let waits = removes && key.on_delete == OnDelete::Refuse && key.is_deferrable;
+            let is_own = removes && child.name == step.table;
+            // What is refused at once, or done by the database, must have no reference by then.
+            let before = match (waits, is_own) {
+                (true, _) => steps.len(),
+                (false, true) => at.saturating_add(1),
+                (false, false) => at,
+            };
+            let freeing = steps.iter().take(before);
+            let freeing = freeing.filter(|it| it.table == child.name && lets_go(&it.kind, key));
+            let rows = still_referring(database, (child, key), step, freeing)?;
             if rows > 0 {
                 left.push(Referring {
                     table: child.name.clone(),
                     columns: key.columns.clone(),
                     rows,
-                    would_change: key.on_delete == OnDelete::Change,
+                    would_change: removes && key.on_delete == OnDelete::Change,
                 });
             }
         }
     }
     Ok(left)
+}
+
+/// How many rows of a table refer by `key` to rows that `step` chooses, and are chosen by none of `freeing`.
+fn still_referring<'s>(
+    database: &mut dyn Session,
+    (child, key): (&Known, &ForeignKey),
+    step: &Step,
+    freeing: impl Iterator<Item = &'s Step>,
+) -> Result<u64, Error> {
+    let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, &step.table, &step.chosen);
+    let mut sql = format!(
+        "SELECT COUNT(*) FROM {} WHERE ({}) IN (SELECT {} FROM {} WHERE {})",
+        dialect.quote(&child.name),
+        list(dialect, &key.columns),
+        list(dialect, &key.to_columns),
+        dialect.quote(&step.table),
+        chosen.sql
+    );
+    let mut parameters = chosen.parameters;
+    for step in freeing {
+        let mut done = database.tenancy().bound(dialect, &child.name, &step.chosen);
+        sql = format!("{sql} AND CASE WHEN ({}) THEN 0 ELSE 1 END = 1", done.sql);
+        parameters.append(&mut done.parameters);
+    }
+    let rows = database.query(&sql, &parameters);
+    Ok(counted(&rows.doing("counting references")?))
 }
 
 /// Whether a step of this kind leaves no reference by `key` in the rows that it takes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::database::{Catalog, CatalogTable, Column, Database};
+use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
 use crate::error::{Doing as _, Error};
 use crate::filler;
 use crate::generate::Generator;
@@ -100,7 +100,7 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
     let mut filled = filler::of(dialect, known, id, of_tenant);
     fill_references(database, &catalog, known, &mut filled)?;
     let remarks = trial::fit(database, known, &mut filled);
-    let pseudo = Pseudo {
+    let mut pseudo = Pseudo {
         table: table.clone(),
         id: (*id).clone(),
         columns: filled,
@@ -109,8 +109,9 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
         tenant: tenants.as_ref().map(|it| it.column.clone()),
         ..Schema::default()
     };
-    schema.notes = guessed(&catalog, &pseudo, tenants.as_ref());
+    schema.notes = guessed(&catalog, &pseudo, tenants.as_ref(), dialect);
     let owners = owners(&catalog, &schema, &pseudo, tenants.as_ref());
+    narrow_ids(dialect, &catalog, &owners, &mut pseudo);
     let mut belonging = catalog.clone();
     if let Some(tenants) = &tenants {
         // Everything refers to its tenant; that does not make it the property of whoever owns the tenant.
@@ -144,11 +145,30 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
     })
 }
 
+/// Makes ids that every column holds that names an owner.
+fn narrow_ids(
+    dialect: Dialect,
+    catalog: &Catalog,
+    owners: &BTreeMap<String, Vec<String>>,
+    pseudo: &mut Pseudo,
+) {
+    let id = &pseudo.id;
+    let mut generators = pseudo.columns.iter_mut();
+    if let Some((_, generator)) = generators.find(|(column, _)| column == id) {
+        let known = owners.iter().filter_map(|(table, columns)| {
+            let table = catalog.get(table)?;
+            Some(columns.iter().filter_map(|it| table.column(it)))
+        });
+        filler::narrow(dialect, generator, known.flatten());
+    }
+}
+
 /// Notes on tables beside their declared keys: owners by their names, and references of users to users.
 fn guessed(
     catalog: &Catalog,
     pseudo: &Pseudo,
     tenants: Option<&Tenants>,
+    dialect: Dialect,
 ) -> BTreeMap<String, TableNotes> {
     let mut all = BTreeMap::new();
     for (name, known) in catalog {
@@ -159,12 +179,17 @@ fn guessed(
             && !owners.is_empty()
         {
             let in_key = |owner: &String| known.primary_key.contains(owner);
-            if owners.len() > 1 && owners.iter().any(in_key) {
+            let referred = |table: &CatalogTable| {
+                let mut keys = table.foreign_keys.iter();
+                keys.any(|key| key.to_table == *name)
+            };
+            let goes_alone = !catalog.values().any(referred);
+            if owners.len() > 1 && owners.iter().any(in_key) && goes_alone {
                 let all = owners.into_iter();
                 notes.on_leave = all.map(|owner| (owner, OnLeave::Remove)).collect();
             }
         } else {
-            let by_name = guessed_owners(known, catalog, pseudo, tenants);
+            let by_name = guessed_owners((dialect, known), catalog, pseudo, tenants);
             notes.owners = (!by_name.is_empty()).then_some(by_name);
         }
         if notes != TableNotes::default() {
@@ -311,7 +336,7 @@ fn referring_users(users: &CatalogTable, pseudo: &Pseudo, tenants: Option<&Tenan
 
 /// Columns that hold a user's id by their name and type, without a declared foreign key.
 fn guessed_owners(
-    table: &CatalogTable,
+    (dialect, table): (Dialect, &CatalogTable),
     catalog: &Catalog,
     pseudo: &Pseudo,
     tenants: Option<&Tenants>,
@@ -333,7 +358,12 @@ fn guessed_owners(
             .iter()
             .any(|key| key.columns.contains(&column.name));
         let of_tenant = tenants.is_some_and(|it| it.column == column.name);
-        named && !declared && !of_tenant && column.is_integer() == id.is_integer()
+        let is_alike = match (column.is_integer(), column.is_text()) {
+            (true, _) => id.is_integer() && column.integers(dialect) == id.integers(dialect),
+            (false, true) => id.is_text() && !id.is_integer(),
+            (false, false) => column.kind() == id.kind(),
+        };
+        named && !declared && !of_tenant && is_alike
     };
     let columns = table.columns.iter().filter(is_owner);
     columns.map(|column| column.name.clone()).collect()
@@ -528,13 +558,16 @@ impl Found<'_> {
         }
     }
 
-    /// Whether all rows that refer to rows of `name` are removed with them.
+    /// Whether all rows that refer to rows of `name` are removed with them, and none of them is one of a table that inherits.
     fn may_go(&self, name: &str) -> bool {
         let refers = |table: &CatalogTable| table.foreign_keys.iter().any(|it| it.to_table == name);
         let goes = |child: &String| {
             let path = self.paths.get(child);
             path.is_some_and(|(_, to)| to == name) && self.may_go(child)
         };
+        if self.catalog.get(name).is_some_and(|it| it.has_heirs) {
+            return false;
+        }
         let mut children = self.catalog.iter().filter(|(_, table)| refers(table));
         children.all(|(child, table)| !table.primary_key.is_empty() && goes(child))
     }

@@ -18,6 +18,10 @@ const NARROW_IDS: Generator = Generator::RandNum {
     ub: 2_147_483_647,
 };
 const SMALL_IDS: Generator = Generator::RandNum { lb: 1, ub: 32_767 };
+const MEDIUM_IDS: Generator = Generator::RandNum {
+    lb: 1_000_000,
+    ub: 8_388_607,
+};
 const TINY_IDS: Generator = Generator::RandNum { lb: 1, ub: 127 };
 /// A moment of no meaning: the times of placeholders that are made together would tell that they are of one person.
 const MOMENT: &str = "2000-01-01 00:00:00";
@@ -26,6 +30,8 @@ const HOUR: &str = "00:00:00";
 const YEAR: i64 = 2000;
 /// The same moment in seconds since 1970.
 const MOMENT_SECONDS: i64 = 946_684_800;
+/// A point at zero as `MariaDB` holds it, which takes no text for a geometry.
+const POINT: &str = "\0\0\0\0\u{1}\u{1}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Words in the names of numbers that are times.
 const MOMENTS: [&str; 6] = ["_at", "created", "updated", "joined", "registered", "seen"];
 
@@ -42,19 +48,37 @@ pub(crate) fn of(
             continue;
         }
         let is_demanded = !column.nullable && !column.has_default;
-        if column.name == id || (is_demanded && is_unique(table, column)) {
+        // A default would be the same in each row, but for numbers that the database counts.
+        let is_repeated = column.has_default && !column.is_integer();
+        if column.name == id || ((is_demanded || is_repeated) && is_unique(table, column)) {
             columns.push((column.name.clone(), id_of(dialect, column)));
         } else if is_demanded || (column.has_default && is_time(column)) {
-            let is_number = dialect == Dialect::Mysql && column.kind().starts_with("bit(");
-            let value = if is_number {
-                Generator::ConstNum(0)
-            } else {
-                value_of(column)
+            let value = match (dialect, column.kind()) {
+                (Dialect::Mysql, kind) if kind.starts_with("bit(") => Generator::ConstNum(0),
+                (Dialect::Mysql, "point" | "geometry") => Generator::ConstStr(POINT.to_owned()),
+                _ => value_of(column),
             };
             columns.push((column.name.clone(), value));
         }
     }
     columns
+}
+
+/// Lets the ids of placeholders fit into `referring` columns, too.
+pub(crate) fn narrow<'c>(
+    dialect: Dialect,
+    generator: &mut Generator,
+    referring: impl Iterator<Item = &'c Column>,
+) {
+    let fitting = referring.map(|column| id_of(dialect, column));
+    for other in fitting.filter(|_| dialect != Dialect::Sqlite) {
+        if let (Generator::RandNum { ub, .. }, Generator::RandNum { ub: most, .. }) =
+            (&*generator, &other)
+            && most < ub
+        {
+            *generator = other;
+        }
+    }
 }
 
 /// Whether no two rows may have the same value in the column alone.
@@ -68,13 +92,18 @@ fn id_of(dialect: Dialect, column: &Column) -> Generator {
     let kind = column.kind().to_ascii_uppercase();
     let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
     if !column.is_integer() {
+        let bytes = is(&["BYTEA"]).then_some(Generator::RandStr {
+            len: TEXT_CHARACTERS,
+        });
         return match value_of(column) {
             Generator::ConstNum(_) => NARROW_IDS,
-            other => other,
+            other => bytes.unwrap_or(other),
         };
     }
     if dialect == Dialect::Sqlite || is(&["BIG", "INT8"]) {
         WIDE_IDS
+    } else if is(&["MEDIUM"]) {
+        MEDIUM_IDS
     } else if is(&["TINY"]) {
         TINY_IDS
     } else if is(&["SMALL", "INT2"]) {
@@ -140,6 +169,8 @@ pub(crate) fn value_of(column: &Column) -> Generator {
         }
         () if kind == "BIT" => text("0"),
         () if kind == "MACADDR" => text("00:00:00:00:00:00"),
+        () if kind == "MACADDR8" => text("00:00:00:00:00:00:00:00"),
+        () if kind == "OID" => Generator::ConstNum(0),
         () if is(&["XML", "TSVECTOR", "BYTEA"]) => text(""),
         () => words_of(&name, column.length_max()),
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::crypto::random;
+use crate::database::{Column, Dialect};
 use crate::error::Error;
 use crate::value::Value;
 
@@ -83,6 +84,21 @@ impl Generator {
         })
     }
 
+    /// The same in the form in which the database gives what `column` holds, as far as ids may be of its type: another form would be
+    /// taken for another value.
+    pub(crate) fn draw_into(
+        &self,
+        (dialect, column): (Dialect, Option<&Column>),
+        old: &Value,
+        now: &str,
+    ) -> Result<Value, Error> {
+        let drawn = self.draw(old, now)?;
+        Ok(match column {
+            Some(column) => held(dialect, &column.kind().to_ascii_uppercase(), drawn),
+            None => drawn,
+        })
+    }
+
     /// What is wrong with it, if anything.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self {
@@ -93,6 +109,39 @@ impl Generator {
             }
             _ => None,
         }
+    }
+}
+
+/// What a column of this type holds once `drawn` was written into it.
+fn held(dialect: Dialect, kind: &str, drawn: Value) -> Value {
+    let is = |words: &[&str]| words.iter().any(|word| kind.starts_with(word));
+    let length = || -> Option<usize> { kind.split_once('(')?.1.split(')').next()?.parse().ok() };
+    match (dialect, drawn) {
+        (Dialect::Sqlite, Value::Text(text)) if kind == "BLOB" => Value::Bytes(text.into_bytes()),
+        (Dialect::Postgres, Value::Text(text)) if kind == "BYTEA" => {
+            Value::Bytes(text.into_bytes())
+        }
+        (Dialect::Postgres, Value::Text(text)) if is(&["CHARACTER("]) => {
+            Value::Text(format!("{text:0$}", length().unwrap_or_default()))
+        }
+        (Dialect::Mysql, Value::Text(text)) if is(&["BINARY", "VARBINARY"]) => {
+            let mut bytes = text.into_bytes();
+            if is(&["BINARY"]) {
+                bytes.resize(length().unwrap_or_default().max(bytes.len()), 0);
+            }
+            Value::Bytes(bytes)
+        }
+        (Dialect::Postgres | Dialect::Mysql, Value::Int(number)) if is(&["NUMERIC", "DECIMAL"]) => {
+            let scale = kind.split_once(',').and_then(|(_, rest)| {
+                let digits = rest.split(')').next()?;
+                digits.trim().parse::<usize>().ok()
+            });
+            Value::Text(match scale {
+                None | Some(0) => number.to_string(),
+                Some(scale) => format!("{number}.{}", "0".repeat(scale)),
+            })
+        }
+        (_, drawn) => drawn,
     }
 }
 

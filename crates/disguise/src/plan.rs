@@ -288,7 +288,7 @@ impl Aim<'_> {
     /// That a row must belong to one of the owners meant, if any are meant; a removal means those too who only read.
     fn owned(&self, table: &Known, kind: &Kind) -> Result<Option<Fragment>, String> {
         let Some(owners) = self.owners else {
-            return Ok(None);
+            return Ok(self.of_somebody(table, kind));
         };
         let mut any: Vec<Fragment> = Vec::new();
         let direct = |column: &String| {
@@ -325,6 +325,50 @@ impl Aim<'_> {
             sql: sql.join(" OR "),
             parameters: any.into_iter().flat_map(|it| it.parameters).collect(),
         }))
+    }
+
+    /// That a row is somebody's: of everybody, rows that name nobody are left alone, for they would be given to nobody.
+    fn of_somebody(&self, table: &Known, kind: &Kind) -> Option<Fragment> {
+        let is_meant = matches!(kind, Kind::Remove | Kind::Modify { .. });
+        if !is_meant || table.name == self.live.pseudo.table {
+            return None;
+        }
+        if let Some(path) = &table.path {
+            let end = self.live.table(&path.steps.last()?.to_table)?;
+            let owner = end.catalog.column(&path.owner)?;
+            let of = (self.dialect, self.tenancy);
+            let named = |column: &str| self.names_somebody(column, owner);
+            return Some(path.condition(of, &table.name, named));
+        }
+        let of = self.dialect.quote(&table.name);
+        let people = table.people().filter_map(|it| table.catalog.column(it));
+        let any = people.map(|it| {
+            let column = format!("{of}.{}", self.dialect.quote(&it.name));
+            self.names_somebody(&column, it).sql
+        });
+        let any: Vec<String> = any.collect();
+        (!any.is_empty()).then(|| Fragment {
+            sql: any.join(" OR "),
+            parameters: Vec::new(),
+        })
+    }
+
+    /// That a value of `known` is neither NULL nor what stands for nobody by convention.
+    fn names_somebody(&self, column: &str, known: &Column) -> Fragment {
+        let nobody = match self.dialect {
+            Dialect::Sqlite => Some("0, '', '0'"),
+            _ if known.is_integer() => Some("0"),
+            _ if known.is_text() => Some("'', '0'"),
+            _ => None,
+        };
+        let sql = match nobody {
+            Some(nobody) => format!("({column} IS NOT NULL AND {column} NOT IN ({nobody}))"),
+            None => format!("({column} IS NOT NULL)"),
+        };
+        Fragment {
+            sql,
+            parameters: Vec::new(),
+        }
     }
 
     /// That `column` names one of `owners`.

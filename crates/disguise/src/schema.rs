@@ -29,14 +29,19 @@ impl Pseudo {
         pseudo_from_edna(text)
     }
 
-    /// The row of a placeholder with this id; `now` is the time as the database writes it.
-    pub(crate) fn row(&self, id: &Value, now: &str) -> Result<Vec<Value>, Error> {
+    /// The row of a placeholder with this id, for `users`; `now` is the time as the database writes it.
+    pub(crate) fn row(
+        &self,
+        (dialect, users): (Dialect, &CatalogTable),
+        id: &Value,
+        now: &str,
+    ) -> Result<Vec<Value>, Error> {
         let columns = self.columns.iter();
         let drawn = columns.map(|(column, generator)| {
             if *column == self.id {
                 Ok(id.clone())
             } else {
-                generator.draw(&Value::Null, now)
+                generator.draw_into((dialect, users.column(column)), &Value::Null, now)
             }
         });
         drawn.collect()
@@ -161,6 +166,12 @@ pub(crate) struct Live {
 }
 
 impl Live {
+    /// The users table, as the database has it.
+    pub(crate) fn users(&self) -> Result<&CatalogTable, Error> {
+        let users = self.table(&self.pseudo.table).map(|it| &it.catalog);
+        users.ok_or(Error::NotInstalled)
+    }
+
     /// Lets foreign keys be checked at commit where tables declare some: `SQLite` prepares all statements anew then.
     pub(crate) fn defer_foreign_keys(&self, database: &mut dyn Database) -> Result<(), Error> {
         let declares = |table: &Known| !table.catalog.foreign_keys.is_empty();

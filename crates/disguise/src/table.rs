@@ -516,3 +516,39 @@ fn spelled(
     }
     Ok(spelled)
 }
+
+/// Which of `names` the column `by` of `table` takes for the same as one of `keys`, which it does not have: each name encoded, with
+/// the key.
+pub(crate) fn alike(
+    database: &mut dyn Session,
+    (table, by): (&str, &str),
+    names: &[Value],
+    keys: &[Value],
+) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+    let dialect = database.dialect();
+    let column = dialect.quote(by);
+    // The first of the queries gives all of them the collation of the column.
+    let none = format!(
+        "SELECT {column} AS k FROM {} WHERE 1=0",
+        dialect.quote(table)
+    );
+    let mut alike = BTreeMap::new();
+    for name in names {
+        for some in keys.chunks(QUESTIONS_MAX) {
+            let more = " UNION ALL SELECT ?".repeat(some.len());
+            let sql = format!("SELECT q.k FROM ({none}{more}) AS q WHERE q.k = ?");
+            let mut parameters = some.to_vec();
+            parameters.push(name.clone());
+            let found = database.query(&sql, &parameters);
+            let found = found.doing("looking for another spelling")?;
+            let found = found.into_iter().flatten().next();
+            alike.extend(found.map(|it| {
+                (
+                    encoded(std::slice::from_ref(name)),
+                    encoded(std::slice::from_ref(&it)),
+                )
+            }));
+        }
+    }
+    Ok(alike)
+}

@@ -25,6 +25,20 @@ const TEXTS: [&str; 11] = [
     "https://example.invalid/",
     "a@example.invalid",
 ];
+/// Literals of types that are no texts.
+const LITERALS: [&str; 9] = [
+    "",
+    "0",
+    "{}",
+    "[]",
+    "0/0",
+    "(0,0)",
+    "((0,0))",
+    "((0,0),(0,0))",
+    "<(0,0),0>",
+];
+/// The most parts of a type of an application for which a row is tried.
+const PARTS_MAX: usize = 24;
 const NUMBERS: [i64; 7] = [0, 1, -1, 18, 100, 1_000, 2_000_000_000];
 const MOMENTS: [&str; 3] = [
     "2000-01-01 00:00:00",
@@ -46,6 +60,7 @@ pub(crate) fn fit(
             remarks.insert(name.clone(), format!("one of: {members}"));
         }
     }
+    fit_types(database, table, filled, &mut remarks);
     let mut trial = Trial {
         database,
         table,
@@ -70,6 +85,45 @@ pub(crate) fn fit(
         }
     }
     remarks
+}
+
+/// Finds a value for types that are neither texts nor any that is known: types that an application made, and rare ones.
+fn fit_types(
+    database: &mut dyn Database,
+    table: &CatalogTable,
+    filled: &mut [(String, Generator)],
+    remarks: &mut BTreeMap<String, String>,
+) {
+    if database.dialect() != Dialect::Postgres {
+        return;
+    }
+    for (name, generator) in filled {
+        let Some(column) = table.column(name) else {
+            continue;
+        };
+        if column.is_text() || !matches!(generator, Generator::RandStr { .. }) {
+            continue;
+        }
+        let drawn = generator.draw(&Value::Null, "").ok();
+        let drawn = drawn.into_iter().map(|it| it.to_string());
+        // A row of a type with parts, which are all NULL.
+        let composed = (0..PARTS_MAX).map(|parts| format!("({})", ",".repeat(parts)));
+        let literals = LITERALS.iter().map(|it| (*it).to_owned());
+        let mut all = drawn.chain(literals).chain(composed).enumerate();
+        let sql = format!("SELECT CAST(? AS {})::text", column.kind());
+        let found = all.find(|(_, it)| {
+            let asked = database.query(&sql, &[Value::Text(it.clone())]);
+            asked.is_ok()
+        });
+        match found {
+            Some((0, _)) => {}
+            Some((_, text)) => *generator = Generator::ConstStr(text),
+            None => drop(remarks.insert(
+                name.clone(),
+                format!("write a value of the type {}", one_line(column.kind())),
+            )),
+        }
+    }
 }
 
 fn condition(constraint: &Constraint) -> Option<(&Constraint, &str)> {

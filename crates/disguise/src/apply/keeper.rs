@@ -181,10 +181,11 @@ fn spellings_of(
     keys: &[Vec<Value>],
     known: &BTreeMap<Vec<u8>, Vec<Value>>,
 ) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
-    let ([by], true) = (by, known.len() < keys.len()) else {
+    let is_unknown = |key: &Vec<Value>| !known.contains_key(&encoded(key));
+    let ([by], true) = (by, keys.iter().any(is_unknown)) else {
         return Ok(BTreeMap::new());
     };
-    let unknown = keys.iter().filter(|key| !known.contains_key(&encoded(key)));
+    let unknown = keys.iter().filter(|key| is_unknown(key));
     let unknown: Vec<Value> = unknown.flatten().cloned().collect();
     let mut held = found(database, table, by, &unknown)?;
     let held = unknown.into_iter().filter_map(|it| {

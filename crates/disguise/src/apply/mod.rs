@@ -31,6 +31,7 @@ use crate::deadline::{self, Day};
 use crate::error::Error;
 use crate::hold::cohort;
 use crate::plan::Step;
+use crate::predicate::Fragment;
 use crate::record::{Bag, Change, Origin, Section, Standing};
 use crate::redact::Redactors;
 use crate::schema::{Known, Live};
@@ -38,7 +39,7 @@ use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
 use crate::subject::Naming;
 use crate::suite::PublicKey;
-use crate::table::{delete, take};
+use crate::table::{among, delete, lists, take};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -345,7 +346,11 @@ impl Work<'_> {
             .iter()
             .map(|row| picked(&columns, row, &table.identity))
             .collect();
-        refuse_cascade(self.database, self.catalog, (table, &step.chosen), &keys)?;
+        if users {
+            self.refuse_cascade_of(table, &keys)?;
+        } else {
+            refuse_cascade(self.database, self.catalog, (table, &step.chosen), &keys)?;
+        }
         self.note_removed(number, table, &columns, plain)?;
         if whole {
             delete(self.database, &table.name, &step.chosen)?;
@@ -354,6 +359,20 @@ impl Work<'_> {
         }
         self.remove_shared(number, table, &columns, shared)?;
         Ok(Rest::None)
+    }
+
+    /// Refuses when rows that refer to those with these keys would silently change: what a step chose of the
+    /// users are also the placeholders of the disguise itself, which stay.
+    fn refuse_cascade_of(&mut self, table: &Known, keys: &[Vec<Value>]) -> Result<(), Error> {
+        let dialect = self.database.dialect();
+        for some in lists(keys, table.identity.len()) {
+            let chosen = Fragment {
+                sql: among(dialect, &table.identity, some.len()),
+                parameters: some.concat(),
+            };
+            refuse_cascade(self.database, self.catalog, (table, &chosen), keys)?;
+        }
+        Ok(())
     }
 
     /// Notes rows about to be removed, each for its keeper, and the registrations that go with rows of users.

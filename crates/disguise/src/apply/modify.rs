@@ -172,7 +172,10 @@ impl Work<'_> {
         own_names: Option<&Names>,
     ) -> Result<Option<Value>, Error> {
         let redact = match step.replacement {
-            Replacement::Drawn(generator) => return generator.draw(value, self.now).map(Some),
+            Replacement::Drawn(generator) => {
+                let of = (self.database.dialect(), table.catalog.column(step.column));
+                return generator.draw_into(of, value, self.now).map(Some);
+            }
             Replacement::Redacted(redact) => redact,
         };
         let names: Vec<&Names> = std::iter::once(step.names).chain(own_names).collect();

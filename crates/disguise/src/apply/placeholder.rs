@@ -29,12 +29,14 @@ impl Work<'_> {
         let Some((_, generator)) = generator else {
             return Err(Error::Forged);
         };
+        let users = self.live.users()?;
+        let of = (self.database.dialect(), users.column(&pseudo.id));
         let mut ids: Vec<Value> = Vec::with_capacity(count);
         let mut drawn: BTreeSet<Vec<u8>> = BTreeSet::new();
         for _ in 0..TRIES_MAX {
             let mut fresh = Vec::new();
             while ids.len().saturating_add(fresh.len()) < count {
-                let id = generator.draw(&Value::Null, self.now)?;
+                let id = generator.draw_into(of, &Value::Null, self.now)?;
                 if drawn.insert(id.principal()) {
                     fresh.push(id);
                 } else if drawn.len() < count {
@@ -69,11 +71,12 @@ impl Work<'_> {
         let tenant = self.database.tenancy().of(&pseudo.table);
         let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
         columns.extend(tenant.iter().map(|(column, _)| column.clone()));
+        let users = (self.database.dialect(), self.live.users()?);
         let mut rows = Vec::with_capacity(owners.len());
         let mut principals: Vec<Keyed> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
             let owner = &self.spelled(owner).clone();
-            let mut row = pseudo.row(id, self.now)?;
+            let mut row = pseudo.row(users, id, self.now)?;
             row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
             let keeper = self.user.unwrap_or(owner).principal();
             let keeper = self.known.get(&keeper).map(|(public, _)| public.suite());

@@ -118,6 +118,10 @@ pub struct ForeignKey {
     pub to_columns: Vec<String>,
     /// What happens on removal.
     pub on_delete: OnDelete,
+    /// Whether a removal that it forbids is refused at the commit alone.
+    pub is_deferrable: bool,
+    /// Whether the referring columns are changed with the key by the database itself.
+    pub follows: bool,
 }
 
 /// A declared foreign key of a table in another schema or database.
@@ -273,7 +277,9 @@ pub(super) fn spoken_of(columns: &[Column], condition: &str) -> Vec<String> {
         if is_word {
             words.any(|word| word.eq_ignore_ascii_case(name))
         } else {
-            condition.contains(name.as_str())
+            let doubled =
+                ['"', '`'].map(|quote| name.replace(quote, &String::from(quote).repeat(2)));
+            condition.contains(name.as_str()) || doubled.iter().any(|it| condition.contains(it))
         }
     });
     spoken.cloned().collect()

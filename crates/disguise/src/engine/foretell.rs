@@ -46,10 +46,14 @@ impl<D: Database> Engine<D> {
         let steps = aim.plan(spec)?;
         let questions = left_to_others(&aim, &steps);
         for (step, left) in steps.iter().zip(self.left_behind(&steps, user)?) {
+            let what = match step.kind {
+                Kind::Remove => "removing",
+                _ => "changing the key of",
+            };
             let table = &step.table;
             told.extend(
                 left.iter()
-                    .map(|it| format!("removing rows of {table}: {it}")),
+                    .map(|it| format!("{what} rows of {table}: {it}")),
             );
         }
         for (question, sentence) in questions {

@@ -7,12 +7,13 @@ use probity_format::Timestamp;
 use super::Engine;
 use crate::audit::written;
 use crate::cascade::{Referring, Whom, left_behind};
-use crate::database::Database;
+use crate::database::{CatalogTable, Database};
 use crate::error::{Doing as _, Error};
+use crate::generate::Generator;
 use crate::plan::{Aim, PlannedStep, Step};
 use crate::schema::Pseudo;
 use crate::spec::{Kind, Spec};
-use crate::table::{Inserted, insert, list, select};
+use crate::table::{Inserted, found, insert, list, select};
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
@@ -108,11 +109,8 @@ impl<D: Database> Engine<D> {
             return Err(Error::NotInstalled);
         };
         let mut all = Vec::with_capacity(steps.len());
-        for step in steps {
-            all.push(match step.kind {
-                Kind::Remove => left_behind(&mut self.database, (live, whom), steps, step)?,
-                _ => Vec::new(),
-            });
+        for at in 0..steps.len() {
+            all.push(left_behind(&mut self.database, (live, whom), steps, at)?);
         }
         Ok(all)
     }
@@ -127,7 +125,10 @@ impl<D: Database> Engine<D> {
         let mut all = steps.iter().zip(all);
         let first = all.find_map(|(step, left)| Some((step, left.into_iter().next()?)));
         match first {
-            Some((step, left)) => Err(left.refusal(&step.table)),
+            Some((step, left)) if step.kind == Kind::Remove => Err(left.refusal(&step.table)),
+            Some((step, left)) => Err(Error::Value {
+                what: format!("changing the key of rows of {}: {left}", step.table),
+            }),
             None => Ok(()),
         }
     }
@@ -170,23 +171,68 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         self.need_tenant()?;
         let pseudo = self.pseudo.clone();
-        let users = self.described()?.1.table(&pseudo.table);
-        let users = users.ok_or(Error::NotInstalled)?;
-        if !users.catalog.is_transactional {
+        let users = self.described()?.1.users()?.clone();
+        if !users.is_transactional {
             return Ok(Some(format!(
                 "no placeholder was tried, because changes to table {} cannot be undone",
                 pseudo.table
             )));
         }
+        self.refuse_without_target(&pseudo, &users)?;
         self.begin_transaction()?;
-        let tried = self.tried_placeholders(&pseudo, &written(time));
+        let tried = self.tried_placeholders(&pseudo, &users, &written(time));
         self.database.rollback().doing("taking placeholders back")?;
         tried?;
         Ok(None)
     }
 
+    /// Refuses placeholders that must refer to a user and are given none: nobody of them is there before the first.
+    fn refuse_without_target(
+        &mut self,
+        pseudo: &Pseudo,
+        users: &CatalogTable,
+    ) -> Result<(), Error> {
+        let dialect = self.database.dialect();
+        let own = users.foreign_keys.iter();
+        for key in own.filter(|key| key.to_table == pseudo.table) {
+            let ([column], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
+                continue;
+            };
+            if users.column(column).is_none_or(|it| it.nullable) {
+                continue;
+            }
+            let mut generators = pseudo.columns.iter();
+            let said = generators.find(|(it, _)| it == column);
+            let named = match said.map(|(_, generator)| generator) {
+                Some(Generator::ConstNum(number)) => Some(Value::Int(*number)),
+                Some(Generator::ConstStr(text)) => Some(Value::Text(text.clone())),
+                _ => None,
+            };
+            let there = match named {
+                Some(named) => found(&mut self.database, &pseudo.table, to, &[named])?,
+                None => BTreeMap::new(),
+            };
+            if there.is_empty() {
+                return Err(Error::Placeholder {
+                    table: pseudo.table.clone(),
+                    said: format!(
+                        "column {} may not be NULL and must refer to a user; name one who never leaves",
+                        dialect.quote(column)
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Two beside each other: a key that no two rows may share is not noticed with one.
-    fn tried_placeholders(&mut self, pseudo: &Pseudo, now: &str) -> Result<(), Error> {
+    fn tried_placeholders(
+        &mut self,
+        pseudo: &Pseudo,
+        users: &CatalogTable,
+        now: &str,
+    ) -> Result<(), Error> {
+        let dialect = self.database.dialect();
         let own = pseudo
             .columns
             .iter()
@@ -197,8 +243,8 @@ impl<D: Database> Engine<D> {
         let mut columns: Vec<String> = pseudo.columns.iter().map(|(it, _)| it.clone()).collect();
         columns.extend(tenant.iter().map(|(column, _)| column.clone()));
         for _ in 0..2 {
-            let id = generator.draw(&Value::Null, now)?;
-            let mut row = pseudo.row(&id, now)?;
+            let id = generator.draw_into((dialect, users.column(&pseudo.id)), &Value::Null, now)?;
+            let mut row = pseudo.row((dialect, users), &id, now)?;
             row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
             if insert(&mut self.database, &pseudo.table, &columns, &[row])? == Inserted::Refused {
                 return Err(Error::Placeholder {

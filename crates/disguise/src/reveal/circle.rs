@@ -11,7 +11,7 @@ use crate::lax;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Section};
 use crate::schema::{Known, Reference};
-use crate::table::{Inserted, present, try_insert};
+use crate::table::{Inserted, alike, present, try_insert};
 use crate::value::Value;
 
 /// Removed rows of one section that wait for others.
@@ -35,6 +35,9 @@ struct Waiting {
 /// Keys of rows, by table and columns.
 type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
 
+/// The keys of waiting rows, by table and column and by how others spell them.
+type Spelled = BTreeMap<(String, Vec<String>), BTreeMap<Vec<u8>, Vec<u8>>>;
+
 /// Where a try that failed begins anew.
 const SAVEPOINT: &str = "SAVEPOINT probity_circle";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_circle";
@@ -48,8 +51,9 @@ impl<'a> Work<'a> {
         for group in &groups {
             there.push(self.there(group)?);
         }
+        let spelled = self.spelled_otherwise(&groups, &there)?;
         loop {
-            narrow(&mut groups, &there);
+            narrow(&mut groups, &there, &spelled);
             if groups.iter().all(|group| group.rows.is_empty()) {
                 return Ok(false);
             }
@@ -207,6 +211,36 @@ impl<'a> Work<'a> {
         Ok(there)
     }
 
+    /// The keys of rows that wait, by how other rows that wait spell them, where the database takes the two for the same.
+    fn spelled_otherwise(
+        &mut self,
+        groups: &[Group<'_>],
+        there: &[Keys],
+    ) -> Result<Spelled, Error> {
+        let mut spelled = Spelled::new();
+        for (group, there) in groups.iter().zip(there) {
+            for reference in group.references.iter().filter(|it| it.columns.len() == 1) {
+                let keys = waiting_keys(groups, reference);
+                let known: BTreeSet<Vec<u8>> = keys.iter().map(|key| encoded(key)).collect();
+                let names = group.rows.iter();
+                let names = names.filter_map(|it| key(&group.columns, reference, &it.row));
+                let names = names.filter(|name| {
+                    let is_met = known.contains(&encoded(name)) || holds(there, reference, name);
+                    !is_met && name.iter().all(Value::has_spellings)
+                });
+                let names: Vec<Value> = names.flatten().collect();
+                let ([to], false) = (reference.to_columns.as_slice(), names.is_empty()) else {
+                    continue;
+                };
+                let of = (reference.to_table.as_str(), to.as_str());
+                let found = alike(self.database, of, &names, &keys.concat())?;
+                let all = (reference.to_table.clone(), reference.to_columns.clone());
+                spelled.entry(all).or_default().extend(found);
+            }
+        }
+        Ok(spelled)
+    }
+
     /// Inserts rows again and again while that brings more in; references that may be empty are empty at first. Tells
     /// whether all are in.
     fn insert_groups(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
@@ -263,7 +297,7 @@ impl<'a> Work<'a> {
 }
 
 /// Leaves only rows all of whose parents are there or among the rows left.
-fn narrow(groups: &mut [Group<'_>], there: &[Keys]) {
+fn narrow(groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
     loop {
         let among = among(groups);
         let mut changed = false;
@@ -272,7 +306,8 @@ fn narrow(groups: &mut [Group<'_>], there: &[Keys]) {
             let (columns, references) = (&group.columns, &group.references);
             let parent = |reference: &Reference, row: &[Value]| {
                 key(columns, reference, row).is_none_or(|key| {
-                    holds(there, reference, &key) || holds(&among, reference, &key)
+                    let is_there = holds(there, reference, &key);
+                    is_there || is_among(&among, spelled, reference, &key)
                 })
             };
             group.rows.retain(|it| {
@@ -299,6 +334,27 @@ fn holds(keys: &Keys, reference: &Reference, key: &[Value]) -> bool {
         .is_some_and(|known| known.contains(&encoded(key)))
 }
 
+/// Whether one of the rows that wait has this key, in whatever spelling.
+fn is_among(among: &Keys, spelled: &Spelled, reference: &Reference, key: &[Value]) -> bool {
+    let of = (reference.to_table.clone(), reference.to_columns.clone());
+    let named = spelled.get(&of).and_then(|all| all.get(&encoded(key)));
+    let is_waiting = named.zip(among.get(&of));
+    let is_waiting = is_waiting.is_some_and(|(named, known)| known.contains(named));
+    is_waiting || holds(among, reference, key)
+}
+
+/// The keys of waiting rows to which `reference` may lead.
+fn waiting_keys(groups: &[Group<'_>], reference: &Reference) -> Vec<Vec<Value>> {
+    let of = groups
+        .iter()
+        .filter(|group| group.table.name == reference.to_table);
+    let keys = of.flat_map(|group| {
+        let rows = group.rows.iter();
+        rows.map(|it| picked(&group.columns, &it.row, &reference.to_columns))
+    });
+    keys.collect()
+}
+
 /// The keys of the rows themselves by which others may refer to them.
 fn among(groups: &[Group<'_>]) -> Keys {
     let mut keys = Keys::new();
@@ -307,14 +363,8 @@ fn among(groups: &[Group<'_>]) -> Keys {
         if keys.contains_key(&name) {
             continue;
         }
-        let of = groups
-            .iter()
-            .filter(|group| group.table.name == reference.to_table);
-        let all = of.flat_map(|group| {
-            let rows = group.rows.iter();
-            rows.map(|it| encoded(&picked(&group.columns, &it.row, &reference.to_columns)))
-        });
-        keys.insert(name, all.collect());
+        let all = waiting_keys(groups, reference);
+        keys.insert(name, all.iter().map(|key| encoded(key)).collect());
     }
     keys
 }

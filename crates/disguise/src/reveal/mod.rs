@@ -4,6 +4,7 @@ mod circle;
 mod closed;
 mod copies;
 mod layers;
+mod moved_key;
 mod put_back;
 mod rewrite;
 mod tidy;

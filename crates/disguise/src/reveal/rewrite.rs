@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::whose::Now;
 use super::{KeptReason, Work, fits, row_name};
-use crate::apply::encoded;
+use crate::apply::{at, encoded};
 use crate::database::DatabaseErrorKind;
 use crate::error::Error;
 use crate::lax;
@@ -22,6 +22,8 @@ enum Fate {
     Done,
     /// Another record has to go first.
     Later,
+    /// Another disguise has to be revealed first, and what is missing then is a spelling alone.
+    Waits,
     /// Whoever left the row is back behind a newer placeholder.
     Returned,
     /// It stays.
@@ -85,10 +87,11 @@ impl Work<'_> {
         &mut self,
         table: &Known,
         column: &str,
-        rows: Vec<Modified>,
+        mut rows: Vec<Modified>,
         barred: &BTreeSet<Vec<u8>>,
         owner: bool,
     ) -> Result<Vec<Modified>, Error> {
+        self.follow_keys(table, &mut rows)?;
         let current = self.rows_now(table, &[column], &rows)?;
         let nearest = if owner {
             let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
@@ -116,7 +119,8 @@ impl Work<'_> {
             };
             let now = current.get(&encoded(&row.identity));
             // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
-            let is_let_go = owner && table.unlinks(column) && self.is_own(&row.before.principal());
+            let is_let_go =
+                owner && table.unlinks(column) && self.is_own(&self.meant(&row.before.principal()));
             let now = within_reach(
                 now,
                 (table, &row),
@@ -125,6 +129,7 @@ impl Work<'_> {
                 barred,
             );
             let fate = match (now, target) {
+                (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => Fate::Done,
                 (Err(reason), _) => Fate::Kept(reason),
                 (Ok(_), None) => Fate::Kept(self.ownerless(&row.before)),
                 (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
@@ -132,7 +137,7 @@ impl Work<'_> {
             match fate {
                 Fate::Ready(target) => ready.push((row, target)),
                 Fate::Done => {}
-                Fate::Later => later.push(row),
+                Fate::Later | Fate::Waits => later.push(row),
                 Fate::Returned => drop(self.returned.insert(row.after.principal())),
                 Fate::Kept(reason) => kept.push((row, reason)),
             }
@@ -145,24 +150,67 @@ impl Work<'_> {
         }
         let done = self.write(table, column, ready, &mut kept)?;
         self.count_values(&table.name, done);
-        for (row, reason) in &kept {
-            self.keep(&table.name, &row.identity, Some(column), *reason);
-            // The row still names the placeholder, and so does one that its owner took away from its readers.
-            let named = match reason {
-                KeptReason::Changed => false,
-                KeptReason::Absent => table.readers.iter().any(|it| it == column),
-                _ => true,
-            };
-            if owner && named {
-                self.needed.insert(row.after.principal());
-            }
-        }
+        self.keep_values(table, (column, owner), &kept)?;
         if owner {
             self.keep_departed(table, &kept)?;
             self.keep_taken_along(table, column, &kept)?;
         }
         later.extend(kept.into_iter().map(|(row, _)| row));
         Ok(later)
+    }
+
+    /// Reports what stays, and notes the placeholders that it needs.
+    fn keep_values(
+        &mut self,
+        table: &Known,
+        (column, owner): (&str, bool),
+        kept: &[(Modified, KeptReason)],
+    ) -> Result<(), Error> {
+        let moved_on = self.moved_on(table, (column, owner), kept)?;
+        for (row, reason) in kept {
+            self.keep(&table.name, &row.identity, Some(column), *reason);
+            // The row still names the placeholder, and so does one that its owner took away from its readers.
+            let named = match reason {
+                KeptReason::Changed => false,
+                KeptReason::Absent => {
+                    let is_read = table.readers.iter().any(|it| it == column);
+                    is_read || moved_on.contains(&row.after.principal())
+                }
+                _ => true,
+            };
+            if owner && named {
+                self.needed.insert(row.after.principal());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a record is about the account of a placeholder that is gone, for its own disguise was revealed: nothing is left to
+    /// bring back.
+    pub(super) fn is_of_gone_account(&self, table: &Known, row: &Modified) -> bool {
+        let pseudo = &self.live.pseudo;
+        let id = at(&table.identity, &row.identity, &pseudo.id);
+        table.name == pseudo.table && id.is_some_and(|id| self.is_gone(id))
+    }
+
+    /// The placeholders that rows of the table still name in a part of their key, though none has the key of the record any more:
+    /// another person who is named in the key left since, and their return gives it back.
+    fn moved_on(
+        &mut self,
+        table: &Known,
+        (column, owner): (&str, bool),
+        kept: &[(Modified, KeptReason)],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        if !owner || !table.identity.iter().any(|it| it == column) {
+            return Ok(BTreeSet::new());
+        }
+        let absent = kept
+            .iter()
+            .filter(|(_, reason)| *reason == KeptReason::Absent);
+        let keys: Vec<Vec<Value>> = absent.map(|(row, _)| vec![row.after.clone()]).collect();
+        let by = [column.to_owned()];
+        let named = select_keys(self.database, &table.name, &by, &by, &keys)?;
+        Ok(named.iter().flatten().map(Value::principal).collect())
     }
 
     /// What becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
@@ -178,6 +226,10 @@ impl Work<'_> {
         if now.same(&target) {
             return Fate::Done;
         }
+        let is_same = |it: &Value| self.meant(&it.principal()) == self.meant(&target.principal());
+        if owner && is_same(now) && target.same(&row.before) {
+            return strange().map_or(Fate::Ready(target), Fate::Kept);
+        }
         // An older decorrelation was undone first, so that the row is further back already.
         if owner && self.reach.behind(&row.before).any(|it| it.same(now)) {
             return strange().map_or(Fate::Done, Fate::Kept);
@@ -188,8 +240,16 @@ impl Work<'_> {
                 Some(reason) => Fate::Kept(reason),
                 None if !self.settle => Fate::Later,
                 None if self.is_left(&row.after) => Fate::Returned,
+                // The chain leads back to the person, in the spelling of the users table.
+                None if self.meant(&row.before.principal()) != row.before.principal() => {
+                    Fate::Waits
+                }
                 None => Fate::Done,
             };
+        }
+        // What was there already is hidden by nothing: another owner of the row had put the same there before.
+        if !owner && row.before.same(&row.after) {
+            return Fate::Done;
         }
         Fate::Kept(KeptReason::Changed)
     }

@@ -55,7 +55,7 @@ impl Work<'_> {
     /// Check C2 for such sections: writes back what still holds the disguised value; gives what stays.
     pub(super) fn rewrite_together(
         &mut self,
-        sections: Sections,
+        mut sections: Sections,
         barred: &BTreeSet<Vec<u8>>,
     ) -> Result<Sections, Error> {
         let live = self.live;
@@ -63,6 +63,11 @@ impl Work<'_> {
         let Some(table) = known.and_then(|name| live.table(name)) else {
             return Ok(sections);
         };
+        for (_, section) in &mut sections {
+            if let Change::Modified { rows, .. } = &mut section.change {
+                self.follow_keys(table, rows)?;
+            }
+        }
         let mut columns = self.judged(table, &sections, barred)?;
         self.write_whole(table, &mut columns)?;
         for column in &mut columns {
@@ -118,11 +123,12 @@ impl Work<'_> {
                 let key = encoded(&row.identity);
                 let (now, place) = (current.get(&key), (place, false));
                 match within_reach(now, (table, row), place, &moved, barred) {
+                    Err(KeptReason::Absent) if self.is_of_gone_account(table, row) => {}
                     Err(reason) => column.kept.push((row.clone(), reason)),
                     Ok(now) if now.same(&row.after) => {
                         column.ready.insert(index, row.clone());
                     }
-                    Ok(now) if now.same(&row.before) => {}
+                    Ok(now) if now.same(&row.before) || row.before.same(&row.after) => {}
                     Ok(_) => column.kept.push((row.clone(), KeptReason::Changed)),
                 }
             }

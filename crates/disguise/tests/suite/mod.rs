@@ -50,6 +50,14 @@ macro_rules! for_every_claim {
             a_new_key_opens_everything_and_the_old_one_nothing
             nobody_changes_the_key_of_another
             whoever_forgets_everything_can_open_nothing_ever_again
+            rows_of_nobody_stay_when_everybody_leaves
+            rows_under_placeholders_of_everybody_do_not_count_as_cascading
+            one_value_of_two_owners_comes_back_in_either_order
+            keys_that_others_refer_to_are_foretold_not_to_change
+            values_of_a_row_follow_the_placeholder_in_its_key
+            values_of_placeholders_that_are_gone_hold_nothing_back
+            other_spellings_are_found_along_paths_and_where_a_reference_was_let_go_of
+            a_draft_makes_ids_that_their_columns_hold
             a_draft_fits_the_database_that_it_was_made_from
             a_draft_makes_placeholders_that_the_database_takes
             a_placeholder_that_is_refused_names_table_column_and_constraint
@@ -285,6 +293,7 @@ mod society;
 mod spelling;
 mod statements;
 mod stolen;
+mod strangers;
 mod superseded;
 mod support;
 mod tenants;
@@ -334,6 +343,7 @@ pub(crate) use slips::*;
 pub(crate) use spelling::*;
 pub(crate) use statements::*;
 pub(crate) use stolen::*;
+pub(crate) use strangers::*;
 pub(crate) use superseded::*;
 pub(crate) use support::*;
 pub(crate) use tenants::*;

@@ -51,7 +51,7 @@ const TRIGGERS: &str = "
      WHERE EVENT_OBJECT_SCHEMA = DATABASE() ORDER BY EVENT_OBJECT_TABLE, TRIGGER_NAME";
 
 const RULES: &str = "
-    SELECT TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE
+    SELECT TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE
       FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = DATABASE()";
 
 const FOREIGN_KEYS: &str = "
@@ -168,10 +168,13 @@ impl Mysql {
     fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
         let rules = self.query(RULES, &[])?;
         let rule = |table: &Value, name: &Value| {
-            rules.iter().find_map(|row| match row.as_slice() {
-                [of, known, rule] if of == table && known == name => Some(rule.to_string()),
+            let found = rules.iter().find_map(|row| match row.as_slice() {
+                [of, known, delete, update] if of == table && known == name => {
+                    Some([delete, update].map(|it| OnDelete::of(&it.to_string())))
+                }
                 _ => None,
-            })
+            });
+            found.unwrap_or([OnDelete::Change, OnDelete::Refuse])
         };
         let mut last = None;
         for row in self.query(FOREIGN_KEYS, &[])? {
@@ -183,11 +186,14 @@ impl Mysql {
             };
             let key = (table.clone(), name.clone());
             if last.as_ref() != Some(&key) {
+                let [on_delete, on_update] = rule(table, name);
                 known.foreign_keys.push(ForeignKey {
                     columns: Vec::new(),
                     to_table: target.to_string(),
                     to_columns: Vec::new(),
-                    on_delete: OnDelete::of(&rule(table, name).unwrap_or_default()),
+                    on_delete,
+                    is_deferrable: false,
+                    follows: on_update == OnDelete::Change,
                 });
                 last = Some(key);
             }

@@ -100,7 +100,8 @@ const KEYS: &str = concat!(
 /// key for partitions are left out.
 const FOREIGN_KEYS: &str = concat!("
     SELECT k.oid::text, c.relname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text,
-           format('%I.%I', n.nspname, c.relname), (", named!("c"), ")::text
+           format('%I.%I', n.nspname, c.relname), (", named!("c"), ")::text,
+           (k.condeferrable AND k.confdeltype = 'a')::text, k.confupdtype::text
       FROM pg_constraint k
       JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
       JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -198,7 +199,21 @@ impl Postgres {
     fn read_foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
         let mut last = None;
         for row in self.query(FOREIGN_KEYS, &[])? {
-            let [id, table, target, action, own, other, full, is_own] = row.as_slice() else {
+            let [
+                id,
+                table,
+                target,
+                action,
+                own,
+                other,
+                full,
+                is_own,
+                rest @ ..,
+            ] = row.as_slice()
+            else {
+                continue;
+            };
+            let [is_deferrable, on_update] = rest else {
                 continue;
             };
             let (to_table, is_own) = (target.to_string(), is_own.to_string() == "true");
@@ -218,6 +233,8 @@ impl Postgres {
                     to_table,
                     to_columns: Vec::new(),
                     on_delete,
+                    is_deferrable: is_deferrable.to_string() == "true",
+                    follows: OnDelete::of(&on_update.to_string()) == OnDelete::Change,
                 });
             } else if is_new {
                 known.referrers.push(Referrer {

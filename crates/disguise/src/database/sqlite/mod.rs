@@ -225,7 +225,7 @@ impl Sqlite {
 
     fn foreign_keys(&self, name: &str) -> rusqlite::Result<Vec<ForeignKey>> {
         let mut statement = self.connection.prepare(
-            "SELECT id, \"from\", \"table\", coalesce(\"to\", ''), on_delete
+            "SELECT id, \"from\", \"table\", coalesce(\"to\", ''), on_delete, on_update
                FROM pragma_foreign_key_list(?) ORDER BY id, seq",
         )?;
         let mut rows = statement.query([name])?;
@@ -239,6 +239,9 @@ impl Sqlite {
                     to_table: row.get(2)?,
                     to_columns: Vec::new(),
                     on_delete: OnDelete::of(&action),
+                    // `RESTRICT` is never put off, whatever else is.
+                    is_deferrable: action == "NO ACTION",
+                    follows: OnDelete::of(&row.get::<_, String>(5)?) == OnDelete::Change,
                 };
                 keys.push((id, key));
             }

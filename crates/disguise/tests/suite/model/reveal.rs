@@ -159,7 +159,8 @@ impl Model {
                         *now = before.clone();
                         true
                     }
-                    Some(now) => now == before,
+                    // What was there already is hidden by nothing.
+                    Some(now) => now == before || before == after,
                     None => false,
                 }
             }
