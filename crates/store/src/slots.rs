@@ -170,6 +170,17 @@ impl Slots {
     }
 }
 
+/// Gives up the slots behind the last that was taken. Nothing was ever sealed under their keys, and the next opening makes others.
+impl Drop for Slots {
+    fn drop(&mut self) {
+        let (next, end) = self.fresh.get();
+        if next < end {
+            // Where it fails, or comes to nothing in a crash, they stay and cost their room.
+            drop(self.file.set_len(place(Slot(next))));
+        }
+    }
+}
+
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Slots")

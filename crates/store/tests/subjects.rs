@@ -216,7 +216,9 @@ fn keys_of_subjects_that_are_missing_or_changed_are_damage() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let store = opened(&path);
-    fill(&store, "7");
+    for subject in ["7", "8"] {
+        fill(&store, subject);
+    }
     store.close().unwrap();
     let slots = path.join("store.1.subjects");
     let whole = fs::read(&slots).unwrap();
@@ -361,4 +363,25 @@ fn a_store_without_subjects_is_converted_whole() {
     let store = opened(&path);
     assert_eq!(ask(&store, &["GET user:7:marker-key"]), "$-1\r\n");
     assert_eq!(ask(&store, &["EXISTS user:8:kept"]), ":1\r\n");
+}
+
+/// Keys are made ahead, and those that a stop left over were never used: each opening that met a new subject cost 32 KiB for good.
+#[test]
+fn keys_that_nobody_took_take_no_room_after_a_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    for subject in 0..20 {
+        let store = opened(&path);
+        let set = format!("SET user:s{subject}:name x");
+        assert_eq!(ask(&store, &[&set]), "+OK\r\n");
+        store.close().unwrap();
+        let keys = fs::metadata(path.join("store.1.subjects")).unwrap().len();
+        assert_eq!(keys, (subject + 2) * 128);
+    }
+    let store = opened(&path);
+    for subject in 0..20 {
+        let get = format!("GET user:s{subject}:name");
+        assert_eq!(ask(&store, &[&get]), "$1\r\nx\r\n");
+    }
+    store.close().unwrap();
 }
