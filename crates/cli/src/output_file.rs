@@ -141,16 +141,7 @@ impl OutputFile {
             check_replaced(&self.path)?;
             return fs::rename(&self.part, &self.path);
         }
-        match renameat_with(CWD, &self.part, CWD, &self.path, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(()),
-            Err(Errno::EXIST) => Err(Refusal::Exists.into()),
-            // The file system cannot rename like that; a second name never replaces anything either.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                fs::hard_link(&self.part, &self.path)?;
-                fs::remove_file(&self.part)
-            }
-            Err(error) => Err(error.into()),
-        }
+        name_new(&self.part, &self.path)
     }
 }
 
@@ -172,6 +163,26 @@ impl Write for OutputFile {
     fn flush(&mut self) -> io::Result<()> {
         self.out.as_mut().map_or(Ok(()), Write::flush)
     }
+}
+
+/// Gives the file at `part` the name `path`, which no other has.
+fn name_new(part: &Path, path: &Path) -> io::Result<()> {
+    match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(Refusal::Exists.into()),
+        // The file system cannot rename like that; a second name never replaces anything either.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::hard_link(part, path)?;
+            fs::remove_file(part)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// As [`OutputFile::finish`], of a file that was made whole and durable by other means.
+pub(crate) fn place_new(part: &Path, path: &Path) -> io::Result<()> {
+    name_new(part, path)?;
+    File::open(folder_of(path))?.sync_all()
 }
 
 impl Drop for OutputFile {

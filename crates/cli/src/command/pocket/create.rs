@@ -1,11 +1,12 @@
 //! `pocket create`: a new database, whole or not at all.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use probity_pocketdb::Store;
 use probity_pocketdb::flash::{BLOCK_PAGES, FileFlash, PAGE_BYTES};
 use probity_pocketdb::secure::FileStore;
+use rustix::io::Errno;
 use serde::Serialize;
 
 use super::change::{read_script, run_script};
@@ -16,8 +17,10 @@ use crate::args::PocketCreate;
 use crate::config::Environment;
 use crate::database_address::{Said, said};
 use crate::failure::{Failure, Status};
+use crate::interruption;
 use crate::key_file::random_secret;
 use crate::output::{Output, counted};
+use crate::output_file::place_new;
 
 /// Blocks of a mebibyte.
 const MIB_BLOCKS: u32 = 8;
@@ -51,14 +54,10 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
         url: from.as_ref().map(|url| url.as_str()),
     };
     let place = Place::of(&args.pocket, environment);
-    let vault = make(&place, args)?;
-    let filled = fill(&place, vault, args, source, environment);
-    if filled.is_err() {
-        // The first error is the one to report.
-        drop(fs::remove_file(&place.file));
-        drop(fs::remove_file(&place.root));
-    }
-    let (tables, rows, found) = filled?;
+    let parts = Parts::of(&place)?;
+    let vault = make(&place, &parts, args)?;
+    let (tables, rows, found) = fill(&place, vault, args, source, environment)?;
+    parts.put_in_place(&place)?;
     let mut output = Output::new();
     if args.json {
         output.json(&Created {
@@ -88,21 +87,67 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
     Ok(found.status)
 }
 
-/// Makes both files; when the second cannot be made, the first goes.
-fn make(place: &Place, args: &PocketCreate) -> Result<Vault, Failure> {
+const FILE: &str = "create the pocket database";
+const ROOT: &str = "create the root file";
+
+/// Both files under names of their own, until they are whole: a database that lacks rows would be intact in every other way. Dropping them, or a signal that ends
+/// the program, leaves neither; a kill leaves them under names that nobody asked for.
+struct Parts {
+    file: PathBuf,
+    root: PathBuf,
+}
+
+impl Parts {
+    fn of(place: &Place) -> Result<Self, Failure> {
+        let part = |what: &str, path: &Path| {
+            if path.symlink_metadata().is_ok() {
+                return Err(Failure::file(what, path, Errno::EXIST.into())
+                    .remedy("name another file; what is there stays"));
+            }
+            let mut part = path.as_os_str().to_owned();
+            part.push(format!(".part-{}", std::process::id()));
+            let part = PathBuf::from(part);
+            let watched = interruption::remove_when_ended(&part);
+            watched.map_err(|error| Failure::file(what, path, error))?;
+            Ok(part)
+        };
+        Ok(Self {
+            file: part(FILE, &place.file)?,
+            root: part(ROOT, &place.root)?,
+        })
+    }
+
+    /// The database first: without its root file it is no database that opens.
+    fn put_in_place(self, place: &Place) -> Result<(), Failure> {
+        for (what, part, path) in [
+            (FILE, &self.file, &place.file),
+            (ROOT, &self.root, &place.root),
+        ] {
+            let placed = place_new(part, path);
+            placed.map_err(|error| Failure::file(what, path, error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        for part in [&self.file, &self.root] {
+            // Where it went to its place there is none.
+            drop(fs::remove_file(part));
+            interruption::keep(part);
+        }
+    }
+}
+
+fn make(place: &Place, parts: &Parts, args: &PocketCreate) -> Result<Vault, Failure> {
     let secret = random_secret()
         .map_err(|error| Failure::new("the system has no random bytes").because(error))?;
-    let flash = FileFlash::create(&place.file, args.extent.size * MIB_BLOCKS, true)
-        .map_err(|error| Failure::file("create the pocket database", &place.file, error))?;
-    let secure = FileStore::create(&place.root, STORE_BYTES).map_err(|error| {
-        drop(fs::remove_file(&place.file));
-        Failure::file("create the root file", &place.root, error)
-    })?;
-    Store::create(flash, secure, &secret, args.extent.ram).map_err(|error| {
-        drop(fs::remove_file(&place.file));
-        drop(fs::remove_file(&place.root));
-        place.refused(error)
-    })
+    let flash = FileFlash::create(&parts.file, args.extent.size * MIB_BLOCKS, true)
+        .map_err(|error| Failure::file(FILE, &place.file, error))?;
+    let secure = FileStore::create(&parts.root, STORE_BYTES)
+        .map_err(|error| Failure::file(ROOT, &place.root, error))?;
+    Store::create(flash, secure, &secret, args.extent.ram).map_err(|error| place.refused(error))
 }
 
 /// Where its tables come from.

@@ -39,6 +39,10 @@ const PIECE_BYTES: usize = 300;
 /// Characters of a date in RFC 3339.
 const DAY_BYTES: usize = 10;
 
+/// The database says of itself that it is not all there is.
+const INCOMPLETE: &str =
+    "the log was damaged when this was made, and entries about the subject may be missing";
+
 /// Takes the entries about the subject that the arguments name; gives what the command ends with if all else is well.
 pub(super) fn fill(
     person: &mut Person<'_>,
@@ -61,9 +65,13 @@ pub(super) fn fill(
         names: std::array::from_fn(|_| HashMap::new()),
         acts: HashMap::new(),
     };
-    reading::read(&reader, &filter, on_damage, &mut |found| {
+    let status = reading::read(&reader, &filter, on_damage, &mut |found| {
         entries.entry(found)
-    })
+    })?;
+    if status == Status::Broken {
+        entries.person.about("incomplete", INCOMPLETE)?;
+    }
+    Ok(status)
 }
 
 struct Entries<'p, 'a> {
