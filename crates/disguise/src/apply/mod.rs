@@ -110,19 +110,26 @@ impl Applied {
     }
 }
 
-/// Whose records of a disguise that is applied anew were destroyed since, as entries name people.
+/// Whose records of a disguise that is applied anew were destroyed since, as entries name people, each with the key that it was done
+/// with: under one id there may have been several people.
 #[derive(Default)]
 pub(crate) struct Forgotten {
     /// Those of this disguise.
-    pub(crate) disguise: BTreeSet<String>,
+    pub(crate) disguise: Vec<(String, PublicKey)>,
     /// All that they had.
-    pub(crate) everything: BTreeSet<String>,
+    pub(crate) everything: Vec<(String, PublicKey)>,
     /// How those entries name people.
     pub(crate) naming: Naming,
 }
 
 /// One disguise in progress.
 pub(crate) struct Work<'a> {
+impl Forgotten {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.disguise.is_empty() && self.everything.is_empty()
+    }
+}
+
     pub(crate) database: &'a mut dyn Session,
     pub(crate) live: &'a Live,
     pub(crate) catalog: &'a Catalog,
@@ -170,22 +177,29 @@ impl Work<'_> {
         }
     }
 
-    /// Drops the records that were destroyed since, but for what other disguises need.
+    /// Drops the records that were destroyed since with the key that they would be sealed to, but for what other disguises
+    /// need. What belongs to anybody else stays, copies of shared rows too.
     pub(crate) fn forget(&mut self, forgotten: &Forgotten) -> Result<(), Error> {
         self.forget_marked();
-        if forgotten.disguise.is_empty() && forgotten.everything.is_empty() {
+        if forgotten.is_empty() {
             return Ok(());
         }
         let salt = self.salt;
         for (owner, mut bag) in std::mem::take(&mut self.bags) {
             let names = forgotten.naming.all(salt, &owner)?;
-            let is_among = |some: &BTreeSet<String>| names.iter().any(|name| some.contains(name));
+            let key = self.known.get(&owner).map(|(public, _)| public);
+            let is_among = |some: &[(String, PublicKey)]| {
+                let mut some = some.iter();
+                some.any(|(name, with)| names.contains(name) && key == Some(with))
+            };
+            if is_among(&forgotten.everything) {
+                continue;
+            }
             if is_among(&forgotten.disguise) {
-                bag.sections.clear();
+                bag.sections.retain(Section::is_for_departed);
                 bag.principals.clear();
             }
-            let leads_nowhere = !bag.has_changes() && bag.speaks_for.is_empty();
-            if !is_among(&forgotten.everything) && !leads_nowhere {
+            if !bag.is_empty() {
                 self.bags.insert(owner, bag);
             }
         }

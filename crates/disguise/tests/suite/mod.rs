@@ -186,6 +186,11 @@ macro_rules! for_every_claim {
             a_registration_whose_password_came_later_is_not_done_again
             rows_of_chunks_that_were_ended_are_said_to_be_in_clear
             chunks_that_were_ended_since_the_backup_end
+            whoever_had_an_id_before_loses_nothing_by_what_a_newcomer_forgot
+            what_a_stranger_forgot_takes_nothing_from_its_person
+            what_was_forgotten_without_a_key_is_sealed_and_listed
+            what_was_back_before_it_was_forgotten_comes_back_after_a_replay
+            copies_of_whoever_forgot_nothing_come_back_after_a_replay
             chunks_of_everybody_go_on_without_whoever_forgot_since_the_backup
             a_replay_destroys_nothing_that_is_held
             whoever_decayed_again_by_a_replay_is_not_taken_anew
@@ -269,6 +274,7 @@ mod missed;
 mod model;
 mod native;
 mod newcomers;
+mod namesakes;
 mod once;
 mod ownership;
 mod pace;
@@ -316,6 +322,7 @@ pub(crate) use hybrid::*;
 pub(crate) use missed::*;
 pub(crate) use native::*;
 pub(crate) use newcomers::*;
+pub(crate) use namesakes::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
