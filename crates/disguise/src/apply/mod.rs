@@ -12,6 +12,7 @@ mod modify;
 mod order;
 mod placeholder;
 mod spelling;
+mod stake;
 mod unlink;
 
 use std::collections::btree_map::Entry;
@@ -24,6 +25,7 @@ use self::course::Rest;
 pub(crate) use self::earlier::Earlier;
 pub(crate) use self::keeper::ends;
 use self::modify::Overwriting;
+use self::stake::Loss;
 use crate::cascade::refuse_cascade;
 use crate::crypto::random;
 use crate::database::Catalog;
@@ -122,14 +124,14 @@ pub(crate) struct Forgotten {
     pub(crate) naming: Naming,
 }
 
-/// One disguise in progress.
-pub(crate) struct Work<'a> {
 impl Forgotten {
     pub(crate) const fn is_empty(&self) -> bool {
         self.disguise.is_empty() && self.everything.is_empty()
     }
 }
 
+/// One disguise in progress.
+pub(crate) struct Work<'a> {
     pub(crate) database: &'a mut dyn Session,
     pub(crate) live: &'a Live,
     pub(crate) catalog: &'a Catalog,
@@ -155,6 +157,8 @@ impl Forgotten {
     pub(crate) most: Option<u32>,
     /// How many were noted.
     pub(crate) noted: usize,
+    /// The people whose rows go or change with those of the user, as far as holds ask.
+    pub(crate) at_stake: Option<BTreeSet<Vec<u8>>>,
 }
 
 impl Work<'_> {
@@ -398,6 +402,7 @@ impl Work<'_> {
         rows: Vec<Vec<Value>>,
     ) -> Result<(), Error> {
         let users = table.name == self.live.pseudo.table;
+        self.stake(table, columns, &rows, Loss::Row)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
         let keepers = self.keepers(table, columns, &rows)?;
