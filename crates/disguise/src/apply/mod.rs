@@ -12,6 +12,7 @@ mod modify;
 mod order;
 mod placeholder;
 mod spelling;
+mod stake;
 mod unlink;
 
 use std::collections::btree_map::Entry;
@@ -24,6 +25,7 @@ use self::course::Rest;
 pub(crate) use self::earlier::Earlier;
 pub(crate) use self::keeper::ends;
 use self::modify::Overwriting;
+use self::stake::Loss;
 use crate::cascade::refuse_cascade;
 use crate::crypto::random;
 use crate::database::Catalog;
@@ -110,15 +112,22 @@ impl Applied {
     }
 }
 
-/// Whose records of a disguise that is applied anew were destroyed since, as entries name people.
+/// Whose records of a disguise that is applied anew were destroyed since, as entries name people, each with the key that it was done
+/// with: under one id there may have been several people.
 #[derive(Default)]
 pub(crate) struct Forgotten {
     /// Those of this disguise.
-    pub(crate) disguise: BTreeSet<String>,
+    pub(crate) disguise: Vec<(String, PublicKey)>,
     /// All that they had.
-    pub(crate) everything: BTreeSet<String>,
+    pub(crate) everything: Vec<(String, PublicKey)>,
     /// How those entries name people.
     pub(crate) naming: Naming,
+}
+
+impl Forgotten {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.disguise.is_empty() && self.everything.is_empty()
+    }
 }
 
 /// One disguise in progress.
@@ -148,6 +157,8 @@ pub(crate) struct Work<'a> {
     pub(crate) most: Option<u32>,
     /// How many were noted.
     pub(crate) noted: usize,
+    /// The people whose rows go or change with those of the user, as far as holds ask.
+    pub(crate) at_stake: Option<BTreeSet<Vec<u8>>>,
 }
 
 impl Work<'_> {
@@ -170,22 +181,29 @@ impl Work<'_> {
         }
     }
 
-    /// Drops the records that were destroyed since, but for what other disguises need.
+    /// Drops the records that were destroyed since with the key that they would be sealed to, but for what other disguises
+    /// need. What belongs to anybody else stays, copies of shared rows too.
     pub(crate) fn forget(&mut self, forgotten: &Forgotten) -> Result<(), Error> {
         self.forget_marked();
-        if forgotten.disguise.is_empty() && forgotten.everything.is_empty() {
+        if forgotten.is_empty() {
             return Ok(());
         }
         let salt = self.salt;
         for (owner, mut bag) in std::mem::take(&mut self.bags) {
             let names = forgotten.naming.all(salt, &owner)?;
-            let is_among = |some: &BTreeSet<String>| names.iter().any(|name| some.contains(name));
+            let key = self.known.get(&owner).map(|(public, _)| public);
+            let is_among = |some: &[(String, PublicKey)]| {
+                let mut some = some.iter();
+                some.any(|(name, with)| names.contains(name) && key == Some(with))
+            };
+            if is_among(&forgotten.everything) {
+                continue;
+            }
             if is_among(&forgotten.disguise) {
-                bag.sections.clear();
+                bag.sections.retain(Section::is_for_departed);
                 bag.principals.clear();
             }
-            let leads_nowhere = !bag.has_changes() && bag.speaks_for.is_empty();
-            if !is_among(&forgotten.everything) && !leads_nowhere {
+            if !bag.is_empty() {
                 self.bags.insert(owner, bag);
             }
         }
@@ -384,6 +402,7 @@ impl Work<'_> {
         rows: Vec<Vec<Value>>,
     ) -> Result<(), Error> {
         let users = table.name == self.live.pseudo.table;
+        self.stake(table, columns, &rows, Loss::Row)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
         let keepers = self.keepers(table, columns, &rows)?;

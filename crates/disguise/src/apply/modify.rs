@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::course::Rest;
+use super::stake::Loss;
 use super::{Work, at, encoded, moved, picked};
 use crate::database::{Column, Dialect};
 use crate::error::Error;
@@ -109,6 +110,7 @@ impl Work<'_> {
             return Ok(Rest::Pages);
         };
         let rows = self.without_returned(table, &columns, rows)?;
+        self.stake(table, &columns, &rows, Loss::Values)?;
         let mut overwritten = self.drawn(table, &columns, &rows, steps)?;
         for _ in steps {
             self.count(table, overwritten.len());

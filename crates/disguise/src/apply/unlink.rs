@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::course::Rest;
+use super::stake::Loss;
 use super::{Work, at, picked};
 use crate::error::Error;
 use crate::overwrite::{Write, update_keys};
@@ -22,6 +23,11 @@ impl Work<'_> {
     ) -> Result<Rest, Error> {
         let mut columns = table.identity.clone();
         columns.push(column.to_owned());
+        for owner in &table.owners {
+            if !columns.contains(owner) {
+                columns.push(owner.clone());
+            }
+        }
         let Some(rows) = self.held(table, &columns, &step.chosen)? else {
             return Ok(Rest::Pages);
         };
@@ -49,6 +55,9 @@ impl Work<'_> {
             let row = rows.get(index).map(Vec::as_slice).unwrap_or_default();
             picked(columns, row, &table.identity)
         };
+        let taken = chosen.iter().filter_map(|(row, _)| rows.get(*row).cloned());
+        let taken: Vec<Vec<Value>> = taken.collect();
+        self.stake(table, columns, &taken, Loss::Values)?;
         let identities: Vec<Vec<Value>> = chosen.iter().map(|(row, _)| identity(*row)).collect();
         let writes: Vec<Write<'_>> = identities
             .iter()

@@ -229,6 +229,7 @@ impl<D: Database> Engine<D> {
             earlier: disguise.earlier,
             most: disguise.most,
             noted: 0,
+            at_stake: (request.user.is_some() && !held.cohorts().is_empty()).then(BTreeSet::new),
         };
         let mut public_key = None;
         if let Some(user) = &request.user {
@@ -248,6 +249,7 @@ impl<D: Database> Engine<D> {
         if request.user.is_none() {
             held.refuse_any(salt, work.known.keys())?;
         }
+        held.refuse_any(salt, work.at_stake.iter().flatten())?;
         work.forget(disguise.forgotten)?;
         Ok((work.finish(request.time.nanoseconds(), end)?, public_key))
     }

@@ -22,6 +22,8 @@ use crate::value::Value;
 
 const TOO_MANY: &str = "its records were too many for an entry, which takes the person's credential of that time: forget it again with it";
 
+const KEYLESS: &str = "its entry does not name the key, so that the records of a disguise before it are made again, which may be somebody else's by the same id: forget it again with the person's credential";
+
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
 
 /// What is missing, and what is needed to do it again.
@@ -297,6 +299,11 @@ impl<'a> Replay<'a> {
         Ok(request)
     }
 
+    /// The person of an entry, if it is about one who is in the users table.
+    fn whose(&self, told: &Told) -> Option<&Value> {
+        told.subject.as_ref().and_then(|it| self.people.get(it))
+    }
+
     /// The person of an entry, if it is about one.
     fn person(&self, told: &Told) -> Result<Option<Value>, String> {
         let Some(subject) = &told.subject else {
@@ -308,7 +315,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Who had the records of a disguise destroyed since it was applied.
+    /// Who had the records of a disguise destroyed since it was applied, as far as a replay carries that out: what it leaves to the
+    /// person's credential must find records.
     fn forgotten(&self, told: &Told) -> Forgotten {
         let mut forgotten = Forgotten {
             naming: self.naming.clone(),
@@ -317,7 +325,11 @@ impl<'a> Replay<'a> {
         // While chunks went on, people could have records destroyed that are told of as applied only when all were done.
         let since = self.done.iter();
         let since = since.skip_while(|it| it.id != told.id && it.key != told.key);
-        for it in since.filter(|it| it.action == "disguise.forget") {
+        let is_other = |it: &Told| match (&told.subject, &told.facts.public_key) {
+            (Some(_), Some(key)) => it.facts.public_key.as_ref() != Some(key),
+            _ => false,
+        };
+        for it in since.filter(|it| it.action == "disguise.forget" && !is_other(it)) {
             let all = if it.key.is_empty() {
                 &mut forgotten.everything
             } else if it.key == told.key {
@@ -325,9 +337,40 @@ impl<'a> Replay<'a> {
             } else {
                 continue;
             };
-            all.extend(it.subject.clone());
+            if self.is_carried_out(it) {
+                all.extend(it.subject.clone().zip(it.public_key()));
+            }
         }
         forgotten
+    }
+
+    /// Whether this replay does what was forgotten again, or one before has done it.
+    fn is_carried_out(&self, told: &Told) -> bool {
+        let missing = self.missing.iter().find(|it| it.id == told.id);
+        missing.is_none_or(|it| self.deed(it).is_ok())
+    }
+
+    /// Whether a disguise that `told` is about, or may be, is made again by this replay or was by one before.
+    fn is_made_again(&self, told: &Told) -> bool {
+        let covers = |it: &Told| {
+            let makes = matches!(
+                &*it.action,
+                "disguise.apply" | "disguise.decay" | "disguise.begin"
+            );
+            let is_theirs = it.subject.is_none()
+                || it.subject == told.subject
+                || self
+                    .whose(it)
+                    .is_some_and(|whose| self.whose(told) == Some(whose));
+            makes && is_theirs && (told.key.is_empty() || told.key == it.key)
+        };
+        let is_missing = |it: &Told| self.missing.iter().any(|missing| missing.id == it.id);
+        let is_replayed = |it: &Told| {
+            let mut replays = self.done.iter().filter(|it| it.action == "disguise.replay");
+            replays.any(|replay| replay.key == it.key)
+        };
+        let mut before = self.done.iter().take_while(|it| it.id != told.id);
+        before.any(|it| covers(it) && (is_missing(it) || is_replayed(it)))
     }
 
     /// What was forgotten is destroyed by the names of its records; a reveal or a new key since the backup gave them
@@ -349,6 +392,9 @@ impl<'a> Replay<'a> {
         }
         if told.facts.destroyed_cut {
             return Err(TOO_MANY.to_owned());
+        }
+        if told.public_key().is_none() && self.is_made_again(told) {
+            return Err(KEYLESS.to_owned());
         }
         match self.forget_again(told)? {
             Deed::Forget {
@@ -373,7 +419,7 @@ impl<'a> Replay<'a> {
         let Some(records) = &told.facts.destroyed else {
             return Err(TOO_MANY.to_owned());
         };
-        let person = told.subject.as_ref().and_then(|it| self.people.get(it));
+        let person = self.whose(told);
         Ok(Deed::Forget {
             person: person.cloned(),
             leaver: self.leaver(told, person),
@@ -391,9 +437,8 @@ impl<'a> Replay<'a> {
         }
         let key = told.public_key();
         let later = self.request.told.iter().skip_while(|it| it.id != told.id);
-        let whose = |it: &Told| it.subject.as_ref().and_then(|it| self.people.get(it));
         let mut later = later.filter(|it| it.action == "disguise.register");
-        if key.is_none() && later.any(|it| whose(it) == person) {
+        if key.is_none() && later.any(|it| self.whose(it) == person) {
             return None;
         }
         person.cloned().map(|user| Leaver { user, key })

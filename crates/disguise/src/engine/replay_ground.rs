@@ -48,6 +48,13 @@ impl<'a> Ground<'a> {
                     let free = held.refuse_person(&self.salt, user);
                     free.map_err(|error| error.to_string())?;
                 }
+                // Without the records of whoever forgot it, it destroys what is held.
+                if let Deed::Apply { id, forgotten, .. } = deed
+                    && !forgotten.is_empty()
+                {
+                    let free = held.refuse_disguise(&self.salt, *id);
+                    free.map_err(|error| error.to_string())?;
+                }
             }
             Deed::Forget { person, bound, .. } => self.free(&held, person.as_ref(), bound)?,
             Deed::HoldPerson(id, user) => {

@@ -181,6 +181,7 @@ impl<D: Database> Engine<D> {
             revealed: Revealed::default(),
             destroyed: Vec::new(),
             needed: BTreeSet::new(),
+            taken: BTreeSet::new(),
             settle: false,
             cleared: BTreeSet::new(),
             returned: BTreeSet::new(),

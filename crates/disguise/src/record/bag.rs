@@ -54,6 +54,11 @@ impl Bag {
         !self.principals.is_empty() || !self.sections.iter().all(Section::is_for_departed)
     }
 
+    /// Whether nothing is in it.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.principals.is_empty() && self.speaks_for.is_empty() && self.sections.is_empty()
+    }
+
     /// Its bytes, padded to a size class so that their length tells little.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let suites = self.principals.iter().map(|(_, public, _)| public.suite());

@@ -174,8 +174,10 @@ impl<'a> Work<'a> {
         let absent: Vec<Value> = absent.map(|(row, _)| row.after.clone()).collect();
         let named = existing(self.database, &table.name, column, &absent)?;
         let absent = absent.iter().map(Value::principal);
-        self.needed
-            .extend(absent.filter(|name| !named.contains(name)));
+        for name in absent.filter(|name| !named.contains(name)) {
+            self.taken.insert(name.clone());
+            self.needed.insert(name);
+        }
         Ok(())
     }
 }

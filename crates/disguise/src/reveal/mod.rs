@@ -175,6 +175,8 @@ pub(crate) struct Work<'a> {
     pub(crate) destroyed: Vec<Vec<u8>>,
     /// Placeholders that kept records still need.
     pub(crate) needed: BTreeSet<Vec<u8>>,
+    /// Those among them that rows name which somebody else may have taken away.
+    pub(crate) taken: BTreeSet<Vec<u8>>,
     /// Whether owners that newer placeholders hold count as done.
     pub(crate) settle: bool,
     /// Placeholders that went in this reveal.
@@ -295,8 +297,9 @@ impl<'a> Work<'a> {
         for open in opened.iter_mut().filter(undone) {
             self.principals(&mut open.bag)?;
         }
+        let away = self.away(&opened)?;
         for open in opened.iter_mut().filter(undone) {
-            open.waiting = self.clear_placeholders(&mut open.bag)?;
+            open.waiting = self.clear_placeholders(&mut open.bag, &away)?;
         }
         self.put_away(opened)
     }

@@ -179,6 +179,9 @@ impl Work<'_> {
                 _ => true,
             };
             if owner && named {
+                if *reason == KeptReason::Absent {
+                    self.taken.insert(row.after.principal());
+                }
                 self.needed.insert(row.after.principal());
             }
         }

@@ -34,9 +34,42 @@ impl Work<'_> {
         store::register_anew(self.database, &registered, back)
     }
 
+    /// The placeholders that rows of others may need which are not there, and whose accounts lie in records that can still be
+    /// revealed.
+    pub(super) fn away(&mut self, opened: &[Open<'_>]) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let links = opened.iter().flat_map(|it| &it.bag.speaks_for);
+        let needed = links.filter(|link| !link.gone && self.taken.contains(&link.new.principal()));
+        let needed: Vec<Value> = needed.map(|link| link.new.clone()).collect();
+        let there = self.users(&needed)?;
+        let mut absent: BTreeSet<Vec<u8>> = needed.iter().map(Value::principal).collect();
+        absent.retain(|name| !there.contains(name));
+        if absent.is_empty() {
+            return Ok(absent);
+        }
+        let own = |bag: &Bag| -> Vec<Vec<u8>> {
+            let ids = bag.principals.iter();
+            ids.map(|(id, _, _)| id.principal()).collect()
+        };
+        let mut held: BTreeSet<Vec<u8>> = opened.iter().flat_map(|it| own(&it.bag)).collect();
+        let rows: BTreeSet<&[u8]> = opened.iter().map(|it| &*it.reached.found.row).collect();
+        let reach = self.reach;
+        for reached in &reach.bags {
+            let row = reached.found.row.as_slice();
+            if reached.found.locator.changes && !rows.contains(row) && !self.ended.contains(row) {
+                held.extend(own(&self.open(reached, Due::Nothing)?.bag));
+            }
+        }
+        absent.retain(|name| held.contains(name));
+        Ok(absent)
+    }
+
     /// Takes the placeholders of a revealed disguise out of the users table, under the reference policy; tells
-    /// whether one of them could not go yet.
-    pub(super) fn clear_placeholders(&mut self, bag: &mut Bag) -> Result<bool, Error> {
+    /// whether one of them could not go yet. Those who are `away` come back with another disguise.
+    pub(super) fn clear_placeholders(
+        &mut self,
+        bag: &mut Bag,
+        away: &BTreeSet<Vec<u8>>,
+    ) -> Result<bool, Error> {
         let all: Vec<Value> = bag.speaks_for.iter().map(|link| link.new.clone()).collect();
         let there = self.users(&all)?;
         let nearest = {
@@ -49,6 +82,7 @@ impl Work<'_> {
             let name = link.new.principal();
             let target = nearest.get(&link.old.principal());
             match target {
+                _ if away.contains(&name) => waiting = true,
                 _ if !there.contains(&name) => {
                     link.gone = true;
                     self.cleared.insert(name);

@@ -83,6 +83,7 @@ impl Work<'_> {
     ) -> Result<Sections, Error> {
         self.revealed.kept.clear();
         self.needed.clear();
+        self.taken.clear();
         let mut left = Sections::new();
         let mut due = VecDeque::from(due);
         loop {

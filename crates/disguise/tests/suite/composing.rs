@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::KeptReason;
+use probity_disguise::{KeptReason, Protection, Value};
 
 use super::forum::*;
+use super::member::Member;
 
 pub(crate) fn removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full() {
     let mut forum = forum();
@@ -176,5 +177,54 @@ pub(crate) fn of_two_removed_rows_with_one_key_the_last_comes_back() {
         assert_eq!(forum.reveal(1, second).kept.len(), 1);
         let flags = forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 1 ORDER BY id");
         assert_eq!(flags, [77, 0, 0]);
+    }
+}
+
+const REVIEWS: &str = r#"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000 } }, name = { RandStr = { len = 12 } } }
+[tables.reviews]
+"#;
+const WIPE: &str = "[[remove]]\ntable = \"reviews\"\n";
+
+/// Dan stood behind a placeholder in a row that Ann took away, and left with the placeholder's account: when he revealed the first
+/// disguise before the second, the placeholder was told to be gone for good, and Ann's row waited for it for ever. A placeholder
+/// that rows need and whose account other records hold comes back with them.
+pub(crate) fn the_order_in_which_one_returns_keeps_no_row_of_another() {
+    let reads = "owners = [\"author\"]\nreaders = [\"editor\"]\n";
+    let owns = "owners = [\"author\", \"editor\"]\non_leave = { author = \"remove\", editor = \"remove\" }\n";
+    let anonymous = "[[decorrelate]]\ntable = \"reviews\"\nowners = [\"author\", \"editor\"]\n";
+    for (people, first) in [(reads, WIPE), (owns, anonymous)] {
+        let mut database = crate::connect();
+        for sql in [
+            "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)",
+            "CREATE TABLE reviews (id BIGINT PRIMARY KEY, author BIGINT NOT NULL REFERENCES people(id), editor BIGINT NOT NULL REFERENCES people(id))",
+            "INSERT INTO people VALUES (1, 'Ann'), (4, 'Dan')",
+            "INSERT INTO reviews VALUES (7, 1, 4)",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let head = format!("{REVIEWS}{people}");
+        let mut dan = Member::called(Value::Int(4), database, &format!("{head}{first}"));
+        let ann = Value::Int(1);
+        let engine = &mut dan.engine;
+        let key = engine.register(&ann, Protection::KeyAlone, time()).unwrap();
+        let tables = ["people", "reviews"];
+        let before = dan.rows(tables);
+        let older = dan.leave();
+        let mut dan = dan.again(&format!("{head}{WIPE}"));
+        let anns = dan.apply(Some(ann.clone())).unwrap();
+        let leave = format!("{head}{WIPE}[[remove]]\ntable = \"people\"\n");
+        let newer = dan.apply_over(&leave);
+        for _ in 0..2 {
+            dan.return_from(&older);
+            dan.return_from(&newer);
+            dan.returned(ann.clone(), &key.key, anns.id);
+        }
+        dan.return_from(&older);
+        assert_eq!(dan.rows(tables), before);
+        assert_eq!(dan.hidden_by(), 0);
     }
 }

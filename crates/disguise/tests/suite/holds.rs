@@ -3,6 +3,7 @@
 use probity_disguise::{Authority, Credential, Error, Holding, SecretKey, Value};
 
 use super::forum::*;
+use super::member::Member;
 
 fn authority<'a>() -> Authority<'a> {
     Authority {
@@ -155,4 +156,62 @@ pub(crate) fn a_held_disguise_is_not_forgotten_and_its_holds_are_listed() {
     }
     forum.engine.lift(hold, &authority()).unwrap();
     forum.engine.forget(&user, &key, held.id, time()).unwrap();
+}
+
+const HEAD: &str = r#"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000 } }, name = { RandStr = { len = 12 } } }
+"#;
+
+/// What Dan asks for, whose rows name Ann or are hers, too.
+const AT_STAKE: [&str; 6] = [
+    "[tables.notes]\nowners = [\"author\", \"co\"]\non_leave = { author = \"remove\", co = \"remove\" }\n[[remove]]\ntable = \"notes\"\n",
+    "[tables.follows]\nowners = [\"a\", \"b\"]\non_leave = { a = \"remove\", b = \"remove\" }\n[[remove]]\ntable = \"follows\"\n",
+    "[tables.posts]\nowners = [\"author\"]\nreaders = [\"editor\"]\n[[remove]]\ntable = \"posts\"\n",
+    "[tables.posts]\nowners = [\"editor\"]\nreaders = [\"author\"]\non_leave = { author = \"null\" }\n[[remove]]\ntable = \"posts\"\n",
+    "[tables.notes]\nowners = [\"author\", \"co\"]\n[[modify]]\ntable = \"notes\"\ncolumn = \"text\"\nvalue = { ConstStr = \"-\" }\n",
+    "[tables.people]\non_leave = { invited_by = \"null\" }\n[tables.notes]\nowners = [\"author\", \"co\"]\n[[remove]]\ntable = \"notes\"\n[[remove]]\ntable = \"follows\"\n[[remove]]\ntable = \"posts\"\n[[remove]]\ntable = \"people\"\n",
+];
+
+/// A hold on a person did not stand in the way of whoever owned a row with them: the row went with the other, and for good when the
+/// other forgot. Whoever owns a row that goes, or that loses a value, is asked for, and of one that goes whoever reads it.
+pub(crate) fn a_hold_keeps_what_others_would_take_along() {
+    for asked in AT_STAKE {
+        let mut database = crate::connect();
+        for sql in [
+            "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40), invited_by BIGINT REFERENCES people(id))",
+            "CREATE TABLE notes (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), co BIGINT REFERENCES people(id), text VARCHAR(40))",
+            "CREATE TABLE follows (a BIGINT REFERENCES people(id), b BIGINT REFERENCES people(id), PRIMARY KEY (a, b))",
+            "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id))",
+            "INSERT INTO people VALUES (4, 'Dan', NULL)",
+            "INSERT INTO people VALUES (1, 'Ann', 4)",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let mut dan = Member::called(Value::Int(4), database, &format!("{HEAD}{asked}"));
+        let ann = Value::Int(1);
+        let own = asked.contains("invited_by");
+        if !own {
+            dan.sql(&[
+                "INSERT INTO notes VALUES (7, 1, 4, 'of both')",
+                "INSERT INTO follows VALUES (4, 1)",
+                "INSERT INTO posts VALUES (8, 4, 1)",
+            ]);
+        }
+        dan.engine
+            .register(&ann, probity_disguise::Protection::KeyAlone, time())
+            .unwrap();
+        let tables = ["people", "notes", "follows", "posts"];
+        let before = dan.rows(tables);
+        let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+        assert!(is_held(&dan.try_to_leave()), "{asked}");
+        assert_eq!(dan.rows(tables), before);
+        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        let gone = dan.leave();
+        assert_ne!(dan.rows(tables), before);
+        assert!(dan.return_from(&gone).is_complete());
+        assert_eq!(dan.rows(tables), before);
+    }
 }

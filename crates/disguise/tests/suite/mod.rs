@@ -17,6 +17,7 @@ macro_rules! for_every_claim {
             removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full
             the_older_disguise_may_be_revealed_first
             chains_of_any_depth_unwind_in_any_order
+            the_order_in_which_one_returns_keeps_no_row_of_another
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
             values_of_a_column_that_is_gone_stay_and_are_named
@@ -110,6 +111,7 @@ macro_rules! for_every_claim {
             whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
             a_hold_on_nobody_is_refused
+            a_hold_keeps_what_others_would_take_along
             a_held_disguise_is_not_forgotten_and_its_holds_are_listed
             a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
             whoever_is_inactive_is_disguised_once_and_can_come_back
@@ -192,6 +194,11 @@ macro_rules! for_every_claim {
             a_password_that_was_replaced_twice_and_is_there_again_is_found
             nothing_is_hidden_again_under_a_key_that_was_changed_before_or_after
             a_registration_whose_password_came_later_is_not_done_again
+            whoever_had_an_id_before_loses_nothing_by_what_a_newcomer_forgot
+            what_a_stranger_forgot_takes_nothing_from_its_person
+            what_was_forgotten_without_a_key_is_sealed_and_listed
+            what_was_back_before_it_was_forgotten_comes_back_after_a_replay
+            copies_of_whoever_forgot_nothing_come_back_after_a_replay
             rows_of_chunks_that_were_ended_are_said_to_be_in_clear
             chunks_that_were_ended_since_the_backup_end
             chunks_of_everybody_go_on_without_whoever_forgot_since_the_backup
@@ -275,6 +282,7 @@ mod hybrid;
 pub(crate) mod member;
 mod missed;
 mod model;
+mod namesakes;
 mod native;
 mod newcomers;
 mod once;
@@ -323,6 +331,7 @@ pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use missed::*;
+pub(crate) use namesakes::*;
 pub(crate) use native::*;
 pub(crate) use newcomers::*;
 pub(crate) use once::*;

@@ -48,6 +48,8 @@ pub(super) struct Station {
     texts: Rc<RefCell<Vec<String>>>,
     /// The most names of records that entries have from now on.
     names: Rc<Cell<usize>>,
+    /// Entries of forgetting do not name the key from now on, as those of programs before did not.
+    pub(super) keyless: Rc<Cell<bool>>,
     backup: Vec<Vec<Vec<Value>>>,
 }
 
@@ -58,9 +60,17 @@ pub(super) fn station() -> Station {
     let (seen, written) = (Rc::clone(&told), Rc::clone(&texts));
     let names = Rc::new(Cell::new(usize::MAX));
     let named = Rc::clone(&names);
+    let keyless: Rc<Cell<bool>> = Rc::default();
+    let is_keyless = Rc::clone(&keyless);
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
         let mut payload = serde_json::from_slice(entry.payload).unwrap_or_default();
         cut_names(&mut payload, named.get());
+        if is_keyless.get()
+            && entry.action == "disguise.forget"
+            && let Some(facts) = payload.as_object_mut()
+        {
+            facts.remove("public_key");
+        }
         let payload = payload.to_string();
         let entry = Entry {
             payload: payload.as_bytes(),
@@ -79,6 +89,7 @@ pub(super) fn station() -> Station {
         told,
         texts,
         names,
+        keyless,
         backup: Vec::new(),
     };
     station.back_up();

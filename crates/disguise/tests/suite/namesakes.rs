@@ -1,0 +1,148 @@
+//! What a replay leaves to people of whom somebody else, or nobody any more, has had records destroyed.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+
+use probity_disguise::{Credential, Outlook, Protection, References, SecretKey, Value};
+
+use super::forum::*;
+use super::replay::{Station, edna, outlooks, station, why};
+
+/// Lets somebody else come to the id 1, and gives the key that its person had.
+fn newcomer(station: &mut Station) -> SecretKey {
+    station
+        .forum
+        .sql("INSERT INTO users VALUES (1, 'newcomer', 7)");
+    let engine = &mut station.forum.engine;
+    let new = engine
+        .register(&Value::Int(1), Protection::KeyAlone, time())
+        .unwrap();
+    station.forum.keys.insert(1, new.key).unwrap()
+}
+
+fn rows(station: &mut Station) -> Vec<i64> {
+    let counts = ["users", "stories", "moderations"].map(|table| {
+        let count = format!("SELECT COUNT(*) FROM {table}");
+        station.forum.numbers(&count)
+    });
+    counts.concat()
+}
+
+/// A person left, and somebody who came to their id had everything of their own destroyed: a replay removed the rows of the first,
+/// kept no record, and said that all was done. Records are dropped only for the key that they would be sealed to.
+pub(crate) fn whoever_had_an_id_before_loses_nothing_by_what_a_newcomer_forgot() {
+    for user in [Some(1), None] {
+        let mut station = station();
+        let gone = station.apply(GDPR_REMOVE, user);
+        let old = newcomer(&mut station);
+        station.forget(1, None);
+        station.restore();
+        let done = station.replay(&[edna(GDPR_REMOVE)], &[]);
+        assert_eq!(outlooks(&done)[0], ("disguise.apply", &Outlook::Done));
+        assert_ne!(station.forum.everything(), station.forum.before);
+        station.forum.keys.insert(1, old);
+        // Who comes back first waits for the others with what they share.
+        let all = if user.is_some() { 1 } else { USERS };
+        for user in (1..=all).chain(1..=all) {
+            station.forum.reveal(user, gone.id);
+        }
+        station.forum.assert_as_before();
+    }
+}
+
+/// Whoever writes the database put a key of theirs under the id of a person who was away and had everything forgotten with it: the
+/// replay listed that as a stranger's, and dropped the records of the person all the same. What it lists destroys nothing.
+pub(crate) fn what_a_stranger_forgot_takes_nothing_from_its_person() {
+    let mut station = station();
+    let one = Value::Int(1);
+    let current = Credential::Key(&station.forum.keys[&1]);
+    let engine = &mut station.forum.engine;
+    let made = engine
+        .change_key(&one, &current, Protection::KeyAlone, time())
+        .unwrap();
+    station.forum.keys.insert(1, made.key);
+    station.back_up();
+    let gone = station.apply(GDPR_REMOVE, Some(1));
+    let old = newcomer(&mut station);
+    station.told.borrow_mut().pop();
+    station.forget(1, None);
+    station.restore();
+    let done = station.replay(&[edna(GDPR_REMOVE)], &[]);
+    assert_eq!(done[0].outlook, Outlook::Done);
+    assert!(why(&done[1]).contains("not the person's word"), "{done:?}");
+    station.forum.keys.insert(1, old);
+    assert!(station.forum.reveal(1, gone.id).is_complete());
+    station.forum.assert_as_before();
+}
+
+/// Entries of programs before do not name the key, and a replay dropped records by the name alone. They are sealed, and what was
+/// forgotten is listed until its person has forgotten it again.
+pub(crate) fn what_was_forgotten_without_a_key_is_sealed_and_listed() {
+    let mut station = station();
+    let gone = station.apply(GDPR_REMOVE, Some(1));
+    station.keyless.set(true);
+    station.forget(1, None);
+    station.restore();
+    let specs = [edna(GDPR_REMOVE)];
+    for rest in [2, 1] {
+        let done = station.replay(&specs, &[]);
+        assert_eq!(done.len(), rest, "{done:?}");
+        let listed = &done[rest - 1];
+        assert!(why(listed).contains("does not name the key"), "{done:?}");
+    }
+    let key = SecretKey::from_bytes(*station.forum.keys[&1].expose());
+    assert!(station.opens(1, &Credential::Key(&key)));
+    station.keyless.set(false);
+    station.forget(1, None);
+    assert_eq!(station.replay(&specs, &[]), []);
+    let outcome = station.forum.reveal_as(1, gone.id, References::Recorrelate);
+    assert!(did_nothing(&outcome), "{outcome:?}");
+}
+
+/// A person left, took everything back and then had what was left of them forgotten: a replay removed the rows and kept no record
+/// of them, and the reveal that it asked for found nothing. Records are dropped only for what the replay forgets itself.
+pub(crate) fn what_was_back_before_it_was_forgotten_comes_back_after_a_replay() {
+    let mut station = station();
+    let gone = station.apply(GDPR_REMOVE, Some(1));
+    assert!(station.forum.reveal(1, gone.id).is_complete());
+    station.forget(1, None);
+    station.restore();
+    let specs = [edna(GDPR_REMOVE)];
+    let done = station.replay(&specs, &[]);
+    assert_eq!(done[0].outlook, Outlook::Done);
+    assert!(why(&done[1]).contains("reveal it again"), "{done:?}");
+    assert!(why(&done[2]).contains("forget it again"), "{done:?}");
+    assert!(station.forum.reveal(1, gone.id).is_complete());
+    station.forum.assert_as_before();
+    station.forget(1, None);
+    assert_eq!(station.replay(&specs, &[]), []);
+}
+
+/// What somebody shared with another went with whoever left last, and each kept a copy: a replay dropped the copy of the first when
+/// the other, or anybody at all, had something forgotten. It belongs to whoever left first, and comes back with them.
+pub(crate) fn copies_of_whoever_forgot_nothing_come_back_after_a_replay() {
+    for forgets in [2, 4] {
+        let left = |restored: bool| {
+            let mut station = station();
+            let gone = station.apply(GDPR_REMOVE, Some(1));
+            station.apply(GDPR_REMOVE, Some(2));
+            station.apply(BLANK, Some(4));
+            station.forget(forgets, None);
+            if restored {
+                station.restore();
+                let done = station.replay(&[edna(GDPR_REMOVE), edna(BLANK)], &[]);
+                assert!(
+                    done.iter().all(|it| it.outlook == Outlook::Done),
+                    "{done:?}"
+                );
+                assert_eq!(done.len(), 4);
+            }
+            let revealed = station.forum.reveal(1, gone.id);
+            (revealed.restored, revealed.kept, rows(&mut station))
+        };
+        assert_eq!(left(true), left(false), "{forgets}");
+    }
+}
