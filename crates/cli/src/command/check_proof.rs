@@ -190,6 +190,10 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
             "send the head that you keep to the operator and ask for a proof that leads on from it, made with: probity prove DIR \
              --index N --checkpoint FILE"
         }
+        EntryProofError::UnknownKey => {
+            "if it is a true key of the log and older than the proof reaches, get the chain of keys (probity keys chain DIR -o FILE) and \
+             give it with --chain; otherwise get the verifier key from a person you trust"
+        }
         EntryProofError::ChainTooShort => {
             "get a newer chain of keys from the operator, made with: probity keys chain DIR -o FILE"
         }
@@ -271,12 +275,6 @@ impl<'a> Holds<'a> {
 
 /// The error and its causes as one clause, and what may help.
 fn detail(error: &EntryProofError) -> String {
-    if matches!(error, EntryProofError::UnknownKey) {
-        return format!(
-            "{error}: if it is a true key of the log and older than the proof reaches, get the chain of keys (probity keys chain DIR -o \
-             FILE) and give it with --chain"
-        );
-    }
     error
         .source()
         .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))

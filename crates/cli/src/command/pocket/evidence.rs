@@ -5,7 +5,7 @@
 //! lines say which pages it lies in, and the leaves are those pages, each behind its number.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};
@@ -107,22 +107,48 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
     let tree = tree?;
     let body = runs.iter().map(|(first, pages)| format!("{first} {pages}"));
     let said = format!("reorganisation {instance}");
-    let (out, existing) = match &args.output {
-        Some(said) => (said.clone(), Existing::of(args.overwrite)),
+    let (out, existing) = if let Some(said) = &args.output {
+        (said.clone(), Existing::of(args.overwrite))
+    } else {
         // The database's own: of its newest part.
-        None => (place.beside("digest"), Existing::Replace),
+        let own = place.beside("digest");
+        refuse_other(&own)?;
+        (own, Existing::Replace)
     };
+    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     write(
         (&out, existing),
         body,
         (DIGEST, &said),
         &moment,
         &tree,
-        &key,
+        (&key, &key_file),
     )?;
-    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
-    write_key(&key_file, key.verifier_key())?;
     report(args.json, out, &key, instance, moment, &tree, "page")
+}
+
+/// Refuses to replace what is no digest of a pocket database: nothing on the command line names it.
+fn refuse_other(path: &Path) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
+    let is_digest = String::from_utf8_lossy(&bytes)
+        .lines()
+        .any(|line| line == DIGEST);
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(_) if is_digest => Ok(()),
+        read => {
+            let refused = Failure::new(format!(
+                "{} is no digest of a pocket database, and is not replaced",
+                path.display()
+            ));
+            let refused = match read {
+                Err(error) => refused.because(error),
+                Ok(_) => refused,
+            };
+            Err(refused.remedy("move it away, or name another file with -o FILE"))
+        }
+    }
 }
 
 pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result<Status, Failure> {
@@ -144,16 +170,15 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     ran?;
     let tree = hash_lines(rows.lines.iter().map(String::as_str));
     let said = format!("statement {}", args.sql);
+    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     write(
         (&args.output, Existing::of(args.overwrite)),
         rows.lines.into_iter(),
         (EXTRACT, &said),
         &moment,
         &tree,
-        &key,
+        (&key, &key_file),
     )?;
-    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
-    write_key(&key_file, key.verifier_key())?;
     report(
         args.json,
         args.output.clone(),
@@ -395,7 +420,7 @@ fn write(
     (kind, said): (&str, &str),
     moment: &Moment,
     tree: &Frontier,
-    key: &SigningKey,
+    (key, key_file): (&SigningKey, &Path),
 ) -> Result<(), Failure> {
     let unsigned = format!("{kind}\n{said}\n{}{}", moment.lines(), tree_lines(tree));
     let refused = |error: &dyn std::error::Error| {
@@ -405,6 +430,8 @@ fn write(
     note.sign(key).map_err(|error| refused(&error))?;
     let fail = |error| Failure::file("write the signed file", path, error);
     let mut file = OutputFile::begin(path, existing).map_err(fail)?;
+    // Refused, it leaves the other file as it was.
+    write_key(key_file, key.verifier_key())?;
     for line in body {
         writeln!(file, "{line}").map_err(fail)?;
     }
