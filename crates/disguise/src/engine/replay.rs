@@ -154,6 +154,12 @@ impl<D: Database> Engine<D> {
         if let Err(why) = ground.follow(deed) {
             return Ok(Err(why));
         }
+        if let Deed::Apply { request, .. } = deed
+            && let Some(user) = &request.user
+            && request.spec.removes(&self.pseudo.table)
+        {
+            ground.leaves(user);
+        }
         match deed.ends() {
             Some(ends) => self.ending(ends, deed.person()),
             None => Ok(Ok(Ending::default())),

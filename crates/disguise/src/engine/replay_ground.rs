@@ -71,6 +71,11 @@ impl<'a> Ground<'a> {
         self.keys.follow(deed)
     }
 
+    /// Takes away the registration of somebody whose account goes.
+    pub(super) fn leaves(&mut self, user: &Value) {
+        self.keys.unregister(user);
+    }
+
     /// Whether no hold keeps these records from being destroyed. Holds name nobody, so that of a person who is not known any one
     /// may be theirs.
     fn free(&self, held: &Held, person: Option<&Value>, bound: &Bound) -> Result<(), String> {

@@ -120,6 +120,10 @@ impl<'a> Keys<'a> {
         Ok(())
     }
 
+    pub(super) fn unregister(&mut self, user: &Value) {
+        self.registered.remove(&user.principal());
+    }
+
     /// Whether what is sealed to `user`, or to everybody who is registered, can be opened. `key` is the one of then.
     fn seals(&self, user: Option<&Value>, key: Option<&PublicKey>) -> Result<(), String> {
         let Some(name) = user.map(Value::principal) else {

@@ -96,6 +96,12 @@ impl Spec {
         Ok(spec.of(text))
     }
 
+    /// Whether it removes rows of a table.
+    pub(crate) fn removes(&self, table: &str) -> bool {
+        let mut steps = self.transformations.iter();
+        steps.any(|it| it.kind == Kind::Remove && it.table.eq_ignore_ascii_case(table))
+    }
+
     fn of(self, text: &str) -> Self {
         let text = text.to_owned();
         Self { text, ..self }

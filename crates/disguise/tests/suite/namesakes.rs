@@ -53,6 +53,25 @@ pub(crate) fn whoever_had_an_id_before_loses_nothing_by_what_a_newcomer_forgot()
     }
 }
 
+/// Before a replay it was said of a newcomer's registration that another key is registered under the id, and the replay did it: it
+/// removes the account of whoever had the id before. Looking follows that, too.
+pub(crate) fn a_newcomers_registration_is_foretold_as_it_is_replayed() {
+    let mut station = station();
+    let gone = station.apply(GDPR_REMOVE, Some(1));
+    let old = newcomer(&mut station);
+    station.restore();
+    let specs = [edna(GDPR_REMOVE)];
+    let look = station.replay_or_look(&specs, &[], false);
+    let done = station.replay(&specs, &[]);
+    assert_eq!(look[1].action, "disguise.register");
+    assert_eq!(look[1].outlook, Outlook::Possible);
+    assert_eq!(done[1].outlook, Outlook::Done);
+    station.forum.keys.insert(1, old);
+    let listed = station.forum.keys.get(&1).unwrap();
+    let listed = SecretKey::from_bytes(*listed.expose());
+    assert!(station.opens(1, &Credential::Key(&listed)), "{gone:?}");
+}
+
 /// Whoever writes the database put a key of theirs under the id of a person who was away and had everything forgotten with it: the
 /// replay listed that as a stranger's, and dropped the records of the person all the same. What it lists destroys nothing.
 pub(crate) fn what_a_stranger_forgot_takes_nothing_from_its_person() {
