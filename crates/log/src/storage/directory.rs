@@ -13,9 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, Stat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::name::{TEMPORARY, components, join, split};
@@ -299,16 +297,9 @@ impl Storage for Directory {
         let (to_folder, to_name) = split(to)?;
         let from = self.folder(from_folder)?;
         let target = self.folder_created(to_folder)?;
-        let flags = RenameFlags::NOREPLACE;
-        let moved =
-            retry_on_intr(|| rustix::fs::renameat_with(&from, from_name, &target, to_name, flags));
-        match moved {
-            // A file system without the flag.
-            Err(Errno::INVAL | Errno::NOSYS) => Ok(retry_on_intr(|| {
-                rustix::fs::renameat(&from, from_name, &target, to_name)
-            })?),
-            moved => Ok(moved?),
-        }
+        Ok(retry_on_intr(|| {
+            rustix::fs::renameat(&from, from_name, &target, to_name)
+        })?)
     }
 
     fn remove_folder(&self, folder: &str) -> io::Result<()> {
