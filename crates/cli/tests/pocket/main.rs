@@ -8,6 +8,7 @@
     reason = "a test may fail loudly, and prepares files"
 )]
 
+mod interrupted;
 mod manual;
 mod person;
 
