@@ -115,3 +115,47 @@ fn a_creation_takes_only_names_that_are_free() {
         "{refused}"
     );
 }
+
+/// `sign` replaced whatever had the name of its digest, then found another key's file in its way and said that nothing was written. Both
+/// places are looked at before the first is written, and only a digest is replaced unasked.
+#[test]
+fn a_signature_that_is_refused_replaces_nothing() {
+    let place = Place::filled();
+    place.run(&["reorganize", "v"], 0);
+    fs::write(place.path("v.digest"), "important").unwrap();
+    let unchanged = |key: Option<&str>| {
+        assert_eq!(fs::read(place.path("v.digest")).unwrap(), b"important");
+        let found = fs::read_to_string(place.path("v.vkey")).ok();
+        assert_eq!(found.as_deref(), key);
+    };
+    let (_, refused) = place.run(&["sign", "v"], 1);
+    assert!(refused.contains("it is there already"), "{refused}");
+    unchanged(None);
+    fs::write(place.path("v.vkey"), "other").unwrap();
+    let (_, refused) = place.run(&["sign", "v", "--overwrite"], 1);
+    assert!(refused.contains("v.vkey: it is there already"), "{refused}");
+    assert!(
+        refused.contains("help: name another file with --key-out FILE; nothing was written"),
+        "{refused}"
+    );
+    unchanged(Some("other"));
+    let extract = [
+        "extract",
+        "v",
+        "SELECT id FROM visits WHERE id < 3",
+        "-o",
+        "v.digest",
+        "--overwrite",
+    ];
+    place.run(&extract, 1);
+    unchanged(Some("other"));
+    fs::remove_file(place.path("v.vkey")).unwrap();
+    place.run(&["sign", "v", "-o", "v.vkey"], 2);
+    unchanged(None);
+    place.run(&["sign", "v", "--overwrite"], 0);
+    place.run(&["verify", "v", "--keyless", "v.vkey"], 0);
+    // An older digest goes unasked.
+    let before = fs::read(place.path("v.digest")).unwrap();
+    place.run(&["sign", "v"], 0);
+    assert_ne!(fs::read(place.path("v.digest")).unwrap(), before);
+}

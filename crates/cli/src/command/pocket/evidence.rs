@@ -5,7 +5,7 @@
 //! lines say which pages it lies in, and the leaves are those pages, each behind its number.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};
@@ -24,7 +24,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted};
-use crate::output_file::{Existing, OutputFile};
+use crate::output_file::{Existing, OutputFile, check_output};
 
 /// The name of every database's key.
 const KEY_NAME: &str = "probity-pocket";
@@ -107,11 +107,15 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
     let tree = tree?;
     let body = runs.iter().map(|(first, pages)| format!("{first} {pages}"));
     let said = format!("reorganisation {instance}");
-    let (out, existing) = match &args.output {
-        Some(said) => (said.clone(), Existing::of(args.overwrite)),
-        // The database's own: of its newest part.
-        None => (place.beside("digest"), Existing::Replace),
+    let out = args.output.clone();
+    let out = out.unwrap_or_else(|| place.beside("digest"));
+    let existing = match &args.output {
+        // The database's own, of its newest part, follows an older one.
+        None if is_digest(&out) => Existing::Replace,
+        _ => Existing::of(args.overwrite),
     };
+    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
+    check_outputs((&out, existing), (&key_file, key.verifier_key()))?;
     write(
         (&out, existing),
         body,
@@ -120,7 +124,6 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
         &tree,
         &key,
     )?;
-    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     write_key(&key_file, key.verifier_key())?;
     report(args.json, out, &key, instance, moment, &tree, "page")
 }
@@ -144,15 +147,17 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     ran?;
     let tree = hash_lines(rows.lines.iter().map(String::as_str));
     let said = format!("statement {}", args.sql);
+    let existing = Existing::of(args.overwrite);
+    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
+    check_outputs((&args.output, existing), (&key_file, key.verifier_key()))?;
     write(
-        (&args.output, Existing::of(args.overwrite)),
+        (&args.output, existing),
         rows.lines.into_iter(),
         (EXTRACT, &said),
         &moment,
         &tree,
         &key,
     )?;
-    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     write_key(&key_file, key.verifier_key())?;
     report(
         args.json,
@@ -261,28 +266,12 @@ impl Evidence {
     /// Reads a file and checks the signature of its note.
     fn read(path: &Path, key: &Path, option: &str) -> Result<Self, Failure> {
         let key = key_file::read_verifier(key, option)?;
-        let fail = |error| Failure::file("read the signed file", path, error);
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(fail)?;
-        let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
-        if read.map_err(fail)? > usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX) {
-            return Err(broken(path, "it is longer than any signed file"));
-        }
-        let text = String::from_utf8(bytes).map_err(|_error| broken(path, "it is not text"))?;
-        let marks = [DIGEST, EXTRACT].map(|mark| format!("{mark}\n"));
-        // The note is the last thing in the file.
-        let starts = marks.iter().filter_map(|mark| text.rfind(mark.as_str()));
-        let at = starts
-            .max()
-            .filter(|&at| at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'));
-        let (body, note) = at
-            .and_then(|at| text.split_at_checked(at))
-            .ok_or_else(|| broken(path, "it has no signed note"))?;
+        let (text, body_bytes) = read_signed(path)?;
+        let note = text.get(body_bytes..).unwrap_or_default();
         let note = SignedNote::parse(note.as_bytes())
             .map_err(|error| broken(path, "its note is malformed").because(error))?;
         note.verify(std::slice::from_ref(&key))
             .map_err(|error| broken(path, "it is not signed with this key").because(error))?;
-        let body_bytes = body.len();
         Ok(Self {
             text,
             body_bytes,
@@ -323,6 +312,26 @@ impl Evidence {
         }
         Ok((said, moment))
     }
+}
+
+/// A file that ends in a note, and where the note begins.
+fn read_signed(path: &Path) -> Result<(String, usize), Failure> {
+    let fail = |error| Failure::file("read the signed file", path, error);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(fail)?;
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    if read.map_err(fail)? > usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX) {
+        return Err(broken(path, "it is longer than any signed file"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_error| broken(path, "it is not text"))?;
+    let marks = [DIGEST, EXTRACT].map(|mark| format!("{mark}\n"));
+    // The note is the last thing in the file.
+    let starts = marks.iter().filter_map(|mark| text.rfind(mark.as_str()));
+    let at = starts
+        .max()
+        .filter(|&at| at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'));
+    let at = at.ok_or_else(|| broken(path, "it has no signed note"))?;
+    Ok((text, at))
 }
 
 fn broken(path: &Path, what: &str) -> Failure {
@@ -412,14 +421,52 @@ fn write(
     file.finish().map_err(fail)
 }
 
+/// Refuses both files before the first is written: of the two none is there without the other.
+fn check_outputs(
+    (path, existing): (&Path, Existing),
+    (key_path, key): (&Path, &VerifierKey),
+) -> Result<(), Failure> {
+    if path == key_path {
+        return Err(Failure::usage(
+            "the signed file and the key that checks it are two files",
+        ));
+    }
+    check_output(path, existing)
+        .map_err(|error| Failure::file("write the signed file", path, error))?;
+    match check_output(key_path, Existing::Keep) {
+        Err(error) if !holds_key(key_path, key) => Err(key_failure(key_path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn key_failure(path: &Path, error: io::Error) -> Failure {
+    Failure::file("write the verifier key", path, error)
+        .remedy("name another file with --key-out FILE; nothing was written")
+}
+
+/// Whether a plain file is there that has the form of a digest.
+fn is_digest(path: &Path) -> bool {
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return false;
+    }
+    read_signed(path).is_ok_and(|(text, at)| {
+        let note = text.get(at..).unwrap_or_default();
+        let note = SignedNote::parse(note.as_bytes());
+        note.is_ok_and(|note| note.text().lines().next() == Some(DIGEST))
+    })
+}
+
+/// Whether the file at `path` holds that key.
+fn holds_key(path: &Path, key: &VerifierKey) -> bool {
+    // What is read is protected from then on, also where there is nothing yet.
+    path.exists()
+        && key_file::read_verifier(path, "--key-out FILE")
+            .is_ok_and(|known| known.encode() == key.encode())
+}
+
 /// Writes the key, unless the file holds it already.
 fn write_key(path: &Path, key: &VerifierKey) -> Result<(), Failure> {
-    let same = |known: &VerifierKey| known.encode() == key.encode();
-    if path.exists()
-        && key_file::read_verifier(path, "--key-out FILE")
-            .as_ref()
-            .is_ok_and(same)
-    {
+    if holds_key(path, key) {
         return Ok(());
     }
     let fail = |error| Failure::file("write the verifier key", path, error);
