@@ -51,6 +51,20 @@ pub(crate) fn keep(part: &Path) {
     lock().parts.remove(part);
 }
 
+/// Runs `put`, which brings what lies at `parts` to its place: no signal ends the program in the midst of it, and none removes
+/// the parts once it has succeeded.
+pub(crate) fn put_in_place(
+    parts: &[&Path],
+    put: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    let mut state = lock();
+    put()?;
+    for part in parts {
+        state.parts.remove(*part);
+    }
+    Ok(())
+}
+
 /// From now on the first signal only sets [`is_stopped`]; the second ends the program.
 pub(crate) fn end_gracefully() -> io::Result<()> {
     watch()?;

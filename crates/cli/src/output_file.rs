@@ -17,6 +17,8 @@ use crate::interruption;
 use crate::output_guard::{Refusal, check_name, check_new, check_replaced, folder_of};
 
 const BUFFER_BYTES: usize = 256 * 1024;
+/// Ends the name of a file under way, before the number of the process.
+const PART: &str = ".part-";
 /// Contents of a log are personal data: for the owner alone.
 const FILE_MODE: u32 = 0o600;
 /// Verifier keys and certificates are no secret.
@@ -66,9 +68,7 @@ impl OutputFile {
 
     fn begin_part(path: &Path, existing: Existing) -> io::Result<Self> {
         check(path, existing)?;
-        let mut part = path.as_os_str().to_owned();
-        part.push(format!(".part-{}", std::process::id()));
-        Self::open(PathBuf::from(part), path, existing)
+        Self::open(part_of(path), path, existing)
     }
 
     /// Makes a new, empty file at `path` at once, so that what it will hold cannot be lost for want of a place.
@@ -132,7 +132,7 @@ impl OutputFile {
         }
         // Nothing is left for dropping to remove.
         self.part = PathBuf::new();
-        File::open(folder_of(&self.path))?.sync_all()
+        sync_folder_of(&self.path)
     }
 
     fn put_in_place(&self) -> io::Result<()> {
@@ -141,8 +141,75 @@ impl OutputFile {
             check_replaced(&self.path)?;
             return fs::rename(&self.part, &self.path);
         }
-        name_new(&self.part, &self.path)
+        put_new(&self.part, &self.path)
     }
+}
+
+/// The file beside `path` that is written to until it is complete.
+pub(crate) fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!("{PART}{}", std::process::id()));
+    PathBuf::from(part)
+}
+
+/// Whether `path` has the name of a file under way, which is all that a process that was killed leaves.
+pub(crate) fn is_part(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.rsplit_once(PART).is_some_and(|(_, process)| {
+        !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// The files beside `path` that commands which were killed left of it; those that a running one has locked are under way.
+pub(crate) fn left_over(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder_of(path))? {
+        let entry = entry?;
+        let is_file = entry.file_type()?.is_file();
+        let entry = entry.path();
+        let is_of_path = entry
+            .file_name()
+            .zip(path.file_name())
+            .is_some_and(|(part, whole)| {
+                let part = part.as_encoded_bytes();
+                part.strip_prefix(whole.as_encoded_bytes())
+                    .is_some_and(|ending| ending.starts_with(PART.as_bytes()))
+            });
+        if !is_file || !is_of_path || !is_part(&entry) {
+            continue;
+        }
+        let is_under_way = File::open(&entry).is_ok_and(|file| file.try_lock().is_err());
+        if !is_under_way {
+            found.push(entry);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Brings the file at `part` to `path`, where nothing is.
+pub(crate) fn put_new(part: &Path, path: &Path) -> io::Result<()> {
+    match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(Refusal::Exists.into()),
+        // The file system cannot rename like that; a second name never replaces anything either.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::hard_link(part, path)?;
+            fs::remove_file(part)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes the names in the folder of `path` durable.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+    File::open(folder_of(path))?.sync_all()
+}
+
+/// Refuses what [`OutputFile::begin`] would refuse, before anything is written.
+pub(crate) fn check_output(path: &Path, existing: Existing) -> io::Result<()> {
+    check_name(path)?;
+    check(path, existing)
 }
 
 fn check(path: &Path, existing: Existing) -> io::Result<()> {
@@ -163,26 +230,6 @@ impl Write for OutputFile {
     fn flush(&mut self) -> io::Result<()> {
         self.out.as_mut().map_or(Ok(()), Write::flush)
     }
-}
-
-/// Gives the file at `part` the name `path`, which no other has.
-fn name_new(part: &Path, path: &Path) -> io::Result<()> {
-    match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(()),
-        Err(Errno::EXIST) => Err(Refusal::Exists.into()),
-        // The file system cannot rename like that; a second name never replaces anything either.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            fs::hard_link(part, path)?;
-            fs::remove_file(part)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// As [`OutputFile::finish`], of a file that was made whole and durable by other means.
-pub(crate) fn place_new(part: &Path, path: &Path) -> io::Result<()> {
-    name_new(part, path)?;
-    File::open(folder_of(path))?.sync_all()
 }
 
 impl Drop for OutputFile {

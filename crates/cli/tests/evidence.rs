@@ -247,7 +247,54 @@ fn each_entry_has_its_proof_as_soon_as_it_is_appended() {
     assert_eq!(next["index"], 3);
 }
 
-/// Whoever has the first key alone was told that a true proof is broken, and nothing about how to check it.
+/// Writes the proof in `from` to `to` with one character changed in what it shows of the entry.
+fn forge_entry(at: &Path, from: &str, to: &str) {
+    let proof = fs::read_to_string(at.join(from)).unwrap();
+    let extra = proof.lines().find(|line| line.starts_with("extra "));
+    let extra = extra.unwrap();
+    let place = extra.len() - 8;
+    let other = if extra.as_bytes().get(place) == Some(&b'A') {
+        "B"
+    } else {
+        "A"
+    };
+    let mut forged = extra.to_owned();
+    forged.replace_range(place..=place, other);
+    fs::write(at.join(to), proof.replace(extra, &forged)).unwrap();
+}
+
+/// Whoever has the first key alone was told that a true proof is broken, with status 3, after some twenty appends. It is undecided, with
+/// status 1 and a verdict of its own, unless the proof is wrong in itself, which a key that does not reach it hides no more.
+#[test]
+fn a_true_proof_that_the_key_does_not_reach_is_undecided_and_a_wrong_one_broken() {
+    let folder = place();
+    let at = folder.path();
+    for _ in 0..18 {
+        append(at, "audit", "more");
+    }
+    probity(
+        at,
+        &["prove", "audit", "--index", "0", "-o", "proof"],
+        "",
+        0,
+    );
+    let said = probity(
+        at,
+        &["check-proof", "proof", "--key", "audit.vkey", "--json"],
+        "",
+        1,
+    );
+    let document: Value = serde_json::from_str(&said.0).unwrap();
+    assert_eq!(document["verdict"], "undecided");
+    assert_eq!(document["status"], 1);
+    assert_eq!(document["fault"]["part"], "key-chain");
+    forge_entry(at, "proof", "forged");
+    let args = ["check-proof", "forged", "--key", "audit.vkey"];
+    let said = probity(at, &args, "", 3).0;
+    assert!(said.starts_with("broken, "), "{said}");
+}
+
+/// Whoever has the first key alone was told nothing about how to check a true proof.
 #[test]
 fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
     let folder = place();
@@ -264,7 +311,11 @@ fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
         stdout + &stderr
     };
     let said = check(&["--key", "audit.vkey"], 1);
-    assert!(said.contains("--chain"), "{said}");
+    assert!(
+        said.starts_with("error: undecided: nothing in the proof leads"),
+        "{said}"
+    );
+    assert!(said.contains("--chain FILE"), "{said}");
     probity(at, &["keys", "chain", "audit", "-o", "chain"], "", 0);
     check(&["--key", "audit.vkey", "--chain", "chain"], 0);
     let args = ["keys", "status", "audit", "--json"];

@@ -146,6 +146,41 @@ fn the_first_commands_of_the_manual_make_a_log_with_one_folder_of_heads() {
     probity(at, None, &verify, 0);
 }
 
+/// Step 3 of the manual's section about two folders ran without the variable set to the newer one, compared with the older copies and ended with
+/// status 3. Each of its three commands runs as it stands there, with `PROBITY_HEADS` as the operator has it.
+#[test]
+fn the_commands_about_two_folders_run_as_the_manual_prints_them() {
+    let folder = place();
+    let at = folder.path();
+    probity(at, None, &["append", "audit"], 0);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manual = fs::read_to_string(root.join("docs/operating.md")).unwrap();
+    let (_, section) = manual
+        .split_once("### Two folders of second copies\n")
+        .unwrap();
+    for (number, status) in [(1, 0), (2, 3), (3, 0)] {
+        let start = format!("\n{number}. `");
+        let (_, step) = section.split_once(&start).unwrap();
+        let (command, _) = step.split_once('`').unwrap();
+        let program = env!("CARGO_BIN_EXE_probity");
+        let command = command
+            .replace("probity ", &format!("{program} "))
+            .replace("DIR", "audit")
+            .replace("NEWER", "audit.heads")
+            .replace("OLDER", "kept")
+            .replace("--key KEY", "--key audit.vkey");
+        let mut sh = Command::new("sh");
+        sh.args(["-c", &command]).current_dir(at);
+        let sh = sh
+            .env_remove("PROBITY_KEY_FILE")
+            .env("PROBITY_HEADS", "kept");
+        let output = sh.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{command}: {said}");
+        assert!(number < 3 || said.contains("copy default 0 1"), "{said}");
+    }
+}
+
 /// The other direction: the first copies lie beside the log, and the variable was set afterwards. The section about two folders said to
 /// copy over the folder of `PROBITY_HEADS`, which holds the newer ones here.
 #[test]

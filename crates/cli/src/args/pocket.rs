@@ -299,11 +299,11 @@ pub struct PocketSign {
     /// Which database.
     #[command(flatten)]
     pub pocket: PocketChoice,
-    /// New file for the digest [default: FILE.digest, which is replaced]
+    /// New file for the digest [default: FILE.digest, where an older digest is replaced]
     #[arg(short, long, value_name = "DIGEST")]
     pub output: Option<PathBuf>,
     /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
-    #[arg(long, requires = "output")]
+    #[arg(long)]
     pub overwrite: bool,
     /// The key that checks it [default: FILE.vkey]
     #[arg(long, value_name = "VKEY")]

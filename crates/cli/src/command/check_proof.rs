@@ -83,61 +83,97 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
         })
         .and_then(EntryProof::parse)
         .and_then(|proof| proof.check_with(&given.trust()));
-    let proved = match proved {
+    let checked = match proved {
         Ok(proved) => match given.stands_under(&proved) {
-            Some(kept) => compare(&proved, kept)?.map_or(Ok(proved), Err),
+            Some(kept) => compare(&proved, kept).map(|()| proved),
             None => Ok(proved),
         },
-        Err(error) => match lacking(&error) {
-            Some(remedy) => return Err(Failure::new(said(&error)).remedy(remedy)),
-            None => Err(Fault {
-                part: error.part(),
-                detail: detail(&error),
-            }),
-        },
+        Err(error) => Err(refusal(&error)),
     };
     let mut output = Output::new();
-    let status = match &proved {
-        Ok(proved) => {
-            let entry = proved
-                .entry()
-                .map_err(|error| Failure::new("the entry cannot be read").because(error))?;
-            if args.json {
-                output.json(&document(args, Ok((proved, &entry, &given))))?;
-            } else {
-                print(proved, &entry, &mut output)?;
-                print_vouching(proved, &given, &mut output)?;
-            }
-            Status::Done
-        }
-        Err(fault) => {
-            let line = format!("broken, {}: {}", fault.part, fault.detail);
-            if args.json {
-                output.json(&document(args, Err(fault)))?;
-            } else {
-                output.line(&line)?;
-            }
-            Status::Broken
-        }
+    let proved = match checked {
+        Ok(proved) => proved,
+        Err(refused) => return tell(args, refused, output),
     };
+    let entry = proved
+        .entry()
+        .map_err(|error| Failure::new("the entry cannot be read").because(error))?;
+    if args.json {
+        output.json(&document(args, Ok(Holds::new(&proved, &entry, &given))))?;
+    } else {
+        print(&proved, &entry, &mut output)?;
+        print_vouching(&proved, &given, &mut output)?;
+    }
     output.flush()?;
-    Ok(status)
+    Ok(Status::Done)
+}
+
+/// Why a proof was not found to hold.
+enum Refused {
+    /// It proves nothing to anybody.
+    Broken(Fault),
+    /// It may well hold, and what was given does not suffice to say so; and what to do about it.
+    Undecided(Fault, &'static str),
+}
+
+impl Refused {
+    const fn fault(&self) -> &Fault {
+        match self {
+            Self::Broken(fault) | Self::Undecided(fault, _) => fault,
+        }
+    }
+}
+
+fn refusal(error: &EntryProofError) -> Refused {
+    let fault = Fault {
+        part: error.part(),
+        detail: detail(error),
+    };
+    match lacking(error) {
+        Some(remedy) => Refused::Undecided(fault, remedy),
+        None => Refused::Broken(fault),
+    }
+}
+
+/// Says why the proof was not found to hold.
+fn tell(args: &CheckProof, refused: Refused, mut output: Output) -> Result<Status, Failure> {
+    if args.json {
+        output.json(&document(args, Err(&refused)))?;
+    }
+    match refused {
+        Refused::Broken(fault) => {
+            if !args.json {
+                output.line(&format!("broken, {}: {}", fault.part, fault.detail))?;
+            }
+            output.flush()?;
+            Ok(Status::Broken)
+        }
+        Refused::Undecided(fault, remedy) => {
+            output.flush()?;
+            Err(Failure::new(format!("undecided: {}", fault.detail)).remedy(remedy))
+        }
+    }
 }
 
 /// Compares the head that the proof stands under with the one that was kept; gives what is broken.
 ///
 /// The kept head needs no signature: whoever keeps it knows what they saw. A proof under a head of another size is not compared
 /// at all: nothing in it says whether one tree grew from the other.
-fn compare(proved: &Proved, given: &KeptHead) -> Result<Option<Fault>, Failure> {
+fn compare(proved: &Proved, given: &KeptHead) -> Result<(), Refused> {
     let kept = &given.head;
     let (shown, path) = (&proved.checkpoint, given.path.display());
+    let fault = |detail| Fault {
+        part: "checkpoint",
+        detail,
+    };
     if kept.origin() != shown.origin() {
-        return Err(Failure::new(format!(
+        let detail = format!(
             "{path} is a head of {}, and the proof is of {}",
             kept.origin(),
             shown.origin()
-        ))
-        .remedy("give the checkpoint of the proof's stream"));
+        );
+        let remedy = "give the checkpoint of the proof's stream";
+        return Err(Refused::Undecided(fault(detail), remedy));
     }
     if kept.size() != shown.size() {
         let remedy = if proved.record.frame < kept.size() {
@@ -145,27 +181,31 @@ fn compare(proved: &Proved, given: &KeptHead) -> Result<Option<Fault>, Failure> 
         } else {
             "the entry is newer than the head that you keep: get a newer one from where you got that, and a proof under it"
         };
-        return Err(Failure::new(format!(
+        let detail = format!(
             "the proof stands under a head of size {}, the one in {path} has size {}: they cannot be compared",
             shown.size(),
             kept.size()
-        ))
-        .remedy(remedy));
+        );
+        return Err(Refused::Undecided(fault(detail), remedy));
     }
-    Ok((kept.root() != shown.root()).then(|| Fault {
-        part: "checkpoint",
-        detail: format!(
-            "another history was signed: the head in {path} has the same size {} and root {}, not {}",
-            kept.size(),
-            kept.root(),
-            shown.root()
-        ),
-    }))
+    if kept.root() == shown.root() {
+        return Ok(());
+    }
+    Err(Refused::Broken(fault(format!(
+        "another history was signed: the head in {path} has the same size {} and root {}, not {}",
+        kept.size(),
+        kept.root(),
+        shown.root()
+    ))))
 }
 
 /// What to do where the proof may well be true, and what was given does not suffice to say so.
 fn lacking(error: &EntryProofError) -> Option<&'static str> {
     Some(match error {
+        EntryProofError::UnknownKey => {
+            "if the key is an older one of the log than the proof reaches, get the chain of keys from the operator, made with: \
+             probity keys chain DIR -o FILE, and give it with --chain FILE"
+        }
         EntryProofError::NotVouched => {
             "give the verifier key of a witness that you trust with --witness FILE, or a head of the journal that you keep with \
              --checkpoint FILE: whoever has the witness key alone could have signed any journal; a signing key is given under the \
@@ -189,10 +229,6 @@ fn lacking(error: &EntryProofError) -> Option<&'static str> {
         EntryProofError::NotCompared { .. } => {
             "send the head that you keep to the operator and ask for a proof that leads on from it, made with: probity prove DIR \
              --index N --checkpoint FILE"
-        }
-        EntryProofError::UnknownKey => {
-            "if it is a true key of the log and older than the proof reaches, get the chain of keys (probity keys chain DIR -o FILE) and \
-             give it with --chain; otherwise get the verifier key from a person you trust"
         }
         EntryProofError::ChainTooShort => {
             "get a newer chain of keys from the operator, made with: probity keys chain DIR -o FILE"
@@ -218,23 +254,18 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-fn document<'a>(
-    args: &CheckProof,
-    result: Result<(&'a Proved, &'a Entry<'a>, &Given), &'a Fault>,
-) -> Document<'a> {
-    let status = if result.is_ok() {
-        Status::Done
-    } else {
-        Status::Broken
+fn document<'a>(args: &CheckProof, result: Result<Holds<'a>, &'a Refused>) -> Document<'a> {
+    let (verdict, status) = match &result {
+        Ok(_) => ("holds", Status::Done),
+        Err(Refused::Broken(_)) => ("broken", Status::Broken),
+        Err(Refused::Undecided(..)) => ("undecided", Status::Failed),
     };
     Document {
         file: args.file.display().to_string(),
-        verdict: if result.is_ok() { "holds" } else { "broken" },
+        verdict,
         status: status.code(),
-        holds: result
-            .ok()
-            .map(|(proved, entry, given)| Holds::new(proved, entry, given)),
-        fault: result.err(),
+        fault: result.as_ref().err().map(|refused| refused.fault()),
+        holds: result.ok(),
     }
 }
 
@@ -273,15 +304,8 @@ impl<'a> Holds<'a> {
     }
 }
 
-/// The error and its causes as one clause, and what may help.
+/// The error and its causes as one clause, with its times as people read them.
 fn detail(error: &EntryProofError) -> String {
-    error
-        .source()
-        .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
-}
-
-/// The error alone, with its times as people read them.
-fn said(error: &EntryProofError) -> String {
     match error {
         EntryProofError::CosignedEarlier {
             witness,
@@ -292,7 +316,9 @@ fn said(error: &EntryProofError) -> String {
             moment(*time),
             moment(*since)
         ),
-        _ => error.to_string(),
+        _ => error
+            .source()
+            .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
     }
 }
 

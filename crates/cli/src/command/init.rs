@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use probity_log::{Log, LogError, Options, RootKey};
+use probity_log::{Log, LogError, Options, Places, RootKey};
 use serde::Serialize;
 
 use super::read_geometry;
@@ -14,6 +14,7 @@ use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, quoted};
 use crate::output_file::OutputFile;
+use crate::output_guard::folder_of;
 
 /// What was created.
 #[derive(Serialize)]
@@ -70,6 +71,7 @@ pub(crate) fn run(args: &Init, environment: &Environment) -> Result<Status, Fail
 fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Failure> {
     let dir = args.dir.as_path();
     let shown = dir.display().to_string();
+    check_place(dir, &options)?;
     if Log::exists(dir)? {
         return Err(LogError::Exists { path: shown }.into());
     }
@@ -99,6 +101,37 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
         verifier_key,
         verifier_key_file: verifier_path.display().to_string(),
     })
+}
+
+/// Refuses a place for a new log, or for the second copies of its heads, where something is that is no folder, and one whose own
+/// folder is missing: nothing is damaged there, a name was chosen badly.
+pub(super) fn check_place(dir: &Path, options: &Options) -> Result<(), Failure> {
+    let above = folder_of(dir);
+    if !above.is_dir() {
+        let missing = format!(
+            "{} has no folder {} to lie in",
+            dir.display(),
+            above.display()
+        );
+        return Err(Failure::new(missing).remedy("make that folder first, or choose another one"));
+    }
+    let places = Places::new(dir, options.heads.as_ref());
+    for (folder, what) in [
+        (dir, "the log"),
+        (
+            Path::new(places.heads_path()),
+            "the second copies of the heads",
+        ),
+    ] {
+        if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+            return Err(Failure::new(format!(
+                "{what} cannot be made in {}, which is no folder",
+                folder.display()
+            ))
+            .remedy("choose another folder"));
+        }
+    }
+    Ok(())
 }
 
 fn create_log(args: &Init, origin: &str, root: &RootKey, options: Options) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use probity_store::limits::WAITING_BYTES_MAX;
 use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
 use zeroize::Zeroizing;
 
-use super::init::VerifierFile;
+use super::init::{VerifierFile, check_place};
 use super::signals::until_stopped;
 use super::{open_log_with, tell_of_repairs};
 use crate::args::Proxy as ProxyArgs;
@@ -36,7 +36,8 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
             "warning: the limit of open files stays as it is: {error}"
         ));
     }
-    if args.init && !Log::exists(&args.log)? {
+    // What is no folder holds no log, and creating one there says what to do.
+    if args.init && !(args.log.is_dir() && Log::exists(&args.log)?) {
         create_log(args, environment)?;
     }
     let options = Options {
@@ -262,6 +263,7 @@ pub(super) fn close_store(backend: Backend) -> Result<(), Failure> {
 fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {
     let path = environment.key_path(args.key.as_deref(), &args.log);
     environment.check_heads()?;
+    check_place(&args.log, &environment.log_options())?;
     let verifier = VerifierFile::begin(&args.log)?;
     let root = if path.exists() {
         key_file::read_root(&path)?

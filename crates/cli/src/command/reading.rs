@@ -62,13 +62,13 @@ pub(super) fn open(
     Ok(reader)
 }
 
-/// Calls `visit` for each entry that `filter` wants; gives the status that the command is to end with if all else is well.
+/// Calls `visit` for each entry that `filter` wants; gives what was left out because of damage.
 pub(super) fn read(
     reader: &Reader,
     filter: &Filter,
     on_damage: OnDamage,
     visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
-) -> Result<Status, Failure> {
+) -> Result<Damage, Failure> {
     tell_unsigned(reader, filter)?;
     tell_losses(reader, filter);
     match on_damage {
@@ -83,17 +83,22 @@ pub(super) fn read(
             }
             };
             reader.read(filter, visit).map_err(offer)?;
-            Ok(Status::Done)
+            Ok(Damage::default())
         }
         OnDamage::ReadOn => {
             let damage = reader.read_damaged(filter, visit)?;
             show(&damage);
-            Ok(if damage.is_none() {
-                Status::Done
-            } else {
-                Status::Broken
-            })
+            Ok(damage)
         }
+    }
+}
+
+/// What a command ends with if all else is well.
+pub(super) fn status_after(damage: &Damage) -> Status {
+    if damage.is_none() {
+        Status::Done
+    } else {
+        Status::Broken
     }
 }
 

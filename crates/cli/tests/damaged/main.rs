@@ -273,7 +273,8 @@ fn an_export_of_a_damaged_log_ends_with_3_and_says_what_is_missing() {
     place.run(&export, 0, "");
 }
 
-/// UX 1: a person's copy was made out of what was left of a damaged log, and ended with 0.
+/// UX 1: a person's copy was made out of what was left of a damaged log, and ended with 0. One that was asked for had no mark of what is
+/// missing, so that whoever got it took it for all that is held.
 #[test]
 fn a_persons_copy_of_a_damaged_log_is_made_only_when_asked_for() {
     let place = Place::new();
@@ -312,6 +313,13 @@ fn a_persons_copy_of_a_damaged_log_is_made_only_when_asked_for() {
                 let (rows, _) = place.run(&count, 0, "");
                 let is_whole = rows.lines().count() == 121;
                 assert_eq!(is_whole, damage.spares_entries, "{}", damage.name);
+                let marks = "SELECT name, value FROM about WHERE name >= 'f' AND name <= 'missing'";
+                let marks = ["pocket", "query", "hers", marks, "--format", "csv"];
+                let (marks, _) = place.run(&marks, 0, "");
+                assert!(marks.contains("\nfaults,"), "{}: {marks}", damage.name);
+                let is_none = marks.contains("\nmissing,0\n");
+                assert!(marks.contains("\nmissing,"), "{}: {marks}", damage.name);
+                assert!(is_whole || !is_none, "{}: {marks}", damage.name);
                 for file in ["hers", "hers.root"] {
                     fs::remove_file(place.path(file)).unwrap();
                 }

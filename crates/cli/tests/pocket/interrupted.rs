@@ -1,68 +1,161 @@
-//! A database is there whole or not at all, whatever ends the program that makes it.
+//! What a creation leaves that a signal or a kill ended, and what a signature leaves that was refused.
 
 use std::fs;
-use std::time::Duration;
-
-use probity_disguise::Database as _;
-use probity_disguise::database::Sqlite;
-use rustix::process::{Pid, Signal, kill_process};
+use std::process::{Command, Output, Stdio};
 
 use crate::Place;
+use crate::person::log_of_two_people;
 
-/// What was there when a signal came stayed, intact in every way but for the rows that were missing.
+impl Place {
+    /// Names in the folder that begin with `start`.
+    fn names(&self, start: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with(start)).collect();
+        names.sort();
+        names
+    }
+
+    /// Runs `args`, which read the pipe `pipe` in their midst, and sends `signal` at that moment.
+    fn ended_by(&self, args: &[&str], signal: &str) -> Output {
+        drop(fs::remove_file(self.path("pipe")));
+        let made = Command::new("mkfifo").arg(self.path("pipe")).status();
+        assert!(made.unwrap().success());
+        // With signals as a terminal leaves them: a shell in the background has some ignored, and so have its children.
+        let child = Command::new("env")
+            .args(["--default-signal", "--", env!("CARGO_BIN_EXE_probity")])
+            .args(args)
+            .current_dir(self.folder.path())
+            .env_remove("PROBITY_POCKET_ROOT")
+            .env_remove("PROBITY_KEY_FILE")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It opens once the command reads from the other end.
+        let held = fs::File::options().write(true).open(self.path("pipe"));
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        drop(held);
+        output
+    }
+}
+
+/// Ctrl-C, and a kill, left a person's copy with part of the rows that were found: its commits were those of a whole one, so that
+/// `verify`, `sign` and `extract` called it intact. Nothing lies under the name that was asked for until all of it is there.
 #[test]
-fn what_a_signal_cuts_short_leaves_no_database() {
+fn an_interrupted_creation_leaves_nothing_that_opens() {
     let place = Place::new();
-    let mut database = Sqlite::open(&place.path("app.db")).unwrap();
-    for sql in [
-        "CREATE TABLE words (id INTEGER PRIMARY KEY, word VARCHAR(40) NOT NULL)",
-        "INSERT INTO words WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000) SELECT i, 'word ' || i FROM n",
+    log_of_two_people(&place);
+    let whole = ["subject", "export", "audit", "alice", "--pocket", "mine"];
+    let cut = [&whole[..], &["--disguises", "pipe"]].concat();
+    for signal in ["INT", "TERM", "HUP"] {
+        let ended = place.ended_by(&cut, signal);
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("error: stopped by a signal; the file under way was removed"),
+            "{said}"
+        );
+        assert_eq!(place.names("mine"), Vec::<String>::new(), "{signal}");
+    }
+    assert_eq!(place.ended_by(&cut, "KILL").status.code(), None);
+    let left = place.names("mine");
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(left.iter().all(|name| name.contains(".part-")), "{left:?}");
+    for (command, root) in [
+        ("verify", None),
+        ("stats", Some(&left[1])),
+        ("reorganize", Some(&left[1])),
     ] {
-        database.execute(sql, &[]).unwrap();
+        let args = [command, &left[0]];
+        let args = match root {
+            Some(root) => [&args[..], &["--root", root]].concat(),
+            None => args.to_vec(),
+        };
+        let (_, refused) = place.run(&args, 1);
+        assert!(
+            refused.contains("is what an interrupted creation left"),
+            "{refused}"
+        );
     }
-    drop(database);
-    let (mut begun, create) = (
-        0,
-        [
-            "pocket",
-            "create",
-            "v",
-            "--from",
-            "sqlite:app.db",
-            "--size",
-            "64",
-        ],
+    let made = place.program(&whole).output().unwrap();
+    let said = String::from_utf8(made.stderr).unwrap();
+    assert_eq!(made.status.code(), Some(0), "{said}");
+    for name in &left {
+        let line = format!("{name} is left of a creation that was interrupted: remove it");
+        assert!(said.contains(&line), "{said}");
+    }
+    place.run(&["verify", "mine"], 0);
+    assert_eq!(place.count("mine", "entries"), 82);
+}
+
+/// `create --from` filled the file under its own name too. Where something came to one of the two names meanwhile, neither is touched.
+#[test]
+fn a_creation_takes_only_names_that_are_free() {
+    let place = Place::new();
+    for taken in ["w", "w.root"] {
+        fs::write(place.path(taken), "before").unwrap();
+        let (_, refused) = place.run(&["create", "w", "--schema", "vault.sql"], 1);
+        assert!(refused.contains("it is there already"), "{refused}");
+        assert!(
+            refused.contains("help: name a file that does not exist yet"),
+            "{refused}"
+        );
+        assert_eq!(place.names("w"), [taken]);
+        assert_eq!(fs::read(place.path(taken)).unwrap(), b"before");
+        fs::remove_file(place.path(taken)).unwrap();
+    }
+    let (_, refused) = place.run(&["create", "w.part-7"], 1);
+    assert!(
+        refused.contains("has the name of a file under way"),
+        "{refused}"
     );
-    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        for wait in [50, 100, 200, 400, 800] {
-            let mut child = place.program(&create).spawn().unwrap();
-            std::thread::sleep(Duration::from_millis(wait));
-            let parts = || {
-                let names = fs::read_dir(place.folder.path()).unwrap();
-                let names = names.map(|it| it.unwrap().file_name().into_string().unwrap());
-                names
-                    .filter(|name| name.contains(".part-"))
-                    .collect::<Vec<_>>()
-            };
-            begun += usize::from(!parts().is_empty());
-            kill_process(Pid::from_child(&child), signal).unwrap();
-            let ended = child.wait().unwrap();
-            if ended.success() {
-                // It was faster than the signal.
-                place.run(&["verify", "v"], 0);
-                fs::remove_file(place.path("v")).unwrap();
-                fs::remove_file(place.path("v.root")).unwrap();
-                continue;
-            }
-            assert!(!place.path("v").exists(), "{signal:?} after {wait} ms");
-            assert!(!place.path("v.root").exists(), "{signal:?} after {wait} ms");
-            if signal != Signal::KILL {
-                assert_eq!(parts(), [""; 0], "{signal:?} after {wait} ms");
-            }
-            for part in parts() {
-                fs::remove_file(place.path(&part)).unwrap();
-            }
-        }
-    }
-    assert!(begun > 0, "no signal came while rows were taken over");
+}
+
+/// `sign` replaced whatever had the name of its digest, then found another key's file in its way and said that nothing was written. Both
+/// places are looked at before the first is written, and only a digest is replaced unasked.
+#[test]
+fn a_signature_that_is_refused_replaces_nothing() {
+    let place = Place::filled();
+    place.run(&["reorganize", "v"], 0);
+    fs::write(place.path("v.digest"), "important").unwrap();
+    let unchanged = |key: Option<&str>| {
+        assert_eq!(fs::read(place.path("v.digest")).unwrap(), b"important");
+        let found = fs::read_to_string(place.path("v.vkey")).ok();
+        assert_eq!(found.as_deref(), key);
+    };
+    let (_, refused) = place.run(&["sign", "v"], 1);
+    assert!(refused.contains("it is there already"), "{refused}");
+    unchanged(None);
+    fs::write(place.path("v.vkey"), "other").unwrap();
+    let (_, refused) = place.run(&["sign", "v", "--overwrite"], 1);
+    assert!(refused.contains("v.vkey: it is there already"), "{refused}");
+    assert!(
+        refused.contains("help: name another file with --key-out FILE; nothing was written"),
+        "{refused}"
+    );
+    unchanged(Some("other"));
+    let extract = [
+        "extract",
+        "v",
+        "SELECT id FROM visits WHERE id < 3",
+        "-o",
+        "v.digest",
+        "--overwrite",
+    ];
+    place.run(&extract, 1);
+    unchanged(Some("other"));
+    fs::remove_file(place.path("v.vkey")).unwrap();
+    place.run(&["sign", "v", "-o", "v.vkey"], 2);
+    unchanged(None);
+    place.run(&["sign", "v", "--overwrite"], 0);
+    place.run(&["verify", "v", "--keyless", "v.vkey"], 0);
+    // An older digest goes unasked.
+    let before = fs::read(place.path("v.digest")).unwrap();
+    place.run(&["sign", "v"], 0);
+    assert_ne!(fs::read(place.path("v.digest")).unwrap(), before);
 }

@@ -518,26 +518,3 @@ fn an_extract_says_when_it_was_signed_and_shows_every_change() {
     place.run(&["sign", "v"], 0);
     place.run(&["check", "v.digest", "--key", "v.vkey"], 3);
 }
-
-/// A file under the name of the digest went before the file under the name of the key was refused with the word that nothing was written.
-#[test]
-fn signing_replaces_no_file_of_somebody_else() {
-    let place = Place::filled();
-    place.run(&["reorganize", "v"], 0);
-    fs::write(place.path("v.digest"), "important").unwrap();
-    let (_, error) = place.run(&["sign", "v"], 1);
-    assert!(
-        error.contains("is no digest of a pocket database"),
-        "{error}"
-    );
-    assert_eq!(fs::read(place.path("v.digest")).unwrap(), b"important");
-    fs::remove_file(place.path("v.digest")).unwrap();
-    place.run(&["sign", "v"], 0);
-    let digest = fs::read(place.path("v.digest")).unwrap();
-    let key = fs::read(place.path("v.vkey")).unwrap();
-    fs::write(place.path("v.vkey"), "other").unwrap();
-    place.run(&["sign", "v"], 1);
-    assert_eq!(fs::read(place.path("v.digest")).unwrap(), digest);
-    fs::write(place.path("v.vkey"), key).unwrap();
-    place.run(&["sign", "v"], 0);
-}

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::Place;
 
 /// A log with entries about two people.
-fn log_of_two_people(place: &Place) {
+pub(crate) fn log_of_two_people(place: &Place) {
     let probity = |args: &[&str], input: &str| {
         fs::write(place.path("input"), input).unwrap();
         let output = Command::new(env!("CARGO_BIN_EXE_probity"))

@@ -13,7 +13,7 @@ use super::certified::{Certified, journal_origin};
 use super::error::EntryProofError;
 use super::evidence::{Binding, Evidence, Shown};
 use super::links::{decode_links, encode_links};
-use super::trust::{Offer, Trust};
+use super::trust::{Offer, Trust, Vouched};
 use super::{TlogProof, verify_inclusion};
 use crate::certificate::Link;
 use crate::checkpoint::Checkpoint;
@@ -265,7 +265,13 @@ impl EntryProof {
             checkpoint: &checkpoint,
             keys: &keys,
             journal: told.as_ref().map(|(told, shown)| (told, *shown)),
-        })?;
+        });
+        // What the recipient lacks is said last: a proof that is wrong in itself is wrong whatever they know.
+        let (vouched, lacks) = match vouched {
+            Ok(vouched) => (vouched, None),
+            Err(error) if error.leaves_open() => (Vouched::default(), Some(error)),
+            Err(error) => return Err(error),
+        };
         verify_inclusion(
             leaf_hash(&self.record.encode()),
             self.record.frame,
@@ -276,6 +282,9 @@ impl EntryProof {
         .map_err(EntryProofError::Tree)?;
         let stream_id = self.check_record(&log, &stream)?;
         let shown = self.check_evidence(stream_id)?;
+        if let Some(error) = lacks {
+            return Err(error);
+        }
         let index = self.record.first_entry;
         Ok(Proved {
             log,

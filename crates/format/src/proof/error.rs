@@ -89,6 +89,21 @@ pub enum EntryProofError {
 }
 
 impl EntryProofError {
+    /// Whether the proof may well hold, and what the recipient gave does not suffice to say so.
+    pub const fn leaves_open(&self) -> bool {
+        matches!(
+            self,
+            Self::UnknownKey
+                | Self::NotVouched
+                | Self::NoJournal { .. }
+                | Self::NotCosigned { .. }
+                | Self::CosignedEarlier { .. }
+                | Self::NotCompared { .. }
+                | Self::OtherHead { .. }
+                | Self::ChainTooShort
+        )
+    }
+
     /// The part of the proof that broke, as one word.
     pub const fn part(&self) -> &'static str {
         match self {

@@ -152,6 +152,6 @@ fn export<W: Write>(
         form.write(found).map_err(&fail)
     });
     progress.finish_and_clear();
-    counts.status = read?;
+    counts.status = reading::status_after(&read?);
     Ok((counts, form.into_inner().map_err(fail)?))
 }

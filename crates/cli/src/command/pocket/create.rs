@@ -1,12 +1,16 @@
 //! `pocket create`: a new database, whole or not at all.
+//!
+//! It is filled under the names of files under way, beside its places, and comes to them when it is
+//! complete, its root file last. A signal removes what is there by then; what a kill or a loss of
+//! power leaves has a name under which no command opens it.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use probity_pocketdb::Store;
 use probity_pocketdb::flash::{BLOCK_PAGES, FileFlash, PAGE_BYTES};
 use probity_pocketdb::secure::FileStore;
-use rustix::io::Errno;
 use serde::Serialize;
 
 use super::change::{read_script, run_script};
@@ -19,8 +23,10 @@ use crate::database_address::{Said, said};
 use crate::failure::{Failure, Status};
 use crate::interruption;
 use crate::key_file::random_secret;
-use crate::output::{Output, counted};
-use crate::output_file::place_new;
+use crate::output::{Output, counted, note};
+use crate::output_file::{
+    Existing, check_output, is_part, left_over, part_of, put_new, sync_folder_of,
+};
 
 /// Blocks of a mebibyte.
 const MIB_BLOCKS: u32 = 8;
@@ -53,8 +59,10 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
         script: script.as_deref(),
         url: from.as_ref().map(|url| url.as_str()),
     };
-    let place = Place::of(&args.pocket, environment);
-    let parts = Parts::of(&place)?;
+    let place = Place::named(&args.pocket, environment);
+    check_places(&place)?;
+    place.protect();
+    let parts = Parts::of(&place);
     let vault = make(&place, &parts, args)?;
     let (tables, rows, found) = fill(&place, vault, args, source, environment)?;
     parts.put_in_place(&place)?;
@@ -87,67 +95,88 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
     Ok(found.status)
 }
 
-const FILE: &str = "create the pocket database";
-const ROOT: &str = "create the root file";
+/// Refuses places that are taken or that no new file may have, and tells of what was left there.
+fn check_places(place: &Place) -> Result<(), Failure> {
+    for (path, what) in [
+        (&place.file, "create the pocket database"),
+        (&place.root, "create the root file"),
+    ] {
+        let failed = |error| Failure::file(what, path, error);
+        if is_part(path) {
+            return Err(Failure::new(format!(
+                "{} has the name of a file under way",
+                path.display()
+            ))
+            .remedy("choose a name that does not end in .part- and a number"));
+        }
+        check_output(path, Existing::Keep).map_err(failed)?;
+        // A folder that may be written to and not listed takes the database all the same.
+        for part in left_over(path).unwrap_or_default() {
+            note(&format!(
+                "{} is left of a creation that was interrupted: remove it",
+                part.display()
+            ));
+        }
+    }
+    Ok(())
+}
 
-/// Both files under names of their own, until they are whole: a database that lacks rows would be intact in every other way. Dropping them, or a signal that ends
-/// the program, leaves neither; a kill leaves them under names that nobody asked for.
+/// The two files under way. Dropping them, or a signal that ends the program, leaves neither behind.
 struct Parts {
     file: PathBuf,
     root: PathBuf,
 }
 
 impl Parts {
-    fn of(place: &Place) -> Result<Self, Failure> {
-        let part = |what: &str, path: &Path| {
-            if path.symlink_metadata().is_ok() {
-                return Err(Failure::file(what, path, Errno::EXIST.into())
-                    .remedy("name another file; what is there stays"));
-            }
-            let mut part = path.as_os_str().to_owned();
-            part.push(format!(".part-{}", std::process::id()));
-            let part = PathBuf::from(part);
-            let watched = interruption::remove_when_ended(&part);
-            watched.map_err(|error| Failure::file(what, path, error))?;
-            Ok(part)
-        };
-        Ok(Self {
-            file: part(FILE, &place.file)?,
-            root: part(ROOT, &place.root)?,
-        })
+    fn of(place: &Place) -> Self {
+        Self {
+            file: part_of(&place.file),
+            root: part_of(&place.root),
+        }
     }
 
-    /// The database first: without its root file it is no database that opens.
+    /// Brings the complete files to their places, the root file last: without it the other one is no database.
     fn put_in_place(self, place: &Place) -> Result<(), Failure> {
-        for (what, part, path) in [
-            (FILE, &self.file, &place.file),
-            (ROOT, &self.root, &place.root),
-        ] {
-            let placed = place_new(part, path);
-            placed.map_err(|error| Failure::file(what, path, error))?;
-        }
-        Ok(())
+        let put = || {
+            put_new(&self.file, &place.file)?;
+            sync_folder_of(&place.file)?;
+            put_new(&self.root, &place.root)
+                // Came a file to the second place meanwhile, the first has to be free again.
+                .inspect_err(|_taken| drop(fs::remove_file(&place.file)))?;
+            sync_folder_of(&place.root)
+        };
+        interruption::put_in_place(&[&self.file, &self.root], put)
+            .map_err(|error| Failure::file("create the pocket database", &place.file, error))
     }
 }
 
 impl Drop for Parts {
     fn drop(&mut self) {
         for part in [&self.file, &self.root] {
-            // Where it went to its place there is none.
+            // They are gone where they came to their places; elsewhere the first error is the one to report.
             drop(fs::remove_file(part));
             interruption::keep(part);
         }
     }
 }
 
+/// Makes both files.
 fn make(place: &Place, parts: &Parts, args: &PocketCreate) -> Result<Vault, Failure> {
     let secret = random_secret()
         .map_err(|error| Failure::new("the system has no random bytes").because(error))?;
-    let flash = FileFlash::create(&parts.file, args.extent.size * MIB_BLOCKS, true)
-        .map_err(|error| Failure::file(FILE, &place.file, error))?;
-    let secure = FileStore::create(&parts.root, STORE_BYTES)
-        .map_err(|error| Failure::file(ROOT, &place.root, error))?;
+    let flash = made(&parts.file, |part| {
+        FileFlash::create(part, args.extent.size * MIB_BLOCKS, true)
+    })
+    .map_err(|error| Failure::file("create the pocket database", &place.file, error))?;
+    let secure = made(&parts.root, |part| FileStore::create(part, STORE_BYTES))
+        .map_err(|error| Failure::file("create the root file", &place.root, error))?;
     Store::create(flash, secure, &secret, args.extent.ram).map_err(|error| place.refused(error))
+}
+
+/// Makes the file at `part`, which a signal removes from then on.
+fn made<T>(part: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    interruption::remove_when_ended(part)?;
+    make(part)
 }
 
 /// Where its tables come from.

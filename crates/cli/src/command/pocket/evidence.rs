@@ -24,7 +24,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted};
-use crate::output_file::{Existing, OutputFile};
+use crate::output_file::{Existing, OutputFile, check_output};
 
 /// The name of every database's key.
 const KEY_NAME: &str = "probity-pocket";
@@ -107,48 +107,25 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
     let tree = tree?;
     let body = runs.iter().map(|(first, pages)| format!("{first} {pages}"));
     let said = format!("reorganisation {instance}");
-    let (out, existing) = if let Some(said) = &args.output {
-        (said.clone(), Existing::of(args.overwrite))
-    } else {
-        // The database's own: of its newest part.
-        let own = place.beside("digest");
-        refuse_other(&own)?;
-        (own, Existing::Replace)
+    let out = args.output.clone();
+    let out = out.unwrap_or_else(|| place.beside("digest"));
+    let existing = match &args.output {
+        // The database's own, of its newest part, follows an older one.
+        None if is_digest(&out) => Existing::Replace,
+        _ => Existing::of(args.overwrite),
     };
     let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
+    check_outputs((&out, existing), (&key_file, key.verifier_key()))?;
     write(
         (&out, existing),
         body,
         (DIGEST, &said),
         &moment,
         &tree,
-        (&key, &key_file),
+        &key,
     )?;
+    write_key(&key_file, key.verifier_key())?;
     report(args.json, out, &key, instance, moment, &tree, "page")
-}
-
-/// Refuses to replace what is no digest of a pocket database: nothing on the command line names it.
-fn refuse_other(path: &Path) -> Result<(), Failure> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
-    let is_digest = String::from_utf8_lossy(&bytes)
-        .lines()
-        .any(|line| line == DIGEST);
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Ok(_) if is_digest => Ok(()),
-        read => {
-            let refused = Failure::new(format!(
-                "{} is no digest of a pocket database, and is not replaced",
-                path.display()
-            ));
-            let refused = match read {
-                Err(error) => refused.because(error),
-                Ok(_) => refused,
-            };
-            Err(refused.remedy("move it away, or name another file with -o FILE"))
-        }
-    }
 }
 
 pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result<Status, Failure> {
@@ -170,15 +147,18 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     ran?;
     let tree = hash_lines(rows.lines.iter().map(String::as_str));
     let said = format!("statement {}", args.sql);
+    let existing = Existing::of(args.overwrite);
     let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
+    check_outputs((&args.output, existing), (&key_file, key.verifier_key()))?;
     write(
-        (&args.output, Existing::of(args.overwrite)),
+        (&args.output, existing),
         rows.lines.into_iter(),
         (EXTRACT, &said),
         &moment,
         &tree,
-        (&key, &key_file),
+        &key,
     )?;
+    write_key(&key_file, key.verifier_key())?;
     report(
         args.json,
         args.output.clone(),
@@ -286,28 +266,12 @@ impl Evidence {
     /// Reads a file and checks the signature of its note.
     fn read(path: &Path, key: &Path, option: &str) -> Result<Self, Failure> {
         let key = key_file::read_verifier(key, option)?;
-        let fail = |error| Failure::file("read the signed file", path, error);
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(fail)?;
-        let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
-        if read.map_err(fail)? > usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX) {
-            return Err(broken(path, "it is longer than any signed file"));
-        }
-        let text = String::from_utf8(bytes).map_err(|_error| broken(path, "it is not text"))?;
-        let marks = [DIGEST, EXTRACT].map(|mark| format!("{mark}\n"));
-        // The note is the last thing in the file.
-        let starts = marks.iter().filter_map(|mark| text.rfind(mark.as_str()));
-        let at = starts
-            .max()
-            .filter(|&at| at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'));
-        let (body, note) = at
-            .and_then(|at| text.split_at_checked(at))
-            .ok_or_else(|| broken(path, "it has no signed note"))?;
+        let (text, body_bytes) = read_signed(path)?;
+        let note = text.get(body_bytes..).unwrap_or_default();
         let note = SignedNote::parse(note.as_bytes())
             .map_err(|error| broken(path, "its note is malformed").because(error))?;
         note.verify(std::slice::from_ref(&key))
             .map_err(|error| broken(path, "it is not signed with this key").because(error))?;
-        let body_bytes = body.len();
         Ok(Self {
             text,
             body_bytes,
@@ -348,6 +312,26 @@ impl Evidence {
         }
         Ok((said, moment))
     }
+}
+
+/// A file that ends in a note, and where the note begins.
+fn read_signed(path: &Path) -> Result<(String, usize), Failure> {
+    let fail = |error| Failure::file("read the signed file", path, error);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(fail)?;
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    if read.map_err(fail)? > usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX) {
+        return Err(broken(path, "it is longer than any signed file"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_error| broken(path, "it is not text"))?;
+    let marks = [DIGEST, EXTRACT].map(|mark| format!("{mark}\n"));
+    // The note is the last thing in the file.
+    let starts = marks.iter().filter_map(|mark| text.rfind(mark.as_str()));
+    let at = starts
+        .max()
+        .filter(|&at| at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'));
+    let at = at.ok_or_else(|| broken(path, "it has no signed note"))?;
+    Ok((text, at))
 }
 
 fn broken(path: &Path, what: &str) -> Failure {
@@ -420,7 +404,7 @@ fn write(
     (kind, said): (&str, &str),
     moment: &Moment,
     tree: &Frontier,
-    (key, key_file): (&SigningKey, &Path),
+    key: &SigningKey,
 ) -> Result<(), Failure> {
     let unsigned = format!("{kind}\n{said}\n{}{}", moment.lines(), tree_lines(tree));
     let refused = |error: &dyn std::error::Error| {
@@ -430,8 +414,6 @@ fn write(
     note.sign(key).map_err(|error| refused(&error))?;
     let fail = |error| Failure::file("write the signed file", path, error);
     let mut file = OutputFile::begin(path, existing).map_err(fail)?;
-    // Refused, it leaves the other file as it was.
-    write_key(key_file, key.verifier_key())?;
     for line in body {
         writeln!(file, "{line}").map_err(fail)?;
     }
@@ -439,14 +421,52 @@ fn write(
     file.finish().map_err(fail)
 }
 
+/// Refuses both files before the first is written: of the two none is there without the other.
+fn check_outputs(
+    (path, existing): (&Path, Existing),
+    (key_path, key): (&Path, &VerifierKey),
+) -> Result<(), Failure> {
+    if path == key_path {
+        return Err(Failure::usage(
+            "the signed file and the key that checks it are two files",
+        ));
+    }
+    check_output(path, existing)
+        .map_err(|error| Failure::file("write the signed file", path, error))?;
+    match check_output(key_path, Existing::Keep) {
+        Err(error) if !holds_key(key_path, key) => Err(key_failure(key_path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn key_failure(path: &Path, error: io::Error) -> Failure {
+    Failure::file("write the verifier key", path, error)
+        .remedy("name another file with --key-out FILE; nothing was written")
+}
+
+/// Whether a plain file is there that has the form of a digest.
+fn is_digest(path: &Path) -> bool {
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return false;
+    }
+    read_signed(path).is_ok_and(|(text, at)| {
+        let note = text.get(at..).unwrap_or_default();
+        let note = SignedNote::parse(note.as_bytes());
+        note.is_ok_and(|note| note.text().lines().next() == Some(DIGEST))
+    })
+}
+
+/// Whether the file at `path` holds that key.
+fn holds_key(path: &Path, key: &VerifierKey) -> bool {
+    // What is read is protected from then on, also where there is nothing yet.
+    path.exists()
+        && key_file::read_verifier(path, "--key-out FILE")
+            .is_ok_and(|known| known.encode() == key.encode())
+}
+
 /// Writes the key, unless the file holds it already.
 fn write_key(path: &Path, key: &VerifierKey) -> Result<(), Failure> {
-    let same = |known: &VerifierKey| known.encode() == key.encode();
-    if path.exists()
-        && key_file::read_verifier(path, "--key-out FILE")
-            .as_ref()
-            .is_ok_and(same)
-    {
+    if holds_key(path, key) {
         return Ok(());
     }
     let fail = |error| Failure::file("write the verifier key", path, error);

@@ -21,6 +21,7 @@ use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
+use crate::output_file::is_part;
 use crate::output_guard::protect;
 
 /// Bytes of the secure store: the NOR memory of the paper's token.
@@ -61,16 +62,25 @@ struct Place {
 
 impl Place {
     fn of(choice: &PocketChoice, environment: &Environment) -> Self {
+        let place = Self::named(choice, environment);
+        place.protect();
+        place
+    }
+
+    /// The same of files that do not exist yet, so that nothing protects their places.
+    fn named(choice: &PocketChoice, environment: &Environment) -> Self {
         let said = choice.root.clone();
-        let place = Self {
+        Self {
             file: choice.file.clone(),
             root: said
                 .or_else(|| environment.pocket_root.clone())
                 .unwrap_or_else(|| beside(&choice.file, "root")),
-        };
-        protect(&place.file);
-        protect(&place.root);
-        place
+        }
+    }
+
+    fn protect(&self) {
+        protect(&self.file);
+        protect(&self.root);
     }
 
     /// The file beside the database whose name ends in `ending`.
@@ -80,6 +90,13 @@ impl Place {
 
     /// Opens the flash chip, which keeps every other program away from it.
     fn chip(&self, durable: bool) -> Result<FileFlash, Failure> {
+        if is_part(&self.file) {
+            return Err(Failure::new(format!(
+                "{} is what an interrupted creation left, or one that is under way: only part of a pocket database",
+                self.file.display()
+            ))
+            .remedy("remove it with its root file, and create the database again"));
+        }
         FileFlash::open(&self.file, durable).map_err(|error| {
             let remedy = match error.kind() {
                 io::ErrorKind::WouldBlock => "wait until the other command has ended",

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use probity_format::{Entry, Timestamp};
-use probity_log::reader::{Filter, Found};
+use probity_log::reader::{Damage, Filter, Found};
 use probity_pocketdb::Value;
 
 use super::Person;
@@ -39,10 +39,6 @@ const PIECE_BYTES: usize = 300;
 /// Characters of a date in RFC 3339.
 const DAY_BYTES: usize = 10;
 
-/// The database says of itself that it is not all there is.
-const INCOMPLETE: &str =
-    "the log was damaged when this was made, and entries about the subject may be missing";
-
 /// Takes the entries about the subject that the arguments name; gives what the command ends with if all else is well.
 pub(super) fn fill(
     person: &mut Person<'_>,
@@ -65,13 +61,28 @@ pub(super) fn fill(
         names: std::array::from_fn(|_| HashMap::new()),
         acts: HashMap::new(),
     };
-    let status = reading::read(&reader, &filter, on_damage, &mut |found| {
+    let damage = reading::read(&reader, &filter, on_damage, &mut |found| {
         entries.entry(found)
     })?;
-    if status == Status::Broken {
-        entries.person.about("incomplete", INCOMPLETE)?;
+    mark_damage(person, &damage)?;
+    Ok(reading::status_after(&damage))
+}
+
+/// Says in the database itself what the log had lost when it was made: whoever gets it sees no message and no exit status.
+fn mark_damage(person: &mut Person<'_>, damage: &Damage) -> Result<(), Failure> {
+    if damage.is_none() {
+        return Ok(());
     }
-    Ok(status)
+    let missing = damage.missing();
+    let entries = match (missing.entries, missing.is_least) {
+        (0, true) => "unknown".to_owned(),
+        (entries, true) => format!("at least {entries}"),
+        (entries, false) => entries.to_string(),
+    };
+    let faults = u64::try_from(damage.faults.len()).unwrap_or(u64::MAX);
+    let faults = faults.saturating_add(damage.faults_unlisted);
+    person.about("missing", &entries)?;
+    person.about("faults", &faults.to_string())
 }
 
 struct Entries<'p, 'a> {
