@@ -9,11 +9,22 @@ use crate::spec::{Kind, Spec};
 pub(crate) struct CatalogNames<'a> {
     dialect: Dialect,
     catalog: &'a Catalog,
+    /// Whether slips that Edna never notices are noted, and no more.
+    of_edna: bool,
 }
 
 impl<'a> CatalogNames<'a> {
     pub(crate) const fn new(dialect: Dialect, catalog: &'a Catalog) -> Self {
-        Self { dialect, catalog }
+        Self {
+            dialect,
+            catalog,
+            of_edna: false,
+        }
+    }
+
+    /// The same for files of Edna, or not. Her database takes the name of a column in any letters.
+    pub(crate) const fn of_edna(self, of_edna: bool) -> Self {
+        Self { of_edna, ..self }
     }
 
     /// The table that the database would take for one called `said`.
@@ -34,9 +45,9 @@ impl<'a> CatalogNames<'a> {
         if let Some(exact) = table.column(said) {
             return Some(&exact.name);
         }
-        let mut all = table.columns.iter();
-        let found = all.find(|it| is_same(self.dialect, &it.name, said));
-        found.map(|it| it.name.as_str())
+        let mut all = table.columns.iter().map(|it| it.name.as_str());
+        let found = all.find(|name| is_same(self.dialect, name, said));
+        found.or_else(|| self.of_edna.then(|| only(table, said))?)
     }
 
     /// Whether the database takes a name in a condition, of a table or what stands for it, for `known`.
@@ -46,6 +57,14 @@ impl<'a> CatalogNames<'a> {
             Dialect::Sqlite | Dialect::Postgres => known.eq_ignore_ascii_case(said),
         }
     }
+}
+
+/// The one column of that name in any letters; none where there are several.
+fn only<'a>(table: &'a CatalogTable, said: &str) -> Option<&'a str> {
+    let said = said.to_lowercase();
+    let all = table.columns.iter().map(|it| it.name.as_str());
+    let mut all = all.filter(|name| name.to_lowercase() == said);
+    all.next().filter(|_| all.next().is_none())
 }
 
 /// Whether the database takes two names for the same. `PostgreSQL` writes a name without quotes in small letters.
@@ -60,8 +79,6 @@ fn is_same(dialect: Dialect, known: &str, said: &str) -> bool {
 /// Files being brought into line with a database, and what is noted of it.
 pub(crate) struct Fitting<'a> {
     names: CatalogNames<'a>,
-    /// Whether slips that Edna never notices are noted, and no more.
-    of_edna: bool,
     pub(crate) notes: Vec<String>,
 }
 
@@ -69,14 +86,13 @@ impl<'a> Fitting<'a> {
     pub(crate) const fn new(names: CatalogNames<'a>) -> Self {
         Self {
             names,
-            of_edna: false,
             notes: Vec::new(),
         }
     }
 
     /// What is said of tables, in the names of the database.
     pub(crate) fn schema(&mut self, said: &Schema) -> Schema {
-        self.of_edna = said.of_edna;
+        self.names = self.names.of_edna(said.of_edna);
         let mut fitted = Schema {
             of_edna: said.of_edna,
             ..Schema::default()
@@ -125,7 +141,7 @@ impl<'a> Fitting<'a> {
 
     /// What happens, in the names of the database.
     pub(crate) fn spec(&mut self, said: &Spec) -> Spec {
-        self.of_edna = said.of_edna;
+        self.names = self.names.of_edna(said.of_edna);
         let mut spec = said.clone();
         for it in &mut spec.transformations {
             it.table = self.table(&it.place, &it.table);
@@ -209,7 +225,7 @@ impl<'a> Fitting<'a> {
                 lacks = lacks.or(absent);
             }
         }
-        if let (Some(lacks), true) = (&lacks, self.of_edna) {
+        if let (Some(lacks), true) = (&lacks, self.names.of_edna) {
             self.note(format!("{place} {lacks}; the reference is passed over"));
             return None;
         }
@@ -250,7 +266,7 @@ impl<'a> Fitting<'a> {
         for one in said {
             let parts: Vec<&str> = one.split(',').map(str::trim).collect();
             let is_there = |part: &&str| self.names.column(table, part).is_some();
-            let is_list = self.of_edna && parts.len() > 1 && !is_there(&one.as_str());
+            let is_list = self.names.of_edna && parts.len() > 1 && !is_there(&one.as_str());
             if is_list && parts.iter().all(is_there) {
                 self.note(format!(
                     "{place}: \"{one}\" is taken for {} columns",

@@ -115,7 +115,7 @@ impl Aim<'_> {
         self.put_before_owners(&mut steps);
         let mut planned = Vec::with_capacity(steps.len());
         for it in steps {
-            let step = self.step(it, &named)?;
+            let step = self.step(it, (&named, spec.of_edna))?;
             if it.table == *users && it.kind == Kind::Remove {
                 planned.extend(self.leaving(spec, (it, &step))?);
             }
@@ -167,7 +167,7 @@ impl Aim<'_> {
     fn step(
         &self,
         it: &Transformation,
-        named: &BTreeMap<String, Value>,
+        (named, of_edna): (&BTreeMap<String, Value>, bool),
     ) -> Result<Step, SpecError> {
         let wrong = |what: String| SpecError::new(it.place.clone(), what);
         let Some(table) = self.live.table(&it.table) else {
@@ -176,7 +176,7 @@ impl Aim<'_> {
         self.check_step(table, &it.kind).map_err(wrong)?;
         let names = self.names(table, &it.kind, named).map_err(wrong)?;
         let said = (named, self.tenancy);
-        let scope = || Scope::new(self.dialect, self.catalog, said, &it.table);
+        let scope = || Scope::new(self.dialect, self.catalog, said, &it.table).of_edna(of_edna);
         let owned = self.owned(table, &it.kind).map_err(wrong)?;
         let chosen = match (&it.from, &it.predicate) {
             (None, None) => owned.unwrap_or_else(everything),

@@ -30,14 +30,32 @@ impl Member {
     /// Registers the person with this id.
     pub(crate) fn called(id: Value, database: Box<dyn Database>, description: &str) -> Self {
         let file = SpecFile::parse(description).unwrap();
-        let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
+        Self::registered(id, database, (file.schema, file.pseudo.unwrap()), file.spec)
+    }
+
+    /// Registers whoever has the id 1, where tables and placeholders are described apart.
+    pub(crate) fn with(
+        database: Box<dyn Database>,
+        described: (Schema, Pseudo),
+        spec: Spec,
+    ) -> Self {
+        Self::registered(Value::Int(1), database, described, spec)
+    }
+
+    fn registered(
+        id: Value,
+        database: Box<dyn Database>,
+        (schema, pseudo): (Schema, Pseudo),
+        spec: Spec,
+    ) -> Self {
+        let mut engine = Engine::new(database, schema, pseudo);
         engine.set_key_cost(KeyCost::DANGER_LEAST);
         engine.install().unwrap();
         let registered = engine.register(&id, Protection::KeyAlone, time());
         Self {
             engine,
             id,
-            spec: file.spec,
+            spec,
             key: registered.unwrap().key,
         }
     }

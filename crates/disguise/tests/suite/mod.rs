@@ -36,6 +36,8 @@ macro_rules! for_every_claim {
             a_parameter_that_the_specification_lacks_is_refused_by_name
             slips_in_files_of_edna_are_noted_all_at_once_and_no_more
             slips_in_files_of_our_own_are_refused
+            columns_in_files_of_edna_are_found_in_any_letters
+            a_number_in_the_place_of_a_truth_is_true_unless_it_is_0
             a_condition_of_an_older_form_is_refused_by_its_form
             users_without_a_key_are_refused_before_anything_changes
             an_id_without_a_row_is_neither_registered_nor_disguised

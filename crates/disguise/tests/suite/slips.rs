@@ -9,6 +9,7 @@ use probity_disguise::{
 };
 
 use super::forum::*;
+use super::member::Member;
 
 /// A table and a column that are not there, and the column of another table.
 const TABLES: &str = r#"{
@@ -150,4 +151,93 @@ pub(crate) fn a_condition_of_an_older_form_is_refused_by_its_form() {
             );
         }
     }
+}
+
+/// The tables of the files below, with names in letters of their own.
+const LETTERS: [&str; 6] = [
+    "CREATE TABLE people (~personId~ BIGINT PRIMARY KEY, ~firstName~ VARCHAR(40), roles SMALLINT)",
+    "CREATE TABLE papers (~paperId~ BIGINT PRIMARY KEY, ~leadId~ BIGINT, title VARCHAR(40))",
+    "CREATE INDEX leads ON papers (~leadId~)",
+    "INSERT INTO people VALUES (1, 'Ada', 3), (2, 'Bea', 2), (3, 'Cy', 0)",
+    "INSERT INTO papers VALUES (6, 1, 'on one'), (7, 2, 'on two'), (8, 1, 'on three')",
+    "INSERT INTO papers VALUES (9, 0, 'on nobody')",
+];
+const LETTERS_TABLES: &str = r#"{
+ "people": {"table": "people", "id_cols": ["personid"], "owner_fks": [], "other_fks": []},
+ "papers": {"table": "papers", "id_cols": ["PAPERID"],
+   "owner_fks": [{"to_table": "people", "to_col": "personid", "from_table": "papers", "from_col": "leadID"}], "other_fks": []}}"#;
+const LETTERS_USERS: &str = r#"{"table": "people", "id_col": "personid", "cols": ["personid", "firstname", "roles"],
+  "val_generation": [{"RandNum": {"lb": 1000000, "ub": 9000000000000}}, {"RandStr": {"len": 30}}, {"ConstNum": 0}]}"#;
+const LETTERS_LEAVE: &str = r#"{"people": [{"Modify": {"pred": "ROLES & 1", "from": "", "col": "Firstname", "gen_value": {"RandStr": {"len": 9}}}}],
+  "papers": [{"Decor": {"pred": "leadid > 0", "from": "", "group_by_cols": [], "user_fk_cols": ["LEADID"]}}]}"#;
+
+/// A file of Edna that says `firstname` of a column `firstName` was refused where the database tells names in quotes apart by
+/// their letters. Her own database never does with names of columns, so that nothing else can be meant.
+pub(crate) fn columns_in_files_of_edna_are_found_in_any_letters() {
+    let mut database = crate::connect();
+    let quote = match database.dialect() {
+        Dialect::Mysql => "`",
+        _ => "\"",
+    };
+    for sql in LETTERS {
+        database.execute(&sql.replace('~', quote), &[]).unwrap();
+    }
+    let schema = Schema::from_edna_json(LETTERS_TABLES).unwrap();
+    let pseudo = Pseudo::from_edna_json(LETTERS_USERS).unwrap();
+    let spec = Spec::from_edna_json(LETTERS_LEAVE).unwrap();
+    let mut member = Member::with(database, (schema, pseudo), spec);
+    let cautions = member.cautions();
+    for part in [
+        "table people: column personid is called personId",
+        "generator: column firstname is called firstName",
+        "table people, entry 1: column Firstname is called firstName",
+        "table papers, entry 1: column LEADID is called leadId",
+    ] {
+        assert!(cautions.iter().any(|it| it.contains(part)), "{cautions:?}");
+    }
+    member.leaves_and_returns(["people", "papers"]);
+    // Of two columns that are told apart by their letters alone none is meant.
+    if quote == "\"" && member.engine.database().dialect() == Dialect::Postgres {
+        member.sql(&["ALTER TABLE papers ADD \"LeadId\" BIGINT"]);
+        let refusal = member.refusal();
+        assert!(refusal.contains("leadID"), "{refusal}");
+    }
+}
+
+/// `"pred": "roles & 1"` of a conference was refused by `PostgreSQL` in its own words, because a number is no truth there. Elsewhere,
+/// and so for Edna, each number but 0 is true.
+pub(crate) fn a_number_in_the_place_of_a_truth_is_true_unless_it_is_0() {
+    let mut forum = forum();
+    let before = forum.everything();
+    for (condition, stories) in [
+        ("stories.id & 1", "id IN (11)"),
+        ("id & 1 AND True", "id IN (11)"),
+        ("NOT (id & 1)", "id IN (10, 12)"),
+        ("id - 11", "id IN (10, 12)"),
+        ("is_moderated OR id - 10", "id IN (11, 12)"),
+        ("is_moderated", "1 = 0"),
+        ("NOT is_moderated", "1 = 1"),
+        ("id = 10 OR length(url) AND -(id - 12)", "id IN (10, 11)"),
+        ("id * 0 OR 1", "1 = 1"),
+        ("(0)", "1 = 0"),
+        ("id = 11 AND 0.5", "id IN (11)"),
+    ] {
+        let text = BLANK.replace("\"True\"", &format!("\"{condition}\""));
+        let applied = forum.apply(&text, Some(1), false).unwrap();
+        let hidden = "SELECT COUNT(*) FROM stories WHERE url NOT LIKE 'url%'";
+        let meant = format!("SELECT COUNT(*) FROM stories WHERE user_id = 1 AND ({stories})");
+        let (all, count) = (forum.numbers(hidden), forum.numbers(&meant));
+        assert_eq!(all, count, "{condition}");
+        let among = forum.numbers(&format!("{hidden} AND user_id = 1 AND ({stories})"));
+        assert_eq!(among, count, "{condition}");
+        assert!(forum.reveal(1, applied.id).is_complete());
+        assert_eq!(forum.everything(), before);
+    }
+    let joined = HOBBY.replace("tags.tag = 'star wars'", "tags.id & 1");
+    let joined = joined.replace("tags.id = taggings", "tags.id & 1 AND tags.id = taggings");
+    let applied = forum.apply(&joined, Some(1), false).unwrap();
+    let theirs = "SELECT COUNT(*) FROM stories WHERE user_id = 1";
+    assert_eq!(forum.numbers(theirs), [1]);
+    assert!(forum.reveal(1, applied.id).is_complete());
+    assert_eq!(forum.everything(), before);
 }

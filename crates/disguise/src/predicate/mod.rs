@@ -3,6 +3,8 @@
 //! The text of a specification never reaches the database: what the parser understood is written out again from a
 //! short list of allowed forms, always in brackets, so that neither a second statement nor a stray OR can escape.
 
+mod truth;
+
 use std::collections::BTreeMap;
 
 use sqlparser::ast::{
@@ -72,6 +74,8 @@ pub(crate) struct Scope<'a> {
     /// Values of the named parameters `:name`.
     pub(crate) named: &'a BTreeMap<String, Value>,
     tenancy: &'a Tenancy,
+    /// Whether it is of a file of Edna.
+    of_edna: bool,
     /// Names in use and the tables they stand for; the target first.
     tables: Vec<(String, String)>,
     parameters: Vec<Value>,
@@ -90,9 +94,15 @@ impl<'a> Scope<'a> {
             catalog,
             named,
             tenancy,
+            of_edna: false,
             tables,
             parameters: Vec::new(),
         }
+    }
+
+    /// The same, where the condition is of a file of Edna, or is not.
+    pub(crate) fn of_edna(self, of_edna: bool) -> Self {
+        Self { of_edna, ..self }
     }
 
     /// Writes `condition` anew, or says what is wrong with it.
@@ -178,7 +188,7 @@ impl<'a> Scope<'a> {
         let mut parser = parser(condition, levels)?;
         let expression = parser.parse_expr()?;
         ended(&parser)?;
-        Ok(self.expression(&expression)?)
+        Ok(self.truth(&expression)?)
     }
 
     fn tables_and_joins(&mut self, tables: &TableWithJoins) -> Result<String, String> {
@@ -197,7 +207,7 @@ impl<'a> Scope<'a> {
             let JoinConstraint::On(on) = constraint else {
                 return Err("a join needs ON".to_owned());
             };
-            let on = self.expression(on)?;
+            let on = self.truth(on)?;
             let own = self.own();
             sql = format!("{sql} {word} {table} ON {on}{own}");
         }
@@ -257,7 +267,7 @@ impl<'a> Scope<'a> {
             Expr::UnaryOp {
                 op: UnaryOperator::Not,
                 expr,
-            } => format!("(NOT {})", self.expression(expr)?),
+            } => format!("(NOT {})", self.truth(expr)?),
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr,
@@ -298,21 +308,6 @@ impl<'a> Scope<'a> {
             Expr::Function(function) => self.function(function)?,
             other => return Err(format!("{other} is not allowed in a condition")),
         })
-    }
-
-    /// A chain like `a OR b OR c` leans to the left, as deep as it is long: it is followed without recursion.
-    fn chain(&mut self, whole: &Expr) -> Result<String, String> {
-        let (mut links, mut first) = (Vec::new(), whole);
-        while let Expr::BinaryOp { left, op, right } = first {
-            links.push((operator(op)?, right));
-            first = left;
-        }
-        let mut sql = self.expression(first)?;
-        for (operator, right) in links.into_iter().rev() {
-            let right = self.expression(right)?;
-            sql = format!("({sql} {operator} {right})");
-        }
-        Ok(sql)
     }
 
     fn function(&mut self, function: &sqlparser::ast::Function) -> Result<String, String> {
@@ -390,7 +385,7 @@ impl<'a> Scope<'a> {
     }
 
     const fn names(&self) -> CatalogNames<'a> {
-        CatalogNames::new(self.dialect, self.catalog)
+        CatalogNames::new(self.dialect, self.catalog).of_edna(self.of_edna)
     }
 
     /// The column as the table calls it.
