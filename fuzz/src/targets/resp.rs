@@ -80,7 +80,7 @@ fn commands(data: &[u8], cut: usize) -> Commands {
                     if scan.complete {
                         let arguments = scanner.arguments();
                         let command = 0..arguments.len();
-                        found.push(command.map(|at| arguments.text(at).to_vec()).collect());
+                        found.push(command.map(|at| arguments.beginning(at).to_vec()).collect());
                         scanner.forget(true);
                     }
                 }
