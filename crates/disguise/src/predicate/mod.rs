@@ -108,7 +108,19 @@ impl<'a> Scope<'a> {
     /// Writes `condition` anew, or says what is wrong with it.
     pub(crate) fn condition(self, condition: &str) -> Result<Fragment, String> {
         self.with_stack(|mut scope, levels| {
-            let sql = scope.parsed(condition, levels)?;
+            let sql = scope.truth(&parsed(condition, levels)?)?;
+            Ok(Fragment {
+                sql,
+                parameters: scope.parameters,
+            })
+        })
+    }
+
+    /// Writes `expression` anew, which stands for a value, or says what is wrong with it.
+    pub(crate) fn value(self, expression: &str) -> Result<Fragment, String> {
+        self.with_stack(|mut scope, levels| {
+            let expression = parsed(expression, levels)?;
+            let sql = scope.expression(&expression)?;
             Ok(Fragment {
                 sql,
                 parameters: scope.parameters,
@@ -172,7 +184,7 @@ impl<'a> Scope<'a> {
             return Err(format!("the join does not begin with {target}").into());
         }
         let sql = match condition {
-            Some(condition) => self.parsed(condition, levels)?,
+            Some(condition) => self.truth(&parsed(condition, levels)?)?,
             None => "1=1".to_owned(),
         };
         Ok((
@@ -182,13 +194,6 @@ impl<'a> Scope<'a> {
                 parameters: self.parameters,
             },
         ))
-    }
-
-    fn parsed(&mut self, condition: &str, levels: usize) -> Result<String, Fault> {
-        let mut parser = parser(condition, levels)?;
-        let expression = parser.parse_expr()?;
-        ended(&parser)?;
-        Ok(self.truth(&expression)?)
     }
 
     fn tables_and_joins(&mut self, tables: &TableWithJoins) -> Result<String, String> {
@@ -436,6 +441,13 @@ fn operator(operator: &BinaryOperator) -> Result<&'static str, String> {
         BinaryOperator::BitwiseAnd => "&",
         other => return Err(format!("operator {other} is not allowed in a condition")),
     })
+}
+
+fn parsed(text: &str, levels: usize) -> Result<Expr, Fault> {
+    let mut parser = parser(text, levels)?;
+    let expression = parser.parse_expr()?;
+    ended(&parser)?;
+    Ok(expression)
 }
 
 fn ended(parser: &Parser<'_>) -> Result<(), String> {

@@ -231,7 +231,7 @@ impl<'a> Query<'a> {
         // The row stands for itself; no table of the application is read.
         let (named, alone) = (BTreeMap::new(), Tenancy::none());
         let scope = Scope::new(self.dialect, &self.alone, (&named, &alone), &self.row.table);
-        match scope.condition(expression) {
+        match scope.value(expression) {
             Ok(mut fragment) => {
                 let sql = match column {
                     Some(_) => fragment.sql,
