@@ -75,7 +75,9 @@ impl Refusal {
             Self::Exists => {
                 "name a file that does not exist yet; where the command takes --overwrite, that replaces it"
             }
-            Self::NotPlain(_) => "name a plain file, or leave the option out for standard output",
+            Self::NotPlain(_) => {
+                "name a plain file; where the command writes to standard output without the option, leave it out for that"
+            }
             _ => "name another file; nothing was written",
         }
     }

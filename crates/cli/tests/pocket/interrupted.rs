@@ -1,4 +1,4 @@
-//! What a creation leaves that a signal or a kill ended, and what a signature leaves that was refused.
+//! What a creation leaves that a signal or a kill ended, what a signature leaves that was refused, and what is advised on a full chip.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -158,4 +158,62 @@ fn a_signature_that_is_refused_replaces_nothing() {
     let before = fs::read(place.path("v.digest")).unwrap();
     place.run(&["sign", "v"], 0);
     assert_ne!(fs::read(place.path("v.digest")).unwrap(), before);
+}
+
+/// On a full chip every delete advised `reorganize`, which was refused with the advice to reorganise. The advice leads to a larger chip
+/// that holds the rows.
+#[test]
+fn the_advice_on_a_full_chip_leads_out_of_it() {
+    let place = Place::new();
+    let schema = "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT(100))";
+    fs::write(place.path("t.sql"), schema).unwrap();
+    let row = |n: u32| format!("{n},{n:-<90}\n");
+    let rows: String = (1..=20_000).map(row).collect();
+    fs::write(place.path("t.csv"), format!("id,a\n{rows}")).unwrap();
+    place.run(&["create", "w", "--schema", "t.sql", "--size", "2"], 0);
+    let import = ["import", "w", "t", "t.csv", "--rows-per-commit", "64"];
+    let (_, full) = place.run(&import, 1);
+    let (_, delete) = place.run(&["exec", "w", "DELETE FROM t WHERE id = 7"], 1);
+    for said in [full, delete] {
+        assert!(said.contains("has no room left"), "{said}");
+        assert!(said.contains("else the rows go to a larger chip"), "{said}");
+    }
+    let (_, refused) = place.run(&["reorganize", "w"], 1);
+    assert!(refused.contains("has no room left"), "{refused}");
+    assert!(!refused.contains("probity pocket reorganize"), "{refused}");
+    assert!(
+        refused.contains("the rows go to a larger chip"),
+        "{refused}"
+    );
+    // The manual's own commands.
+    let manual = include_str!("../../../../docs/pocketdb.md");
+    let (_, commands) = manual.split_once("```text\nprobity pocket query").unwrap();
+    let (commands, _) = commands.split_once("```").unwrap();
+    let commands = format!("probity pocket query{commands}")
+        .replace("probity", env!("CARGO_BIN_EXE_probity"))
+        .replace("full.pocket", "w")
+        .replace("visits", "t");
+    let mut shell = Command::new("sh");
+    let shell = shell
+        .args(["-ec", &commands])
+        .current_dir(place.folder.path());
+    assert!(shell.status().unwrap().success(), "{commands}");
+    place.run(&["create", "wider", "--schema", "t.sql", "--size", "8"], 0);
+    place.run(&["import", "wider", "t", "sorted.csv"], 0);
+    assert_eq!(place.count("wider", "t"), place.count("w", "t"));
+    place.run(&["exec", "wider", "DELETE FROM t WHERE id = 7"], 0);
+    place.run(&["reorganize", "wider"], 0);
+    // One that is full while it is made leaves nothing to reorganise.
+    let inserts = (1..=9_000).map(|n| format!("INSERT INTO t (a) VALUES ('{n:-<90}');\n"));
+    fs::write(
+        place.path("t.sql"),
+        format!("{schema};\n{}", inserts.collect::<String>()),
+    )
+    .unwrap();
+    let (_, refused) = place.run(&["create", "small", "--schema", "t.sql", "--size", "1"], 1);
+    assert!(
+        refused.contains("help: make it larger with --size MIB"),
+        "{refused}"
+    );
+    assert_eq!(place.names("small"), Vec::<String>::new());
 }

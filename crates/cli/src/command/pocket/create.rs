@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::change::{read_script, run_script};
 use super::person::Filled;
 use super::takeover::Takeover;
-use super::{Place, STORE_BYTES, Vault, person};
+use super::{MORE_FROM_THE_BEGINNING, Place, STORE_BYTES, Vault, person};
 use crate::args::PocketCreate;
 use crate::config::Environment;
 use crate::database_address::{Said, said};
@@ -59,7 +59,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
         script: script.as_deref(),
         url: from.as_ref().map(|url| url.as_str()),
     };
-    let place = Place::named(&args.pocket, environment);
+    let place = Place::named(&args.pocket, environment).when_full(MORE_FROM_THE_BEGINNING);
     check_places(&place)?;
     place.protect();
     let parts = Parts::of(&place);

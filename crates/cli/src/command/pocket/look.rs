@@ -7,7 +7,7 @@ use probity_pocketdb::flash::{CostModel, Nand as _};
 use probity_pocketdb::{Heading, Operations, Row, Sink, Statements, Usage};
 use serde::Serialize;
 
-use super::{Place, Vault};
+use super::{MORE_ROOM, Place, Vault};
 use crate::args::{PocketSimulate, PocketStats, PocketVerify};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -235,6 +235,7 @@ pub(super) fn simulate(
     let copy = Place {
         file: folder.path().join("copy"),
         root: folder.path().join("copy.root"),
+        when_full: MORE_ROOM,
     };
     for (from, to) in [(&place.file, &copy.file), (&place.root, &copy.root)] {
         fs::copy(from, to).map_err(|error| Failure::file("copy", from, error))?;

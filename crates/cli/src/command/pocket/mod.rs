@@ -27,6 +27,17 @@ use crate::output_guard::protect;
 /// Bytes of the secure store: the NOR memory of the paper's token.
 const STORE_BYTES: usize = 1 << 20;
 
+/// What to do where the chip is full, for commands that change a database.
+const MORE_ROOM: &str = "the committed rows are safe; probity pocket reorganize FILE makes room as long as there is as much free as it writes; \
+    else the rows go to a larger chip: make one with probity pocket create NEW --schema SCHEMA --size MIB, and import there, table by table, what \
+    probity pocket query FILE \"SELECT * FROM TABLE\" --format csv gives, its lines sorted by the key";
+/// The same for the command that makes room.
+const NO_ROOM_BESIDE: &str = "everything is as it was: what is written anew needs room beside what is there; the rows go to a larger chip: make one \
+    with probity pocket create NEW --schema SCHEMA --size MIB, and import there, table by table, what \
+    probity pocket query FILE \"SELECT * FROM TABLE\" --format csv gives, its lines sorted by the key";
+/// The same for a database that is being made, of which nothing stays.
+const MORE_FROM_THE_BEGINNING: &str = "make it larger with --size MIB";
+
 /// A database in files.
 type Vault = Store<FileFlash, FileStore>;
 
@@ -58,6 +69,8 @@ pub(crate) fn create(args: &PocketCreate, environment: &Environment) -> Result<S
 struct Place {
     file: PathBuf,
     root: PathBuf,
+    /// What to do where the chip is full.
+    when_full: &'static str,
 }
 
 impl Place {
@@ -75,6 +88,15 @@ impl Place {
             root: said
                 .or_else(|| environment.pocket_root.clone())
                 .unwrap_or_else(|| beside(&choice.file, "root")),
+            when_full: MORE_ROOM,
+        }
+    }
+
+    /// The same for a command with other advice where the chip is full.
+    fn when_full(self, advice: &'static str) -> Self {
+        Self {
+            when_full: advice,
+            ..self
         }
     }
 
@@ -98,13 +120,23 @@ impl Place {
             .remedy("remove it with its root file, and create the database again"));
         }
         FileFlash::open(&self.file, durable).map_err(|error| {
-            let remedy = match error.kind() {
-                io::ErrorKind::WouldBlock => "wait until the other command has ended",
-                io::ErrorKind::InvalidData => return self.damaged(&self.file, error),
-                _ => "make one with: probity pocket create FILE",
-            };
-            Failure::file("open the pocket database", &self.file, error).remedy(remedy)
+            let missing = "make one with: probity pocket create FILE";
+            self.unopened("open the pocket database", &self.file, error, missing)
         })
+    }
+
+    /// A file that cannot be opened; `missing` says what to do where there is none.
+    fn unopened(&self, what: &str, file: &Path, error: io::Error, missing: &str) -> Failure {
+        let remedy = match error.kind() {
+            io::ErrorKind::WouldBlock => "wait until the other command has ended",
+            io::ErrorKind::InvalidData => return self.damaged(file, error),
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                "each opening writes to both files: copy them to where you may write, or get the permission"
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::FileTooLarge => missing,
+            _ => return Failure::file(what, file, error),
+        };
+        Failure::file(what, file, error).remedy(remedy)
     }
 
     /// A file that is there and holds nothing that was ever written to it.
@@ -127,12 +159,8 @@ impl Place {
     fn open_on<F: Nand>(&self, flash: F) -> Result<Store<F, FileStore>, Failure> {
         key_file::warn_if_open(&self.root, "the root file, which holds the database's key,");
         let mut secure = FileStore::open(&self.root, STORE_BYTES).map_err(|error| {
-            let remedy = match error.kind() {
-                io::ErrorKind::WouldBlock => "wait until the other command has ended",
-                io::ErrorKind::InvalidData => return self.damaged(&self.root, error),
-                _ => "name it with --root ROOT or PROBITY_POCKET_ROOT",
-            };
-            Failure::file("open the root file", &self.root, error).remedy(remedy)
+            let missing = "name it with --root ROOT or PROBITY_POCKET_ROOT";
+            self.unopened("open the root file", &self.root, error, missing)
         })?;
         let usage = Usage::read(&mut secure).map_err(|error| self.refused(error))?;
         let memory = usize::try_from(usage.memory_given).unwrap_or(usize::MAX);
@@ -163,7 +191,7 @@ impl Place {
                 .remedy("use the version of probity that wrote it, or a later one"),
             Error::DeviceFull => Failure::new(format!("{file} has no room left"))
                 .because(error)
-                .remedy("the committed rows are safe; make room with: probity pocket reorganize FILE, or a larger one with: probity pocket create --size MIB"),
+                .remedy(self.when_full),
             Error::Share { .. } => Failure::new("the statement takes too much memory")
                 .because(error)
                 .remedy("ask for fewer comparisons or columns at a time, or change fewer rows with one statement"),

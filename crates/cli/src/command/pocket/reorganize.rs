@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use probity_pocketdb::Extent;
 use serde::Serialize;
 
-use super::{Place, Vault};
+use super::{NO_ROOM_BESIDE, Place, Vault};
 use crate::args::PocketReorganize;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -19,7 +19,7 @@ struct Reorganized {
 }
 
 pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<Status, Failure> {
-    let place = Place::of(&args.pocket, environment);
+    let place = Place::of(&args.pocket, environment).when_full(NO_ROOM_BESIDE);
     let mut vault = place.open(true)?;
     let done = if args.cancel {
         vault.cancel_reorganization().map(|()| vault.progress())
