@@ -172,6 +172,15 @@ impl Failure {
         self.closed_pipe
     }
 
+    /// The message and every cause once, without the remedy: for documents.
+    pub fn clause(&self) -> String {
+        let cause = self.source.as_deref().map(|source| source as &dyn Error);
+        cause.map_or_else(
+            || self.message.clone(),
+            |cause| format!("{}: {}", self.message, chain_text(cause)),
+        )
+    }
+
     /// How the program is to end.
     pub const fn status(&self) -> Status {
         self.status
@@ -181,12 +190,7 @@ impl Failure {
 impl fmt::Display for Failure {
     /// The message, every cause once, and the remedy on a line of its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.message)?;
-        let mut cause: Option<&dyn Error> = self.source.as_deref().map(|source| source as _);
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
+        write!(f, "error: {}", self.clause())?;
         let option = self.root_key_option.unwrap_or(ROOT_KEY_USUALLY);
         match &self.remedy {
             Some(remedy) => write!(f, "\nhelp: {}", remedy.replace(ROOT_KEY_OPTION, option)),
@@ -320,6 +324,7 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::Broken { .. } | LogError::Damaged { .. } => "see all faults with: probity verify DIR".into(),
         LogError::Storage { source, .. } => storage_remedy(source)?.into(),
         LogError::Poisoned(cause) => return remedy_of(cause),
+        LogError::Stream { reason, .. } if reason.contains("another configuration") => "see how the streams are configured with: probity stream list DIR; choose another name for another configuration".into(),
         LogError::Option { name: "origin", .. } => {
             "give the log a name like example.com/audit with --origin NAME".into()
         }

@@ -73,7 +73,13 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
     let shown = dir.display().to_string();
     check_place(dir, &options)?;
     if Log::exists(dir)? {
-        return Err(LogError::Exists { path: shown }.into());
+        let failure = Failure::from(LogError::Exists { path: shown });
+        // An `init` that was killed behind the creation leaves it so.
+        return Err(if verifier_path_beside(dir).exists() {
+            failure
+        } else {
+            failure.also("its verifier key, which has no file beside it, is printed by: probity keys status DIR")
+        });
     }
     let origin = match &args.origin {
         Some(origin) => origin.clone(),

@@ -37,7 +37,13 @@ pub(crate) fn run(args: &Upgrade, environment: &Environment) -> Result<Status, F
     // What the environment names are the copies of the new log.
     let places = reading_places(&args.old, args.heads.as_ref(), &Environment::default())?;
     // Before anything is read at length: of the newest version there is nothing to do.
-    Older::read(&places)?;
+    Older::read(&places).map_err(|error| match error {
+        LogError::Option { reason, .. } => Failure::new(format!("{} {reason}", args.old.display()))
+            .remedy(
+                "append to it as it is: a log of an older version alone is continued by a new one",
+            ),
+        error => error.into(),
+    })?;
     let report = verify(&args.old, &verify_options(args)?)
         .map_err(|error| Failure::from(error).root_key_option("--key FILE"))?;
     if let Some(refused) = refusal(args, &report) {

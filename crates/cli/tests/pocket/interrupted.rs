@@ -217,3 +217,56 @@ fn the_advice_on_a_full_chip_leads_out_of_it() {
     );
     assert_eq!(place.names("small"), Vec::<String>::new());
 }
+
+/// `--json` printed no document where the verdict was status 3, so that a script had to read messages for people. There is one with the
+/// fault, for what is checked with the key and without it.
+#[test]
+fn what_is_broken_is_a_document_too() {
+    let place = Place::filled();
+    place.run(&["reorganize", "v"], 0);
+    place.run(&["sign", "v"], 0);
+    place.run(
+        &[
+            "extract",
+            "v",
+            "SELECT id FROM visits WHERE id < 3",
+            "-o",
+            "rows",
+        ],
+        0,
+    );
+    let rows = fs::read_to_string(place.path("rows")).unwrap();
+    fs::write(place.path("rows"), rows.replacen('1', "9", 1)).unwrap();
+    fs::write(place.path("v.digest"), "nothing").unwrap();
+    let mut root = fs::read(place.path("v.root")).unwrap();
+    root[40] ^= 1;
+    fs::write(place.path("other.root"), root).unwrap();
+    let checks: [&[&str]; 3] = [
+        &["check", "rows", "--key", "v.vkey"],
+        &["verify", "v", "--keyless", "v.vkey"],
+        &["verify", "v", "--root", "other.root"],
+    ];
+    for check in checks {
+        let (document, said) = place.run(&[check, &["--json"]].concat(), 3);
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["intact"], false, "{check:?}");
+        let fault = document["fault"].as_str().unwrap();
+        assert!(said.contains(&format!("error: {fault}\n")), "{said}");
+    }
+}
+
+/// An empty file was imported with `imported 0 rows` and status 0, and rows out of order were refused without a word about their order.
+#[test]
+fn rows_that_cannot_be_imported_are_refused_with_a_remedy() {
+    let place = Place::filled();
+    fs::write(place.path("empty.csv"), "").unwrap();
+    let (_, refused) = place.run(&["import", "v", "visits", "empty.csv"], 1);
+    assert!(refused.contains("the CSV file is empty"), "{refused}");
+    fs::write(place.path("late.csv"), "id,doctor,day,note\n900,1,3,x\n").unwrap();
+    let (_, refused) = place.run(&["import", "v", "visits", "late.csv"], 1);
+    assert!(
+        refused.contains("help: rows that others refer to come first; keys of rows are 1, 2, 3"),
+        "{refused}"
+    );
+    assert_eq!(place.count("v", "visits"), 300);
+}

@@ -116,7 +116,28 @@ impl<'a> Outgoing<'a> {
     }
 }
 
+#[derive(Serialize)]
+struct Unproven {
+    proves: bool,
+    fault: String,
+}
+
 pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
+    check_one(args).inspect_err(|failure| {
+        if args.json && failure.status() == Status::Broken {
+            let mut output = Output::new();
+            let fault = failure.clause();
+            let document = Unproven {
+                proves: false,
+                fault,
+            };
+            // The status says it too where nobody takes the document.
+            drop(output.json(&document).and_then(|()| output.flush()));
+        }
+    })
+}
+
+fn check_one(args: &CheckReceipt) -> Result<Status, Failure> {
     let key = read_verifier(&args.key, "--key FILE")?;
     let failed = |error| Failure::file("read", &args.file, error);
     let mut bytes = Vec::new();

@@ -180,6 +180,10 @@ impl<'a> Import<'a> {
         let malformed =
             |error: csv::Error| Failure::new("the CSV file is malformed").because(error);
         let heading = reader.headers().map_err(malformed)?.clone();
+        if heading.is_empty() {
+            return Err(Failure::new("the CSV file is empty")
+                .remedy("give it a first line with the names of the columns"));
+        }
         self.set_columns(heading.iter().map(str::trim))?;
         let mut record = csv::StringRecord::new();
         while reader.read_record(&mut record).map_err(malformed)? {

@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 use probity_pocketdb::flash::{FileFlash, FlashError, Nand};
 use probity_pocketdb::secure::FileStore;
 use probity_pocketdb::{Error, Store, Usage};
+use serde::Serialize;
 
 use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
+use crate::output::Output;
 use crate::output_file::is_part;
 use crate::output_guard::protect;
 
@@ -48,16 +50,48 @@ pub(crate) fn run(command: &PocketCommand, environment: &Environment) -> Result<
         PocketCommand::Import(args) => import::run(args, environment),
         PocketCommand::Query(args) => query::run(args, environment),
         PocketCommand::Reorganize(args) => reorganize::run(args, environment),
-        PocketCommand::Verify(args) => match &args.keyless {
-            Some(key) => evidence::verify(args, key, environment),
-            None => look::verify(args, environment),
-        },
+        PocketCommand::Verify(args) => {
+            let found = match &args.keyless {
+                Some(key) => evidence::verify(args, key, environment),
+                None => look::verify(args, environment),
+            };
+            with_document(args.json, &args.pocket.file, found)
+        }
         PocketCommand::Sign(args) => evidence::sign(args, environment),
         PocketCommand::Extract(args) => evidence::extract(args, environment),
-        PocketCommand::Check(args) => evidence::check(args),
+        PocketCommand::Check(args) => with_document(args.json, &args.file, evidence::check(args)),
         PocketCommand::Stats(args) => look::stats(args, environment),
         PocketCommand::Simulate(args) => look::simulate(args, environment),
     }
+}
+
+/// What is there is not what was written or signed.
+#[derive(Serialize)]
+struct Unsound<'a> {
+    file: &'a Path,
+    intact: bool,
+    fault: String,
+}
+
+/// Hands on what a check found; where it is broken, and documents were asked for, there is one that says so.
+fn with_document(
+    json: bool,
+    file: &Path,
+    found: Result<Status, Failure>,
+) -> Result<Status, Failure> {
+    if let Err(failure) = &found
+        && json
+        && failure.status() == Status::Broken
+    {
+        let mut output = Output::new();
+        output.json(&Unsound {
+            file,
+            intact: false,
+            fault: failure.clause(),
+        })?;
+        output.flush()?;
+    }
+    found
 }
 
 /// Creates a database, also where another command asks for one.
@@ -192,6 +226,9 @@ impl Place {
             Error::DeviceFull => Failure::new(format!("{file} has no room left"))
                 .because(error)
                 .remedy(self.when_full),
+            Error::Key(_) => Failure::new("the pocket database refuses").because(error).remedy(
+                "rows that others refer to come first; keys of rows are 1, 2, 3 ... in order, or left out",
+            ),
             Error::Share { .. } => Failure::new("the statement takes too much memory")
                 .because(error)
                 .remedy("ask for fewer comparisons or columns at a time, or change fewer rows with one statement"),
