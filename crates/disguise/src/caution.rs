@@ -23,6 +23,8 @@ impl Live {
         for table in touched.into_iter().filter_map(|name| self.table(name)) {
             cautions.extend(of_triggers(table));
             cautions.extend(of_versions(table));
+            let leaves = removes(&table.name) || removes(&self.pseudo.table);
+            cautions.extend(of_two_people(table, spec, leaves));
             if removes(&table.name) {
                 if table.name == self.pseudo.table {
                     cautions.extend(self.unsaid());
@@ -52,6 +54,29 @@ fn of_versions(table: &Known) -> Option<String> {
         format!(
             "table {} keeps former versions of its rows, in which what is hidden can be read until they are deleted (DELETE HISTORY)",
             table.name
+        )
+    })
+}
+
+/// Of a row that two people are the key of, each disguise records the key that it had then.
+fn of_two_people(table: &Known, spec: &Spec, leaves: bool) -> Option<String> {
+    let is_key = |column: &&String| table.identity.contains(column);
+    let people: Vec<&String> = table.people().filter(is_key).collect();
+    let changes_key = |kind: &Kind| match kind {
+        Kind::Decorrelate { owners, .. } => {
+            owners.is_empty() || owners.iter().any(|it| people.contains(&it))
+        }
+        _ => false,
+    };
+    let mut steps = spec.transformations.iter();
+    let changes = steps.any(|it| it.table == table.name && changes_key(&it.kind));
+    let is_left = leaves && table.readers.iter().any(|it| is_key(&it));
+    (people.len() > 1 && (changes || is_left)).then(|| {
+        let people: Vec<&str> = people.iter().map(|it| it.as_str()).collect();
+        format!(
+            "people are the key of {} ({}): after several disguises that put placeholders into it a record may not find its row again, which then stays as it is; remove such rows instead",
+            table.name,
+            people.join(", ")
         )
     })
 }

@@ -305,6 +305,39 @@ pub(crate) fn a_draft_says_what_becomes_of_references_among_users() {
     society.assert_as_before(&made.text);
 }
 
+/// Several disguises that put placeholders into a key of two people may leave records that find their row no more, and nothing
+/// said so before. `check` notes it wherever the key of such a row may change, and nowhere else.
+pub(crate) fn placeholders_in_a_key_of_two_people_are_noted() {
+    const USERS: &str = "[[remove]]\ntable = \"people\"";
+    for (key, said, is_noted) in [
+        (
+            "both",
+            "[[decorrelate]]\ntable = \"follows\"\nowners = [\"follower\", \"followee\"]",
+            true,
+        ),
+        (
+            "both",
+            "[tables.follows]\nowners = [\"follower\"]\non_leave = { followee = \"placeholder\" }\n\n[[remove]]\ntable = \"follows\"",
+            true,
+        ),
+        ("both", BOTH, false),
+        ("both", REMOVED, false),
+        (
+            "id",
+            "[[decorrelate]]\ntable = \"follows\"\nowners = [\"follower\", \"followee\"]",
+            false,
+        ),
+    ] {
+        let said = format!("{said}\n\n{USERS}");
+        let mut society = Society::of(&following(key), &description(&said), &[]);
+        let cautions = society.engine.cautions(&society.spec).unwrap();
+        let noted = cautions
+            .iter()
+            .any(|it| it.contains("are the key of follows"));
+        assert_eq!(noted, is_noted, "{said}: {cautions:?}");
+    }
+}
+
 /// D6: nothing told that a disguise would be refused but the disguise itself, for one with a grace period a month later.
 pub(crate) fn what_a_disguise_would_be_refused_for_is_foretold() {
     let statements = [

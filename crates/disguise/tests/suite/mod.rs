@@ -146,6 +146,7 @@ macro_rules! for_every_claim {
             answers_of_others_keep_a_row_from_going
             what_cannot_be_said_of_references_is_refused
             a_draft_says_what_becomes_of_references_among_users
+            placeholders_in_a_key_of_two_people_are_noted
             what_a_disguise_would_be_refused_for_is_foretold
             a_key_written_in_other_letters_is_not_overlooked
             rows_that_spell_their_owner_in_another_way_leave_and_return
