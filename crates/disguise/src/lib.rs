@@ -65,9 +65,9 @@ pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect, Said};
 pub use draft::{Draft, draft};
 pub use engine::{
-    APPLY_ROWS, CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, HandOver, Hidden,
-    HiddenChange, Listed, Missed, Outlook, Progress, REVEAL_BYTES, ReplayRequest, SWEEP_RECORDS,
-    Swept, stored_description,
+    APPLY_ROWS, CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Halted, HandOver,
+    Hidden, HiddenChange, Listed, Missed, Outlook, Progress, REVEAL_BYTES, ReplayRequest,
+    SWEEP_RECORDS, Swept, stored_description,
 };
 pub use error::Error;
 pub use generate::Generator;

@@ -345,7 +345,7 @@ impl Problem {
         let detail = format!("disguise {id} was begun: {}", self.detail);
         Self {
             detail,
-            remedy: "go on with resume, or take it back with reveal",
+            remedy: "go on with resume, end it with cancel, or take back what is hidden with reveal",
             is_passing: false,
             ..self
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use probity_disguise::{ApplyRequest, Credential, Engine, SpecFile};
+use probity_disguise::{ApplyRequest, Credential, Database as _, Engine, SpecFile};
 use probity_format::Timestamp;
 
 use crate::place::{APPLY, prepared};
@@ -263,5 +263,58 @@ fn what_was_begun_over_placeholders_is_resumed_with_the_credential_or_cancelled(
         &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
         0,
     );
+    assert_eq!(place.rows(), before);
+}
+
+/// A disguise in chunks that the database refused stayed begun and nothing named it: the next `resume`, meant for others, hid the
+/// person. One whose first chunk is refused is cancelled; one that stops later is named with what can be done about it.
+#[test]
+fn a_disguise_in_chunks_that_is_refused_is_gone_or_named() {
+    let place = prepared();
+    let before = place.rows();
+    let chunks = [&APPLY[..], &["--chunk-rows", "1"]].concat();
+    let resume = ["disguise", "resume", "--log", "audit"];
+    let refuse = |name: &str, when: &str| {
+        let sql = format!(
+            "CREATE TRIGGER {name} BEFORE {when} BEGIN SELECT RAISE(ABORT, 'not now'); END"
+        );
+        place.database().execute(&sql, &[]).unwrap();
+    };
+    let allow = |name: &str| {
+        let sql = format!("DROP TRIGGER {name}");
+        place.database().execute(&sql, &[]).unwrap();
+    };
+    refuse("likes_stay", "DELETE ON likes");
+    refuse("posts_stay", "UPDATE ON posts");
+    let (_, stderr) = place.run(&chunks, 1);
+    assert!(!stderr.contains("was begun"), "{stderr}");
+    let left = place.json(&resume, 0);
+    assert_eq!(left["disguises"].as_array().unwrap().len(), 0, "{left}");
+    allow("likes_stay");
+    allow("posts_stay");
+    let left = place.json(&resume, 0);
+    assert_eq!(left["disguises"].as_array().unwrap().len(), 0, "{left}");
+    assert_eq!(place.rows(), before);
+
+    refuse("people_stay", "DELETE ON people");
+    let (_, stderr) = place.run(&chunks, 1);
+    let begun = stderr.split("resume --id ").nth(1);
+    let id = begun.and_then(|it| it.get(..16)).expect(&stderr).to_owned();
+    assert!(
+        stderr.contains(&format!("disguise {id} was begun")),
+        "{stderr}"
+    );
+    assert_ne!(place.rows(), before);
+    let (_, stderr) = place.run(&resume, 1);
+    assert!(
+        stderr.contains(&format!("disguise {id} was begun")),
+        "{stderr}"
+    );
+    allow("people_stay");
+    let resumed = place.json(&[&resume[..], &["--id", &id]].concat(), 0);
+    assert_eq!(resumed["disguises"][0]["id"], id.as_str());
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    let reveal = [&["disguise", "reveal", "--id", &id], &holder[..]].concat();
+    place.run(&reveal, 0);
     assert_eq!(place.rows(), before);
 }

@@ -36,6 +36,16 @@ pub enum Progress {
     Done(Applied),
 }
 
+/// A disguise in chunks that stopped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Halted {
+    /// Its handle, where it is begun still; absent where nothing of it is there.
+    pub begun: Option<DisguiseId>,
+    /// Why it stopped.
+    pub cause: Error,
+}
+
 /// The salt of the tenant at hand, and the user whose rows a disguise means, if one.
 pub(super) type Whom<'a> = (&'a [u8], Option<&'a Value>);
 /// What else the last chunk does.
@@ -210,6 +220,52 @@ impl<D: Database> Engine<D> {
                 return Ok(applied);
             }
         }
+    }
+
+    /// Begins a disguise and does all of its chunks; `now` gives the time of each. Where the first is refused the disguise is
+    /// cancelled, so that no later [`Engine::unfinished`] finds it.
+    ///
+    /// # Errors
+    /// Those of [`Engine::begin`] and [`Engine::proceed_over`], with the handle of what is begun still and can be gone on with,
+    /// cancelled or revealed.
+    pub fn apply_in_chunks(
+        &mut self,
+        request: &ApplyRequest<'_>,
+        rows: u32,
+        mut now: impl FnMut() -> Timestamp,
+    ) -> Result<Applied, Halted> {
+        let unbegun = |cause| Halted { begun: None, cause };
+        let id = self.begin(request).map_err(unbegun)?;
+        let over = request.over.as_ref();
+        let applied = match self.proceed_over(id, over, rows, now()) {
+            Ok(Progress::Done(applied)) => return Ok(applied),
+            Ok(Progress::Going(_)) => self.finish_over(id, over, rows, now),
+            Err(cause) => {
+                let is_gone = !matches!(cause, Error::Unsettled(_))
+                    && self.withdraw(id, now()).unwrap_or(false);
+                let begun = (!is_gone).then_some(id);
+                return Err(Halted { begun, cause });
+            }
+        };
+        let begun = Some(id);
+        applied.map_err(|cause| Halted { begun, cause })
+    }
+
+    /// Cancels a disguise of which no chunk is done; whether it is gone.
+    fn withdraw(&mut self, id: DisguiseId, time: Timestamp) -> Result<bool, Error> {
+        let asked = Asked::new("disguise.cancel", id.to_string(), None, time);
+        self.operation(&asked, |engine| {
+            let Some(intent) = intent::find(&mut engine.database, id)? else {
+                return Ok(true);
+            };
+            // Somebody else may have gone on with it meanwhile.
+            if intent.place != Place::START || intent.hidden() > 0 {
+                return Ok(false);
+            }
+            intent::remove(&mut engine.database, id)?;
+            engine.done(&asked, "{\"hidden\":0}")?;
+            Ok(true)
+        })
     }
 
     /// The disguises that were begun and are neither done nor ended.

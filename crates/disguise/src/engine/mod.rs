@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-pub use self::chunk::{CHUNK_ROWS, Progress};
+pub use self::chunk::{CHUNK_ROWS, Halted, Progress};
 pub use self::decay::{DecayRequest, Decayed};
 pub use self::export::{Cells, Difference, Hidden, HiddenChange};
 pub use self::keys::HandOver;

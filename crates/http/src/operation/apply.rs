@@ -177,6 +177,18 @@ fn in_chunks(
     rows: u32,
 ) -> Result<AppliedForm, Problem> {
     let clock = SystemClock::new();
+    let Some(once) = desk.asked_once() else {
+        let engine = &mut session.engine;
+        let applied = engine.apply_in_chunks(request, rows, || clock.now());
+        let applied = applied.map_err(|halted| {
+            let problem = Problem::from(halted.cause);
+            match halted.begun {
+                Some(id) => problem.begun(id),
+                None => problem,
+            }
+        })?;
+        return Ok(AppliedForm::new(applied, session.entry()));
+    };
     // The same request asked again goes on with the disguise that was begun.
     let kept = desk.once(&mut session, |engine, _| {
         let id = engine.begin(request)?.to_string();
@@ -188,14 +200,11 @@ fn in_chunks(
     };
     let (of, now) = ((id, request.over.as_ref()), || clock.now());
     let Session { engine, entries } = &mut session;
-    let applied = match desk.asked_once() {
-        None => engine.finish_over(id, of.1, rows, now),
-        Some(once) => engine.finish_once(of, rows, now, &once, |applied| {
-            let answer = AppliedForm::new(applied.clone(), entries.entry());
-            // What has only texts and numbers in it can be written.
-            serde_json::to_vec(&InChunks::Done(answer)).unwrap_or_default()
-        }),
-    };
+    let applied = engine.finish_once(of, rows, now, &once, |applied| {
+        let answer = AppliedForm::new(applied.clone(), entries.entry());
+        // What has only texts and numbers in it can be written.
+        serde_json::to_vec(&InChunks::Done(answer)).unwrap_or_default()
+    });
     let applied = applied.map_err(|error| match error {
         Error::NoSuchDisguise => {
             let detail = format!("disguise {id} was done when it was asked for before");

@@ -125,15 +125,15 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         return tell_scheduled(args.json, id, due, entry);
     }
     let outcome = match args.chunk_rows {
-        None => ready.engine.apply(&request),
+        None => ready.engine.apply(&request).map_err(&unfit),
         Some(rows) => {
             at_share(&mut ready.engine, args.share);
-            let (id, clock) = (ready.engine.begin(&request), SystemClock::new());
-            let over = request.over.as_ref();
-            id.and_then(|id| ready.engine.finish_over(id, over, rows, || clock.now()))
+            let clock = SystemClock::new();
+            let applied = ready.engine.apply_in_chunks(&request, rows, || clock.now());
+            applied.map_err(|halted| begun(halted.begun, unfit(halted.cause)))
         }
     };
-    let (applied, entry) = recorded(ready.engine, recorder, outcome.map_err(&unfit))?;
+    let (applied, entry) = recorded(ready.engine, recorder, outcome)?;
     let mut output = Output::new();
     if args.json {
         let form = AppliedForm::new(&applied, entry);
@@ -144,6 +144,16 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     }
     output.flush()?;
     Ok(Status::Done)
+}
+
+/// The failure of a disguise in chunks; where it is begun still, the words say so and name it.
+pub(super) fn begun(id: Option<DisguiseId>, failure: Failure) -> Failure {
+    let Some(id) = id else {
+        return failure;
+    };
+    failure.after(&format!("disguise {id} was begun")).remedy(format!(
+        "go on with: probity disguise resume --id {id}; end it with: probity disguise cancel --id {id}; take back what is hidden with: probity disguise reveal"
+    ))
 }
 
 pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<(), Failure> {

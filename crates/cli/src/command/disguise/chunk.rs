@@ -1,9 +1,10 @@
 //! Disguises in chunks: `apply --chunk-rows` and `resume`.
 
+use probity_disguise::Error;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
-use super::change::{AppliedForm, print_applied, print_entry, recorded};
+use super::change::{AppliedForm, begun, print_applied, print_entry, recorded};
 use super::credential::Brought;
 use super::recorder::{Recorded, Recorder};
 use super::{at_share, refused, stored};
@@ -37,7 +38,8 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
         match engine.finish_over(id, over.as_ref(), args.chunk_rows, || clock.now()) {
             Ok(applied) => done.push(applied),
             // One that needs its credential does not hold up the others.
-            Err(error) => outcome = outcome.and(Err(refused(error))),
+            Err(error @ Error::NoSuchDisguise) => outcome = outcome.and(Err(refused(error))),
+            Err(error) => outcome = outcome.and(Err(begun(Some(id), refused(error)))),
         }
     }
     let ((), entry) = recorded(engine, recorder, outcome)?;
