@@ -1,8 +1,5 @@
 //! The entry that every operation leaves in a log, without personal data in clear.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 use probity_format::{Entry, Outcome, Timestamp};
 
 use crate::error::Error;
@@ -101,30 +98,4 @@ pub(crate) fn written(time: Timestamp) -> String {
     jiff::Timestamp::from_second(seconds)
         .map(|it| it.strftime("%Y-%m-%d %H:%M:%S").to_string())
         .unwrap_or_default()
-}
-
-/// A JSON object of row counts per table; table names are no personal data.
-pub(crate) fn counts(rows: &BTreeMap<String, u64>, more: &[(&str, u64)]) -> String {
-    counts_of(&[("rows", rows)], more)
-}
-
-/// The same for counts of several kinds, each under its own name.
-pub(crate) fn counts_of(kinds: &[(&str, &BTreeMap<String, u64>)], more: &[(&str, u64)]) -> String {
-    let mut out = String::from("{");
-    for (index, (kind, tables)) in kinds.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        // Writing to a String cannot fail.
-        write!(out, "{comma}\"{kind}\":{{").unwrap_or_default();
-        for (index, (table, count)) in tables.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            let name = serde_json::Value::from(table.as_str());
-            write!(out, "{comma}{name}:{count}").unwrap_or_default();
-        }
-        out.push('}');
-    }
-    for (name, count) in more {
-        write!(out, ",\"{name}\":{count}").unwrap_or_default();
-    }
-    out.push('}');
-    out
 }

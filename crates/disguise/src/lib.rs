@@ -33,6 +33,7 @@ mod operation;
 mod overwrite;
 mod pace;
 mod path;
+mod payload;
 mod plan;
 mod predicate;
 mod principal;

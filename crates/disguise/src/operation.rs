@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::{Entry, Outcome, Timestamp};
 use serde::Deserialize;
-use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
 use crate::apply::ApplyRequest;
 use crate::crypto::{KEY_BYTES, random};
 use crate::database::{Database, DatabaseErrorKind};
 use crate::error::Error;
+use crate::payload::Payload;
 use crate::receipt::{digits, undigits};
 use crate::store::{OPERATIONS, own_salt};
 use crate::suite::{PublicKey, XWING_STORED_BYTES};
@@ -23,9 +23,6 @@ use crate::value::{Value, put_bytes};
 const ID_BYTES: usize = 8;
 /// Bytes of the hashes by which entries speak of databases, records and parameters.
 pub(crate) const NAME_BYTES: usize = 8;
-
-/// The most records that an entry names.
-const RECORDS_TOLD_MAX: usize = 20_000;
 
 /// What an entry says of a commit about which nobody could be asked.
 const UNKNOWN: &str = "unknown";
@@ -240,13 +237,12 @@ impl Operations {
 pub(crate) fn begin(
     database: &mut dyn Session,
     salt: &[u8],
-    payload: &str,
+    payload: Payload,
 ) -> Result<(OperationId, String), Error> {
     let id = random::<ID_BYTES>()?;
     let key = database.tenancy().key(&id);
     insert_all(database, OPERATIONS, &["id"], &[vec![key]])?;
-    let facts = serde_json::from_str(payload).unwrap_or_default();
-    Ok((id, named(facts, database.tenancy(), salt, id)))
+    Ok((id, named(payload, database.tenancy(), salt, id)))
 }
 
 /// What the entry says of an operation that was told of as done, and was not, or of which that is not known.
@@ -256,23 +252,24 @@ pub(crate) fn taken_back(
     (id, fate): (OperationId, Fate),
     reason: Option<&Error>,
 ) -> String {
-    let mut facts = Map::new();
+    let mut payload = Payload::new();
     if let Some(error) = reason {
-        facts.insert("reason".to_owned(), error.reason().into());
+        payload.put("reason", error.reason());
     }
     if fate == Fate::Unknown {
-        facts.insert("commit".to_owned(), UNKNOWN.into());
+        payload.put("commit", UNKNOWN);
     }
-    named(facts, tenancy, salt, id)
+    named(payload, tenancy, salt, id)
 }
 
-fn named(mut facts: Map<String, Json>, tenancy: &Tenancy, salt: &[u8], id: OperationId) -> String {
-    facts.insert("operation".to_owned(), digits(&id).into());
+fn named(mut payload: Payload, tenancy: &Tenancy, salt: &[u8], id: OperationId) -> String {
+    payload.put("operation", digits(&id));
     if !tenancy.tag().is_empty() {
-        facts.insert("tenant".to_owned(), digits(tenancy.tag()).into());
+        payload.put("tenant", digits(tenancy.tag()));
     }
-    facts.insert("database".to_owned(), name(b"database", &[salt]).into());
-    Json::Object(facts).to_string()
+    payload
+        .with("database", name(b"database", &[salt]))
+        .into_text()
 }
 
 /// Whether the operation that was to be remembered under `key` was committed, as far as a connection in no transaction can
@@ -329,15 +326,14 @@ pub(crate) fn remember(database: &mut dyn Session, id: OperationId) -> Result<()
 
 /// What the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
 pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>, error: &Error) -> String {
-    let mut facts = Map::new();
-    facts.insert("reason".to_owned(), error.reason().into());
+    let mut payload = Payload::new().with("reason", error.reason());
     if let Some(refusals) = refusals {
-        facts.insert("refusals".to_owned(), refusals.into());
+        payload.put("refusals", refusals);
     }
     if !tenancy.tag().is_empty() {
-        facts.insert("tenant".to_owned(), digits(tenancy.tag()).into());
+        payload.put("tenant", digits(tenancy.tag()));
     }
-    Json::Object(facts).to_string()
+    payload.into_text()
 }
 
 /// The operations of a log that were done in this database, or may have been, for the tenant at hand or for all.
@@ -415,45 +411,6 @@ pub(crate) fn history<'a>(
     Ok(History { done, missing })
 }
 
-/// `payload` with what a replay of `request` needs to know; nothing of it names a person.
-pub(crate) fn described(
-    payload: &str,
-    salt: &[u8],
-    request: &ApplyRequest<'_>,
-    public_key: Option<&PublicKey>,
-) -> String {
-    let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
-    let mut put = |name: &str, value: Json| {
-        facts.insert(name.to_owned(), value);
-    };
-    put("specification", specification(&request.spec.text).into());
-    if !request.parameters.is_empty() {
-        put("parameters", parameters(salt, request).into());
-    }
-    if let Some(key) = public_key {
-        put("public_key", digits(&key.encode()).into());
-    }
-    if request.over.is_some() {
-        put("over", true.into());
-    }
-    if let Some(expires) = request.expires {
-        put("expires", expires.nanoseconds().into());
-    }
-    Json::Object(facts).to_string()
-}
-
-/// `payload` with the names of what was destroyed, by which it is found in a backup and where somebody puts it back. Of more than
-/// an entry names it has the first, and says so.
-pub(crate) fn destroying(payload: &str, names: &[String]) -> String {
-    let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
-    let named = names.get(..RECORDS_TOLD_MAX).unwrap_or(names);
-    facts.insert("destroyed".to_owned(), named.into());
-    if named.len() < names.len() {
-        facts.insert("destroyed_cut".to_owned(), true.into());
-    }
-    Json::Object(facts).to_string()
-}
-
 /// The hash by which entries speak of a specification.
 pub(crate) fn specification(text: &str) -> String {
     digits(&Sha256::digest(text))
@@ -501,24 +458,4 @@ fn short(label: &[u8], parts: &[&[u8]]) -> [u8; NAME_BYTES] {
         *to = from;
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_names_the_first_of_too_many_records_and_says_so() {
-        for (count, is_cut) in [(RECORDS_TOLD_MAX, false), (RECORDS_TOLD_MAX + 1, true)] {
-            let ids: Vec<Vec<u8>> = (0..count).map(|id| id.to_string().into_bytes()).collect();
-            let text = destroying("{\"bags\":1}", &records(b"salt", &ids));
-            let payload: Json = serde_json::from_str(&text).unwrap();
-            let names = payload.get("destroyed").and_then(Json::as_array).unwrap();
-            assert_eq!(names.len(), RECORDS_TOLD_MAX);
-            let first = record(b"salt", ids.first().unwrap());
-            assert_eq!(names.first().unwrap(), &first);
-            assert_eq!(payload.get("bags"), Some(&1.into()));
-            assert_eq!(payload.get("destroyed_cut").is_some(), is_cut);
-        }
-    }
 }

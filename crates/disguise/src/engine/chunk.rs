@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::Engine;
 use super::disguise::Disguise;
 use crate::apply::{Applied, ApplyRequest, Earlier, Forgotten};
-use crate::audit::{Asked, counts};
+use crate::audit::Asked;
 use crate::credential::Credential;
 use crate::crypto::random;
 use crate::database::Database;
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::footing::Footing;
 use crate::intent::{self, Intent, PLAN_BYTES, Place};
 use crate::mark::{Mark, Marks};
-use crate::operation;
+use crate::payload::Payload;
 use crate::plan::Step;
 use crate::scheduled::Order;
 use crate::store::{self, DisguiseId};
@@ -113,9 +113,9 @@ impl<D: Database> Engine<D> {
                 pseudoprincipals: 0,
             };
             intent::put(&mut engine.database, id, &intent)?;
-            let payload =
-                operation::described("{}", &footing.salt, request, intent.public_key.as_ref());
-            engine.done(&asked, &payload)
+            let key = intent.public_key.as_ref();
+            let payload = Payload::new().described(&footing.salt, request, key);
+            engine.done(&asked, payload)
         })?;
         Ok(id)
     }
@@ -181,11 +181,9 @@ impl<D: Database> Engine<D> {
             }
             intent::remove(&mut engine.database, id)?;
             let salt = store::salt(&mut engine.database)?;
-            let made = [("pseudoprincipals", so_far.pseudoprincipals)];
-            let payload = counts(&so_far.rows, &made);
             let key = intent.public_key.as_ref();
-            let payload = operation::described(&payload, &salt, &request, key);
-            engine.done(&asked, &payload)?;
+            let payload = Payload::of_applied(&so_far);
+            engine.done(&asked, payload.described(&salt, &request, key))?;
             last(engine, (&salt, user), &so_far)?;
             Ok(Progress::Done(so_far))
         })
@@ -263,7 +261,7 @@ impl<D: Database> Engine<D> {
                 return Ok(false);
             }
             intent::remove(&mut engine.database, id)?;
-            engine.done(&asked, "{\"hidden\":0}")?;
+            engine.done(&asked, Payload::new().with("hidden", 0))?;
             Ok(true)
         })
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
 use crate::apply::{self, Applied, ApplyRequest, Course, Earlier, Forgotten};
-use crate::audit::{Asked, counts, written};
+use crate::audit::{Asked, written};
 use crate::credential::Credential;
 use crate::crypto::random;
 use crate::database::Database;
@@ -12,7 +12,7 @@ use crate::error::{Doing as _, Error};
 use crate::footing::Footing;
 use crate::holder::{Claim, Holder};
 use crate::mark::Marks;
-use crate::operation;
+use crate::payload::Payload;
 use crate::plan::{Aim, SCOPE, Step};
 use crate::record::Standing;
 use crate::store::DisguiseId;
@@ -82,12 +82,9 @@ impl<D: Database> Engine<D> {
             most: None,
         };
         let (applied, public_key) = self.disguise_all(footing, meant, &steps)?;
-        let payload = counts(
-            &applied.rows,
-            &[("pseudoprincipals", applied.pseudoprincipals)],
-        );
-        let payload = operation::described(&payload, &footing.salt, request, public_key.as_ref());
-        self.done(asked, &payload)?;
+        let payload = Payload::of_applied(&applied);
+        let payload = payload.described(&footing.salt, request, public_key.as_ref());
+        self.done(asked, payload)?;
         Ok(applied)
     }
 

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
-use crate::audit::{Asked, counts};
+use crate::audit::Asked;
 use crate::credential::Credential;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::Held;
+use crate::payload::Payload;
 use crate::principal::Reached;
 use crate::record::{Change, Copied, Modified};
 use crate::slot::slots_of;
@@ -135,7 +136,7 @@ impl<D: Database> Engine<D> {
                 let count = rows.entry(it.table.clone()).or_default();
                 *count = count.saturating_add(1);
             }
-            engine.done(&asked, &counts(&rows, &[]))?;
+            engine.done(&asked, Payload::new().counting("rows", &rows))?;
             Ok(hidden)
         })
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use probity_format::Timestamp;
-use serde_json::{Map, Value as Json};
 
 use super::Engine;
 use super::chunk::Whose;
@@ -18,6 +17,7 @@ use crate::intent;
 use crate::mark::Mark;
 use crate::once;
 use crate::operation;
+use crate::payload::Payload;
 use crate::principal::{needed_by_others, stored_for_others};
 use crate::receipt::{Receipt, digits};
 use crate::store::{self, DisguiseId, Stored};
@@ -75,9 +75,9 @@ impl<D: Database> Engine<D> {
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             if !kept.is_empty() {
-                facts.insert("links_kept".to_owned(), true.into());
+                facts.put("links_kept", true);
             }
-            engine.done(&asked, &told(facts, &operation::records(&salt, &ids)))?;
+            engine.done(&asked, facts.destroying(&operation::records(&salt, &ids)))?;
             Ok(receipt)
         })
     }
@@ -124,8 +124,8 @@ impl<D: Database> Engine<D> {
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             let disguises: Vec<String> = disguises.iter().map(ToString::to_string).collect();
-            facts.insert("disguises".to_owned(), disguises.into());
-            engine.done(&asked, &told(facts, &operation::records(&salt, &ids)))?;
+            facts.put("disguises", disguises);
+            engine.done(&asked, facts.destroying(&operation::records(&salt, &ids)))?;
             Ok(receipt)
         })
     }
@@ -187,24 +187,17 @@ struct Ended {
 }
 
 /// What the entry says: the log vouches for the receipt, and the receipt can be found in it.
-fn facts(receipt: &Receipt, holder: &Holder, ended: &Ended) -> Map<String, Json> {
-    let public = digits(&holder.public().encode());
-    let mut facts = Map::new();
-    let mut put = |name: &str, fact: Json| drop(facts.insert(name.to_owned(), fact));
-    put("bags", receipt.bags.into());
-    put("receipt", receipt.digest().into());
-    put("public_key", public.into());
-    put("chunks", ended.chunks.clone().into());
+fn facts(receipt: &Receipt, holder: &Holder, ended: &Ended) -> Payload {
+    let mut facts = Payload::new()
+        .with("bags", receipt.bags)
+        .with("receipt", receipt.digest())
+        .with("public_key", digits(&holder.public().encode()))
+        .with("chunks", ended.chunks.clone());
     if !ended.chunks.is_empty() {
-        put("placeholders", ended.placeholders.into());
+        facts.put("placeholders", ended.placeholders);
     }
     if let Some(hidden) = ended.hidden {
-        put("hidden", hidden.into());
+        facts.put("hidden", hidden);
     }
     facts
-}
-
-/// The same with the names of the records, those without which others lead nowhere first.
-fn told(facts: Map<String, Json>, destroyed: &[String]) -> String {
-    operation::destroying(&Json::Object(facts).to_string(), destroyed)
 }

@@ -6,6 +6,7 @@ use crate::crypto::random;
 use crate::database::Database;
 use crate::error::Error;
 use crate::hold::{self, Authority, Hold, HoldId, Holding};
+use crate::payload::Payload;
 use crate::store;
 
 impl<D: Database> Engine<D> {
@@ -25,8 +26,8 @@ impl<D: Database> Engine<D> {
             Holding::Disguise(_) => None,
         };
         let payload = match what {
-            Holding::Person(_) | Holding::Away(_) => "{}".to_owned(),
-            Holding::Disguise(disguise) => format!("{{\"disguise\":\"{disguise}\"}}"),
+            Holding::Person(_) | Holding::Away(_) => Payload::new(),
+            Holding::Disguise(disguise) => Payload::new().with("disguise", disguise.to_string()),
         };
         let asked = Asked {
             user,
@@ -47,7 +48,7 @@ impl<D: Database> Engine<D> {
             }
             let salt = store::salt(&mut engine.database)?;
             hold::place(&mut engine.database, id, what.name(&salt), authority)?;
-            engine.done(&asked, &payload)
+            engine.done(&asked, payload.clone())
         })?;
         Ok(id)
     }
@@ -62,7 +63,7 @@ impl<D: Database> Engine<D> {
         self.operation(&asked, |engine| {
             authority.check()?;
             hold::lift(&mut engine.database, id)?;
-            engine.done(&asked, "{}")
+            engine.done(&asked, Payload::new())
         })
     }
 

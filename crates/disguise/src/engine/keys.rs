@@ -1,7 +1,6 @@
 //! Registration, and changes of passwords and keys.
 
 use probity_format::Timestamp;
-use serde_json::Value as Json;
 
 use super::Engine;
 use crate::audit::Asked;
@@ -12,6 +11,7 @@ use crate::error::{Doing as _, Error};
 use crate::forgotten;
 use crate::holder::{self, Claim, Clue, Holder};
 use crate::operation;
+use crate::payload::Payload;
 use crate::principal::{self, Registration, rekey};
 use crate::receipt::digits;
 use crate::store;
@@ -41,13 +41,14 @@ impl<D: Database> Engine<D> {
             let (cost, suite) = (engine.cost, engine.suite.unwrap_or_default());
             let made = given.made(|| SecretKey::generate_of(suite), protection)?;
             principal::register(&mut engine.database, (user, made), protection, cost)?;
-            let mut payload = vec![("public_key", digits(&made.key.public()?.encode()).into())];
+            let public = digits(&made.key.public()?.encode());
+            let mut payload = Payload::new().with("public_key", public);
             // After a backup is restored, nothing else opens what would be sealed to this key.
             if matches!(protection, Protection::KeyAlone) {
-                payload.push(("key_alone", true.into()));
+                payload.put("key_alone", true);
             }
             given.hand_over(&mut engine.hand_over)?;
-            engine.done(&asked, &object(payload))
+            engine.done(&asked, payload)
         })?;
         given.taken()
     }
@@ -79,10 +80,10 @@ impl<D: Database> Engine<D> {
             credential::remove_all(database, key)?;
             principal::protect(database, &salt, (user, made), new, cost)?;
             let public = digits(&holder.public().encode());
-            let payload = object(vec![("public_key", public.into())]);
-            let payload = operation::destroying(&payload, &forgotten::telling(&gone));
+            let payload = Payload::new().with("public_key", public);
+            let payload = payload.destroying(&forgotten::telling(&gone));
             given.hand_over(&mut engine.hand_over)?;
-            engine.done(&asked, &payload)
+            engine.done(&asked, payload)
         })?;
         given.taken()
     }
@@ -118,15 +119,14 @@ impl<D: Database> Engine<D> {
             gone.push(forgotten::key(&salt, old)?);
             forgotten::put(database, &gone)?;
             principal::protect(database, &salt, (user, made), protection, cost)?;
-            let payload = vec![
-                ("bags", reach.bags.len().into()),
-                ("public_key", digits(&public.encode()).into()),
-                ("old_key", digits(&holder.public().encode()).into()),
-            ];
+            let payload = Payload::new()
+                .with("bags", reach.bags.len())
+                .with("public_key", digits(&public.encode()))
+                .with("old_key", digits(&holder.public().encode()));
             let destroyed = [forgotten::telling(&gone), records].concat();
-            let payload = operation::destroying(&object(payload), &destroyed);
+            let payload = payload.destroying(&destroyed);
             given.hand_over(&mut engine.hand_over)?;
-            engine.done(&asked, &payload)
+            engine.done(&asked, payload)
         })?;
         given.taken()
     }
@@ -249,10 +249,4 @@ impl Given {
             doing: "making a credential",
         })
     }
-}
-
-/// What an entry says.
-fn object(facts: Vec<(&str, Json)>) -> String {
-    let facts = facts.into_iter();
-    Json::Object(facts.map(|(name, fact)| (name.to_owned(), fact)).collect()).to_string()
 }

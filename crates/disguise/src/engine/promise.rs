@@ -9,6 +9,7 @@ use crate::audit::{Asked, tell};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::operation::{self, Fate, OperationId};
+use crate::payload::Payload;
 use crate::refusal;
 use crate::store;
 use crate::value::Value;
@@ -60,7 +61,7 @@ impl Promise {
 
 impl<D: Database> Engine<D> {
     /// Tells of an operation that is about to be committed.
-    pub(super) fn done(&mut self, asked: &Asked<'_>, payload: &str) -> Result<(), Error> {
+    pub(super) fn done(&mut self, asked: &Asked<'_>, payload: Payload) -> Result<(), Error> {
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };

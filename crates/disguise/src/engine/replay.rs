@@ -18,6 +18,7 @@ use crate::hold::{self, Authority, HoldId, Holding, cohort};
 use crate::intent;
 use crate::once;
 use crate::operation::{self, Told};
+use crate::payload::Payload;
 use crate::record::Standing;
 use crate::scheduled::{self, Order};
 use crate::spec::Spec;
@@ -243,7 +244,7 @@ impl<D: Database> Engine<D> {
                 }
                 Deed::Reveal(_) | Deed::Nothing => {}
             }
-            engine.done(&asked, "{}")?;
+            engine.done(&asked, Payload::new())?;
             Ok(ending.rest)
         })
     }

@@ -6,7 +6,7 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use super::chunk::Whose;
-use crate::audit::{Asked, counts_of};
+use crate::audit::Asked;
 use crate::credential::Credential;
 use crate::database::Database;
 use crate::deadline::Day;
@@ -16,6 +16,7 @@ use crate::hold::Held;
 use crate::holder::{Claim, Holder};
 use crate::mark::Mark;
 use crate::operation;
+use crate::payload::Payload;
 use crate::principal::Reach;
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::store::{self, DisguiseId, Found};
@@ -112,7 +113,7 @@ impl<D: Database> Engine<D> {
         };
         if !meant {
             let nothing = Revealed::default();
-            self.done(asked, &payload(&nothing))?;
+            self.done(asked, payload(&nothing))?;
             return Ok(nothing);
         }
         self.leave_out(request.id, Some(whose), &names, Mark::Returned)?;
@@ -120,7 +121,7 @@ impl<D: Database> Engine<D> {
             found: true,
             ..Revealed::default()
         };
-        self.done(asked, &payload(&revealed))?;
+        self.done(asked, payload(&revealed))?;
         Ok(revealed)
     }
 
@@ -196,9 +197,8 @@ impl<D: Database> Engine<D> {
         let (revealed, destroyed) = (work.revealed, work.destroyed);
         // What is taken back is not gone on with.
         self.leave_out(request.id, whose.as_ref(), &names, Mark::Returned)?;
-        let payload = payload(&revealed);
-        let payload = operation::destroying(&payload, &operation::records(&salt, &destroyed));
-        self.done(asked, &payload)?;
+        let destroyed = operation::records(&salt, &destroyed);
+        self.done(asked, payload(&revealed).destroying(&destroyed))?;
         Ok(revealed)
     }
 
@@ -239,10 +239,11 @@ impl<D: Database> Engine<D> {
 }
 
 /// What the entry says of a reveal.
-fn payload(revealed: &Revealed) -> String {
-    let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
-    let parts = [("rows", &revealed.restored), ("values", &revealed.values)];
-    counts_of(&parts, &[("kept", kept)])
+fn payload(revealed: &Revealed) -> Payload {
+    Payload::new()
+        .counting("rows", &revealed.restored)
+        .counting("values", &revealed.values)
+        .with("kept", revealed.kept.len())
 }
 
 /// The disguises that hide something of whoever reaches this, the oldest first.

@@ -11,7 +11,7 @@ use crate::deadline::{self, Kept, Over};
 use crate::error::Error;
 use crate::intent;
 use crate::once;
-use crate::operation;
+use crate::payload::Payload;
 use crate::refusal;
 use crate::scheduled::{self, Order, Scheduled};
 use crate::store::DisguiseId;
@@ -65,9 +65,8 @@ impl<D: Database> Engine<D> {
             let steps = engine.steps(request, owners.as_deref())?;
             engine.refuse_left_behind(&steps, user)?;
             scheduled::put(&mut engine.database, id, due, &Order::of(request))?;
-            let due = format!("{{\"due\":{}}}", due.nanoseconds());
-            let payload = operation::described(&due, &footing.salt, request, None);
-            engine.done(&asked, &payload)
+            let payload = Payload::new().with("due", due.nanoseconds());
+            engine.done(&asked, payload.described(&footing.salt, request, None))
         })?;
         Ok(id)
     }
@@ -82,10 +81,10 @@ impl<D: Database> Engine<D> {
             let database = &mut engine.database;
             let Some(intent) = intent::find(database, id)? else {
                 scheduled::take(database, id)?;
-                return engine.done(&asked, "{}");
+                return engine.done(&asked, Payload::new());
             };
             intent::remove(database, id)?;
-            engine.done(&asked, &format!("{{\"hidden\":{}}}", intent.hidden()))
+            engine.done(&asked, Payload::new().with("hidden", intent.hidden()))
         })
     }
 
@@ -175,9 +174,8 @@ impl<D: Database> Engine<D> {
             *kept = Some(now);
             if over.count() > 0 {
                 over.destroy(database)?;
-                let (records, disguises) = (over.count(), over.disguises);
-                let payload = format!("{{\"records\":{records},\"disguises\":{disguises}}}");
-                engine.done(&asked, &payload)?;
+                let payload = Payload::new().with("records", over.count());
+                engine.done(&asked, payload.with("disguises", over.disguises))?;
             }
             Ok(over.count())
         })

@@ -6,6 +6,7 @@ use super::Engine;
 use crate::audit::Asked;
 use crate::database::Database;
 use crate::error::Error;
+use crate::payload::Payload;
 use crate::update::{self, Mapping, Recorded, Update};
 
 /// The longest name of an update.
@@ -81,7 +82,7 @@ impl<D: Database> Engine<D> {
             };
             place.mapping = Some(mapping.clone());
             update::put(&mut engine.database, all)?;
-            engine.done(&asked, "{\"replaced\":true}")
+            engine.done(&asked, Payload::new().with("replaced", true))
         })
     }
 
@@ -111,7 +112,7 @@ impl<D: Database> Engine<D> {
             });
         }
         update::put(&mut self.database, all)?;
-        self.done(asked, "{}")
+        self.done(asked, Payload::new())
     }
 }
 
