@@ -237,6 +237,7 @@ fn a_command_with_a_key_that_is_repeated_after_a_full_disk_records_no_line_twice
     assert_intact(&folder, 4000);
 }
 
+/// `check-receipts` refused every file of receipts in which one said `already_recorded`, as each repeated command prints them.
 #[test]
 fn a_line_that_is_recorded_already_is_said_with_the_first_receipt() {
     let folder = new_log();
@@ -267,6 +268,26 @@ fn a_line_that_is_recorded_already_is_said_with_the_first_receipt() {
             (&of["frame"], &of["record"])
         );
     }
+    let printed: Vec<String> = first
+        .iter()
+        .chain(&repeated)
+        .map(ToString::to_string)
+        .collect();
+    let check = [
+        "check-receipts",
+        "-",
+        "--log",
+        "audit",
+        "--key",
+        "audit.vkey",
+    ];
+    let checked = run(folder.path(), &check, printed.join("\n").as_bytes());
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
+    assert!(
+        text(&checked.stdout).contains("5 receipts"),
+        "{}",
+        text(&checked.stdout)
+    );
     let appended = run(
         folder.path(),
         &["append", "audit", "--json"],

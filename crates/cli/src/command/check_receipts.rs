@@ -7,27 +7,16 @@ use std::path::Path;
 use probity_format::tree::Hash;
 use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{Places, StoredLeaf, StoredLeaves, StreamName};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::copies::absent as absent_heads;
+use super::receipt_line::ReceiptLine;
 use crate::args::CheckReceipts;
 use crate::config::Environment;
 use crate::entry_json::{Line, Lines};
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted};
-
-/// A receipt, as `append --receipts` prints it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Receipt {
-    line: u64,
-    stream: String,
-    index: u64,
-    log: String,
-    frame: u64,
-    record: String,
-}
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -166,7 +155,7 @@ fn compare_all(args: &CheckReceipts, leaves: &StoredLeaves) -> Result<Compared, 
             Some(Line::TooLong) => Vec::new(),
         };
         let number = lines.number();
-        let receipt: Receipt = serde_json::from_slice(&text).map_err(|error| {
+        let receipt: ReceiptLine<'_> = serde_json::from_slice(&text).map_err(|error| {
             Failure::new(format!(
                 "{}, line {number} is no receipt",
                 args.file.display()
@@ -198,7 +187,7 @@ fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(File::open(path)?))
 }
 
-impl Receipt {
+impl ReceiptLine<'_> {
     /// Looks for its entry in the log.
     fn look(&self, leaves: &StoredLeaves) -> Result<Has, Failure> {
         let place = format!(

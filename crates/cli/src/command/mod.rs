@@ -14,6 +14,7 @@ mod pocket;
 mod prove;
 mod proxy;
 mod reading;
+mod receipt_line;
 mod serve;
 mod signals;
 mod store;

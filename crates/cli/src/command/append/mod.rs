@@ -19,6 +19,7 @@ use serde::Serialize;
 use self::input::Input;
 use self::place::Lines as Taken;
 use self::proofs::ProofFolder;
+use super::receipt_line::ReceiptLine;
 use super::{open_log_with, open_reader};
 use crate::args::Append;
 use crate::config::Environment;
@@ -37,19 +38,6 @@ const REMEDY_NAME_USED: &str = "if this input is another one than that which had
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Entries between two looks of the person at the terminal.
 const PROGRESS_ENTRIES: u64 = 1024;
-
-#[derive(Serialize)]
-struct ReceiptLine<'a> {
-    line: u64,
-    stream: &'a str,
-    index: u64,
-    log: &'a str,
-    frame: u64,
-    record: String,
-    /// Said only where it is so.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    already_recorded: bool,
-}
 
 #[derive(Serialize)]
 struct Summary<'a> {
@@ -319,9 +307,9 @@ impl Run<'_> {
         })?;
         self.output.json(&ReceiptLine {
             line,
-            stream: self.args.stream.as_str(),
+            stream: self.args.stream.as_str().into(),
             index,
-            log: self.log.origin(),
+            log: self.log.origin().into(),
             frame: leaf.frame,
             record: leaf.hash.to_string(),
             already_recorded: receipt.is_repeat,
