@@ -267,6 +267,10 @@ fn chain_text(error: &dyn Error) -> String {
 
 fn remedy_of(error: &LogError) -> Option<String> {
     let remedy = match error {
+        LogError::NotALog { path } if Path::new(path).join("keys").is_dir() => format!(
+            "{path}/keys is there: see that the disk with the log's other files is mounted, or put them back from a backup; only where nothing was ever recorded in it, \
+             create a log with: probity init {path}"
+        ),
         LogError::NotALog { path } => {
             format!("name the folder of a log, or create one with: probity init {path}")
         }

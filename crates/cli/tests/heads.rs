@@ -405,3 +405,53 @@ fn what_is_left_of_a_log_is_no_creation_that_was_cut_short() {
     let export = ["export", "audit", "--format", "jsonl"];
     probity(at, Some("kept"), &export, 0);
 }
+
+/// Where the geometry was gone, too, nothing looked at what was left: `init`, which the error advised, wrote new keys over those of
+/// the log, and `proxy --init` did so without being asked.
+#[test]
+fn keys_of_a_log_whose_other_files_are_gone_are_never_overwritten() {
+    let init = ["init", "audit", "--origin", "example.com/audit"];
+    let export = ["export", "audit", "--format", "jsonl"];
+    let gone = "mkdir away; mv audit/streams audit.vkey kept away; if [ -e audit/subjects ]; then mv audit/subjects away; fi";
+    let back = "mv away/streams audit/; mv away/kept .; rm -f audit.vkey; mv away/audit.vkey .; if [ -e away/subjects ]; then rm -rf audit/subjects; mv away/subjects audit/; fi";
+
+    // The notes say that frames were durable.
+    let folder = place();
+    let at = folder.path();
+    shell(at, &format!("{gone}; mv audit/probity.toml away"));
+    let append = probity(at, Some("kept"), &["append", "audit"], 1);
+    assert!(
+        append.1.contains("put them back from a backup"),
+        "{}",
+        append.1
+    );
+    let refused = probity(at, Some("kept"), &init, 1);
+    assert!(refused.1.contains("holds a log already"), "{}", refused.1);
+    shell(at, &format!("{back}; mv away/probity.toml audit/"));
+    probity(at, Some("kept"), &export, 0);
+
+    // Nothing says so: the keys are kept.
+    for left in ["", "probity.toml"] {
+        let folder = place();
+        let at = folder.path();
+        shell(
+            at,
+            &format!("{gone}; mv audit/durable away; cp audit/probity.toml away"),
+        );
+        if left.is_empty() {
+            shell(at, "rm audit/probity.toml");
+        }
+        let made = probity(at, Some("kept"), &init, 0);
+        assert!(made.1.contains("are kept in audit/set-aside"), "{}", made.1);
+        shell(at, "rm -rf audit/streams audit/keys/* kept");
+        shell(
+            at,
+            "for key in audit/set-aside/keys-*; do name=${key#audit/set-aside/keys-}; mv $key audit/keys/${name%-0}; done",
+        );
+        shell(
+            at,
+            &format!("{back}; cp away/durable away/probity.toml audit/"),
+        );
+        probity(at, Some("kept"), &export, 0);
+    }
+}

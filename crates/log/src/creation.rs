@@ -24,10 +24,11 @@ use crate::places::Places;
 use crate::repairs::{PENDING, PENDING_BYTES_MAX};
 use crate::scan::{Position, scan};
 use crate::segments::Identity;
+use crate::set_aside::{self, SET_ASIDE};
 use crate::startup::{self, LOCK};
 
 /// All that a creation may leave before the journal's first frame: names without what is below them.
-const LEFTOVERS: [&str; 6] = [LOCK, KEYS, GEOMETRY, PENDING, DURABLE, "streams"];
+const LEFTOVERS: [&str; 7] = [LOCK, KEYS, GEOMETRY, PENDING, DURABLE, SET_ASIDE, "streams"];
 const JOURNAL_SEGMENTS: &str = "streams/journal/segments";
 
 impl Log {
@@ -143,9 +144,22 @@ fn create(
         files.remove(PENDING)?;
         files.sync_folder("")?;
     }
+    keep_keys(&files)?;
     KeyStore::create(&files, root, &geometry.fingerprint(), &seed, &witness)?;
     files.replace(GEOMETRY, geometry.encode().as_bytes())?;
     startup::open_locked(places, lock, root, options, clock, Some(first))?.close()
+}
+
+/// Moves keys and geometry that are there aside: a creation that was cut short left them, or they are those of a log whose other
+/// files are out of reach, and nothing here tells which.
+fn keep_keys(files: &Files) -> Result<(), LogError> {
+    for key in files.list(KEYS)? {
+        set_aside::take(files, &format!("{KEYS}/{key}"))?;
+    }
+    if files.list("")?.iter().any(|name| name == GEOMETRY) {
+        set_aside::take(files, GEOMETRY)?;
+    }
+    Ok(())
 }
 
 fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, LogError> {
@@ -169,7 +183,8 @@ fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, L
 fn exists(places: &Places, files: &Files) -> Result<bool, LogError> {
     match read_geometry(files, &places.path) {
         Ok(geometry) => Ok(has_frames(files, &geometry)? || holds_more(files)?),
-        Err(LogError::NotALog { .. }) => Ok(false),
+        // Whatever else is there, frames that were durable were those of a log.
+        Err(LogError::NotALog { .. }) => speak_of_frames(files),
         Err(LogError::Version { .. } | LogError::Broken { .. }) => Ok(true),
         Err(error) => Err(error),
     }

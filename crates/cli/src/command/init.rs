@@ -12,7 +12,7 @@ use crate::args::Init;
 use crate::config::{Environment, key_path_beside, verifier_path_beside};
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::output::{Output, quoted};
+use crate::output::{Output, note, quoted};
 use crate::output_file::OutputFile;
 use crate::output_guard::folder_of;
 
@@ -142,12 +142,27 @@ pub(super) fn check_place(dir: &Path, options: &Options) -> Result<(), Failure> 
 
 fn create_log(args: &Init, origin: &str, root: &RootKey, options: Options) -> Result<(), Failure> {
     match Log::create(&args.dir, origin, root, args.config.config(), options) {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            say_kept(&args.dir);
+            Ok(())
+        }
         Err(LogError::NotALog { path }) => {
             Err(Failure::new(format!("{path} holds other files already"))
                 .remedy("choose a folder that does not exist yet or is empty"))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Says that keys which were there are kept: they may be those of a log whose other files are out of reach.
+fn say_kept(dir: &Path) {
+    let kept = dir.join("set-aside");
+    if kept.is_dir() {
+        note(&format!(
+            "warning: keys that were in {} already are kept in {}; where they are those of a log, put its other files and these keys back together",
+            dir.join("keys").display(),
+            kept.display()
+        ));
     }
 }
 
