@@ -7,6 +7,7 @@ use crate::audit::Asked;
 use crate::database::Database;
 use crate::error::Error;
 use crate::payload::Payload;
+use crate::spec::SpecError;
 use crate::update::{self, Mapping, Recorded, Update};
 
 /// The longest name of an update.
@@ -36,9 +37,8 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.update", key, None, time);
         self.operation_of_all(&asked, |engine| {
             engine.refresh()?;
-            let (catalog, _) = engine.described()?;
             for mapping in updates {
-                mapping.check(catalog)?;
+                engine.check_update(mapping)?;
             }
             engine.record(&records, &asked)
         })
@@ -73,7 +73,7 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.update", mapping.name.clone(), None, time);
         self.operation_of_all(&asked, |engine| {
             engine.refresh()?;
-            mapping.check(engine.described()?.0)?;
+            engine.check_update(mapping)?;
             let mut all = update::recorded(&mut engine.database)?;
             let place = all.iter_mut().find(|it| it.name == mapping.name);
             let Some(place) = place else {
@@ -93,6 +93,24 @@ impl<D: Database> Engine<D> {
     pub fn updates(&mut self) -> Result<Vec<String>, Error> {
         let all = update::recorded(&mut self.database)?;
         Ok(all.into_iter().map(|it| it.name).collect())
+    }
+
+    /// Refuses an update that does not lead to the schema as it is, or to rows that could not be told apart.
+    fn check_update(&self, mapping: &Mapping) -> Result<(), Error> {
+        let (catalog, live) = self.described()?;
+        mapping.check(catalog)?;
+        for target in &mapping.into {
+            let known = live.table(&target.table);
+            if known.is_some_and(|table| table.identity.is_empty()) {
+                let what = format!(
+                    "table {} has no identifying columns; give it a primary key first",
+                    target.table
+                );
+                let place = format!("update {}", mapping.name);
+                return Err(SpecError::new(place, what).into());
+            }
+        }
+        Ok(())
     }
 
     fn record(&mut self, records: &[Recorded], asked: &Asked<'_>) -> Result<(), Error> {

@@ -96,6 +96,8 @@ pub enum KeptReason {
     OtherTenant,
     /// The table or a column is no longer there.
     SchemaChanged,
+    /// The table has no identifying columns any more, or others than those of the record.
+    KeyChanged,
 }
 
 impl KeptReason {
@@ -113,6 +115,9 @@ impl KeptReason {
             Self::OtherOwner => "it is somebody else's row",
             Self::OtherTenant => "the row is another tenant's now",
             Self::SchemaChanged => "its table or column is no longer there",
+            Self::KeyChanged => {
+                "its table has no identifying columns, or others than it had: give it a primary key, or record an update"
+            }
         }
     }
 }
@@ -440,20 +445,33 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Whether the table still has what the change speaks of.
-fn fits(table: &Known, change: &Change) -> bool {
+/// Why no row of the change can go back: the table lacks what it speaks of.
+fn unfit(table: Option<&Known>, change: &Change) -> Option<KeptReason> {
+    let Some(table) = table else {
+        return Some(KeptReason::SchemaChanged);
+    };
     let has = |column: &String| table.catalog.column(column).is_some();
-    match change {
+    let (there, known) = match change {
         Change::Removed { columns, .. } | Change::Copied { columns, .. } => {
-            columns.iter().all(has) && !table.identity.is_empty()
+            (columns.iter().all(has), !table.identity.is_empty())
         }
         Change::Modified {
             identity, column, ..
         }
         | Change::Decorrelated {
             identity, column, ..
-        } => *identity == table.identity && has(column),
+        } => (has(column), *identity == table.identity),
+    };
+    match (there, known) {
+        (false, _) => Some(KeptReason::SchemaChanged),
+        (true, false) => Some(KeptReason::KeyChanged),
+        (true, true) => None,
     }
+}
+
+/// Whether the table still has what the change speaks of.
+fn fits(table: &Known, change: &Change) -> bool {
+    unfit(Some(table), change).is_none()
 }
 
 fn row_name(table: &Known, identity: &[Value]) -> Vec<u8> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 
 use super::closed::{Age, Closed, Turn, age};
-use super::{KeptReason, Open, Rows, Sections, Work, fits};
+use super::{KeptReason, Open, Rows, Sections, Work, unfit};
 use crate::error::Error;
 use crate::record::{Change, Section};
 
@@ -129,8 +129,10 @@ impl Work<'_> {
     ) -> Result<Option<Section>, Error> {
         let live = self.live;
         let known = live.table(&section.table);
-        let Some(table) = known.filter(|table| fits(table, &section.change)) else {
-            self.keep_all(&section.table, &section.change);
+        let reason = unfit(known, &section.change);
+        let (Some(table), None) = (known, reason) else {
+            let reason = reason.unwrap_or(KeptReason::SchemaChanged);
+            self.keep_all(&section.table, &section.change, reason);
             return Ok((section.change.rows() > 0).then_some(section));
         };
         let is_of_user = section.is_of_user();
@@ -154,9 +156,9 @@ impl Work<'_> {
         Ok((section.change.rows() > 0).then_some(section))
     }
 
-    fn keep_all(&mut self, table: &str, change: &Change) {
+    fn keep_all(&mut self, table: &str, change: &Change, reason: KeptReason) {
         for _ in 0..change.rows() {
-            self.keep(table, &[], None, KeptReason::SchemaChanged);
+            self.keep(table, &[], None, reason);
         }
     }
 }

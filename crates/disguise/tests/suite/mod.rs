@@ -159,6 +159,7 @@ macro_rules! for_every_claim {
             shared_rows_removed_before_a_migration_come_back_owner_by_owner
             an_update_by_code_is_asked_for_until_the_program_has_it
             an_update_that_does_not_fit_is_named_and_may_be_replaced
+            an_update_into_a_table_without_a_key_is_refused
             an_engine_that_is_installed_leaves_the_application_alone
             everybody_leaves_over_an_anonymisation_and_returns_in_either_order
             shared_rows_under_placeholders_are_not_found_without_the_credential

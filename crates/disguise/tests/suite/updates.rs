@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use probity_disguise::{
-    Engine, Error, KeyCost, Mapping, Pseudo, Row, Schema, SpecError, Update, UpdateError, Value,
+    Engine, Error, KeptReason, KeyCost, Mapping, Pseudo, Row, Schema, SpecError, Update,
+    UpdateError, Value,
 };
 
 use super::forum::*;
@@ -251,4 +252,37 @@ pub(crate) fn an_update_that_does_not_fit_is_named_and_may_be_replaced() {
     forum.assert_migrated();
     let line = Mapping::parse("[[update]]\nname = \"a\"\ntable = \"b\"\nin = 1\n").unwrap_err();
     assert_eq!(line.place, "line 4");
+}
+
+/// An update into a table without identifying columns was taken, and a reveal then said that the table was no longer there. It is
+/// refused; where the key goes later, the reveal says so.
+pub(crate) fn an_update_into_a_table_without_a_key_is_refused() {
+    let mut forum = forum();
+    let gone = forum.apply(GDPR, Some(4), false).unwrap();
+    forum.sql("CREATE TABLE story_texts (story_id BIGINT, body VARCHAR(40))");
+    let mapping = "[[update]]\nname = \"apart\"\ntable = \"stories\"\n\n[[update.into]]\ntable = \"stories\"\nrest = true\n\n\
+        [[update.into]]\ntable = \"story_texts\"\ncolumns = { story_id = \"id\" }\n";
+    let mapping = Mapping::parse(mapping).unwrap();
+    let refused = forum.engine.record_updates(&mapping, time());
+    assert!(
+        matches!(&refused, Err(Error::Spec(SpecError { what, .. })) if what.contains("no identifying columns")),
+        "{refused:?}"
+    );
+    forum.sql("DROP TABLE story_texts");
+    forum.sql("CREATE TABLE story_texts (story_id BIGINT PRIMARY KEY, body VARCHAR(40))");
+    forum.engine.record_updates(&mapping, time()).unwrap();
+    forum.sql("DROP TABLE story_texts");
+    forum.sql("CREATE TABLE story_texts (story_id BIGINT, body VARCHAR(40))");
+    let kept = forum.reveal(4, gone.id).kept;
+    let without = kept.iter().filter(|it| it.table == "story_texts");
+    let reasons: Vec<KeptReason> = without.map(|it| it.reason).collect();
+    assert!(!reasons.is_empty(), "{kept:?}");
+    assert!(
+        reasons.iter().all(|it| *it == KeptReason::KeyChanged),
+        "{kept:?}"
+    );
+    forum.sql("DROP TABLE story_texts");
+    forum.sql("CREATE TABLE story_texts (story_id BIGINT PRIMARY KEY, body VARCHAR(40))");
+    let back = forum.reveal(4, gone.id);
+    assert!(back.is_complete(), "{back:?}");
 }
