@@ -8,6 +8,7 @@ use std::path::Path;
 use probity_log::{AppendError, LogError};
 
 use crate::output_guard::Refusal;
+use crate::shell::quoted;
 
 /// How the program ends; scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,23 +266,48 @@ fn chain_text(error: &dyn Error) -> String {
     text
 }
 
-fn remedy_of(error: &LogError) -> Option<String> {
+/// A path as a shell takes it back.
+fn shell(path: &str) -> String {
+    quoted(Path::new(path))
+}
+
+/// What to do where a folder is no log, or is one already.
+fn remedy_of_place(error: &LogError) -> Option<String> {
     let remedy = match error {
         LogError::NotALog { path } if Path::new(path).join("keys").is_dir() => format!(
-            "{path}/keys is there: see that the disk with the log's other files is mounted, or put them back from a backup; only where nothing was ever recorded in it, \
-             create a log with: probity init {path}"
+            "{}/keys is there: see that the disk with the log's other files is mounted, or put them back from a backup; only where nothing was ever recorded in it, \
+             create a log with: probity init {}",
+            path,
+            shell(path)
         ),
         LogError::NotALog { path } => {
-            format!("name the folder of a log, or create one with: probity init {path}")
+            format!(
+                "name the folder of a log, or create one with: probity init {}",
+                shell(path)
+            )
         }
         LogError::Unfinished { path } => {
             format!(
                 "if anything was ever recorded in it, the log was emptied: put a copy back; only if nothing ever was, create \
-                 it again with: probity init {path}"
+                 it again with: probity init {}",
+                shell(path)
             )
         }
         LogError::Exists { path } => {
-            format!("append to it with: probity append {path}, or choose another folder")
+            format!(
+                "append to it with: probity append {}, or choose another folder",
+                shell(path)
+            )
+        }
+        _ => return None,
+    };
+    Some(remedy)
+}
+
+fn remedy_of(error: &LogError) -> Option<String> {
+    let remedy = match error {
+        LogError::NotALog { .. } | LogError::Unfinished { .. } | LogError::Exists { .. } => {
+            return remedy_of_place(error);
         }
         LogError::Version { found, known } if found < known => "use the version of probity that wrote it".into(),
         LogError::OlderVersion { .. } => {

@@ -14,9 +14,10 @@ use zeroize::Zeroizing;
 
 use crate::failure::{Failure, ROOT_KEY_OPTION};
 use crate::input_file::InputFile;
-use crate::output::{note, quoted};
+use crate::output::note;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
+use crate::shell::quoted;
 
 const FILE_BYTES_MAX: u64 = 4096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.

@@ -16,3 +16,4 @@ mod output;
 mod output_file;
 mod output_guard;
 pub mod process;
+mod shell;

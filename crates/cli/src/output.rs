@@ -1,7 +1,6 @@
 //! Standard output: lines, tables and JSON documents; a reader that goes away ends the command.
 
 use std::io::{self, BufWriter, StdoutLock, Write as _};
-use std::path::Path;
 
 use serde::Serialize;
 
@@ -93,51 +92,10 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A path as a shell takes it back, and after it a command: one that begins as an option does is named by its folder. `-` alone stays, which is
-/// standard input to a command.
-pub(crate) fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    if text.len() > 1 && text.starts_with('-') {
-        return quoted_text(&format!("./{text}"));
-    }
-    quoted_text(&text)
-}
-
-/// A text as a shell takes it back.
-pub(crate) fn quoted_text(text: &str) -> String {
-    let plain = |symbol: char| symbol.is_alphanumeric() || "/._-+,:@%=".contains(symbol);
-    if text.chars().all(plain) && !text.is_empty() {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_takes_a_path_back_as_it_was() {
-        for path in ["/srv/a-b_1.c", "a b", "it's", "$(x)", "a*?;\n"] {
-            let shell = std::process::Command::new("sh")
-                .args(["-c", &format!("printf %s {}", quoted(Path::new(path)))])
-                .output()
-                .unwrap();
-            assert_eq!(String::from_utf8(shell.stdout).unwrap(), path);
-        }
-    }
-
-    /// The log `-d` was advised to be verified with `probity verify -d`, which is wrong usage.
-    #[test]
-    fn no_path_is_taken_for_an_option() {
-        for (path, typed) in [
-            ("-d", "./-d"),
-            ("-a b", "'./-a b'"),
-            ("-", "-"),
-            ("./-d", "./-d"),
-        ] {
-            assert_eq!(quoted(Path::new(path)), typed);
-        }
+/// The cause of a failure to write rows, of the kind that the system said.
+pub(crate) fn rows_failed(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }

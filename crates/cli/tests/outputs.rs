@@ -458,3 +458,40 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
         .filter(|path| path.to_string_lossy().contains(".part-"))
         .collect()
 }
+
+/// A reader of rows that stopped early, such as `head`, was an error "Broken pipe", and a full disk had no remedy: what the system
+/// had said was lost on the way through the rows.
+#[test]
+fn a_reader_of_rows_that_stops_early_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["init", "audit"], b"");
+    done(at, &["append", "audit"], &LINE.repeat(20_000));
+    for format in ["csv", "jsonl"] {
+        let mut child = probity(at, &["export", "audit", "--format", format])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut read = BufReader::new(child.stdout.take().unwrap());
+        read.read_line(&mut line).unwrap();
+        drop(read);
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(
+            (ended.status.code(), said.as_str()),
+            (Some(0), ""),
+            "{format}"
+        );
+    }
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let export = ["export", "audit", "--format", "csv"];
+    let ended = probity(at, &export).stdout(full).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+}

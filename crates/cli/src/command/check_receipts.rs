@@ -210,10 +210,16 @@ impl ReceiptLine<'_> {
             return Ok(Has::Other(format!("{place}: it is not there")));
         };
         let leaf = stored.leaf();
-        if leaf.frame != self.frame || leaf.hash != wanted {
+        if leaf.hash != wanted {
             return Ok(Has::Other(format!(
                 "{place}: its frame {} is not the one that was receipted: record {}, not {wanted}",
                 leaf.frame, leaf.hash
+            )));
+        }
+        if leaf.frame != self.frame {
+            return Ok(Has::Other(format!(
+                "{place}: the record is there as frame {}, and the receipt says frame {}",
+                leaf.frame, self.frame
             )));
         }
         Ok(match stored {

@@ -12,9 +12,10 @@ use crate::args::Init;
 use crate::config::{Environment, key_path_beside, verifier_path_beside};
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::output::{Output, note, quoted};
+use crate::output::{Output, note};
 use crate::output_file::OutputFile;
 use crate::output_guard::folder_of;
+use crate::shell::quoted;
 
 /// What was created.
 #[derive(Serialize)]

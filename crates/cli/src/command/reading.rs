@@ -8,7 +8,8 @@ use super::copies::reading_places;
 use super::{check_is_log, read_root_of};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
-use crate::output::{counted, note, quoted};
+use crate::output::{counted, note};
+use crate::shell::quoted;
 
 /// Faults and gaps that are shown one by one.
 const SHOWN_MAX: usize = 100;

@@ -17,7 +17,8 @@ use crate::args::Upgrade;
 use crate::config::{Environment, key_path_beside, verifier_path_beside};
 use crate::failure::{Failure, Status};
 use crate::key_file::{self, Key};
-use crate::output::{Output, counted, quoted};
+use crate::output::{Output, counted};
+use crate::shell::quoted;
 
 /// What was done.
 #[derive(Serialize)]

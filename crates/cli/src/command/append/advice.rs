@@ -7,7 +7,7 @@ use probity_log::Compression;
 
 use crate::args::{Append, DurabilityChoice};
 use crate::config::Environment;
-use crate::output::{quoted, quoted_text};
+use crate::shell::{quoted, quoted_text};
 
 /// The command of `args` that begins with `line`, whose entry gets `index`, and writes proofs into a folder like `proofs`.
 ///

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{PERSON, Places};
 use crate::config::Environment;
 use crate::failure::Failure;
-use crate::output::{Output, quoted};
+use crate::output::Output;
+use crate::shell::quoted;
 
 /// Prints the commands, each below what it is for.
 pub(super) fn show(

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use probity_log::reader::Found;
 
 use crate::entry_json::{format_time, hex, needs_base64};
+use crate::output::rows_failed;
 
 const HEADING: [&str; 25] = [
     "stream",
@@ -46,7 +47,7 @@ impl<W: Write> CsvRows<W> {
     /// Begins with the heading.
     pub(super) fn new(out: W, spreadsheet_safe: bool) -> io::Result<Self> {
         let mut rows = csv::Writer::from_writer(out);
-        rows.write_record(HEADING)?;
+        rows.write_record(HEADING).map_err(rows_failed)?;
         Ok(Self {
             rows,
             spreadsheet_safe,
@@ -86,12 +87,14 @@ impl<W: Write> CsvRows<W> {
         ];
         for cell in cells {
             if self.spreadsheet_safe && is_formula(cell) {
-                self.rows.write_field(format!("'{cell}"))?;
+                self.rows
+                    .write_field(format!("'{cell}"))
+                    .map_err(rows_failed)?;
             } else {
-                self.rows.write_field(cell)?;
+                self.rows.write_field(cell).map_err(rows_failed)?;
             }
         }
-        Ok(self.rows.write_record(None::<&[u8]>)?)
+        self.rows.write_record(None::<&[u8]>).map_err(rows_failed)
     }
 
     pub(super) fn into_inner(self) -> io::Result<W> {

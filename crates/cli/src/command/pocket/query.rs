@@ -9,7 +9,7 @@ use super::Place;
 use crate::args::{PocketQuery, ShownFormat};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
-use crate::output::Output;
+use crate::output::{Output, rows_failed};
 
 pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Status, Failure> {
     let mut statements = Statements::new(&args.sql);
@@ -174,7 +174,7 @@ impl Sink for Shown {
 }
 
 fn csv_failure(error: csv::Error) -> Failure {
-    Failure::output(error.into())
+    Failure::output(rows_failed(error))
 }
 
 fn repeated(names: &[String]) -> Option<&String> {

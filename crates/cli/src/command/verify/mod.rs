@@ -25,7 +25,8 @@ use crate::args::Verify;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file::{self, Key};
-use crate::output::{Output, quoted};
+use crate::output::Output;
+use crate::shell::quoted;
 
 pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Failure> {
     let mut options = options(args, environment)?;
