@@ -7,7 +7,7 @@ use probity_log::{Compression, Durability, LogError, Proofs};
 
 use crate::disguise::{ConcurrencyArguments, DisguiseArguments};
 use crate::ingest::{Setting, run};
-use crate::output::{self, Files, Output};
+use crate::output::{self, Output};
 use crate::pocketdb::Part;
 use crate::workload::Shape;
 use crate::{latency, pocketdb, presets, proxy, verify};
@@ -51,15 +51,15 @@ pub enum BenchError {
 /// Measure the log and disguises on this machine.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Append as fast as possible; example: probity bench ingest --preset table
+    /// Append as fast as possible; example: probity-bench ingest --preset table
     Ingest(IngestArguments),
-    /// Verify a log made for the purpose; example: probity bench verify --entries 10000000
+    /// Verify a log made for the purpose; example: probity-bench verify --entries 10000000
     Verify(VerifyArguments),
     /// Measure each append at half the peak rate, and durable appends of many threads
     Latency(LatencyArguments),
     /// Requests of many clients at a Redis server, at it through the proxy, and at the embedded store
     Proxy(ProxyArguments),
-    /// Count what the pocket database costs; example: probity bench pocketdb --rows 100000 --plot queries.svg
+    /// Count what the pocket database costs; example: probity-bench pocketdb --rows 100000 --plot queries.svg
     Pocketdb(PocketArguments),
     /// Hide and reveal users of three applications, beside the same by hand
     Disguise(DisguiseArguments),
@@ -165,9 +165,6 @@ pub struct OutputArguments {
     /// Write a new SVG plot
     #[arg(long)]
     pub(crate) plot: Option<PathBuf>,
-    /// Makes those files.
-    #[arg(skip)]
-    pub(crate) files: Files,
 }
 
 /// What `verify` is told.
@@ -271,22 +268,15 @@ pub struct PocketArguments {
 }
 
 impl BenchCommand {
-    /// Takes `files` to write what stands beside its results.
-    #[must_use]
-    pub fn with_files(mut self, files: Files) -> Self {
-        self.output_mut().files = files;
-        self
-    }
-
-    const fn output_mut(&mut self) -> &mut OutputArguments {
+    const fn output(&self) -> &OutputArguments {
         match self {
-            Self::Ingest(arguments) => &mut arguments.output,
-            Self::Verify(arguments) => &mut arguments.output,
-            Self::Latency(arguments) => &mut arguments.output,
-            Self::Proxy(arguments) => &mut arguments.output,
-            Self::Pocketdb(arguments) => &mut arguments.output,
-            Self::Disguise(arguments) => &mut arguments.output,
-            Self::Concurrency(arguments) => &mut arguments.output,
+            Self::Ingest(arguments) => &arguments.output,
+            Self::Verify(arguments) => &arguments.output,
+            Self::Latency(arguments) => &arguments.output,
+            Self::Proxy(arguments) => &arguments.output,
+            Self::Pocketdb(arguments) => &arguments.output,
+            Self::Disguise(arguments) => &arguments.output,
+            Self::Concurrency(arguments) => &arguments.output,
         }
     }
 
@@ -294,12 +284,12 @@ impl BenchCommand {
     ///
     /// # Errors
     /// See [`BenchError`].
-    pub fn run(mut self, out: &mut dyn std::io::Write) -> Result<(), BenchError> {
-        let output = self.output_mut();
+    pub fn run(&self, out: &mut dyn std::io::Write) -> Result<(), BenchError> {
+        let output = self.output();
         for path in [&output.csv, &output.plot].into_iter().flatten() {
-            output.files.check(path)?;
+            output::check_new(path)?;
         }
-        match &self {
+        match self {
             Self::Ingest(arguments) => arguments.run(out),
             Self::Verify(arguments) => verify::run(arguments, out),
             Self::Latency(arguments) => latency::run(arguments, out),

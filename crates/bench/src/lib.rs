@@ -23,4 +23,3 @@ pub use command::{
     ProxyArguments, VerifyArguments,
 };
 pub use disguise::{ConcurrencyArguments, DisguiseArguments};
-pub use output::Files;

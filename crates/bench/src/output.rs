@@ -70,63 +70,38 @@ pub(crate) fn write_document(
         table(out)?;
     }
     if let Some(path) = &arguments.csv {
-        arguments.files.write(path, &csv(document.rows))?;
+        write_new(path, &csv(document.rows))?;
     }
     if let Some(path) = &arguments.plot {
         let plot = bars(document.title, document.unit, document.bars);
-        arguments.files.write(path, &plot)?;
+        write_new(path, &plot)?;
     }
     Ok(())
 }
 
-/// Makes files of the user's choice and folders for them; a program may know of more places where none belongs.
-#[derive(Debug, Clone, Copy)]
-#[expect(clippy::exhaustive_structs, reason = "the program names each")]
-pub struct Files {
-    /// Refuses a file that could not be written, before anything is measured for it.
-    pub check: fn(&Path) -> io::Result<()>,
-    /// Writes a text to a file.
-    pub write: fn(&Path, &str) -> io::Result<()>,
-    /// Makes a folder, unless it is there.
-    pub make_folder: fn(&Path) -> io::Result<()>,
-}
-
-impl Default for Files {
-    /// New files only: what is there could be anything, a key too.
-    fn default() -> Self {
-        Self {
-            check: |_| Ok(()),
-            write: write_new,
-            make_folder: |folder| std::fs::create_dir_all(folder),
-        }
+/// Refuses what could not be written to `path`, before anything is measured for it: what is there could be anything, a key too.
+pub(crate) fn check_new(path: &Path) -> Result<(), BenchError> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(refused(path, io::ErrorKind::AlreadyExists.into())),
+        Err(_) => Ok(()),
     }
 }
 
-impl Files {
-    /// Refuses what could not be written to `path`.
-    pub(crate) fn check(self, path: &Path) -> Result<(), BenchError> {
-        (self.check)(path).map_err(|source| refused(path, source))
-    }
+/// Writes `text` to a new file.
+pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), BenchError> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| refused(path, source))
+}
 
-    /// Writes `text` to `path`.
-    pub(crate) fn write(self, path: &Path, text: &str) -> Result<(), BenchError> {
-        (self.write)(path, text).map_err(|source| refused(path, source))
-    }
-
-    /// Makes `folder`, unless it is there.
-    pub(crate) fn make_folder(self, folder: &Path) -> Result<(), BenchError> {
-        (self.make_folder)(folder).map_err(|source| refused(folder, source))
-    }
+/// Makes `folder`, unless it is there.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), BenchError> {
+    std::fs::create_dir_all(folder).map_err(|source| refused(folder, source))
 }
 
 fn refused(path: &Path, source: io::Error) -> BenchError {
     let path = path.to_owned();
     BenchError::File { path, source }
-}
-
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(text.as_bytes())
 }
 
 fn row(result: &Outcome) -> Value {

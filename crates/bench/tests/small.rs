@@ -4,6 +4,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::disallowed_methods,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test may fail loudly"
@@ -479,4 +480,21 @@ fn requests_go_on_while_people_leave_and_return() {
                 .all(|it| it["samples"] == 2 && number(it, "p50") < 100.0)
         );
     }
+}
+
+/// Files that are there stay, whatever they are, and this is said before anything is measured.
+#[test]
+fn a_file_that_is_there_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    std::fs::write(&there, "before").unwrap();
+    // Longer than the test runs, if it began.
+    for option in ["--csv", "--plot"] {
+        let path = there.to_str().unwrap();
+        let output = bench(&["ingest", "--entries", "100000000000", option, path]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains("cannot write"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&there).unwrap(), "before");
 }

@@ -241,64 +241,6 @@ fn a_file_is_replaced_only_when_asked() {
     assert_eq!(parts(at), Vec::<PathBuf>::new());
 }
 
-/// What `bench` was told to write replaced nothing, but could be put into a log and among its heads.
-#[test]
-fn a_benchmark_writes_where_other_commands_may_and_says_so_before_it_measures() {
-    let folder = place();
-    let at = folder.path();
-    fs::write(at.join("out"), "before").unwrap();
-    fs::copy(at.join("audit.key"), at.join("backup")).unwrap();
-    let before = all(at);
-    // Longer than the test runs, if it began.
-    let long = ["bench", "ingest", "--entries", "100000000000"];
-    for option in ["--csv", "--plot"] {
-        for (target, overwrite) in [
-            ("out", false),
-            ("audit/new", false),
-            ("audit/new", true),
-            ("audit.heads/new", true),
-            ("audit.key", true),
-            ("backup", true),
-            ("app.db", true),
-        ] {
-            let more: &[&str] = if overwrite { &["--overwrite"] } else { &[] };
-            let output = run(at, &[&long[..], &[option, target], more].concat(), b"");
-            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(1), "{target}: {stderr}");
-            assert!(
-                stderr.contains(&format!("cannot write {target}: ")),
-                "{stderr}"
-            );
-        }
-    }
-    assert_eq!(all(at), before);
-    let short = [
-        "bench",
-        "ingest",
-        "--small",
-        "--entries",
-        "10",
-        "--repeats",
-        "1",
-    ];
-    done(
-        at,
-        &[
-            &short[..],
-            &["--csv", "out", "--overwrite", "--plot", "new"],
-        ]
-        .concat(),
-        b"",
-    );
-    let csv = fs::read_to_string(at.join("out")).unwrap();
-    assert!(
-        csv.starts_with("ceiling_") || csv.contains("entries_per_second"),
-        "{csv}"
-    );
-    assert!(at.join("new").is_file());
-    assert_eq!(parts(at), Vec::<PathBuf>::new());
-}
-
 /// L2: what is left of a log is a log too, and a server's configuration of the same name is none.
 #[test]
 fn an_emptied_log_takes_no_file_and_the_folder_of_a_server_does() {

@@ -1,4 +1,4 @@
-//! The benchmarks as a program of their own; `probity bench` is the same.
+//! The benchmarks: a program of their own, for who works on probity.
 
 use std::io::Write as _;
 use std::process::ExitCode;

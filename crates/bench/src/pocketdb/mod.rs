@@ -27,6 +27,7 @@ pub(crate) use self::part::Part;
 use self::data::{Data, TABLES, Table};
 use self::part::Parts;
 use crate::command::{BenchError, PocketArguments};
+use crate::output::write_new;
 use crate::plot::{Bar, bars};
 
 /// Bytes of the secure store.
@@ -467,10 +468,10 @@ fn write(
         }
     }
     if let Some(path) = &arguments.output.csv {
-        arguments.output.files.write(path, &csv(&rows))?;
+        write_new(path, &csv(&rows))?;
     }
     if let Some(folder) = &arguments.plots {
-        plots::write(figures, folder, arguments.output.files)?;
+        plots::write(figures, folder)?;
     }
     if let Some(path) = &arguments.output.plot {
         let queries = figures.iter().filter(|figure| figure.kind == "query");
@@ -482,10 +483,7 @@ fn write(
             })
             .collect();
         let unit = "milliseconds on the token's flash chip, simulated";
-        arguments
-            .output
-            .files
-            .write(path, &bars("The 18 queries", unit, &shown))?;
+        write_new(path, &bars("The 18 queries", unit, &shown))?;
     }
     Ok(())
 }

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::Figure;
 use crate::command::BenchError;
-use crate::output::Files;
+use crate::output::{make_folder, write_new};
 use crate::plot::{Bar, Line, bars, lines};
 
 /// Writes `figure7.svg` to `figure10.svg` to a folder.
-pub(super) fn write(figures: &[Figure], folder: &Path, files: Files) -> Result<(), BenchError> {
-    files.make_folder(folder)?;
+pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError> {
+    make_folder(folder)?;
     let plots = [
         ("figure7.svg", insertions(figures)),
         ("figure8.svg", indexes(figures)),
@@ -17,7 +17,7 @@ pub(super) fn write(figures: &[Figure], folder: &Path, files: Files) -> Result<(
         ("figure10.svg", reorganisations(figures)),
     ];
     for (name, svg) in plots {
-        files.write(&folder.join(name), &svg)?;
+        write_new(&folder.join(name), &svg)?;
     }
     Ok(())
 }

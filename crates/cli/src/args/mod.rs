@@ -23,7 +23,6 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use probity_bench::BenchCommand;
 use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
@@ -102,7 +101,6 @@ pub enum Command {
     Pocket(Box<Pocket>),
     Subject(Box<Subject>),
     Store(Store),
-    Bench(Bench),
 }
 
 /// Shows the main job end to end: records, verifies, tampers with a copy, finds it, exports.
@@ -117,20 +115,6 @@ pub struct Demo {
     /// Folder for everything the demo makes; must not exist or be empty [default: a new temporary one]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-}
-
-/// Measures the log on this machine, beside what the parts alone can do.
-#[derive(ClapArgs)]
-#[command(after_help = "Examples:
-  probity bench ingest --preset table
-  probity bench verify --json")]
-pub struct Bench {
-    /// Replace files of --csv, --plot and --plots that exist; keys, heads of logs, databases and what lies in a log never are
-    #[arg(long, global = true)]
-    pub overwrite: bool,
-    /// What to measure.
-    #[command(subcommand)]
-    pub command: BenchCommand,
 }
 
 /// Creates a log, its verifier key DIR.vkey to hand out, and a root key for it unless there is one.
@@ -515,17 +499,14 @@ mod tests {
     #[test]
     fn every_command_shows_examples() {
         fn check(command: &clap::Command) {
-            if command.get_name() == "bench" || command.get_subcommands().next().is_none() {
+            if command.get_subcommands().next().is_none() {
                 let help = command
                     .get_after_help()
                     .map(ToString::to_string)
                     .unwrap_or_default();
                 assert!(help.contains("Examples:\n  "), "{}", command.get_name());
             }
-            // What lies below bench is written where the benchmarks are.
-            if command.get_name() != "bench" {
-                command.get_subcommands().for_each(check);
-            }
+            command.get_subcommands().for_each(check);
         }
         check(&Args::command());
     }

@@ -1,7 +1,6 @@
 //! The commands: each takes its arguments and calls the library.
 
 mod append;
-mod bench;
 mod check_proof;
 mod check_receipts;
 mod copies;
@@ -73,7 +72,6 @@ const fn root_key_option(command: &Command) -> Option<&'static str> {
 fn run_command(command: Command, environment: &Environment) -> Result<Status, Failure> {
     match command {
         Command::Demo(args) => demo::run(&args, environment),
-        Command::Bench(args) => bench::run(args),
         Command::Init(args) => init::run(&args, environment),
         Command::Upgrade(args) => upgrade::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
