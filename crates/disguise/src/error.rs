@@ -162,6 +162,12 @@ pub enum Error {
     /// The new credential could not be handed over, so that nothing was committed under it.
     #[error("the new credential could not be handed over")]
     HandOver(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// An invariant of the engine does not hold: going on could leave rows in clear that it would call hidden.
+    #[error("a defect of probity, nothing was changed: {what}")]
+    Defect {
+        /// What does not hold, one clause.
+        what: &'static str,
+    },
     /// A value cannot be handled.
     #[error("{what}")]
     Value {

@@ -109,6 +109,12 @@ pub enum LogError {
     /// More than one of these losses: of several streams, or of frames and of keys. They are accepted together or not at all.
     #[error("{}", listed(.0))]
     Losses(Vec<Self>),
+    /// An invariant of the log does not hold: it stops rather than sign for something that it did not mean.
+    #[error("a defect of probity: {what}")]
+    Defect {
+        /// What does not hold, one clause.
+        what: &'static str,
+    },
     /// Another process writes to this log.
     #[error("another process is writing to {path}")]
     Locked {

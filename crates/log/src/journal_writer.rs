@@ -58,7 +58,10 @@ impl JournalWriter {
             first = first.or(Some(index));
         }
         self.slots = slots.count;
-        Ok(first.unwrap_or_default().saturating_add(before))
+        let first = first.ok_or(LogError::Defect {
+            what: "the journal was to take a frame without entries",
+        })?;
+        Ok(first.saturating_add(before))
     }
 
     /// Appends `entries` as one frame, behind one that names the newest key. Gives the index of the first of them.

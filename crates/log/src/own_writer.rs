@@ -10,7 +10,7 @@ use probity_format::seal::{FrameSealer, SubjectKeys, SubjectSection};
 use crate::core::Core;
 use crate::error::LogError;
 use crate::journal::JournalEntry;
-use crate::sealer::sealing_failed;
+use crate::sealer::{frame_of, sealing_failed};
 use crate::stream::Stream;
 
 /// Bytes of payloads at which entries go on in another frame.
@@ -91,8 +91,7 @@ impl OwnWriter {
             .seal(&place, &epoch, &[&rows], &mut Nobody, &mut self.frame)
             .map_err(|error| failed(&error))?;
         let first = record.first_entry;
-        let length = usize::try_from(record.length).unwrap_or_default();
-        let frame = self.frame.get(..length).unwrap_or_default();
+        let frame = frame_of(&self.frame, record.length)?;
         let stop = || core.poison().is_some();
         let segment_bytes_max = core.options.segment_bytes_max;
         self.stream.write(

@@ -67,8 +67,7 @@ impl Bench {
         // The rows are not needed any more: their memory goes back to the producers before the write.
         drop(rows);
         drop(chunks);
-        let length = usize::try_from(record.length).unwrap_or_default();
-        let frame = self.frame.get(..length).unwrap_or_default();
+        let frame = frame_of(&self.frame, record.length)?;
         let stop = || core.poison().is_some();
         stream.write(
             &core.files,
@@ -82,6 +81,18 @@ impl Bench {
         core.uncommitted.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
+}
+
+/// The frame in the buffer that it was sealed into, as long as its record says.
+pub(crate) fn frame_of(buffer: &[u8], length: u32) -> Result<&[u8], LogError> {
+    let frame = usize::try_from(length)
+        .ok()
+        .and_then(|length| buffer.get(..length));
+    frame
+        .filter(|frame| !frame.is_empty())
+        .ok_or(LogError::Defect {
+            what: "a frame is not as long as its record says",
+        })
 }
 
 fn sealer_for(
@@ -115,5 +126,20 @@ pub(crate) fn sealing_failed(
     LogError::Broken {
         place: format!("sealing a frame of stream {stream}"),
         reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame shorter than its record was written as no bytes at all, and the log signed for it.
+    #[test]
+    fn a_frame_that_is_shorter_than_its_record_stops_the_log() {
+        assert_eq!(frame_of(&[1, 2, 3, 4], 3).unwrap(), [1, 2, 3]);
+        for length in [0, 5, u32::MAX] {
+            let refused = frame_of(&[1, 2, 3, 4], length);
+            assert!(matches!(refused, Err(LogError::Defect { .. })), "{length}");
+        }
     }
 }

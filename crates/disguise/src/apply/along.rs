@@ -25,9 +25,7 @@ impl Work<'_> {
     ) -> Result<(), Error> {
         let steps_until = steps.iter().enumerate().take(last.saturating_add(1)).rev();
         for (number, step) in steps_until.filter(|(_, step)| step.kind == Kind::Remove) {
-            let Some(child) = self.live.table(&step.table) else {
-                continue;
-            };
+            let child = self.table_of(step)?;
             let refers = child
                 .references
                 .iter()

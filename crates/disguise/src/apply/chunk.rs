@@ -1,7 +1,7 @@
 //! The next rows of a disguise in chunks, step by step and in the order of their keys.
 
 use super::along::Met;
-use super::{Work, at, encoded, picked};
+use super::{Work, at, encoded, picked, step_at};
 use crate::database::{Dialect, PARAMETERS_MAX};
 use crate::error::{Doing as _, Error};
 use crate::intent::Place;
@@ -36,10 +36,7 @@ impl Work<'_> {
             let Some(step) = place.of(steps) else {
                 break;
             };
-            let Some(table) = self.live.table(&step.table) else {
-                place.next();
-                continue;
-            };
+            let table = self.table_of(step)?;
             let taken = match &step.kind {
                 Kind::Remove if table.refers_to_itself() => {
                     self.advance_circle(steps, table, place, left)?
@@ -101,10 +98,7 @@ impl Work<'_> {
         number: u32,
         keys: &[Vec<Value>],
     ) -> Result<(), Error> {
-        let at = usize::try_from(number).unwrap_or(usize::MAX);
-        let Some(step) = steps.get(at) else {
-            return Ok(());
-        };
+        let (at, step) = step_at(steps, number)?;
         let refers = |it: &Step| {
             let child = self
                 .live
@@ -134,10 +128,7 @@ impl Work<'_> {
         let Some(step) = place.of(steps) else {
             return Ok(false);
         };
-        let Some(table) = self.live.table(&step.table) else {
-            place.next();
-            return Ok(true);
-        };
+        let table = self.table_of(step)?;
         let mut columns = table.identity.clone();
         let first = table.path.as_ref().and_then(|path| path.steps.first());
         let through = first.into_iter().flat_map(|step| &step.columns);

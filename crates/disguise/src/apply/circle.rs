@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::along::Met;
 use super::chunk::Order;
-use super::{Work, encoded};
+use super::{Work, encoded, step_at};
 use crate::database::{Dialect, ForeignKey};
 use crate::error::Error;
 use crate::generate::Generator;
@@ -47,9 +47,7 @@ impl Work<'_> {
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
-        let Some(step) = place.of(steps) else {
-            return Ok(0);
-        };
+        let (_, step) = step_at(steps, place.step)?;
         match place.part {
             part::ROUND | part::FRUITFUL_ROUND => self.advance_leaves(steps, table, place, rows),
             part::ALONG | part::GONE_ALONG => self.advance_along(steps, table, place, rows),
@@ -79,9 +77,7 @@ impl Work<'_> {
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
-        let Some(step) = place.of(steps) else {
-            return Ok(0);
-        };
+        let (_, step) = step_at(steps, place.step)?;
         let leaves = self.leaves(table, &step.chosen);
         let keys = self.next_rows(
             table,
@@ -149,10 +145,7 @@ impl Work<'_> {
         number: u32,
         keys: &[Vec<Value>],
     ) -> Result<(), Error> {
-        let at = usize::try_from(number).unwrap_or(usize::MAX);
-        let Some(step) = steps.get(at) else {
-            return Ok(());
-        };
+        let (at, step) = step_at(steps, number)?;
         let doomed = self.doomed(table, keys)?;
         let mut met = Met::new();
         let own = table.references.iter();

@@ -1,7 +1,7 @@
 //! Disguises in one go of people with very many rows, which are not all held at once.
 
 use super::modify::Overwriting;
-use super::{Work, numbered};
+use super::{Work, numbered, step_at};
 use crate::error::Error;
 use crate::intent::Place;
 use crate::plan::Step;
@@ -102,10 +102,8 @@ impl Work<'_> {
 
     /// Takes steps that overwrite columns of the same rows together.
     fn run_alike(&mut self, number: u32, steps: &[Step]) -> Result<Rest, Error> {
-        let table = steps.first().and_then(|it| self.live.table(&it.table));
-        let (Some(first), Some(table)) = (steps.first(), table) else {
-            return Ok(Rest::None);
-        };
+        let (_, first) = step_at(steps, 0)?;
+        let table = self.table_of(first)?;
         let together = (number..).zip(steps);
         let together = together.filter_map(|(number, it)| Overwriting::of(numbered(number), it));
         self.modify(table, &first.chosen, &together.collect::<Vec<_>>())
@@ -114,10 +112,10 @@ impl Work<'_> {
     /// Takes the next rows of the step at hand, as a chunk of a disguise that ends with it would.
     fn next_page(&mut self, steps: &[Step], course: &mut Course) -> Result<(), Error> {
         let step = course.place.step;
-        let last = usize::try_from(step).ok();
-        let until = last.and_then(|last| steps.get(..=last));
+        let (last, _) = step_at(steps, step)?;
+        let until = steps.get(..=last).unwrap_or(steps);
         let most = course.most.unwrap_or(u32::MAX);
-        self.advance(until.unwrap_or_default(), &mut course.place, most)?;
+        self.advance(until, &mut course.place, most)?;
         course.in_pages = course.place.step == step;
         Ok(())
     }

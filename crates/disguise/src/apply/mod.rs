@@ -161,12 +161,10 @@ pub(crate) struct Work<'a> {
     pub(crate) at_stake: Option<BTreeSet<Vec<u8>>>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
     /// Takes a step, or as much of it as may be held.
     pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<Rest, Error> {
-        let Some(table) = self.live.table(&step.table) else {
-            return Ok(Rest::None);
-        };
+        let table = self.table_of(step)?;
         let number = numbered(number);
         match &step.kind {
             Kind::Remove => self.remove(number, table, step),
@@ -179,6 +177,13 @@ impl Work<'_> {
             }
             Kind::Unlink { column } => self.unlink(number, table, step, column),
         }
+    }
+
+    /// The table of a step. The plan took it from the same schema: without it rows would stay as they are and count as hidden.
+    fn table_of(&self, step: &Step) -> Result<&'a Known, Error> {
+        let what = "the table of a step is not in the schema";
+        let table = self.live.table(&step.table);
+        table.ok_or(Error::Defect { what })
     }
 
     /// Drops the records that were destroyed since with the key that they would be sealed to, but for what other disguises
@@ -448,6 +453,14 @@ impl Work<'_> {
     }
 }
 
+/// The step that was said to be taken, with its place among all.
+fn step_at(steps: &[Step], number: u32) -> Result<(usize, &Step), Error> {
+    let what = "a step that was to be taken is not in the plan";
+    let at = usize::try_from(number).map_err(|_large| Error::Defect { what })?;
+    let step = steps.get(at).ok_or(Error::Defect { what })?;
+    Ok((at, step))
+}
+
 /// The number of a step's sections; that of the copies of its shared rows comes after it.
 const fn numbered(step: u32) -> u32 {
     step.saturating_mul(2)
@@ -535,4 +548,18 @@ pub(crate) fn encoded(values: &[Value]) -> Vec<u8> {
         value.encode(&mut out);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step that was not there ended as if nothing had been to do: its rows stayed in clear and counted as hidden.
+    #[test]
+    fn a_step_that_is_not_there_is_a_defect() {
+        for number in [0, 7, u32::MAX] {
+            let refused = step_at(&[], number).map(drop);
+            assert!(matches!(refused, Err(Error::Defect { .. })), "{number}");
+        }
+    }
 }
