@@ -1,4 +1,5 @@
-//! The ceiling: the bare compressor and cipher over the bytes the log hands them, on the same cores.
+//! The ceiling of a benchmark: the throughput of the bare compressor and cipher on the log's data
+//! and cores.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +13,18 @@ use sha2::{Digest as _, Sha256};
 use crate::command::BenchError;
 use crate::workload::Pool;
 
-/// How long a ceiling is measured.
+/// Duration of a ceiling's measurement.
 pub(crate) const DURATION: Duration = Duration::from_millis(1500);
 
-/// What the bare parts reach.
+/// The throughput of the bare compressor and cipher.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ceiling {
-    /// Entries a second on all threads.
+    /// Entries per second on all threads.
     pub(crate) entries_per_second: f64,
 }
 
-/// Measures compressing and encrypting the columns of frames of `rows_bytes`, on `threads` threads for `time`.
+/// Measures compressing and encrypting the columns of frames of `rows_bytes`, on `threads` threads
+/// for `time`.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark measures with the system's clock"
@@ -76,7 +78,7 @@ pub(crate) fn seal(
     })
 }
 
-/// Bytes a second that SHA-256 hashes on `threads` threads.
+/// Measures how many bytes per second SHA-256 hashes on `threads` threads.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark measures with the system's clock"
@@ -112,7 +114,7 @@ fn on_threads(
     })
 }
 
-/// The columns of one typical frame.
+/// Returns the encoded columns of one typical frame.
 fn columns(
     pool: &Pool,
     rows_bytes: usize,

@@ -1,4 +1,4 @@
-//! The command line of the benchmarks: one definition for the parser and its help.
+//! The command line of the benchmarks: arguments, their help, and errors.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use crate::pocketdb::Part;
 use crate::workload::Shape;
 use crate::{latency, pocketdb, presets, proxy, verify};
 
-/// Why a benchmark could not be run.
+/// The reason why a benchmark failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// The log refused or failed.
+    /// The log returned an error.
     #[error("the log failed")]
     Log(#[from] LogError),
     /// An append failed.
@@ -25,25 +25,25 @@ pub enum BenchError {
     /// A disguise failed.
     #[error("a disguise failed")]
     Disguise(#[from] probity_disguise::Error),
-    /// A description or a specification is wrong.
+    /// A description or a specification is invalid.
     #[error("a specification is refused")]
     Spec(#[from] probity_disguise::SpecError),
-    /// A database refused or failed.
+    /// A database returned an error.
     #[error("the database failed")]
     Database(#[from] probity_disguise::DatabaseError),
     /// A file could not be written or read.
     #[error("the benchmark's files cannot be written")]
     Io(#[from] std::io::Error),
-    /// A file that was asked for could not be written.
+    /// A requested output file could not be written.
     #[error("cannot write {}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Anything else; one clause.
+    /// Any other failure; one clause.
     #[error("{0}")]
     Failed(String),
 }
@@ -67,7 +67,7 @@ pub enum BenchCommand {
     Concurrency(ConcurrencyArguments),
 }
 
-/// Sets of parameters with a name.
+/// Named sets of parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
     /// The seed's main benchmark: 16 producers, 4 KiB entries, level 1
@@ -82,7 +82,7 @@ pub(crate) enum Preset {
     Table,
 }
 
-/// What `ingest` is told.
+/// Arguments of `ingest`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct IngestArguments {
@@ -150,7 +150,7 @@ pub struct IngestArguments {
     output: OutputArguments,
 }
 
-/// Where results go.
+/// Destinations of results.
 #[derive(Debug, Args)]
 pub struct OutputArguments {
     /// Folder for the logs made; default: a temporary one
@@ -167,7 +167,7 @@ pub struct OutputArguments {
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// What `verify` is told.
+/// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArguments {
     /// Entries in the log
@@ -186,7 +186,7 @@ pub struct VerifyArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// What `latency` is told.
+/// Arguments of `latency`.
 #[derive(Debug, Args)]
 pub struct LatencyArguments {
     /// Entries for the peak and for the latency run
@@ -205,7 +205,7 @@ pub struct LatencyArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// What `proxy` is told.
+/// Arguments of `proxy`.
 #[derive(Debug, Args)]
 pub struct ProxyArguments {
     /// URL of the server to compare with; default: one started for the purpose
@@ -236,7 +236,7 @@ pub struct ProxyArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// What `pocketdb` is told.
+/// Arguments of `pocketdb`.
 #[derive(Debug, Args)]
 pub struct PocketArguments {
     /// Rows of the largest table; the paper has 1000000, the other tables follow
@@ -280,7 +280,7 @@ impl BenchCommand {
         }
     }
 
-    /// Runs the benchmark and writes its results to `out` and the files asked for.
+    /// Runs the benchmark and writes its results to `out` and the requested files.
     ///
     /// # Errors
     /// See [`BenchError`].
@@ -322,7 +322,7 @@ impl IngestArguments {
         )
     }
 
-    /// Applies the flags given to `setting`.
+    /// Applies the given flags to `setting`.
     fn change(&self, setting: &mut Setting) {
         fn put<T: Copy>(place: &mut T, value: Option<T>) {
             *place = value.unwrap_or(*place);
@@ -350,7 +350,7 @@ impl IngestArguments {
 }
 
 impl OutputArguments {
-    /// The folder logs are made in; gone when the value is dropped.
+    /// Creates a temporary folder for logs, which is removed when the value is dropped.
     pub(crate) fn folder(&self) -> Result<tempfile::TempDir, BenchError> {
         Ok(match &self.dir {
             Some(dir) => tempfile::tempdir_in(dir)?,

@@ -1,4 +1,5 @@
-//! Ingestion: producers append as fast as they can until everything is durable and published.
+//! The ingestion benchmark: producers append as fast as possible until all entries are durable and
+//! published.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::ceiling;
 use crate::command::BenchError;
 use crate::workload::{Pool, Shape};
 
-/// Everything that decides a run.
+/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) name: String,
@@ -33,12 +34,12 @@ pub(crate) struct Setting {
     pub(crate) shape: Shape,
     pub(crate) seed: u64,
     pub(crate) repeats: usize,
-    /// How long the ceiling is measured.
+    /// Duration of the ceiling's measurement.
     pub(crate) ceiling_time: Duration,
 }
 
 impl Default for Setting {
-    /// The main benchmark on two cores: two producers, two writers, 4 KiB.
+    /// Returns the main benchmark on two cores: two producers, two writers, 4 KiB.
     fn default() -> Self {
         Self {
             name: "main".into(),
@@ -64,7 +65,7 @@ impl Default for Setting {
     }
 }
 
-/// What a run reached; medians over its repeats.
+/// The results of a run; medians over its repeats.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) setting: Setting,
@@ -102,7 +103,7 @@ impl Outcome {
     }
 }
 
-/// The key of benchmark logs, which hold nothing secret.
+/// Returns the key of benchmark logs, which hold nothing secret.
 pub(crate) fn root_key() -> RootKey {
     RootKey::new(Secret::new([0x42; 32]))
 }
@@ -153,14 +154,15 @@ pub(crate) fn run(setting: &Setting, folder: &Path) -> Result<Outcome, BenchErro
     })
 }
 
-/// Enough distinct entries for several frames, within about 64 MiB for all producers.
+/// Returns the number of distinct entries: enough for several frames, within about 64 MiB for all
+/// producers.
 fn pool_entries(setting: &Setting) -> usize {
     let each = setting.payload_bytes + 300;
     let in_memory = ((64 << 20) / each / setting.producers.max(1)).clamp(1000, 100_000);
     in_memory.min(usize::try_from(setting.entries_per_producer).unwrap_or(usize::MAX))
 }
 
-/// The streams entries go to: one, or as many as destinations are asked for.
+/// Returns the names of the streams: one, or one per destination.
 fn stream_names(setting: &Setting) -> Result<Vec<StreamName>, BenchError> {
     if setting.streams <= 1 {
         return Ok(vec![StreamName::default()]);
@@ -199,7 +201,8 @@ pub(crate) fn options(setting: &Setting) -> Options {
     }
 }
 
-/// One run: seconds from the first append until the log is closed, everything durable and published.
+/// Runs the benchmark once: returns the seconds from the first append until the log is closed,
+/// durable and published.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark measures with the system's clock"
@@ -234,10 +237,11 @@ fn once(setting: &Setting, pools: &[Pool], path: &Path) -> Result<f64, BenchErro
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// Entries given to one call of `append_batch`.
+/// Number of entries per call of `append_batch`.
 const ENTRIES_AT_ONCE: usize = 64;
 
-/// Appends in batches, each batch to the next destination, as the seed's producers do.
+/// Appends in batches, each batch to the next destination, as the original benchmark's producers
+/// do.
 fn produce(
     setting: &Setting,
     log: &Log,
@@ -250,7 +254,7 @@ fn produce(
         .map(|name| log.appender(name))
         .collect::<Result<Vec<_>, LogError>>()?;
     let count = appenders.len();
-    // A producer hands over what it has at hand, not its whole batch at once: entries stay in the cache.
+    // Each call passes few entries, not the whole batch, so that they stay in the cache.
     let at_once = setting.producer_batch.clamp(1, ENTRIES_AT_ONCE);
     let mut number: usize = 0;
     pool.for_each_batch(producer, setting.entries_per_producer, at_once, |entries| {
@@ -264,7 +268,7 @@ fn produce(
     })
 }
 
-/// Bytes of every file of the log at `path`.
+/// Returns the bytes of all files of the log at `path`.
 pub(crate) fn stored_bytes(path: &Path) -> Result<u64, BenchError> {
     let mut total = 0;
     for entry in std::fs::read_dir(path)? {
@@ -287,7 +291,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The process's highest resident memory so far.
+/// Returns the peak resident memory of the process, in bytes.
 pub(crate) fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,5 @@
-//! Latency: each append at half the peak rate, the time until it is sealed, and durable appends of many threads.
+//! The latency benchmark: appends at half the peak rate, the time until an entry is sealed, and
+//! durable appends of many threads.
 
 use std::io::Write;
 use std::path::Path;
@@ -68,7 +69,7 @@ pub(crate) fn run(arguments: &LatencyArguments, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
-/// How much too early an entry may come at half the peak rate.
+/// Tolerance by which an append may be early at half the peak rate.
 const PACE: Duration = Duration::from_micros(100);
 
 fn open(path: &Path) -> Result<Log, BenchError> {
@@ -98,13 +99,13 @@ fn peak_rate(pool: &Pool, entries: u64, path: &Path) -> Result<f64, BenchError> 
     Ok(entries as f64 / started.elapsed().as_secs_f64())
 }
 
-/// What one run at half the peak rate showed.
+/// The results of one run at half the peak rate.
 struct HalfRate {
-    /// Nanoseconds of each append, sorted.
+    /// Duration of each append in nanoseconds, sorted.
     appends: Vec<f64>,
-    /// Nanoseconds from append to durable of samples, sorted.
+    /// Time from append to durability of sampled entries in nanoseconds, sorted.
     durable_after: Vec<f64>,
-    /// How old the oldest entry of each frame was when it was sealed.
+    /// Age of each frame's oldest entry when the frame was sealed.
     sealed: Ages,
 }
 
@@ -123,7 +124,7 @@ fn half_rate(pool: &Pool, entries: u64, rate: f64, path: &Path) -> Result<HalfRa
     let mut number = 0_u64;
     pool.for_each(0, entries, |entry| {
         let due = Duration::from_secs_f64(number as f64 / rate);
-        // Asleep, not spinning: a producer that waits leaves its core to the sealers.
+        // Sleeps instead of spinning, to leave the core to the sealers.
         if let Some(early) = due.checked_sub(started.elapsed())
             && early >= PACE
         {

@@ -1,7 +1,7 @@
-//! The figures: workloads, ceilings measured in the same run, plots.
+//! Benchmarks of Probity: workloads, ceilings measured in the same run, and plots.
 //!
-//! Speed is only ever claimed from here. Each run measures also what the bare compressor and
-//! cipher reach over the same bytes on the same cores, and says which share of it the log reached.
+//! All published figures of speed come from this crate. Each run also measures the bare compressor
+//! and cipher on the same bytes and cores, and reports the log's share of that.
 
 #![forbid(unsafe_code)]
 

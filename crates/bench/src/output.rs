@@ -1,4 +1,4 @@
-//! Results as a table for people, JSON and CSV for machines, and a plot.
+//! Output of results: a table for people, JSON and CSV for programs, and a plot.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -10,16 +10,16 @@ use crate::command::{BenchError, OutputArguments, Preset};
 use crate::ingest::Outcome;
 use crate::plot::{Bar, bars};
 
-/// What bars of ingestion are long for.
+/// Unit of the bars of ingestion.
 const UNIT: &str = "million entries a second; grey: the bare compressor and cipher";
 
-/// What there is to show.
+/// The results to write.
 pub(crate) struct Output<'a> {
     pub(crate) results: &'a [Outcome],
     pub(crate) preset: Option<Preset>,
 }
 
-/// Writes `output` wherever `arguments` ask for it.
+/// Writes `output` in every form that `arguments` request.
 pub(crate) fn write(
     output: &Output<'_>,
     arguments: &OutputArguments,
@@ -48,16 +48,16 @@ pub(crate) fn write(
     write_document(&document, arguments, out, &|out| table(output.results, out))
 }
 
-/// Results in every form but the table for people.
+/// Results in every form but the table.
 pub(crate) struct Document<'a> {
-    /// One object for each result, all with the same fields.
+    /// One object per result, all with the same fields.
     pub(crate) rows: &'a [Value],
     pub(crate) bars: &'a [Bar],
     pub(crate) title: &'a str,
     pub(crate) unit: &'a str,
 }
 
-/// Writes `document` wherever `arguments` ask for it; `table` writes it for people.
+/// Writes `document` in every form that `arguments` request; `table` writes the table.
 pub(crate) fn write_document(
     document: &Document<'_>,
     arguments: &OutputArguments,
@@ -79,7 +79,8 @@ pub(crate) fn write_document(
     Ok(())
 }
 
-/// Refuses what could not be written to `path`, before anything is measured for it: what is there could be anything, a key too.
+/// Returns an error if `path` exists, before anything is measured. An existing file may hold
+/// anything, also a key.
 pub(crate) fn check_new(path: &Path) -> Result<(), BenchError> {
     match path.symlink_metadata() {
         Ok(_) => Err(refused(path, io::ErrorKind::AlreadyExists.into())),
@@ -94,7 +95,7 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), BenchError> {
     written.map_err(|source| refused(path, source))
 }
 
-/// Makes `folder`, unless it is there.
+/// Creates `folder` if it does not exist.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), BenchError> {
     std::fs::create_dir_all(folder).map_err(|source| refused(folder, source))
 }

@@ -1,8 +1,8 @@
-//! Plots as SVG: bars beside their ceiling.
+//! Plots as SVG: bars with their ceilings, and lines.
 
 use std::fmt::Write as _;
 
-/// One bar and the line it is measured against.
+/// One bar and its ceiling.
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) value: f64,
@@ -14,7 +14,7 @@ const LEFT: usize = 300;
 const WIDTH: usize = 460;
 const TOP: usize = 56;
 
-/// Horizontal bars, each with its ceiling behind it in grey and its value beside it.
+/// Returns horizontal bars, each with its ceiling behind it in grey and its value beside it.
 pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     let most = bars.iter().fold(f64::MIN_POSITIVE, |most, bar| {
         most.max(bar.value).max(bar.ceiling)
@@ -72,7 +72,7 @@ const PLOT_WIDTH: f64 = 560.0;
 const PLOT_LEFT: f64 = 80.0;
 const PLOT_TOP: f64 = 60.0;
 
-/// Lines over two axes, both logarithmic; points that are not above zero are left out.
+/// Returns a plot of lines over two logarithmic axes; points that are not above zero are omitted.
 pub(crate) fn lines(title: &str, axes: (&str, &str), lines: &[Line]) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let span = |values: &mut dyn Iterator<Item = f64>| {
@@ -157,7 +157,7 @@ mod tests {
         ];
         let svg = lines("t", ("x", "y"), &drawn);
         assert_eq!(svg.matches("<polyline").count(), 2);
-        // The lowest and the highest, the first and the last that are shown.
+        // The lowest and the highest visible points, the first and the last.
         assert!(svg.contains("points=\"80.0,220.0 360.0,380.0\""), "{svg}");
         assert!(svg.contains("points=\"360.0,60.0\"") && svg.contains("&lt;b&gt;"));
     }

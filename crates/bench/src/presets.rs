@@ -1,4 +1,4 @@
-//! The seed's benchmarks with their parameters, and the table of the log's own figures.
+//! The presets: parameters of the original benchmarks, and the table of the log's own figures.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::workload::Shape;
 /// Input of one configuration of the performance and compression benchmarks, in bytes.
 const MATRIX_BYTES: u64 = 10 << 30;
 
-/// Entries of a producer and most settings of a preset when a test wants to see it run.
+/// Limits for tests: entries per producer, and settings per preset.
 const SMALL_ENTRIES: u64 = 500;
 const SMALL_SETTINGS: usize = 7;
 
-/// The settings that `arguments` ask for, before single flags are applied.
+/// Returns the settings of `arguments`, without its single flags.
 pub(crate) fn settings(arguments: &IngestArguments) -> Vec<Setting> {
     let mut settings = match arguments.preset {
         None => vec![Setting::default()],
@@ -35,7 +35,7 @@ pub(crate) fn settings(arguments: &IngestArguments) -> Vec<Setting> {
         }
     }
     if arguments.small {
-        // Some of each kind, not the first ones, which differ in one parameter alone.
+        // Takes evenly spread settings, because the first ones differ only in one parameter.
         let step = settings.len().div_ceil(SMALL_SETTINGS).max(1);
         settings = settings.into_iter().step_by(step).collect();
     }
@@ -135,7 +135,7 @@ fn compression() -> Vec<Setting> {
     settings
 }
 
-/// The rows of the table of targets: name, payload, entries a producer.
+/// The rows of the table of targets: name, payload, entries per producer.
 const TABLE: [(&str, usize, u64); 4] = [
     ("4 KiB", 4096, 300_000),
     ("256 B", 256, 3_000_000),

@@ -1,4 +1,5 @@
-//! Verification: how fast every stored byte is checked, as a share of bare SHA-256 on the same cores.
+//! The verification benchmark: throughput over all stored bytes, as a share of bare SHA-256 on the
+//! same cores.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::command::{BenchError, VerifyArguments};
 use crate::ingest::{Setting, config, options, peak_bytes, root_key, stored_bytes};
 use crate::workload::Pool;
 
-/// Makes a log, verifies it several times, and says how fast.
+/// Writes a log, verifies it several times, and reports the speed.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark measures with the system's clock"
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &VerifyArguments, out: &mut dyn Write) -> Result<()
     Ok(())
 }
 
-/// Writes the log that is verified.
+/// Writes the log to be verified.
 fn make(arguments: &VerifyArguments, path: &Path) -> Result<(), BenchError> {
     let setting = Setting {
         payload_bytes: arguments.payload,

@@ -1,9 +1,10 @@
-//! What producers append: entries of the seed's generator, made before the clock starts.
+//! The entries that producers append, generated before the clock starts as in the original
+//! benchmark.
 
 use probity_format::row::row_bytes;
 use probity_format::{Action, Entry, Subjects, Timestamp};
 
-/// Which payload and which keys.
+/// The distribution of payloads and keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Shape {
     /// Two words at random, uniform keys: the main and scaling benchmarks.
@@ -13,7 +14,7 @@ pub(crate) enum Shape {
     Mixed,
 }
 
-/// Where one entry's fields are in the text of its pool, each behind the one before.
+/// The place of one entry's fields in the text of its pool; they are adjacent.
 struct Made {
     start: usize,
     key: usize,
@@ -22,19 +23,19 @@ struct Made {
     processor: usize,
     payload: usize,
     action: &'static str,
-    /// Nanoseconds since the entry before.
+    /// Nanoseconds since the preceding entry.
     step: i64,
 }
 
-/// Entries that a producer appends over and over, with advancing times.
+/// A pool of entries that a producer appends repeatedly, with advancing times.
 ///
-/// Their fields lie side by side, as in the buffer of a request: a producer has what it appends at hand.
+/// The fields of an entry are adjacent in memory, as in the buffer of a request.
 pub(crate) struct Pool {
     text: String,
     made: Vec<Made>,
 }
 
-/// Entries are stamped from here on; a fixed time makes runs comparable.
+/// First timestamp of entries; it is fixed, so that runs are comparable.
 const FIRST_TIME: i64 = 1_767_225_600_000_000_000;
 const ATTRIBUTES: [&str; 10] = [
     "profile",
@@ -57,7 +58,7 @@ const USERS: u64 = 1000;
 const ZIPF: f64 = 0.99;
 
 impl Pool {
-    /// `count` entries with payloads of `payload_bytes`, the same for the same `seed`.
+    /// Creates `count` entries with payloads of `payload_bytes`; they are determined by `seed`.
     pub(crate) fn new(count: usize, payload_bytes: usize, shape: Shape, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let zipf = (shape == Shape::Mixed).then(|| zipf_table(10_000));
@@ -68,7 +69,7 @@ impl Pool {
         Self { text, made }
     }
 
-    /// Calls `visit` for `count` entries; the clock starts at a moment of its own for each producer.
+    /// Calls `visit` for `count` entries; each producer has its own start time.
     pub(crate) fn for_each<E>(
         &self,
         producer: usize,
@@ -108,7 +109,7 @@ impl Pool {
         })
     }
 
-    /// Bytes of rows of `count` entries.
+    /// Returns the bytes of rows of `count` entries.
     pub(crate) fn input_bytes(&self, count: u64) -> u64 {
         let each: u64 = self
             .made
@@ -176,7 +177,7 @@ fn make(
     }
 }
 
-/// "the" twice as often as "data", joined by spaces and cut to size.
+/// Returns words joined by spaces and cut to `bytes`: "the" twice as often as "data".
 fn words(random: &mut Random, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 8);
     while text.len() < bytes {
@@ -189,7 +190,8 @@ fn words(random: &mut Random, bytes: usize) -> String {
     text
 }
 
-/// A fifth common words, a quarter numbers, punctuation and blanks, the rest random printable characters.
+/// Returns a text: a fifth common words, a quarter numbers, punctuation and blanks, the rest random
+/// printable characters.
 fn mixed(random: &mut Random, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 16);
     while text.len() < bytes {
@@ -212,7 +214,7 @@ fn pick<T: Copy + Default>(random: &mut Random, from: &[T]) -> T {
     from.get(place).copied().unwrap_or_default()
 }
 
-/// Cumulative probabilities of a Zipf distribution over `count` keys.
+/// Returns the cumulative probabilities of a Zipf distribution over `count` keys.
 fn zipf_table(count: u32) -> Vec<f64> {
     let weights: Vec<f64> = (1..=count)
         .map(|rank| f64::from(rank).powf(-ZIPF))
@@ -228,11 +230,11 @@ fn zipf_table(count: u32) -> Vec<f64> {
         .collect()
 }
 
-/// A xorshift generator: fast, and the same everywhere.
+/// A xorshift generator: fast and platform-independent.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The same numbers for the same `seed`.
+    /// Creates a generator, which is determined by `seed`.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }

@@ -1,6 +1,6 @@
-//! The benchmarks run, small: every preset, what each prints and writes, and what its figures must agree in.
+//! Runs every benchmark with small sizes, and checks its output and the consistency of its figures.
 //!
-//! How fast anything is, is no test's business.
+//! Tests do not check speed.
 
 #![expect(
     clippy::unwrap_used,
@@ -44,7 +44,7 @@ fn results(arguments: &[&str]) -> Vec<Value> {
     }
 }
 
-/// What must hold between the figures of one result, however fast the machine is.
+/// Checks relations between the figures of one result that hold at any speed.
 fn assert_consistent(result: &Value) {
     let entries = number(result, "entries");
     assert!((entries / 500.0 / number(result, "producers") - 1.0).abs() < 1e-6);
@@ -207,7 +207,7 @@ fn the_proxy_is_compared_with_the_server_and_everything_is_recorded() {
     {
         assert_eq!(result["stage"], *stage);
         assert!(drawing.contains(result["name"].as_str().unwrap()));
-        // 20 keys are filled first, and full pipelines sent.
+        // 20 keys are filled first, and only full pipelines are sent.
         let pipeline = number(result, "pipeline");
         let sent = (400.0 / 4.0 / pipeline).floor() * pipeline * 4.0;
         let expected = if *stage == "server" { 0.0 } else { sent + 20.0 };
@@ -338,7 +338,7 @@ fn the_pocket_database_is_measured_in_every_state() {
     }
     let results = measured["results"].as_array().unwrap();
     let of = |kind: &'static str| results.iter().filter(move |result| result["kind"] == kind);
-    // B+-trees for the same indexes cost many times as much, SQLite with fewer more too.
+    // B+-trees for the same indexes cost many times as much, and so does SQLite with fewer indexes.
     let programs = |kind, name: &str| {
         let mut found =
             of(kind).filter(|result| result["name"].as_str().unwrap().starts_with(name));
@@ -354,7 +354,7 @@ fn the_pocket_database_is_measured_in_every_state() {
         asked.map(|result| number(result, "page_reads")).sum()
     };
     assert!(total(", reorganised") < total(", log only"));
-    // The same questions have as many answers in both forms.
+    // Equal queries return equal numbers of rows in both forms.
     let rows = |state: &str| -> Vec<u64> {
         let asked = of("query").filter(|result| result["name"].as_str().unwrap().ends_with(state));
         asked
@@ -470,7 +470,7 @@ fn requests_go_on_while_people_leave_and_return() {
             let is_loss = operation.starts_with("fewer requests") && operation.ends_with(beside);
             it["application"] == application && is_loss
         };
-        // Of each round, and the bounds of their median.
+        // One loss per round, and the bounds of their median.
         let losses: Vec<_> = results.iter().filter(of_losses).collect();
         let expected = if beside == "beside nobody" { 0 } else { 2 };
         assert_eq!(losses.len(), expected, "{application} {beside}");
@@ -482,13 +482,13 @@ fn requests_go_on_while_people_leave_and_return() {
     }
 }
 
-/// Files that are there stay, whatever they are, and this is said before anything is measured.
+/// Existing files are not overwritten, and the error comes before the measurement.
 #[test]
 fn a_file_that_is_there_is_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let there = folder.path().join("there");
     std::fs::write(&there, "before").unwrap();
-    // Longer than the test runs, if it began.
+    // Would run far longer than the test, if it started.
     for option in ["--csv", "--plot"] {
         let path = there.to_str().unwrap();
         let output = bench(&["ingest", "--entries", "100000000000", option, path]);

@@ -1,7 +1,8 @@
-//! Key certificates: the signing key of a log vouches for its successor, and for journal and heads as they were.
+//! Key certificates: the signing key of a log certifies its successor.
 //!
-//! `docs/format.md`, "Journal". Whoever knows one key of a log follows its certificates to every
-//! later one; none leads back.
+//! `docs/format.md`, "Journal". A certificate also binds the size and root of the streams `journal`
+//! and `heads` at that moment. A verifier who knows one key follows the certificates to every later
+//! key; no certificate leads back to an earlier one.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,12 +15,12 @@ use crate::tree::{EMPTY_ROOT, Hash};
 
 /// First line of a certificate.
 const HEADER: &str = "probity key certificate v2";
-/// First line of a certificate in a log of version 2, which has no heads apart from its journal.
+/// First line of a certificate in a log of version 2, which has no stream `heads`.
 const HEADER_V1: &str = "probity key certificate v1";
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// The tree of a stream as a certificate binds it.
+/// Size and root of a stream's tree, as a certificate binds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a size and its root")]
 pub struct Bound {
@@ -30,7 +31,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The stream before its first frame.
+    /// The empty tree of a stream without frames.
     pub const EMPTY: Self = Self {
         size: 0,
         root: EMPTY_ROOT,
@@ -49,7 +50,7 @@ impl Bound {
     }
 }
 
-/// What a certificate says; who says it is known only from its signature.
+/// The content of a certificate. The signer is not part of it: only the signature tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     successor: VerifierKey,
@@ -69,10 +70,10 @@ impl Certificate {
         }
     }
 
-    /// The certificate in a text that was, or is to be, signed.
+    /// Reads a certificate from `text`, which was or will be signed.
     ///
     /// # Errors
-    /// Where `text` is not what [`Certificate::encode`] writes.
+    /// If `text` is not exactly what [`Certificate::encode`] writes.
     pub fn parse(text: &str) -> Result<Self, DecodeError> {
         let error = |reason| DecodeError::new("key certificate", 0, reason);
         let lines: Vec<&str> = text.lines().collect();
@@ -97,7 +98,7 @@ impl Certificate {
         }
     }
 
-    /// The text to be signed.
+    /// Returns the text to be signed.
     pub fn encode(&self) -> String {
         let header = self.heads.map_or(HEADER_V1, |_| HEADER);
         let successor = self.successor.encode();
@@ -107,7 +108,7 @@ impl Certificate {
         format!("{header}\n{successor}\n{journal}{heads}")
     }
 
-    /// The signed note of this certificate.
+    /// Signs this certificate and returns it as a signed note.
     ///
     /// # Errors
     /// When the signer fails.
@@ -117,10 +118,10 @@ impl Certificate {
         Ok(note.encode())
     }
 
-    /// The certificate in a signed note, which `signer` must have signed.
+    /// Reads the certificate in a signed note and checks the signature of `signer`.
     ///
     /// # Errors
-    /// When it is malformed, not signed by `signer`, or for a key of another name.
+    /// When the note is malformed, not signed by `signer`, or certifies a key of another name.
     pub fn open(note: &[u8], signer: &VerifierKey) -> Result<Self, DecodeError> {
         let error = |reason| DecodeError::new("key certificate", 0, reason);
         let note = SignedNote::parse(note).map_err(|bad| error(bad.reason))?;
@@ -143,33 +144,34 @@ impl Certificate {
         &self.successor
     }
 
-    /// The journal that the old key vouched for.
+    /// Size and root of the journal that the old key signed.
     pub const fn journal(&self) -> &Bound {
         &self.journal
     }
 
-    /// The heads that the old key vouched for; none in a log of version 2.
+    /// Size and root of `heads` that the old key signed; `None` in a log of version 2.
     pub const fn heads(&self) -> Option<&Bound> {
         self.heads.as_ref()
     }
 }
 
-/// A certificate and its signature without what follows from the key before: a step from key to key.
+/// One step from a key to its successor: a certificate and its signature, without the fields that
+/// follow from the old key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Link {
     /// The public key certified.
     pub successor: [u8; PUBLIC_KEY_BYTES],
-    /// The journal that the old key vouched for.
+    /// Size and root of the journal that the old key signed.
     pub journal: Bound,
-    /// The heads that the old key vouched for; none in a log of version 2.
+    /// Size and root of `heads` that the old key signed; `None` in a log of version 2.
     pub heads: Option<Bound>,
     /// The old key's signature over the certificate's text.
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
 impl Link {
-    /// The link with these parts.
+    /// Creates a link from its parts.
     pub const fn new(
         successor: [u8; PUBLIC_KEY_BYTES],
         journal: Bound,
@@ -184,7 +186,7 @@ impl Link {
         }
     }
 
-    /// The link that the certificate in `note`, signed by `signer`, makes.
+    /// Reads the certificate in `note`, which `signer` must have signed, and returns its link.
     ///
     /// # Errors
     /// As [`Certificate::open`].
@@ -205,7 +207,7 @@ impl Link {
         })
     }
 
-    /// The key that this link leads to from `signer`.
+    /// Checks the signature of `signer` and returns the successor's key.
     ///
     /// # Errors
     /// When `signer` has not signed it.
@@ -270,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_certificate_has_one_form() {
-        // Lines behind the last and signs before a size used to be passed over.
+        // Trailing lines and signs before a size were accepted by earlier releases.
         let of_version_2 = Certificate::new(key(2).verifier_key().clone(), bound(7), None);
         for made in [made(&key(2)), of_version_2] {
             let text = made.encode();

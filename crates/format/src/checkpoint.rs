@@ -1,4 +1,6 @@
-//! Checkpoints (C2SP tlog-checkpoint 1.0.0): a log's origin, tree size and root, signed. Extension lines, which that allows, are refused.
+//! Checkpoints (C2SP tlog-checkpoint 1.0.0): origin, tree size and root of a log, signed.
+//!
+//! Extension lines, which the specification allows, are refused.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,7 +10,7 @@ use crate::note::{NoteError, SignedNote, Signer, VerifierKey};
 use crate::tile::canonical_number;
 use crate::tree::{EMPTY_ROOT, Hash};
 
-/// What a log commits to: the tree it had at one size.
+/// A checkpoint: the log's origin, and the size and root of its tree.
 ///
 /// ```
 /// use probity_format::checkpoint::Checkpoint;
@@ -30,24 +32,25 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The checkpoint of the log `origin` at `size` leaves with `root`.
+    /// Creates the checkpoint of the log `origin` at `size` leaves with `root`.
     ///
     /// # Errors
-    /// When `origin` is empty or not one line, or the root of an empty tree is another than [`EMPTY_ROOT`].
+    /// When `origin` is empty or not one line, or the tree is empty and `root` is not
+    /// [`EMPTY_ROOT`].
     pub fn new(origin: &str, size: u64, root: Hash) -> Result<Self, DecodeError> {
         let checkpoint = Self {
             origin: origin.into(),
             size,
             root,
         };
-        // One definition of what is right: the reader's.
+        // The parser alone decides which checkpoints are valid.
         Self::parse(&checkpoint.encode())
     }
 
-    /// The checkpoint in the text of a note (tlog-checkpoint, note text).
+    /// Reads a checkpoint from the text of a note (tlog-checkpoint, note text).
     ///
     /// # Errors
-    /// Where `text` is not what [`Checkpoint::encode`] writes.
+    /// If `text` is not exactly what [`Checkpoint::encode`] writes.
     pub fn parse(text: &str) -> Result<Self, DecodeError> {
         let error = |offset, reason| DecodeError::new("checkpoint", offset, reason);
         let body = text
@@ -77,7 +80,8 @@ impl Checkpoint {
                 "has a root for the empty tree that is not its root",
             ));
         }
-        // Whoever signs again what an older key signed must not lend a new key's word to a line that says anything.
+        // A new key that signs an older key's checkpoint again must not sign extension lines of
+        // unknown meaning.
         if lines.next().is_some() {
             let end = root_at.saturating_add(root_line.len()).saturating_add(1);
             return Err(error(end, "has a line behind its root"));
@@ -89,12 +93,12 @@ impl Checkpoint {
         })
     }
 
-    /// The text to be signed.
+    /// Returns the text to be signed.
     pub fn encode(&self) -> String {
         format!("{}\n{}\n{}\n", self.origin, self.size, self.root)
     }
 
-    /// The signed note of this checkpoint: the content of the file `checkpoint`.
+    /// Signs this checkpoint and returns the signed note, the content of the file `checkpoint`.
     ///
     /// # Errors
     /// When a signer fails.
@@ -106,10 +110,12 @@ impl Checkpoint {
         Ok(note.encode())
     }
 
-    /// The checkpoint in a signed note, if one of `keys` that bears the name of its origin has signed it.
+    /// Reads the checkpoint in a signed note. One of `keys` must have signed it and be named as its
+    /// origin.
     ///
-    /// A key signs for the log of its own name only, so the checkpoint of one log cannot stand
-    /// in for that of another whose key is known too. Signatures of other known keys (witnesses) must be right as well.
+    /// A key signs only for the log of its own name. So the checkpoint of one log cannot replace
+    /// that of another whose key is also known. Signatures of other known keys (witnesses) must be
+    /// valid as well.
     ///
     /// # Errors
     /// See [`NoteError`].

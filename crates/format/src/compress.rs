@@ -8,7 +8,7 @@ use zstd_safe::{CCtx, CParameter, DCtx};
 use crate::error::DecodeError;
 use crate::version::Version;
 
-/// How a writer compresses sections; each section says which of both it is.
+/// The compression that a writer uses for sections. Each section names its own compressor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
@@ -24,7 +24,8 @@ impl Compression {
     /// The highest Zstandard level.
     pub const ZSTD_LEVEL_MAX: u8 = 19;
 
-    /// The compressor named `word`: `zstd:N` or `none`; a bare level 0..=19 means Zstandard, 0 none.
+    /// Returns the compressor named `word`: `zstd:N` or `none`. A bare level 0..=19 means
+    /// Zstandard, 0 none.
     pub fn from_word(word: &str) -> Option<Self> {
         if word == "none" {
             return Some(Self::None);
@@ -57,10 +58,10 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// A compressor that works as `compression` says.
+    /// Creates a compressor for `compression`.
     ///
     /// # Errors
-    /// When the library refuses the level.
+    /// When the Zstandard library refuses the level.
     pub fn new(compression: Compression) -> Result<Self, DecodeError> {
         let zstd = if let Compression::Zstd(level) = compression {
             let mut context = CCtx::create();
@@ -74,12 +75,12 @@ impl Compressor {
         Ok(Self { zstd })
     }
 
-    /// The byte that stands for the compressor in a section body.
+    /// Returns the code of the compressor in a section body.
     pub const fn code(&self) -> u8 {
         if self.zstd.is_some() { 1 } else { 0 }
     }
 
-    /// Most bytes that `plain_bytes` can become.
+    /// Returns the greatest length, in bytes, to which `plain_bytes` bytes can be compressed.
     pub fn bound(&self, plain_bytes: usize) -> usize {
         match self.zstd {
             Some(_) => zstd_safe::compress_bound(plain_bytes),
@@ -87,10 +88,10 @@ impl Compressor {
         }
     }
 
-    /// Compresses `plain` into the beginning of `out`; gives the length.
+    /// Compresses `plain` into the beginning of `out`; returns the compressed length in bytes.
     ///
     /// # Errors
-    /// When `out` is shorter than [`Compressor::bound`] asks for.
+    /// When `out` is shorter than [`Compressor::bound`] returns.
     pub fn compress(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
         let error = DecodeError::new("compressor", 0, "fails");
         if plain.is_empty() {
@@ -106,7 +107,7 @@ impl Compressor {
     }
 }
 
-/// Opens what any [`Compressor`] wrote; keeps its context from section to section.
+/// Decompresses the output of any [`Compressor`]; keeps its context from section to section.
 pub struct Decompressor {
     zstd: DCtx<'static>,
 }
@@ -120,7 +121,8 @@ impl Default for Decompressor {
 }
 
 impl Decompressor {
-    /// Decompresses `bytes` of compressor `code` in a log of `version` into exactly `plain_bytes` bytes.
+    /// Decompresses `bytes` of compressor `code` in a log of `version` into exactly `plain_bytes`
+    /// bytes.
     ///
     /// The caller bounds `plain_bytes`; nothing beyond it is ever written or allocated.
     ///
@@ -142,7 +144,7 @@ impl Decompressor {
                 }
                 bytes.len()
             }
-            // Nothing is compressed to nothing.
+            // Empty input is compressed to empty output.
             1 if plain_bytes == 0 => bytes.len(),
             1 => self
                 .zstd

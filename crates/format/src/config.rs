@@ -1,4 +1,4 @@
-//! What is fixed for a stream when it is created, and the one text that says it.
+//! The configuration of a stream, fixed when it is created, and its only text form.
 //!
 //! `docs/format.md`, "Stream identity".
 
@@ -7,21 +7,21 @@ use core::fmt;
 use crate::v2;
 use crate::version::Version;
 
-/// Longest time for which a stream says that its entries are kept, in days.
+/// Longest retention of a stream's entries, in days.
 pub const RETENTION_DAYS_MAX: u16 = 36_500;
 /// Longest tenant, module or tag, in bytes.
 const LABEL_BYTES_MAX: usize = 64;
 
-/// What the leaves of the tree inside a frame are; decides what can be proved and what it costs.
+/// The leaves of the Merkle tree inside a frame. They decide what can be proved and at which cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Proofs {
-    /// One more tree over the entries: a single entry can be proved alone.
+    /// One leaf per entry, in a second tree: a single entry can be proved alone.
     Entry,
-    /// One leaf a sealed section: a subject's section of a frame can be proved alone.
+    /// One leaf per sealed section: a subject's section of a frame can be proved alone.
     #[default]
     Section,
-    /// The sealed frame is one leaf. Only in version 2.
+    /// One leaf per frame. Only in version 2.
     Frame,
 }
 
@@ -51,7 +51,7 @@ pub enum Cipher {
     /// AES-256-GCM under a key derived for each section.
     #[default]
     Aes256Gcm,
-    /// No encryption: for measurements and for the journal, which holds no personal data.
+    /// No encryption: for measurements, and for the journal, which holds no personal data.
     DangerNone,
 }
 
@@ -117,33 +117,36 @@ impl fmt::Display for Label {
     }
 }
 
-/// What is fixed for a stream when it is created.
+/// The configuration of a stream, fixed when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "callers choose field by field over the default"
 )]
 pub struct StreamConfig {
-    /// What can be proved.
+    /// The leaves of each frame's tree, which decide what can be proved.
     pub proofs: Proofs,
-    /// How sections are sealed.
+    /// The cipher of the sections.
     pub cipher: Cipher,
-    /// Whether keys and payloads are sealed under keys of their subjects, so that one can be erased.
+    /// `true` if keys and payloads are sealed under the keys of their subjects, so that a subject
+    /// can be erased.
     pub erasable: bool,
-    /// Whose data the entries are about.
+    /// The tenant whose data the entries are about.
     pub tenant: Option<Label>,
-    /// The part of an application that the entries come from.
+    /// The part of an application that writes the entries.
     pub module: Option<Label>,
-    /// For how many days the entries are kept, 1 to [`RETENTION_DAYS_MAX`].
+    /// The retention of the entries in days, 1 to [`RETENTION_DAYS_MAX`].
     pub retention: Option<u16>,
-    /// Any other word that tells streams apart.
+    /// A free label that distinguishes streams.
     pub tag: Option<Label>,
-    /// The compressor that a stream of version 2 names; nothing in version 3, where each section names its own.
+    /// The compressor of a stream of version 2; `None` in version 3, where each section names its
+    /// own.
     pub v2: Option<v2::Compression>,
 }
 
 impl StreamConfig {
-    /// The configuration of the built-in streams: in clear, because everybody must be able to check them.
+    /// The configuration of the built-in streams: without encryption, because everybody must be
+    /// able to check them.
     pub const JOURNAL: Self = Self {
         proofs: Proofs::Section,
         cipher: Cipher::DangerNone,
@@ -166,7 +169,8 @@ impl StreamConfig {
         }
     }
 
-    /// The configuration of a stream of `version` written as [`fmt::Display`] writes it, if `text` is that.
+    /// Reads the configuration of a stream of `version` from `text`. Returns `None` unless `text`
+    /// is exactly what [`fmt::Display`] writes.
     pub fn from_text(version: Version, text: &str) -> Option<Self> {
         let config = match version {
             Version::V2 => v2::config(text),
@@ -176,7 +180,7 @@ impl StreamConfig {
     }
 }
 
-/// Reads the parts of `text`; whether it is the one form shows when it is written again.
+/// Reads the parts of `text`. The caller checks the canonical form by writing it again.
 fn parse(text: &str) -> Option<StreamConfig> {
     let mut parts = text.split(' ').peekable();
     let mut value = |name: &str| {

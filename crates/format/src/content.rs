@@ -1,7 +1,9 @@
-//! The content of an opened frame: columns of all entries, joined with those of their subjects.
+//! The content of an opened frame: the shared columns of all entries, joined with the columns of
+//! their subjects.
 //!
-//! `docs/format.md`, "Sealing". A frame of an erasable stream keeps the columns of each set of subjects in a section of
-//! its own; a section that is not open (erased, or not shown) leaves the other columns readable.
+//! `docs/format.md`, "Sealing". A frame of an erasable stream has one section for each set of
+//! subjects. If such a section is not open (erased, or not shown), the other columns can still be
+//! read.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,12 +20,14 @@ use crate::version::Version;
 /// Bytes of one pseudonym.
 pub const PSEUDONYM_BYTES: usize = 16;
 
-/// First byte of a word in the shared columns of actor and submitter that refers to one of the entry's subjects.
+/// First byte of a reference: a word in the shared columns of actor and submitter that stands for
+/// one of the entry's subjects.
 ///
-/// No name holds it. The place of the subject follows, in one byte.
+/// No name holds this byte. The place of the subject among the entry's subjects follows in one
+/// byte.
 const REFERENCE: u8 = 0;
 
-/// Every reference, by the place of the subject.
+/// Every reference, indexed by the place of the subject.
 static REFERENCES: [[u8; 2]; SUBJECTS_MAX] = references();
 
 const fn references() -> [[u8; 2]; SUBJECTS_MAX] {
@@ -38,7 +42,8 @@ const fn references() -> [[u8; 2]; SUBJECTS_MAX] {
     all
 }
 
-/// The word for `name` in the shared columns: a reference where it is the name of one of `subjects`.
+/// Returns the word for `name` in the shared columns: a reference if `name` is one of `subjects`,
+/// else `name` itself.
 pub(crate) fn referred<'a>(name: &'a [u8], subjects: &[u8]) -> &'a [u8] {
     if name.is_empty() || subjects.is_empty() {
         return name;
@@ -48,7 +53,8 @@ pub(crate) fn referred<'a>(name: &'a [u8], subjects: &[u8]) -> &'a [u8] {
     found.map_or(name, |(_, reference)| reference)
 }
 
-/// The place of the subject that `word` refers to, of `count` there are; none where it is a name.
+/// Returns the place of the subject that `word` refers to, less than `count`; `None` if `word` is a
+/// name.
 fn place_of(word: &[u8], count: usize) -> Result<Option<usize>, DecodeError> {
     match word {
         [REFERENCE, place] if usize::from(*place) < count => Ok(Some(usize::from(*place))),
@@ -69,12 +75,12 @@ fn place_of(word: &[u8], count: usize) -> Result<Option<usize>, DecodeError> {
 pub struct Own<'a> {
     /// The columns.
     pub columns: Columns<'a>,
-    /// The people, where the section has shares.
+    /// The people of the section, if it has shares.
     pub people: Option<&'a People>,
 }
 
 impl<'a> Own<'a> {
-    /// The name of the subject at `place` of entry `within`, where it is known.
+    /// Returns the name of the subject at `place` of entry `within`, if it is known.
     fn name(&self, within: usize, place: usize) -> Option<&'a [u8]> {
         if let Some(people) = self.people {
             return people.name(place).map(str::as_bytes);
@@ -94,27 +100,28 @@ impl<'a> Own<'a> {
     }
 }
 
-/// What of the people of an entry cannot be read, because they were erased or a proof does not show them.
+/// The people of an entry whose names cannot be read, because they were erased or a proof does not
+/// show them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Closed {
-    /// How many of its subjects.
+    /// Number of hidden subjects.
     pub subjects: usize,
-    /// Whether one of those is the actor.
+    /// `true` if one of the hidden subjects is the actor.
     pub actor: bool,
-    /// Whether one of those is the submitter.
+    /// `true` if one of the hidden subjects is the submitter.
     pub submitter: bool,
 }
 
 impl Closed {
-    /// Nothing is closed.
+    /// No hidden people.
     pub const NONE: Self = Self {
         subjects: 0,
         actor: false,
         submitter: false,
     };
 
-    /// Whether the whole entry can be read.
+    /// Returns whether the whole entry can be read.
     pub const fn is_none(&self) -> bool {
         self.subjects == 0
     }
@@ -124,13 +131,14 @@ impl Closed {
 #[non_exhaustive]
 pub struct Content<'a> {
     shared: Columns<'a>,
-    /// By section number minus one, `None` where not open; empty where the shared section holds every column.
+    /// Columns by section number minus one, `None` if the section is not open; empty if the shared
+    /// section holds every column.
     subjects: Vec<Option<Own<'a>>>,
-    /// Whether actors and submitters may refer to subjects.
+    /// `true` if actors and submitters may refer to subjects.
     refers: bool,
 }
 
-/// One entry of a frame and where its columns come from.
+/// One entry of a frame, and the section of its columns.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Placed<'a> {
@@ -138,16 +146,16 @@ pub struct Placed<'a> {
     pub place: usize,
     /// Number of the section that holds its key, subjects, payload and idempotency.
     pub section: u32,
-    /// The entry; key, subjects, payload and idempotency are empty where that section is not open.
+    /// The entry; key, subjects, payload and idempotency are empty if that section is not open.
     pub entry: Entry<'a>,
-    /// Whether that section is open.
+    /// `true` if that section is open.
     pub open: bool,
-    /// What of its people cannot be read.
+    /// The people of the entry whose names cannot be read.
     pub closed: Closed,
 }
 
 impl<'a> Content<'a> {
-    /// The content of a frame whose one section holds every column.
+    /// Creates the content of a frame with a single section that holds every column.
     pub const fn together(shared: Columns<'a>) -> Self {
         Self {
             shared,
@@ -156,11 +164,12 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The content of a frame with a section for each set of subjects, in the order of their numbers.
+    /// Creates the content of a frame with one section for each set of subjects, in the order of
+    /// their numbers.
     ///
     /// # Errors
-    /// When there is another number of them than the shared section speaks of, or one that is open
-    /// holds another number of entries.
+    /// When the number of sections is not the one that follows from the shared section. When an
+    /// open section has another number of entries.
     pub fn by_subject(
         version: Version,
         shared: Columns<'a>,
@@ -203,7 +212,7 @@ impl<'a> Content<'a> {
         self.shared.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether the frame has no entries.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -211,7 +220,7 @@ impl<'a> Content<'a> {
     /// Calls `visit` for each entry in order.
     ///
     /// # Errors
-    /// When an entry holds what none may, or with the error of `visit`.
+    /// When an entry is invalid, or with the error of `visit`.
     pub fn for_each<E: From<DecodeError>>(
         &self,
         visit: &mut dyn FnMut(&Placed<'_>) -> Result<(), E>,
@@ -232,7 +241,7 @@ impl<'a> Content<'a> {
         group(&self.shared, place)
     }
 
-    /// The entry at `place`, which is the one at `within` in section `group` + 1.
+    /// Returns the entry at `place`, which is entry `within` of section `group` + 1.
     fn placed(&self, place: usize, group: usize, within: usize) -> Result<Placed<'a>, DecodeError> {
         if self.subjects.is_empty() {
             let entry = self.shared.entry(place)?;
@@ -272,7 +281,8 @@ impl<'a> Content<'a> {
         })
     }
 
-    /// Puts the names of the `count` subjects into `texts`, and those of actor and submitter that refer to one; says what is closed.
+    /// Puts the names of the `count` subjects into `texts`, and the names of an actor and submitter
+    /// that are references. Returns the hidden people.
     fn name_people(
         &self,
         texts: &mut [&'a [u8]; TEXT_COLUMNS],
@@ -308,7 +318,8 @@ const _: () = assert!(
     "the columns stand where the names of people are put"
 );
 
-/// The pseudonyms of each set of subjects, by section number minus one; empty for entries about nobody.
+/// Returns the pseudonyms of each set of subjects, by section number minus one; empty for entries
+/// about nobody.
 pub fn pseudonyms<'a>(shared: &Columns<'a>) -> impl Iterator<Item = &'a [u8]> {
     shared
         .text(SUBJECTS)
@@ -316,10 +327,12 @@ pub fn pseudonyms<'a>(shared: &Columns<'a>) -> impl Iterator<Item = &'a [u8]> {
         .flat_map(|text| text.words().to_vec())
 }
 
-/// Checks that a frame has the sections that its shared one calls for, each about as many entries as its directory entry says.
+/// Checks that the frame's directory has the sections that follow from its shared section, each
+/// with the right number of entries.
 ///
 /// # Errors
-/// When another number of sections or of entries follows from the shared section, or its pseudonyms are not whole.
+/// When the number of sections differs, or the number of entries in a section. When the length of a
+/// list of pseudonyms is no multiple of a pseudonym's.
 pub fn check_directory(
     clear: &Clear<'_>,
     shared: &Columns<'_>,
@@ -356,7 +369,8 @@ pub fn check_directory(
     }
 }
 
-/// The number of the section that holds the subject columns of the entry at `place`, where that is not the shared one.
+/// Returns the number of the section with the subject columns of the entry at `place`, in a frame
+/// with sections for subjects.
 pub fn subject_section(shared: &Columns<'_>, place: usize) -> u32 {
     u32::try_from(group(shared, place))
         .unwrap_or(u32::MAX)

@@ -1,4 +1,5 @@
-//! Cosignatures (C2SP tlog-cosignature, `cosignature/v1`): a witness saw a checkpoint grow from every one before, at a time.
+//! Cosignatures (C2SP tlog-cosignature, `cosignature/v1`): a witness states at which time it saw a
+//! checkpoint, consistent with all that it had seen before.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,19 +9,20 @@ use crate::note::{KeyText, PUBLIC_KEY_BYTES, SignedNote, VerifierKey, key_id};
 
 /// Signature type of an Ed25519 cosignature with a time.
 const TYPE_COSIGNATURE: u8 = 0x04;
-/// Bytes of the time in a cosignature: seconds since 1970, big-endian as the specification says.
+/// Length of the timestamp in a cosignature, in bytes: seconds since 1970, big-endian as the
+/// specification says.
 const TIME_BYTES: usize = 8;
 
 /// A witness's public key with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WitnessKey {
     id: u32,
-    /// The same name and key as those of a signer of notes.
+    /// The name and public key, as of a signer of notes.
     key: VerifierKey,
 }
 
 impl WitnessKey {
-    /// The Ed25519 key `key` of the witness `name`.
+    /// Creates the key of the witness `name` from the Ed25519 key `key`.
     ///
     /// # Errors
     /// When `name` is no key name.
@@ -31,10 +33,12 @@ impl WitnessKey {
         })
     }
 
-    /// The key in its text form: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and key.
+    /// Reads the key's text form: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and
+    /// key.
     ///
     /// # Errors
-    /// When `text` is anything else, is of another type than Ed25519 cosignatures, or its id does not fit the key.
+    /// When `text` has another form or type than Ed25519 cosignatures, or its id is not that of the
+    /// key.
     pub fn parse(text: &str) -> Result<Self, DecodeError> {
         let wrong_type = "is no key of a witness, which begins with the type 4";
         let text = KeyText::parse("witness key", text, TYPE_COSIGNATURE, wrong_type)?;
@@ -43,12 +47,12 @@ impl WitnessKey {
         Ok(parsed)
     }
 
-    /// The text form.
+    /// Returns the text form of the key.
     pub fn encode(&self) -> String {
         KeyText::encode(self.key.name(), self.id, TYPE_COSIGNATURE, self.key.key())
     }
 
-    /// The key id, which is another than that of the same key where it signs notes.
+    /// Returns the key id. It differs from the id of the same key as a signer of notes.
     pub const fn id(&self) -> u32 {
         self.id
     }
@@ -58,10 +62,11 @@ impl WitnessKey {
         self.key.name()
     }
 
-    /// When this witness cosigned the checkpoint in `note`, in seconds since 1970; `None` where no line of it is this witness's.
+    /// Returns the time at which this witness cosigned the checkpoint in `note`, in seconds since
+    /// 1970; `None` if no signature line is this witness's.
     ///
     /// # Errors
-    /// When a line under its name and id is wrong.
+    /// When the signature of a line with this witness's name and id is invalid.
     pub fn cosigned(&self, note: &SignedNote) -> Result<Option<u64>, DecodeError> {
         let error = || DecodeError::new("cosignature", 0, "is wrong");
         let mut lines = note.signatures().iter();

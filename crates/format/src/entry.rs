@@ -1,4 +1,5 @@
-//! One entry: who did what to whose data, when, for which purpose, on which basis, how it ended.
+//! One entry: actor, action, subjects, time, purpose, legal basis and outcome of an operation on
+//! data.
 
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +15,7 @@ use crate::short::has_control;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The time `nanoseconds` after 1970-01-01T00:00:00Z.
+    /// Creates the time `nanoseconds` after 1970-01-01T00:00:00Z.
     ///
     /// # Errors
     /// [`EntryError::TimeOutOfRange`] before 1970 or after 2199.
@@ -31,18 +32,18 @@ impl Timestamp {
     }
 }
 
-/// How the operation ended.
+/// The outcome of the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It was done.
+    /// The operation succeeded.
     #[default]
     Ok,
     /// The policy refused it.
     Denied,
-    /// It was tried and did not succeed.
+    /// The operation was tried and failed.
     Failed,
-    /// There was nothing under that key.
+    /// There was no data under that key.
     Absent,
 }
 
@@ -60,7 +61,7 @@ impl Outcome {
         }
     }
 
-    /// The byte that stands for it on disk.
+    /// Returns the code of the outcome on disk.
     pub const fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -70,7 +71,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome that `code` stands for, if any.
+    /// Returns the outcome with this `code`, if any.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.code() == code)
     }
@@ -89,20 +90,20 @@ impl Outcome {
 pub struct Action;
 
 impl Action {
-    /// Data came into being.
+    /// Data was created.
     pub const CREATE: &'static str = "create";
-    /// Data was looked at.
+    /// Data was read.
     pub const READ: &'static str = "read";
     /// Data was changed.
     pub const UPDATE: &'static str = "update";
-    /// Data was removed.
+    /// Data was deleted.
     pub const DELETE: &'static str = "delete";
 }
 
-/// The persons an entry is about: none, one or several, separated by line feeds.
+/// The data subjects of an entry: none, one or several, separated by line feeds.
 ///
-/// A subject is a non-empty text without control characters of at most
-/// [`NAME_BYTES_MAX`] bytes; this type only frames the list, [`Entry::check`] enforces the rest.
+/// A subject is a non-empty text without control characters of at most [`NAME_BYTES_MAX`] bytes.
+/// This type only splits the list; [`Entry::check`] checks the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Subjects<'a>(&'a str);
 
@@ -110,7 +111,7 @@ impl<'a> Subjects<'a> {
     /// No subject.
     pub const NONE: Self = Self("");
 
-    /// The subjects in `joined`, one a line, without a final line feed; one name is a list of one.
+    /// Creates the list from `joined`, one subject per line, without a final line feed.
     pub const fn joined(joined: &'a str) -> Self {
         Self(joined)
     }
@@ -120,12 +121,12 @@ impl<'a> Subjects<'a> {
         self.0
     }
 
-    /// Whether there is no subject.
+    /// Returns whether there is no subject.
     pub const fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each subject in order.
+    /// Returns an iterator over the subjects in order.
     pub fn iter(self) -> impl Iterator<Item = &'a str> {
         self.0.split('\n').filter(|_| !self.0.is_empty())
     }
@@ -137,7 +138,7 @@ pub type Digest = [u8; 32];
 /// Bytes of a [`Digest`].
 pub const DIGEST_BYTES: usize = 32;
 
-/// The digest that stands for a caller's idempotency key; the key itself is not recorded.
+/// Returns the SHA-256 digest of a caller's idempotency key; the key itself is not recorded.
 ///
 /// # Errors
 /// When the key is empty or longer than [`NAME_BYTES_MAX`].
@@ -150,32 +151,32 @@ pub fn idempotency_digest(key: &str) -> Result<Digest, EntryError> {
     Ok(Sha256::digest(key.as_bytes()).into())
 }
 
-/// Which fields are the caller's word alone: nothing that the log knows of confirms them.
+/// The fields that the log cannot confirm: it records what the caller states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "callers build it field by field; another flag is another version of the format"
 )]
 pub struct Claimed {
-    /// The actor was not authenticated.
+    /// `true` if the actor was not authenticated.
     pub actor: bool,
-    /// The purpose was not decided by a policy.
+    /// `true` if the purpose was not decided by a policy.
     pub purpose: bool,
 }
 
 impl Claimed {
-    /// Nothing is only claimed, or nothing is known about it (version 2).
+    /// No field is marked as only claimed. In version 2 this is not recorded.
     pub const NONE: Self = Self {
         actor: false,
         purpose: false,
     };
 
-    /// The bits that stand for it on disk: 1 actor, 2 purpose.
+    /// Returns the code on disk: bit 1 actor, bit 2 purpose.
     pub const fn code(self) -> u8 {
         (if self.actor { 1 } else { 0 }) | (if self.purpose { 2 } else { 0 })
     }
 
-    /// What `code` stands for, if it has no other bits.
+    /// Returns the fields that `code` marks; `None` if it has unknown bits.
     pub const fn from_code(code: u8) -> Option<Self> {
         if code > 3 {
             return None;
@@ -195,54 +196,55 @@ impl Claimed {
 
 /// One recorded event. Contents are personal data: the type has no `Debug`.
 ///
-/// `key` is where the data lives (the seed's data location); `action` is one of [`Action`]'s
-/// words or another; empty names mean "not said". The log sets `taken`, `submitter` and `claimed` when it takes the
-/// entry, whatever stood there.
+/// `key` is the location of the data in its store. `action` is one of [`Action`]'s words or
+/// another. Empty names mean "not stated". The log overwrites `taken`, `submitter` and `claimed`
+/// when it takes the entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "callers build entries field by field"
 )]
 pub struct Entry<'a> {
-    /// When it happened, as the caller claims.
+    /// Time of the event, as the caller claims.
     pub time: Timestamp,
-    /// What was done; never empty.
+    /// The action; never empty.
     pub action: &'a str,
-    /// Where the data lives; may be empty and may be binary.
+    /// Location of the data in its store; may be empty and may be binary.
     pub key: &'a [u8],
-    /// Whose data. An actor or submitter who stands here too is a data subject as well: in a stream with erasure the name
-    /// goes with the subject, and stays otherwise.
+    /// The data subjects. An actor or submitter who is listed here is a data subject as well. In an
+    /// erasable stream their name is erased with the subject; otherwise it stays.
     pub subjects: Subjects<'a>,
-    /// Who decides over the data (Art. 4(7) GDPR).
+    /// The controller of the data (Art. 4(7) GDPR).
     pub controller: &'a str,
-    /// Who processes it for the controller (Art. 4(8) GDPR).
+    /// The processor that acts for the controller (Art. 4(8) GDPR).
     pub processor: &'a str,
-    /// Who did it; [`Claimed::actor`] says whether that is the caller's word alone.
+    /// The person or program that acted; [`Claimed::actor`] is set if only the caller states it.
     pub actor: &'a str,
-    /// What for (Art. 5(1)(b) GDPR).
+    /// The purpose (Art. 5(1)(b) GDPR).
     pub purpose: &'a str,
     /// The legal basis (Art. 6 GDPR).
     pub basis: &'a str,
-    /// How it ended.
+    /// The outcome of the operation.
     pub outcome: Outcome,
-    /// Anything else, text or binary.
+    /// Further data, text or binary.
     pub payload: &'a [u8],
-    /// When the log took it; the first nanosecond of 1970 counts as not said.
+    /// Time at which the log took the entry; the first nanosecond of 1970 counts as not stated.
     pub taken: Option<Timestamp>,
-    /// Who handed it to the log, as authenticated there.
+    /// The submitter that handed the entry to the log, as authenticated there.
     pub submitter: &'a str,
-    /// Which fields are only claimed.
+    /// The fields that only the caller states.
     pub claimed: Claimed,
     /// Digest of the caller's idempotency key, see [`idempotency_digest`].
     pub idempotency: Option<&'a Digest>,
-    /// Digest of the policy that decided.
+    /// SHA-256 digest of the policy that decided.
     pub policy: Option<&'a Digest>,
-    /// The rule of that policy.
+    /// The deciding rule of that policy.
     pub rule: &'a str,
 }
 
 impl<'a> Entry<'a> {
-    /// An entry about `action` on `key` at `time`, everything else empty and the outcome ok.
+    /// Creates an entry about `action` on `key` at `time`, with outcome ok and all other fields
+    /// empty.
     pub const fn new(time: Timestamp, action: &'a str, key: &'a [u8]) -> Self {
         Self {
             time,
@@ -268,7 +270,7 @@ impl<'a> Entry<'a> {
     /// Checks every field against its limit.
     ///
     /// # Errors
-    /// The first field that breaks a rule, in the order of the struct.
+    /// The first invalid field, in the order of the struct.
     #[inline]
     pub fn check(&self) -> Result<(), EntryError> {
         if self.action.is_empty() {
@@ -289,7 +291,8 @@ impl<'a> Entry<'a> {
 
     #[inline]
     fn check_subjects(&self) -> Result<(), EntryError> {
-        // One name, or none, is nearly always the case; a list has a line feed, which is a control character.
+        // Fast path: there is nearly always at most one name. A list holds line feeds, which are
+        // control characters.
         let joined = self.subjects.as_joined();
         if joined.len() <= NAME_BYTES_MAX && !has_control(joined.as_bytes()) {
             return Ok(());

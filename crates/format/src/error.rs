@@ -1,16 +1,16 @@
-//! What can be wrong with bytes or values handed to this crate.
+//! Errors about bytes or values handed to this crate.
 
 use core::fmt;
 
-/// Bytes that are not what they should be: what was read, where, and why it is refused.
+/// An error about malformed input: the thing being read, the offset, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecodeError {
-    /// What was being read, in the words of `docs/format.md`.
+    /// The thing being read, in the words of `docs/format.md`.
     pub what: &'static str,
     /// Offset of the offending byte in the input given to the decoder.
     pub offset: usize,
-    /// Why it is refused, one lower-case clause.
+    /// The reason for the refusal, one lower-case clause.
     pub reason: &'static str,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// An entry that may not be recorded: which field, and which rule it breaks.
+/// The reason why an entry may not be recorded: the field and the rule it breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntryError {
@@ -43,7 +43,8 @@ pub enum EntryError {
         field: &'static str,
         /// Length given, in bytes.
         bytes: usize,
-        /// Limit, in bytes (for `subject` lists: see [`SUBJECTS_MAX`](crate::limits::SUBJECTS_MAX)).
+        /// Limit, in bytes (for `subject` lists: see
+        /// [`SUBJECTS_MAX`](crate::limits::SUBJECTS_MAX)).
         bytes_max: usize,
     },
     /// The field must not be empty.
@@ -56,7 +57,7 @@ pub enum EntryError {
         /// Name of the field as in the entry JSON.
         field: &'static str,
     },
-    /// More subjects than one entry may concern.
+    /// The entry has more subjects than allowed.
     TooManySubjects {
         /// Number given.
         count: usize,

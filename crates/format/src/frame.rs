@@ -1,8 +1,8 @@
-//! A frame: entries cut together, in the sealed form that stands in a segment.
+//! A frame: a batch of entries in the sealed form that a segment holds.
 //!
-//! `docs/format.md`, "Frame". Header and directory are in clear and say nothing about persons;
-//! everything else is in sections, each sealed under its own key. A root over all sealed bytes
-//! closes the frame, so that a torn one is recognised without any key.
+//! `docs/format.md`, "Frame". Header and directory are in clear and hold no personal data. All
+//! other data is in sections, each sealed under its own key. A root over all sealed bytes ends the
+//! frame, so that a torn frame is detected without keys.
 
 use alloc::vec::Vec;
 
@@ -26,27 +26,28 @@ use crate::wire::Reader;
 pub const FRAME_HEADER_BYTES: usize = 180;
 /// Bytes of one directory entry.
 pub const DIRECTORY_ENTRY_BYTES: usize = 40;
-/// Where the authenticator stands in a header.
+/// Byte range of the authenticator in a header.
 const AUTHENTICATOR: core::ops::Range<usize> = 116..148;
 /// Bytes of the root that ends a frame.
 pub const FRAME_TRAILER_BYTES: usize = 32;
-/// What a frame begins with.
+/// The first bytes of a frame.
 pub const FRAME_MAGIC: &[u8; 4] = b"PBF3";
 /// Bytes of an AES-256-GCM tag.
 pub const TAG_BYTES: usize = 16;
 /// Bytes before the packed part of a section body.
 pub(crate) const BODY_HEAD_BYTES: usize = 9;
-/// A body may decompress to rows, words and numbers; twice the rows is more than any encoder writes.
+/// Longest decompressed body, in bytes: twice the rows, which is more than any encoder writes.
 const PLAIN_BYTES_MAX: usize = FRAME_ROWS_BYTES_MAX * 2;
 
-/// The clear beginning of a frame.
+/// The header of a frame, in clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "sealer and reader build it field by field"
 )]
 pub struct FrameHeader {
-    /// What headers of version 2 say besides; nothing in version 3, where the stream's configuration says it.
+    /// Further fields of a header of version 2; `None` in version 3, where the stream's
+    /// configuration has them.
     pub v2: Option<v2::Sealing>,
     /// Length of the whole frame, trailer included, in bytes.
     pub length: u32,
@@ -66,11 +67,13 @@ pub struct FrameHeader {
     pub time_max: i64,
     /// The stream.
     pub stream: StreamId,
-    /// Salt of the epoch's key (16 bytes), then the frame's own random bytes (16); in version 2 all is the epoch's.
+    /// Salt of the epoch's key (16 bytes), then the frame's random bytes (16); in version 2 all 32
+    /// bytes are the epoch's.
     pub salt: [u8; 32],
-    /// What only a holder of the epoch's key can make: see [`Frame::authenticated`]. In version 2 what pins that key.
+    /// The authenticator, which needs the epoch's key: see [`Frame::authenticated`]. In version 2
+    /// the commitment to that key.
     pub authenticator: [u8; 32],
-    /// Root over the entries' leaves, or zeros.
+    /// Root over the entries' leaves; zeros without entry proofs.
     pub entry_root: [u8; 32],
 }
 
@@ -83,7 +86,7 @@ impl FrameHeader {
         }
     }
 
-    /// The header's bytes.
+    /// Returns the encoded header.
     pub fn encode(&self) -> Vec<u8> {
         if let Some(sealing) = self.v2 {
             return v2::encode_header(self, sealing);
@@ -105,7 +108,8 @@ impl FrameHeader {
         out
     }
 
-    /// The record of the frame with this header and `sealed_root`; those of version 2 say that it stands at `place`.
+    /// Returns the record of the frame with this header and `sealed_root`. Records of version 2
+    /// also hold `place`.
     pub fn record(&self, sealed_root: Hash, place: Place) -> Record {
         Record {
             frame: self.frame,
@@ -126,7 +130,8 @@ impl FrameHeader {
         }
     }
 
-    /// Whether a frame with this header belongs to a stream with the identity `stream` and with `config`.
+    /// Returns whether a frame with this header belongs to the stream with the identity `stream`
+    /// and with `config`.
     pub fn is_of(&self, stream: &StreamId, config: &StreamConfig) -> bool {
         let is_sealed_so = match (self.v2, config.v2) {
             (None, None) => true,
@@ -138,10 +143,10 @@ impl FrameHeader {
         is_sealed_so && self.stream == *stream
     }
 
-    /// Reads a header from the beginning of `bytes`; its magic says of which version.
+    /// Reads a header from the beginning of `bytes`; the magic tells its version.
     ///
     /// # Errors
-    /// When there is none with every count in its range.
+    /// When the header is malformed or a count is out of range.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "frame header");
         let header = match &reader.array::<4>()? {
@@ -184,7 +189,8 @@ impl FrameHeader {
     }
 }
 
-/// A header of version 3 as sections and the authenticator bind it: without the authenticator, which follows from the sections.
+/// Zeroes the authenticator in a header of version 3. Sections and the authenticator itself are
+/// bound to this form.
 pub(crate) fn without_authenticator(header: &mut [u8]) {
     if let Some(place) = header.get_mut(AUTHENTICATOR) {
         place.fill(0);
@@ -201,7 +207,7 @@ pub struct Section {
     pub length: usize,
     /// Number of entries it holds columns of.
     pub entries: u32,
-    /// What pins its key; zeros without a cipher.
+    /// The commitment to its key; zeros without a cipher.
     pub key_commitment: [u8; 32],
 }
 
@@ -219,7 +225,7 @@ pub(crate) fn encode_directory_entry(
     out
 }
 
-/// What of a frame is in clear, its structure checked: header and directory.
+/// Header and directory of a frame, which are in clear, with their structure checked.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Clear<'a> {
@@ -231,10 +237,10 @@ pub struct Clear<'a> {
 }
 
 impl<'a> Clear<'a> {
-    /// Reads header and directory from the beginning of `bytes`; what follows is not looked at.
+    /// Reads header and directory from the beginning of `bytes`; ignores what follows.
     ///
     /// # Errors
-    /// When they do not add up to the length that the header gives the frame.
+    /// When header, directory and sections do not have the frame's length.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let header = FrameHeader::decode(bytes)?;
         let mut reader = Reader::new(bytes, "frame directory");
@@ -267,10 +273,12 @@ impl<'a> Clear<'a> {
         })
     }
 
-    /// Whether header and directory are those of a frame of a stream with the identity `stream` and with `config`.
+    /// Returns whether header and directory are those of a frame of the stream with the identity
+    /// `stream` and with `config`.
     ///
-    /// Of version 3 also whether there is a commitment to a key where there is a cipher, an entry root where entries have proofs, and a section for each
-    /// set of subjects only where subjects can be erased.
+    /// In version 3 it also checks that commitments to keys exist exactly if there is a cipher. An
+    /// entry root must exist exactly if entries have proofs. Only an erasable stream has sections
+    /// of subjects.
     pub fn is_of(&self, stream: &StreamId, config: &StreamConfig) -> bool {
         if !self.header.is_of(stream, config) {
             return false;
@@ -289,12 +297,13 @@ impl<'a> Clear<'a> {
             && config.erasable == (self.sections.len() > 1)
     }
 
-    /// Header and directory as they are stored.
+    /// Returns header and directory as stored.
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Header and directory as the authenticator binds them; the authenticator follows from the sections. In version 2 as they stand.
+    /// Returns header and directory as the authenticator binds them: with zeros in its place. In
+    /// version 2 they are unchanged.
     fn bound(&self) -> (Vec<u8>, &'a [u8]) {
         let version = self.header.version();
         let (header, directory) = self
@@ -308,11 +317,12 @@ impl<'a> Clear<'a> {
         (header, directory)
     }
 
-    /// Opens section `number` from its sealed bytes with `key`, or without one where the stream has no cipher.
+    /// Opens section `number` from its sealed bytes with `key`, or without a key if the stream has
+    /// no cipher.
     ///
     /// # Errors
-    /// When there is no such section, the bytes are not as long as the directory says, the key is not the
-    /// one committed to, one is committed to and none is given, the bytes were changed, or the body is malformed.
+    /// When there is no such section, the length differs from the directory's, or the bytes were
+    /// changed. When the key is missing or does not match the commitment, or the body is malformed.
     pub fn open(
         &self,
         number: u32,
@@ -338,7 +348,7 @@ impl<'a> Clear<'a> {
         Body::decode(self.header.version(), sealed, decompressor)
     }
 
-    /// Opens what is sealed under the key of section `number` itself.
+    /// Opens a section that is sealed directly under the key of section `number`.
     pub(crate) fn open_body(
         &self,
         number: u32,
@@ -365,7 +375,7 @@ impl<'a> Clear<'a> {
         Body::decode(self.header.version(), &bytes, decompressor)
     }
 
-    /// What section `index` is bound to.
+    /// Returns the associated data of section `index`.
     pub(crate) fn associated(&self, index: usize) -> Vec<u8> {
         let (mut out, directory) = self.bound();
         let entry_bytes = directory_entry_bytes(self.header.version());
@@ -377,20 +387,20 @@ impl<'a> Clear<'a> {
     }
 }
 
-/// A frame taken apart, its structure checked; sections stay sealed.
+/// A parsed frame, its structure checked; its sections stay sealed.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Frame<'a> {
-    /// What is in clear.
+    /// Header and directory.
     pub clear: Clear<'a>,
     bytes: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// Takes `bytes` apart, which must be exactly one frame. The root is not recomputed here.
+    /// Parses `bytes`, which must be exactly one frame. The root is not recomputed here.
     ///
     /// # Errors
-    /// When header and directory do not add up to the bytes given.
+    /// When header, directory, sections and trailer do not have the length of `bytes`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let clear = Clear::parse(bytes)?;
         if usize::try_from(clear.header.length).ok() != Some(bytes.len()) {
@@ -403,7 +413,7 @@ impl<'a> Frame<'a> {
         Ok(Self { clear, bytes })
     }
 
-    /// The root over the sealed bytes, recomputed.
+    /// Recomputes the root over the sealed bytes.
     pub fn sealed_root(&self) -> Hash {
         let sealing = self.clear.header.v2;
         if sealing.is_some_and(|sealing| sealing.proofs == Proofs::Frame) {
@@ -412,13 +422,14 @@ impl<'a> Frame<'a> {
         root_of(&self.sealed_leaves())
     }
 
-    /// Everything but the root that ends the frame.
+    /// Returns all bytes before the root that ends the frame.
     pub fn content(&self) -> &'a [u8] {
         let end = self.bytes.len().saturating_sub(FRAME_TRAILER_BYTES);
         self.bytes.get(..end).unwrap_or_default()
     }
 
-    /// The leaves of the tree over the sealed bytes: header and directory, then each section.
+    /// Returns the leaf hashes of the tree over the sealed bytes: header and directory, then each
+    /// section.
     pub fn sealed_leaves(&self) -> Vec<Hash> {
         let mut leaves = Vec::with_capacity(self.clear.sections.len().saturating_add(1));
         leaves.push(leaf_hash(self.clear.bytes));
@@ -433,25 +444,27 @@ impl<'a> Frame<'a> {
             .collect()
     }
 
-    /// The root that ends the frame, as stored.
+    /// Returns the root that ends the frame, as stored.
     pub fn trailer(&self) -> Option<Hash> {
         self.bytes
             .last_chunk::<FRAME_TRAILER_BYTES>()
             .map(|root| Hash::new(*root))
     }
 
-    /// Whether a holder of the key of `epoch` sealed exactly this frame, after the certificate that the epoch was given
-    /// ([`EpochKey::certified_by`]); of an epoch without one no frame is.
+    /// Checks that a holder of the key of `epoch` sealed exactly this frame, in the opening of the
+    /// epoch's certificate ([`EpochKey::certified_by`]). Returns `false` if the epoch has none.
     ///
-    /// The authenticator is HMAC-SHA-256 over the header without it, the directory, and the leaf hash of each section. A frame of version 2
-    /// has none, so of no such frame anybody knows: see [`Frame::names`].
+    /// The authenticator is HMAC-SHA-256 over the header without it, the directory, and the leaf
+    /// hash of each section. A frame of version 2 has none, so this is always `false` for it: see
+    /// [`Frame::names`].
     pub fn authenticated(&self, epoch: &EpochKey) -> bool {
         self.clear.header.version() != Version::V2 && self.has_check_of(epoch)
     }
 
-    /// Whether this is a frame of version 2 whose header names the key of `epoch`.
+    /// Returns whether this is a frame of version 2 whose header commits to the key of `epoch`.
     ///
-    /// That says which key opens it, and nothing of who wrote it: the name is a commitment in clear, which anybody can copy.
+    /// This identifies the key that opens it, and not its writer: the commitment is in clear, and
+    /// anybody can copy it.
     pub fn names(&self, epoch: &EpochKey) -> bool {
         self.clear.header.version() == Version::V2 && self.has_check_of(epoch)
     }
@@ -468,17 +481,17 @@ impl<'a> Frame<'a> {
             .is_some_and(|expected| expected.ct_eq(&self.clear.header.authenticator).into())
     }
 
-    /// Whether the frame is whole: its bytes have the root that ends it.
+    /// Returns whether the frame is whole: its trailer is the root over its bytes.
     pub fn is_whole(&self) -> bool {
         self.trailer() == Some(self.sealed_root())
     }
 
-    /// The frame's record; those of version 2 say that it stands at `place`.
+    /// Returns the frame's record. Records of version 2 also hold `place`.
     pub fn record(&self, place: Place) -> Record {
         self.clear.header.record(self.sealed_root(), place)
     }
 
-    /// Opens section `number` with `key`, or without one where the stream has no cipher.
+    /// Opens section `number` with `key`, or without a key if the stream has no cipher.
     ///
     /// # Errors
     /// As [`Clear::open`].
@@ -501,7 +514,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The nonce of a section: unique even under one key, though every section has its own.
+/// Returns the nonce of a section: unique even under one key, though every section has its own.
 pub(crate) fn section_nonce(frame: u64, section: u32) -> [u8; 12] {
     let mut nonce = [0; 12];
     let (first, second) = nonce.split_at_mut(8);
@@ -510,7 +523,8 @@ pub(crate) fn section_nonce(frame: u64, section: u32) -> [u8; 12] {
     nonce
 }
 
-/// The leaf of one entry in the tree over a frame's entries: nothing about the entry without the salt.
+/// Returns the leaf hash of one entry in the tree over a frame's entries. Without the salt it
+/// discloses nothing about the entry.
 pub fn entry_leaf(salt: &[u8; 16], row: &[u8]) -> Hash {
     leaf_hash_parts([&salt[..], row])
 }
@@ -529,7 +543,7 @@ impl Body {
     /// The section's columns.
     ///
     /// # Errors
-    /// On anything the encoder of the section's version would not write.
+    /// When the encoder of the section's version would not write these bytes.
     pub fn columns(&self) -> Result<Columns<'_>, DecodeError> {
         Columns::decode(self.version, &self.packed, &self.plain)
     }

@@ -1,7 +1,7 @@
-//! The geometry: what is fixed for a whole log when it is created, and the fingerprint that binds everything to it.
+//! The geometry: the parameters of a log that are fixed when it is created, and their fingerprint.
 //!
-//! `docs/format.md`, "Geometry". The file `probity.toml` has exactly one form; it is read by
-//! writing what it should be and comparing.
+//! `docs/format.md`, "Geometry". The file `probity.toml` has exactly one form. The parser writes
+//! the expected text again and compares.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -22,7 +22,7 @@ pub const GEOMETRY_BYTES_MAX: usize = 4096;
 
 const SUITE: &str = "sha-256 ed25519 hkdf-sha256 aes-256-gcm";
 
-/// What is fixed when a log is created.
+/// The parameters of a log that are fixed when it is created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
     version: Version,
@@ -33,8 +33,9 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The geometry of a new log: its name in checkpoints, 16 random bytes, its first verifier key, and the public half of its
-    /// witness key, which is named as the journal's checkpoints are.
+    /// Creates the geometry of a new log. `origin` is its name in checkpoints, `id` 16 random
+    /// bytes, `anchor` its first verifier key. `witness` is the public half of its witness key,
+    /// named as the origin of the journal's checkpoints.
     ///
     /// # Errors
     /// When `origin` cannot be a checkpoint origin, or a key is of another name.
@@ -53,7 +54,7 @@ impl Geometry {
         })
     }
 
-    /// The geometry of a log of version 2, which has no witness key.
+    /// Creates the geometry of a log of version 2, which has no witness key.
     ///
     /// # Errors
     /// As [`Geometry::new`].
@@ -78,7 +79,7 @@ impl Geometry {
     /// Reads the content of `probity.toml`.
     ///
     /// # Errors
-    /// When it is of another version (named so), or not in the one form.
+    /// When the version differs ([`GeometryError::Version`]), or the text is not in the one form.
     pub fn parse(text: &str) -> Result<Self, GeometryError> {
         let mut lines = text.lines();
         let format = lines.next().and_then(|line| line.strip_prefix("format = "));
@@ -119,7 +120,7 @@ impl Geometry {
         }
     }
 
-    /// The content of `probity.toml`.
+    /// Returns the content of `probity.toml`.
     pub fn encode(&self) -> String {
         let mut id = String::new();
         for byte in self.id {
@@ -138,53 +139,55 @@ impl Geometry {
         text
     }
 
-    /// What every header and key of the log is bound to.
+    /// Returns the fingerprint: the SHA-256 of the geometry file, to which every header and key of
+    /// the log is bound.
     pub fn fingerprint(&self) -> [u8; 32] {
         Sha256::digest(self.encode()).into()
     }
 
-    /// The version of every file of the log.
+    /// Returns the version of every file of the log.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// The log's name.
+    /// Returns the log's name.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The origin of stream `name`'s checkpoints.
+    /// Returns the origin of the checkpoints of stream `name`.
     pub fn stream_origin(&self, name: &str) -> String {
         format!("{}{STREAMS}{name}", self.origin)
     }
 
-    /// The random bytes that tell the log from others of its name.
+    /// Returns the random bytes that distinguish the log from others of its name.
     pub const fn id(&self) -> &[u8; 16] {
         &self.id
     }
 
-    /// The key that the chain of signing keys starts from.
+    /// Returns the first key in the chain of signing keys.
     pub const fn anchor(&self) -> &VerifierKey {
         &self.anchor
     }
 
-    /// The key that stays and signs every checkpoint of the journal beside the signing key of its time, for witnesses that hold
-    /// one key for a log. A log of version 2 has none.
+    /// Returns the witness key, with which every checkpoint of the journal is signed beside the
+    /// current signing key. It never changes, for witnesses that hold one key per log. `None` in a
+    /// log of version 2.
     pub const fn witness(&self) -> Option<&VerifierKey> {
         self.witness.as_ref()
     }
 }
 
-/// Why a geometry file is refused.
+/// The reason why a geometry file is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GeometryError {
     /// The log is of another format version.
     Version {
-        /// As found.
+        /// The version number in the file.
         found: u64,
     },
-    /// Anything else; one clause.
+    /// The text is malformed; one clause.
     Malformed(&'static str),
 }
 
@@ -204,12 +207,13 @@ impl fmt::Display for GeometryError {
 
 impl core::error::Error for GeometryError {}
 
-/// What stands between a log's name and a stream's in the origin of the stream's checkpoints.
+/// The separator between log name and stream name in the origin of a stream's checkpoints.
 pub(crate) const STREAMS: &str = "/streams/";
 
-/// Whether a log of the name `origin` could be taken for a stream of another log, and a key of the one for a key of the other.
+/// Returns whether a log named `origin` could be confused with a stream of another log, and its
+/// keys with that log's keys.
 ///
-/// No such log is created, and no proof about one is believed; one that is there is read.
+/// Such a log cannot be created, and no proof about one is accepted; an existing one can be read.
 pub fn is_named_as_stream(origin: &str) -> bool {
     origin.contains(STREAMS)
 }
@@ -285,7 +289,7 @@ mod tests {
         assert!(Geometry::new("y", [0; 16], other, [8; 32]).is_err());
     }
 
-    /// No log is created with the name of another one's stream any more; one that has it is read.
+    /// A log whose name is that of another log's stream cannot be created; an existing one is read.
     #[test]
     fn a_log_that_is_named_as_a_stream_is_read() {
         for (origin, is_so) in [("a/streams/journal", true), ("a/streams", false)] {

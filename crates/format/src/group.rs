@@ -1,4 +1,4 @@
-//! Rows by their set of subjects, as the sections of an erasable stream hold them.
+//! Rows grouped by their set of subjects, as the sections of an erasable stream hold them.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -11,27 +11,28 @@ use crate::frame::{BODY_HEAD_BYTES, DIRECTORY_ENTRY_BYTES, TAG_BYTES};
 use crate::row::{Row, Rows};
 use crate::share::share_bytes;
 
-/// Bytes of a section besides shares and values: its directory entry, head, tag, and what its columns say of themselves.
+/// Bytes of a section without shares and values: directory entry, body head, tag and column
+/// descriptors.
 const SECTION_BYTES: usize = DIRECTORY_ENTRY_BYTES + BODY_HEAD_BYTES + TAG_BYTES + COLUMNS_BYTES;
-/// Most bytes of descriptors for the few columns of one entry.
+/// Upper bound for the column descriptors of a section with one entry, in bytes.
 const COLUMNS_BYTES: usize = 64;
 
 /// Rows and their groups.
 pub(crate) struct Groups<'a> {
-    /// Each row with the number of its group.
+    /// Each row and the number of its group.
     pub(crate) rows: Vec<(Row<'a>, usize)>,
-    /// In order of first appearance.
+    /// The groups in order of first appearance.
     pub(crate) in_order: Vec<Group<'a>>,
 }
 
 /// The rows about one set of subjects.
 pub(crate) struct Group<'a> {
     pub(crate) subjects: &'a str,
-    /// Their numbers.
+    /// Indices of the rows.
     pub(crate) rows: Vec<usize>,
 }
 
-/// Rows by their set of subjects, sets in order of first appearance.
+/// Groups rows by their set of subjects; groups are in order of first appearance.
 pub(crate) fn group_by_subjects<'a>(chunks: &[&'a [u8]]) -> Result<Groups<'a>, DecodeError> {
     let mut groups = Groups {
         rows: Vec::new(),
@@ -63,7 +64,7 @@ pub(crate) fn group_by_subjects<'a>(chunks: &[&'a [u8]]) -> Result<Groups<'a>, D
     Ok(groups)
 }
 
-/// Refuses rows behind which something else stands.
+/// Returns an error if bytes follow the last row.
 pub(crate) fn check_end(rows: &Rows<'_>) -> Result<(), DecodeError> {
     if rows.rest().is_empty() {
         Ok(())
@@ -72,7 +73,8 @@ pub(crate) fn check_end(rows: &Rows<'_>) -> Result<(), DecodeError> {
     }
 }
 
-/// The row as it stands in the shared section: pseudonyms for subjects, and references to them for their names.
+/// Returns the row as the shared section holds it: pseudonyms for subjects, and references for
+/// actor and submitter who are subjects.
 pub(crate) fn shared_row<'a>(row: &Row<'a>, pseudonyms: &'a [u8]) -> Row<'a> {
     let mut shared = *row;
     let [_, _, subjects, _, _, actor, _, _, submitter, ..] = &mut shared.texts;
@@ -82,9 +84,11 @@ pub(crate) fn shared_row<'a>(row: &Row<'a>, pseudonyms: &'a [u8]) -> Row<'a> {
     shared
 }
 
-/// Bytes that the rows in `rows` may take at most in a frame of an erasable stream, if no two of them are about the same people.
+/// Returns an upper bound for the bytes of `rows` in an erasable stream's frame, if each row has
+/// its own set of subjects.
 ///
-/// A share is longer than a short name: many entries about many people each are more than their rows.
+/// A share is longer than a short name, so many entries about many people take more bytes than
+/// their rows.
 pub fn sealed_bytes_max(rows: &[u8]) -> usize {
     let bytes = |row: Row<'_>| {
         let subjects = row.texts.get(SUBJECTS).copied().unwrap_or_default();

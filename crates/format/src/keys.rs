@@ -1,7 +1,7 @@
-//! Secrets and what is derived from them: root key, master key, epoch keys, subject keys, section keys.
+//! Keys and their derivation: root key, master key, epoch keys, subject keys, section keys.
 //!
-//! `docs/format.md`, "Keys". No type here can be printed, copied or compared by accident, and all
-//! are overwritten when dropped. Nothing here is random: salts and nonces are arguments.
+//! `docs/format.md`, "Keys". No type here implements `Debug`, `Clone` or `PartialEq`, and all are
+//! overwritten when dropped. Nothing here is random: salts and nonces are arguments.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -25,12 +25,12 @@ pub const SECRET_BYTES: usize = 32;
 const ROOT_KEY_PREFIX: &str = "probity-root-key-v1 ";
 /// Bytes of the text form: the prefix, 32 bytes in base64, a line feed.
 const ROOT_KEY_TEXT_BYTES: usize = ROOT_KEY_PREFIX.len() + 44 + 1;
-/// Room for a secret that is being decoded; a longer text is no key.
+/// Bytes of the buffer for a secret that is being decoded; a longer text is no key.
 const ROOM_BYTES: usize = 64;
 
 /// Thirty-two secret bytes. They must never be printed, logged or stored unwrapped.
 ///
-/// They lie in one place on the heap from the beginning to the end, so that no move leaves a copy of them behind.
+/// They stay at one address on the heap, so that a move leaves no copy behind.
 pub struct Secret(Box<[u8; SECRET_BYTES]>);
 
 const _: () = assert!(
@@ -39,21 +39,22 @@ const _: () = assert!(
 );
 
 impl Secret {
-    /// The secret `bytes`; the argument is overwritten. Where the bytes lie somewhere already, [`Secret::copy_of`] copies them once.
+    /// Creates a secret from `bytes` and overwrites the argument. For borrowed bytes,
+    /// [`Secret::copy_of`] copies only once.
     pub fn new(mut bytes: [u8; SECRET_BYTES]) -> Self {
         let secret = Self::copy_of(&bytes);
         bytes.zeroize();
         secret
     }
 
-    /// The secret `bytes`; overwriting them is the caller's.
+    /// Copies a secret from `bytes`; the caller must overwrite them.
     pub fn copy_of(bytes: &[u8; SECRET_BYTES]) -> Self {
         let mut secret = Self::zeros();
         secret.0.copy_from_slice(bytes);
         secret
     }
 
-    /// The secret that `fill` writes, into its place.
+    /// Creates a secret whose bytes `fill` writes in place.
     ///
     /// # Errors
     /// With the error of `fill`.
@@ -63,12 +64,12 @@ impl Secret {
         Ok(secret)
     }
 
-    /// The bytes, for handing to a primitive.
+    /// Returns the bytes, to be passed to a cryptographic primitive.
     pub const fn expose(&self) -> &[u8; SECRET_BYTES] {
         &self.0
     }
 
-    /// The bytes `bytes`, where there are as many as a secret has.
+    /// Copies a secret from `bytes`; `None` if the length is wrong.
     pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
         bytes.as_array().map(Self::copy_of)
     }
@@ -103,11 +104,12 @@ impl Drop for Secret {
 
 impl ZeroizeOnDrop for Secret {}
 
-/// The secret that an operator keeps apart from the log; everything else is wrapped under it.
+/// The root key, which an operator keeps apart from the log. All stored secrets are wrapped under a
+/// key derived from it.
 pub struct RootKey(Secret);
 
 impl RootKey {
-    /// The root key `secret`.
+    /// Creates a root key from `secret`.
     pub const fn new(secret: Secret) -> Self {
         Self(secret)
     }
@@ -115,7 +117,7 @@ impl RootKey {
     /// Reads the text form of a key file.
     ///
     /// # Errors
-    /// When the text is anything else; the error holds nothing of it.
+    /// When the text has any other form; the error holds no part of it.
     pub fn from_text(text: &str) -> Result<Self, DecodeError> {
         let error = DecodeError::new("root key", 0, "is not in the form of a root key file");
         let encoded = text.strip_prefix(ROOT_KEY_PREFIX).ok_or(error)?;
@@ -127,9 +129,9 @@ impl RootKey {
         secret.map(Self).ok_or(error)
     }
 
-    /// The text form of a key file: one line.
+    /// Returns the text form of a key file: one line.
     pub fn to_text(&self) -> Zeroizing<String> {
-        // With room for all of it: growing would leave a copy behind.
+        // The full capacity is reserved: a reallocation would leave a copy behind.
         let mut text = Zeroizing::new(String::with_capacity(ROOT_KEY_TEXT_BYTES));
         text.push_str(ROOT_KEY_PREFIX);
         STANDARD.encode_string(self.0.expose(), &mut text);
@@ -137,29 +139,31 @@ impl RootKey {
         text
     }
 
-    /// The key that wraps this log's secrets.
+    /// Derives the key that wraps the secrets of the log with this `fingerprint`.
     pub fn wrapping_key(&self, fingerprint: &[u8; 32]) -> WrappingKey {
         WrappingKey::new(self.0.derive(fingerprint, &[b"probity/wrap/v1"]))
     }
 }
 
-/// The secret that content keys are derived from.
+/// The master key, from which epoch keys are derived.
 pub struct MasterKey(Secret);
 
 impl MasterKey {
-    /// The master key `secret`.
+    /// Creates a master key from `secret`.
     pub const fn new(secret: Secret) -> Self {
         Self(secret)
     }
 
-    /// The secret, for wrapping.
+    /// Returns the secret, to be wrapped.
     pub const fn secret(&self) -> &Secret {
         &self.0
     }
 
-    /// The key of epoch `epoch` of `stream`, which opens its sections; `salt` is fresh and random for every epoch.
+    /// Derives the key of epoch `epoch` of `stream`, which opens its sections. `salt` is fresh and
+    /// random for every epoch.
     ///
-    /// To seal frames or to check who did, it takes the certificate that the epoch begins with: [`EpochKey::certified_by`].
+    /// Sealing frames or checking their authenticators also needs the epoch's certificate:
+    /// [`EpochKey::certified_by`].
     pub fn epoch_key(&self, stream: &StreamId, epoch: u32, salt: &EpochSalt) -> EpochKey {
         let number = epoch.to_le_bytes();
         let domain: &[u8] = match salt {
@@ -184,25 +188,25 @@ impl MasterKey {
         }
     }
 
-    /// The key of what a writer notes for itself beside the evidence.
+    /// Derives the note key, which authenticates the writer's own files beside the evidence.
     pub fn note_key(&self) -> NoteKey {
         let key = self.0.derive(b"", &[b"probity/note/v3"]);
         NoteKey(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key.expose())))
     }
 }
 
-/// Authenticates what a writer notes for itself, so that nobody else can make it believe something.
+/// Authenticates the files that a writer keeps for itself, so that nobody else can forge them.
 pub struct NoteKey(Box<hmac::Key>);
 
 impl NoteKey {
-    /// HMAC-SHA-256 of `content`.
+    /// Returns the HMAC-SHA-256 of `content`.
     pub fn tag(&self, content: &[u8]) -> [u8; 32] {
         let mut out = [0; 32];
         out.copy_from_slice(hmac::sign(&self.0, content).as_ref());
         out
     }
 
-    /// Whether `tag` is that of `content`, in constant time.
+    /// Checks in constant time that `tag` is the tag of `content`.
     pub fn matches(&self, content: &[u8], tag: &[u8]) -> bool {
         hmac::verify(&self.0, content, tag).is_ok()
     }
@@ -214,18 +218,18 @@ impl core::fmt::Debug for NoteKey {
     }
 }
 
-/// The salt of an epoch's key: the same for every frame of the epoch.
+/// The salt of an epoch's key, equal in every frame of the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EpochSalt {
-    /// Of version 2: all 32 bytes of a header's salt.
+    /// Version 2: all 32 bytes of a header's salt.
     V2([u8; 32]),
-    /// Of version 3: the first 16 bytes; the others are the frame's own.
+    /// Version 3: the first 16 bytes of a header's salt; the other 16 are the frame's.
     V3([u8; 16]),
 }
 
 impl EpochSalt {
-    /// The salt of the epoch in the salt of a frame's header.
+    /// Extracts the epoch's salt from the salt of a frame's header.
     pub fn of_frame(version: Version, salt: &[u8; 32]) -> Self {
         match version {
             Version::V2 => Self::V2(*salt),
@@ -241,7 +245,7 @@ impl EpochSalt {
     }
 }
 
-/// The 16 bytes of the epoch and the 16 bytes of the frame in a header's salt of version 3.
+/// Splits a header's salt of version 3 into the epoch's 16 bytes and the frame's 16 bytes.
 fn halves(salt: &[u8; 32]) -> ([u8; 16], [u8; 16]) {
     let (mut epoch, mut frame) = ([0; 16], [0; 16]);
     let (first, second) = salt.split_at(16);
@@ -258,21 +262,22 @@ pub struct EpochKey {
     epoch: u32,
 }
 
-/// What ties a frame's header to the epoch's key.
+/// The value that binds a frame's header to the epoch's key.
 enum Check {
-    /// Version 2: a value that follows from the key alone.
+    /// Version 2: a commitment, derived from the key alone.
     Commitment([u8; 32]),
-    /// Version 3, where the certificate of the epoch is not known.
+    /// Version 3, if the certificate of the epoch is not known.
     Uncertified,
-    /// Version 3: the key of an authenticator over the frame.
+    /// Version 3: the key of the authenticator of each frame.
     Authenticator(Box<hmac::Key>),
 }
 
 impl EpochKey {
-    /// The epoch as one that began when the journal certified the public signing key `certified` (32 bytes): with it follows the key of
-    /// the frames' authenticators, so that no frame passes for one of an opening that the journal does not have.
+    /// Binds the epoch to its certificate, in which the journal certified the public signing key
+    /// `certified` (32 bytes). The key of the frames' authenticators is derived from it, so that no
+    /// frame of an opening outside the journal is accepted.
     ///
-    /// Of an epoch of version 2 nothing follows from it.
+    /// It has no effect on an epoch of version 2.
     #[must_use]
     pub fn certified_by(mut self, certified: &[u8; 32]) -> Self {
         if matches!(self.salt, EpochSalt::V3(_)) {
@@ -285,24 +290,26 @@ impl EpochKey {
         self
     }
 
-    /// Whether the certificate that the epoch begins with is known.
+    /// Returns whether the certificate of the epoch is known.
     pub const fn is_certified(&self) -> bool {
         matches!(self.check, Check::Authenticator(_))
     }
 
-    /// Number of the epoch: the journal's frame that certified it; in version 2 counted in its stream.
+    /// Returns the number of the epoch: the index of the journal's frame that certified it. Version
+    /// 2 counts epochs in each stream.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// The salt it was derived with.
+    /// Returns the salt of the key.
     pub const fn salt(&self) -> &EpochSalt {
         &self.salt
     }
 
-    /// The salt of the header of a frame with these fresh random bytes.
+    /// Returns the salt for the header of a frame with these `fresh` random bytes.
     ///
-    /// Keys of sections depend on it, so that two machines with the same memory never use one key for two texts.
+    /// Section keys depend on it, so that two machines with the same memory never use one key for
+    /// two plaintexts.
     pub fn frame_salt(&self, fresh: &[u8; 16]) -> [u8; 32] {
         match &self.salt {
             EpochSalt::V2(salt) => *salt,
@@ -316,7 +323,8 @@ impl EpochKey {
         }
     }
 
-    /// The authenticator of a frame with these parts, if it can be made: see [`Frame::authenticated`](crate::frame::Frame::authenticated).
+    /// Computes the authenticator of a frame with these parts; `None` without its key. See
+    /// [`Frame::authenticated`](crate::frame::Frame::authenticated).
     pub(crate) fn authenticator(&self, parts: &[&[u8]]) -> Option<[u8; 32]> {
         match &self.check {
             Check::Commitment(commitment) => Some(*commitment),
@@ -333,7 +341,7 @@ impl EpochKey {
         }
     }
 
-    /// The key of section `section` of frame `frame`, whose header has `salt`.
+    /// Derives the key of section `section` of frame `frame`, whose header has `salt`.
     pub fn section_key(&self, salt: &[u8; 32], frame: u64, section: u32) -> SectionKey {
         let (frame, section) = (frame.to_le_bytes(), section.to_le_bytes());
         let prk = prk(self.secret.expose());
@@ -347,26 +355,27 @@ impl EpochKey {
     }
 }
 
-/// Domain of every section key of version 2.
+/// Domain separator of every section key of version 2.
 const SECTION_V2: &[u8] = b"probity/section/v1";
 
 /// The key of one subject; destroying it makes everything sealed under it unreadable.
 pub struct SubjectKey(Secret);
 
 impl SubjectKey {
-    /// The subject key `secret`.
+    /// Creates a subject key from `secret`.
     pub const fn new(secret: Secret) -> Self {
         Self(secret)
     }
 
-    /// The secret, for wrapping.
+    /// Returns the secret, to be wrapped.
     pub const fn secret(&self) -> &Secret {
         &self.0
     }
 
-    /// The key of section `section` of frame `frame` of `stream`, sealed for `subjects` together.
+    /// Derives the key of section `section` of frame `frame` of `stream`, which is about
+    /// `subjects`.
     ///
-    /// A section about several subjects needs all their keys: erasing one erases it.
+    /// A section about several subjects needs all their keys: erasing one subject erases it.
     pub fn section_key(
         subjects: &[&Self],
         version: Version,
@@ -389,13 +398,13 @@ impl SubjectKey {
     }
 }
 
-/// The key of one sealed section: opens it and nothing else.
+/// The key of one sealed section, which opens no other.
 pub struct SectionKey {
     secrets: Box<SectionSecrets>,
     commitment: [u8; 32],
 }
 
-/// Both secrets of a section in one place on the heap: a section costs one allocation.
+/// The section's key and salt key in one allocation on the heap.
 #[derive(ZeroizeOnDrop)]
 struct SectionSecrets {
     key: [u8; SECRET_BYTES],
@@ -420,7 +429,7 @@ impl SectionKey {
         out
     }
 
-    /// The section key `bytes`, as it stands in a section proof.
+    /// Creates a section key from `bytes` of a section proof.
     pub fn from_bytes(bytes: &[u8; SECRET_BYTES]) -> Self {
         let mut out = Self::zeros();
         out.secrets.key.copy_from_slice(bytes);
@@ -428,7 +437,8 @@ impl SectionKey {
         out
     }
 
-    /// As [`SectionKey::from_bytes`], with the salt key that follows from `salts`: see [`share::section_key`](crate::share::section_key).
+    /// Creates a section key from `bytes`, with a salt key derived from `salts`. See
+    /// [`share::section_key`](crate::share::section_key).
     pub(crate) fn with_salts(bytes: &[u8; SECRET_BYTES], salts: &hkdf::Prk) -> Self {
         let mut out = Self::from_bytes(bytes);
         expand(
@@ -439,7 +449,7 @@ impl SectionKey {
         out
     }
 
-    /// Commitment and salt key follow from the key, so that showing the key shows all there is.
+    /// Derives commitment and salt key from the key, so that disclosing the key is enough.
     fn derive_rest(&mut self) {
         let prk = prk(&self.secrets.key);
         expand(
@@ -454,22 +464,22 @@ impl SectionKey {
         );
     }
 
-    /// The key itself, for a proof that shows this section.
+    /// Returns the key's bytes, for a proof that shows this section.
     pub const fn expose(&self) -> &[u8; SECRET_BYTES] {
         &self.secrets.key
     }
 
-    /// What pins the key; stands in the frame's directory.
+    /// Returns the commitment to the key, as it stands in the frame's directory.
     pub const fn commitment(&self) -> &[u8; 32] {
         &self.commitment
     }
 
-    /// Whether this key is the one `commitment` pins, in constant time.
+    /// Checks in constant time that `commitment` is the commitment to this key.
     pub fn matches(&self, commitment: &[u8; 32]) -> bool {
         self.commitment.ct_eq(commitment).into()
     }
 
-    /// The secret that entry salts of this section come from.
+    /// Returns the salt key, from which the entry salts of this section are derived.
     pub const fn salt_key(&self) -> &[u8; SECRET_BYTES] {
         &self.secrets.salt_key
     }

@@ -1,8 +1,8 @@
-//! What a log is, as bytes and mathematics: entries, frames, segments, trees, proofs, checkpoints.
+//! The format of a Probity log: entries, frames, segments, trees, proofs and checkpoints.
 //!
-//! Everything here is a pure function of its arguments. There are no files, sockets, threads,
-//! clocks or random sources in this crate: a third-party verifier needs nothing else.
-//! `docs/format.md` describes every byte that this crate reads or writes.
+//! Every function in this crate is a pure function of its arguments: it uses no files, sockets,
+//! threads, clocks or random sources. A third-party verifier needs no other crate. `docs/format.md`
+//! describes every byte that this crate reads or writes.
 
 #![no_std]
 #![forbid(unsafe_code)]

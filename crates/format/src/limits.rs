@@ -2,44 +2,45 @@
 
 use crate::version::Version;
 
-/// The version of every header and record this build writes.
+/// The version of every header and record that this build writes.
 pub const FORMAT_VERSION: u16 = Version::NEWEST.number();
 
 /// Longest action word, in bytes.
 pub const ACTION_BYTES_MAX: usize = 64;
 /// Longest key (the location of the data in its store), in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
-/// Longest subject, controller, processor, actor, purpose, basis, submitter, rule or idempotency key, in bytes.
+/// Longest subject, controller, processor, actor, purpose, basis, submitter, rule or idempotency
+/// key, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Most subjects one entry may concern.
+/// Greatest number of subjects of an entry.
 pub const SUBJECTS_MAX: usize = 64;
 /// Longest payload, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 524_288;
 /// Longest entry as a row (see `row`), in bytes.
 pub const ENTRY_BYTES_MAX: usize = 1_048_576;
-/// Most entries one frame may hold.
+/// Greatest number of entries in a frame.
 pub const FRAME_ENTRIES_MAX: u32 = 65_536;
-/// Most bytes of rows that are cut into one frame.
+/// Greatest number of bytes of rows in a frame.
 pub const FRAME_ROWS_BYTES_MAX: usize = 8_388_608;
 /// Longest sealed frame, in bytes; bounds what a reader allocates.
 pub const FRAME_BYTES_MAX: usize = 33_554_432;
-/// Most sections one frame may hold.
+/// Greatest number of sections in a frame.
 pub const FRAME_SECTIONS_MAX: usize = 65_537;
 /// Longest stream name, in bytes.
 pub const STREAM_NAME_BYTES_MAX: usize = 128;
 /// Longest checkpoint text accepted, in bytes.
 pub const CHECKPOINT_BYTES_MAX: usize = 65_536;
-/// Most signature lines read from one signed note.
+/// Greatest number of signature lines in a signed note.
 pub const NOTE_SIGNATURES_MAX: usize = 64;
 /// Longest leaf of a stream's tree (tlog-tiles stores its length in two bytes).
 pub const LEAF_BYTES_MAX: usize = 65_535;
-/// Most extra data in a proof that stands alone, in bytes.
+/// Longest extra data of a stand-alone proof, in bytes.
 pub const PROOF_EXTRA_BYTES_MAX: usize = 50_331_648;
-/// Most key certificates listed in an entry proof.
+/// Greatest number of key certificates in an entry proof.
 pub const PROOF_LINKS_MAX: usize = 16;
-/// Most key certificates listed in an entry proof of a log of version 2.
+/// Greatest number of key certificates in an entry proof of a log of version 2.
 pub const PROOF_V1_LINKS_MAX: usize = 65_536;
-/// Most key certificates in a chain file: one an hour for more than a hundred years.
+/// Greatest number of key certificates in a chain file: one an hour for more than a hundred years.
 pub const CHAIN_LINKS_MAX: usize = 1_048_576;
 /// Longest chain file, in bytes.
 pub const CHAIN_BYTES_MAX: usize = 268_435_456;

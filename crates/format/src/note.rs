@@ -15,18 +15,18 @@ use crate::limits::{CHECKPOINT_BYTES_MAX, NOTE_SIGNATURES_MAX};
 
 /// Signature type Ed25519 (signed-note, signature types).
 const TYPE_ED25519: u8 = 0x01;
-/// What begins a signature line: em dash and space.
+/// Beginning of a signature line: em dash and space.
 const SIGNATURE_PREFIX: &str = "\u{2014} ";
 /// Length of an Ed25519 public key in bytes.
 pub const PUBLIC_KEY_BYTES: usize = 32;
 /// Length of the seed of an Ed25519 private key in bytes.
 pub const SEED_BYTES: usize = 32;
 
-/// Why a note proves nothing.
+/// The reason why a note is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoteError {
-    /// The bytes are no signed note.
+    /// The bytes are not a signed note.
     Decode(DecodeError),
     /// None of the keys given has signed the note.
     NoKnownSignature,
@@ -37,10 +37,10 @@ pub enum NoteError {
     },
     /// Two different keys given have the same name and id.
     AmbiguousKey {
-        /// Their name.
+        /// The name of both keys.
         name: String,
     },
-    /// The note is validly signed, but by no key that bears the name of its origin.
+    /// The note is validly signed, but not by a key named as its origin.
     WrongSigner {
         /// The origin in the text.
         origin: String,
@@ -89,7 +89,7 @@ impl From<DecodeError> for NoteError {
     }
 }
 
-/// A public key with its name: what verifies signatures of one signer.
+/// A named public key, which verifies the signatures of one signer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifierKey {
     name: String,
@@ -98,7 +98,7 @@ pub struct VerifierKey {
 }
 
 impl VerifierKey {
-    /// The Ed25519 key `key` of the signer `name`.
+    /// Creates the key of the signer `name` from the Ed25519 key `key`.
     ///
     /// # Errors
     /// When `name` is empty or holds a space, a control character or a plus sign.
@@ -111,10 +111,11 @@ impl VerifierKey {
         })
     }
 
-    /// The key in its text form: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and key.
+    /// Reads the key's text form: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and
+    /// key.
     ///
     /// # Errors
-    /// When `text` is anything else, is of another type than Ed25519, or its id does not fit the key.
+    /// When `text` has another form or type than Ed25519, or its id is not that of the key.
     pub fn parse(text: &str) -> Result<Self, DecodeError> {
         let wrong_type = "is of another type than Ed25519";
         let text = KeyText::parse("verifier key", text, TYPE_ED25519, wrong_type)?;
@@ -123,7 +124,7 @@ impl VerifierKey {
         Ok(parsed)
     }
 
-    /// The text form.
+    /// Returns the text form of the key.
     pub fn encode(&self) -> String {
         KeyText::encode(&self.name, self.id, TYPE_ED25519, &self.key)
     }
@@ -133,7 +134,7 @@ impl VerifierKey {
         &self.name
     }
 
-    /// The key id: the first four bytes of a hash over name, type and key.
+    /// Returns the key id: the first four bytes of a hash over name, type and key.
     pub const fn id(&self) -> u32 {
         self.id
     }
@@ -143,7 +144,7 @@ impl VerifierKey {
         &self.key
     }
 
-    /// Whether `signature` is this key's signature over `message` (RFC 8032).
+    /// Checks that `signature` is this key's signature over `message` (RFC 8032).
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.key)
             .verify(message, signature)
@@ -157,9 +158,10 @@ impl fmt::Display for VerifierKey {
     }
 }
 
-/// The text form of a public key: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and key.
+/// The text form of a public key: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and
+/// key.
 pub(crate) struct KeyText<'a> {
-    /// The noun for errors.
+    /// The noun that names the key in errors.
     what: &'static str,
     pub(crate) name: &'a str,
     id: &'a str,
@@ -167,10 +169,10 @@ pub(crate) struct KeyText<'a> {
 }
 
 impl<'a> KeyText<'a> {
-    /// Reads a key of the signature type `kind`; of another type it is refused as `wrong_type`.
+    /// Reads a key of the signature type `kind`. The error for another type is `wrong_type`.
     ///
     /// # Errors
-    /// When `text` is anything else. The id is compared by [`KeyText::check_id`].
+    /// When `text` has another form. The id is checked by [`KeyText::check_id`].
     pub(crate) fn parse(
         what: &'static str,
         text: &'a str,
@@ -200,7 +202,7 @@ impl<'a> KeyText<'a> {
         })
     }
 
-    /// Refuses a text whose id is another than `id`, which follows from name, type and key.
+    /// Returns an error unless the id in the text is `id`, computed from name, type and key.
     pub(crate) fn check_id(&self, id: u32) -> Result<(), DecodeError> {
         if self.id == format!("{id:08x}") {
             return Ok(());
@@ -209,14 +211,14 @@ impl<'a> KeyText<'a> {
         Err(DecodeError::new(self.what, 0, reason))
     }
 
-    /// The text of the key `key` of `name`.
+    /// Returns the text form of the key `key` of `name`.
     pub(crate) fn encode(name: &str, id: u32, kind: u8, key: &[u8; PUBLIC_KEY_BYTES]) -> String {
         let typed: Vec<u8> = [kind].into_iter().chain(*key).collect();
         format!("{name}+{id:08x}+{}", STANDARD.encode(typed))
     }
 }
 
-/// The id of the key `key` of `name` for signatures of type `kind` (signed-note).
+/// Returns the id of the key `key` of `name` for signatures of type `kind` (signed-note).
 pub(crate) fn key_id(name: &str, kind: u8, key: &[u8; PUBLIC_KEY_BYTES]) -> u32 {
     let digest = Sha256::new_with_prefix(name)
         .chain_update([b'\n', kind])
@@ -238,15 +240,15 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What can sign notes: a name, the id of its key, and the signature over a text.
+/// A signer of notes, with a name and a key.
 ///
 /// An implementer must sign exactly the bytes given and must not keep them. A caller may not
 /// assume that signing succeeds or is fast: the key may be in another machine.
 pub trait Signer {
-    /// The verifier key that belongs to it.
+    /// Returns the verifier key of this signer.
     fn verifier_key(&self) -> &VerifierKey;
 
-    /// The signature over `text`, without the key id.
+    /// Signs `text`; returns the signature without the key id.
     ///
     /// # Errors
     /// [`NoteError::SigningFailed`].
@@ -256,14 +258,14 @@ pub trait Signer {
 /// A private Ed25519 key with its name. It must never be written to the log's directory in clear.
 ///
 /// The key lies in memory of the cryptographic library, which overwrites it when it is dropped.
-/// There is no `Debug` and no `Clone`.
+/// The type implements neither `Debug` nor `Clone`.
 pub struct SigningKey {
     verifier: VerifierKey,
     pair: Ed25519KeyPair,
 }
 
 impl SigningKey {
-    /// The key of the signer `name` that comes from `seed` (RFC 8032 section 5.1.5).
+    /// Creates the key of the signer `name` from `seed` (RFC 8032 section 5.1.5).
     ///
     /// The caller keeps `seed` and must zeroize it.
     ///
@@ -306,22 +308,22 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The name of the key that signed, as the line says.
+    /// Returns the name of the key, as stated in the line.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The id of the key that signed, as the line says.
+    /// Returns the id of the key, as stated in the line.
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// The signature itself; its form depends on the key's type.
+    /// Returns the signature's bytes; their form depends on the key's type.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The line of the key called `name` with this id, still to be verified.
+    /// Creates the signature line of the key `name` with this id; it is not verified.
     pub fn new(name: &str, id: u32, bytes: Vec<u8>) -> Self {
         let name = name.into();
         Self { name, id, bytes }
@@ -367,7 +369,7 @@ impl Signature {
     }
 }
 
-/// A text with signatures, which are unverified until [`SignedNote::verify`] says otherwise.
+/// A text and its signatures, which are unverified until [`SignedNote::verify`] succeeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedNote {
     text: String,
@@ -375,11 +377,10 @@ pub struct SignedNote {
 }
 
 impl SignedNote {
-    /// The note with `text` and no signature yet.
+    /// Creates a note with `text` and without signatures.
     ///
     /// # Errors
-    /// When `text` does not end in a line feed, holds another control character, or is above the
-    /// size limit.
+    /// When `text` does not end in a line feed, holds another control character, or is too long.
     pub fn new(text: String) -> Result<Self, DecodeError> {
         check_text(&text)?;
         Ok(Self {
@@ -388,10 +389,10 @@ impl SignedNote {
         })
     }
 
-    /// The note with `text` and these signature lines, none of them verified.
+    /// Creates a note from `text` and these signature lines; none of them is verified.
     ///
     /// # Errors
-    /// As [`SignedNote::parse`]: what is built is what would be read.
+    /// As [`SignedNote::parse`], which the encoded note must satisfy.
     pub fn with_signatures(text: String, signatures: Vec<Signature>) -> Result<Self, DecodeError> {
         let built = Self { text, signatures };
         let parsed = Self::parse(built.encode().as_bytes())?;
@@ -402,11 +403,11 @@ impl SignedNote {
         }
     }
 
-    /// The note in `bytes`, at most [`CHECKPOINT_BYTES_MAX`] long and with 1 to
-    /// [`NOTE_SIGNATURES_MAX`] signature lines (signed-note, format).
+    /// Reads the note in `bytes`, which must have at most [`CHECKPOINT_BYTES_MAX`] bytes. It must
+    /// have 1 to [`NOTE_SIGNATURES_MAX`] signature lines (signed-note, format).
     ///
     /// # Errors
-    /// Where `bytes` break a rule; what is accepted is exactly what [`SignedNote::encode`] writes.
+    /// If `bytes` are not exactly what [`SignedNote::encode`] writes.
     pub fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
         let error = |offset, reason| DecodeError::new("signed note", offset, reason);
         if bytes.len() > CHECKPOINT_BYTES_MAX {
@@ -415,7 +416,7 @@ impl SignedNote {
         let whole = core::str::from_utf8(bytes)
             .map_err(|utf8| error(utf8.valid_up_to(), "is not UTF-8"))?;
         check_text(whole)?;
-        // The last empty line parts the text, which keeps its own final line feed, from the signatures.
+        // The last empty line separates the text, with its final line feed, from the signatures.
         let (before, after) = whole
             .rsplit_once("\n\n")
             .ok_or_else(|| error(0, "has no empty line before its signatures"))?;
@@ -437,7 +438,7 @@ impl SignedNote {
         })
     }
 
-    /// The note as bytes on disk: text, empty line, signature lines.
+    /// Returns the encoded note: text, empty line, signature lines.
     pub fn encode(&self) -> String {
         let mut whole = format!("{}\n", self.text);
         for signature in &self.signatures {
@@ -446,10 +447,10 @@ impl SignedNote {
         whole
     }
 
-    /// Adds the signature of `signer`, replacing an earlier one of the same key.
+    /// Adds the signature of `signer`; replaces an earlier one of the same key.
     ///
     /// # Errors
-    /// When the signer fails or the limits of a note would be passed; then nothing changes.
+    /// When the signer fails or a limit of notes would be exceeded; the note is then unchanged.
     pub fn sign(&mut self, signer: &dyn Signer) -> Result<(), NoteError> {
         let key = signer.verifier_key();
         let bytes = signer.sign(self.text.as_bytes())?;
@@ -465,16 +466,16 @@ impl SignedNote {
             text: self.text.clone(),
             signatures,
         };
-        // What is written must be what is accepted: the limits are the reader's.
+        // The parser applies its limits, so that every note written can be read.
         *self = Self::parse(signed.encode().as_bytes())?;
         Ok(())
     }
 
-    /// The signatures made by `keys`, each verified; those of other keys are ignored
-    /// (signed-note, signatures).
+    /// Verifies the signatures made by `keys` and returns those keys. Signatures of other keys are
+    /// ignored (signed-note, signatures).
     ///
     /// # Errors
-    /// [`NoteError::BadSignature`] when one under a known name and id is wrong,
+    /// [`NoteError::BadSignature`] when a signature with a known name and id is invalid,
     /// [`NoteError::NoKnownSignature`] when there is none, [`NoteError::AmbiguousKey`].
     pub fn verify<'a>(&self, keys: &'a [VerifierKey]) -> Result<Vec<&'a VerifierKey>, NoteError> {
         let mut verified: Vec<&VerifierKey> = Vec::new();
@@ -498,12 +499,12 @@ impl SignedNote {
         }
     }
 
-    /// The signed text, its final line feed included.
+    /// Returns the signed text with its final line feed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The signature lines in order, none of them verified.
+    /// Returns the signature lines in order; none of them is verified.
     pub fn signatures(&self) -> &[Signature] {
         &self.signatures
     }

@@ -1,7 +1,7 @@
-//! The frame record: the leaf that stands for one sealed frame in its stream's tree.
+//! The frame record: the leaf of one sealed frame in its stream's tree.
 //!
-//! `docs/format.md`, "Frame record". Records are what `tile/entries` holds, so any verifier of
-//! C2SP tlog-tiles checks a stream without knowing what a frame is.
+//! `docs/format.md`, "Frame record". Records are the leaves in `tile/entries`. Any verifier of C2SP
+//! tlog-tiles can check a stream without knowledge of frames.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,8 @@ use crate::wire::Reader;
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 104;
 
-/// Everything that is signed about a sealed frame; the sealed root binds its header, and with it the stream.
+/// The signed metadata of a sealed frame. The sealed root binds the frame's header, and thereby the
+/// stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -35,16 +36,16 @@ pub struct Record {
     pub time_min: i64,
     /// Latest time of an entry, in nanoseconds since 1970.
     pub time_max: i64,
-    /// Root over the sealed bytes: see `frame`.
+    /// Root over the sealed bytes: see [`frame`](crate::frame).
     pub sealed_root: Hash,
-    /// Root over the entries' leaves, or zeros where the stream has no entry proofs.
+    /// Root over the entries' leaves; zeros if the stream has no entry proofs.
     pub entry_root: [u8; 32],
-    /// What records of version 2 hold besides; nothing in version 3.
+    /// Further fields of a record of version 2; `None` in version 3.
     pub v2: Option<v2::RecordRest>,
 }
 
 impl Record {
-    /// The version of the log that it is a record of.
+    /// Returns the version of the log that the record belongs to.
     pub const fn version(&self) -> Version {
         match self.v2 {
             Some(_) => Version::V2,
@@ -52,17 +53,18 @@ impl Record {
         }
     }
 
-    /// Index of the entry after the frame's last.
+    /// Returns the index of the entry after the frame's last.
     pub fn next_entry(&self) -> u64 {
         self.first_entry.saturating_add(u64::from(self.entries))
     }
 
-    /// Where the frame stands, as records of version 2 say; `None` in version 3, where the lengths of the records before say it.
+    /// Returns the frame's place in the segment files, which records of version 2 hold. `None` in
+    /// version 3, where it follows from the lengths of the records before.
     pub fn place(&self) -> Option<Place> {
         self.v2.map(|rest| rest.place)
     }
 
-    /// The record's bytes.
+    /// Returns the encoded record.
     pub fn encode(&self) -> Vec<u8> {
         if let Some(rest) = &self.v2 {
             return v2::encode_record(self, rest);
@@ -82,7 +84,7 @@ impl Record {
     /// Reads a record of a log of `version`.
     ///
     /// # Errors
-    /// When `bytes` is not one record of that version with every value in its range.
+    /// When `bytes` is not exactly one record of that version, or a value is out of range.
     pub fn decode(version: Version, bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "frame record");
         let record = match version {

@@ -1,7 +1,7 @@
-//! Rows to a sealed frame: columns, compression, encryption and the root over what results.
+//! Seals rows into a frame: columns, compression, encryption, and the root over the result.
 //!
-//! `docs/format.md`, "Frame" and "Sealing". The place of a frame is fixed before it is sealed, so
-//! that key, nonce and associated data are; the key of a section is never used for anything else.
+//! `docs/format.md`, "Frame" and "Sealing". The frame's index is fixed before sealing, because key,
+//! nonce and associated data depend on it. The key of a section is used for that section only.
 
 use alloc::vec::Vec;
 use core::slice;
@@ -28,18 +28,20 @@ use crate::share::{PersonKey, put_share, seal_share, share_bytes, split_share};
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, root_of};
 
-/// Rows taken apart at once: they and their bytes stay in the first cache while column after column is encoded.
+/// Number of rows that are encoded together; they stay in the L1 cache while all columns are
+/// encoded.
 const ROWS_TOGETHER: usize = 64;
 
-/// Bytes of rows fetched at once, see [`warm_up`].
+/// Number of bytes of rows that are prefetched at once, see [`warm_up`].
 const WARM_BYTES: usize = 8 << 10;
 
 /// The keys of subjects, for streams whose subjects can be erased.
 pub trait SubjectKeys {
-    /// What the section about `subjects`, joined by line feeds, is sealed with.
+    /// Returns pseudonyms and keys for the section about `subjects`, which are joined by line
+    /// feeds.
     ///
     /// # Errors
-    /// When a key can neither be found nor made; the frame is then not sealed.
+    /// When a key can neither be found nor created; the frame is then not sealed.
     fn section_key(
         &mut self,
         subjects: &str,
@@ -49,7 +51,7 @@ pub trait SubjectKeys {
     ) -> Result<SubjectSection, DecodeError>;
 }
 
-/// What a section about subjects is sealed with.
+/// The pseudonyms and keys of a section about subjects.
 #[expect(
     clippy::exhaustive_structs,
     reason = "the log builds it field by field"
@@ -57,13 +59,14 @@ pub trait SubjectKeys {
 pub struct SubjectSection {
     /// The pseudonyms, 16 bytes each in the order of the subjects.
     pub pseudonyms: Vec<u8>,
-    /// The key: of one subject that which follows from theirs, of several [`share::section_key`](crate::share::section_key) of fresh random bytes.
+    /// The section's key. For one subject it is derived from that subject's key. For several it is
+    /// [`share::section_key`](crate::share::section_key) with a random content key.
     pub key: SectionKey,
-    /// Of several subjects the key of each one's share, in order; of one none.
+    /// The keys of the subjects' shares, in the order of the subjects; empty for one subject.
     pub people: Vec<PersonKey>,
 }
 
-/// The place reserved for a frame before it is sealed.
+/// The place in the stream that is reserved for a frame before it is sealed.
 #[derive(Debug, Clone, Copy)]
 #[expect(
     clippy::exhaustive_structs,
@@ -76,13 +79,15 @@ pub struct FramePlace {
     pub frame: u64,
     /// Index of the first entry in its stream.
     pub first_entry: u64,
-    /// Not predictable to those who choose words; keeps dictionaries fast.
+    /// Seed of the dictionaries' hash; unpredictable to those who choose words, so that they cannot
+    /// cause collisions.
     pub seed: u64,
-    /// Fresh random bytes: no other frame has them, not even one sealed from a copy of this process's memory.
+    /// Fresh random bytes. No other frame has them, not even one sealed from a copy of this
+    /// process's memory.
     pub fresh: [u8; 16],
 }
 
-/// Seals the frames of streams with one configuration; keeps its memory from frame to frame.
+/// Seals the frames of streams with one configuration; reuses its memory from frame to frame.
 pub struct FrameSealer {
     config: StreamConfig,
     encoder: Encoder,
@@ -98,11 +103,11 @@ struct Part {
     keys: Keys,
 }
 
-/// What a section is sealed with: nothing where the stream has no cipher.
+/// The keys of a section; empty if the stream has no cipher.
 #[derive(Default)]
 struct Keys {
     section: Option<SectionKey>,
-    /// Of a section about several people, which begins with their shares.
+    /// The keys of the shares of a section about several people.
     people: Vec<PersonKey>,
 }
 
@@ -114,7 +119,7 @@ impl Keys {
         }
     }
 
-    /// Bytes of the shares of people called `subjects`, where there are any.
+    /// Returns the bytes of the shares of `subjects`; 0 for a section without shares.
     fn share_bytes(&self, subjects: &str) -> usize {
         let shares = subjects.split('\n').zip(&self.people);
         shares.fold(0, |sum, (name, _)| {
@@ -124,10 +129,10 @@ impl Keys {
 }
 
 impl FrameSealer {
-    /// A sealer for streams with `config`, whose sections it compresses as `compression` says.
+    /// Creates a sealer for streams with `config` that compresses sections with `compression`.
     ///
     /// # Errors
-    /// When the compressor refuses its level, or `config` is that of a stream of an older version.
+    /// When the compressor refuses its level, or `config` is of a stream of an older version.
     pub fn new(config: StreamConfig, compression: Compression) -> Result<Self, DecodeError> {
         if config.v2.is_some() || config.proofs == Proofs::Frame {
             let reason = "is of a version that is not written";
@@ -142,13 +147,13 @@ impl FrameSealer {
         })
     }
 
-    /// Seals the rows in `chunks` at `place` into the beginning of `out`, which only ever grows.
+    /// Seals the rows in `chunks` at `place` into the beginning of `out`, which never shrinks.
     ///
-    /// The length in the record given back says how much of `out` is the frame.
+    /// The frame is the first bytes of `out`, as many as the returned record's length.
     ///
     /// # Errors
-    /// When the rows are malformed, none or too many, a key is refused, or the epoch is not [certified](EpochKey::certified_by); `out` is then
-    /// undefined.
+    /// When the rows are malformed, none or too many, a key is refused, or the epoch is not
+    /// [certified](EpochKey::certified_by). `out` is then undefined.
     pub fn seal(
         &mut self,
         place: &FramePlace,
@@ -191,7 +196,7 @@ impl FrameSealer {
         Ok(header.record(sealed_root, Place::default()))
     }
 
-    /// Every column of every entry in one section.
+    /// Seals every column of every entry into one section.
     fn seal_together(
         &mut self,
         place: &FramePlace,
@@ -230,7 +235,8 @@ impl FrameSealer {
         span.check()
     }
 
-    /// Columns that may outlive subjects in one section, the others in one for each set of subjects.
+    /// Seals the shared columns into one section, and the others into one section for each set of
+    /// subjects.
     fn seal_by_subject(
         &mut self,
         place: &FramePlace,
@@ -305,8 +311,8 @@ impl FrameSealer {
             .then(|| epoch.section_key(&salt, place.frame, section))
     }
 
-    /// Writes the shares of `subjects` at `start`, where there are any, and the encoder's columns as a section body behind
-    /// them; gives the offset after its tag.
+    /// Writes the shares of `subjects` at `start`, if the section has any, then the encoder's
+    /// columns as a section body. Returns the offset after the tag.
     fn put_body(
         &mut self,
         subjects: &str,
@@ -352,7 +358,7 @@ impl FrameSealer {
         Ok(end)
     }
 
-    /// The root over the entries' salted leaves, where the stream has entry proofs.
+    /// Computes the root over the entries' salted leaves; zeros if the stream has no entry proofs.
     fn entry_root(&mut self, chunks: &[&[u8]]) -> Result<[u8; 32], DecodeError> {
         if self.config.proofs != Proofs::Entry {
             return Ok([0; 32]);
@@ -387,7 +393,7 @@ impl FrameSealer {
         Ok(*root_of(&self.leaves).as_bytes())
     }
 
-    /// Writes header and directory, encrypts the sections, authenticates the frame and ends it with its root.
+    /// Writes header and directory, encrypts the sections, and appends authenticator and root.
     fn close(
         &mut self,
         header: &mut FrameHeader,
@@ -416,7 +422,8 @@ impl FrameSealer {
         Ok(root)
     }
 
-    /// Writes the directory and encrypts the sections; keeps the hash of each. Gives the length of header and directory.
+    /// Writes the directory and encrypts the sections; keeps the leaf hash of each. Returns the
+    /// length of header and directory.
     fn encrypt(&mut self, header: &FrameHeader, out: &mut [u8]) -> Result<usize, DecodeError> {
         let error = DecodeError::new("frame", 0, "cannot be sealed");
         let clear = self.parts.first().map_or(0, |part| part.start);
@@ -465,14 +472,14 @@ impl FrameSealer {
     }
 }
 
-/// The header's bytes as sections and the authenticator bind them.
+/// Returns the header as sections and the authenticator bind it.
 fn associated(header: &FrameHeader) -> Vec<u8> {
     let mut bytes = header.encode();
     without_authenticator(&mut bytes);
     bytes
 }
 
-/// Writes the shares of `subjects` one behind the other into `out`, not encrypted yet.
+/// Writes the shares of `subjects` into `out`, concatenated and not yet encrypted.
 fn put_shares(keys: &Keys, subjects: &str, out: &mut [u8]) -> Result<(), DecodeError> {
     let error = |reason| DecodeError::new("shares", 0, reason);
     if keys.people.is_empty() {
@@ -493,12 +500,13 @@ fn put_shares(keys: &Keys, subjects: &str, out: &mut [u8]) -> Result<(), DecodeE
     Ok(())
 }
 
-/// The salts of entries from `first` on: the keystream of AES-256-CTR under the section's salt key.
+/// Computes the salts of the entries from `first` on: the keystream of AES-256-CTR under the
+/// section's salt key.
 ///
-/// Zeros where the stream has no cipher: its entries are no secret.
+/// Without a key (the stream has no cipher) they are zeros.
 ///
 /// # Errors
-/// When the provider refuses.
+/// When the cryptographic provider fails.
 pub fn fill_salts(
     key: Option<&[u8; SECRET_BYTES]>,
     first: usize,
@@ -519,7 +527,7 @@ pub fn fill_salts(
         .map_err(|_refused| error)
 }
 
-/// How many entries a frame has and from when they are.
+/// Number of entries of a frame, and the range of their times.
 struct Span {
     entries: u32,
     time_min: i64,
@@ -552,10 +560,10 @@ impl Span {
     }
 }
 
-/// Fetches the next rows into the cache.
+/// Prefetches the next rows into the cache.
 ///
-/// Where a row begins is known only from the row before: without this every row waits for memory that
-/// another core wrote, while lines fetched in order come nearly for free.
+/// A row's start is known only from the row before, so each row would wait for memory that another
+/// core wrote. Prefetching lines in order costs almost nothing.
 fn warm_up(bytes: &[u8]) {
     let lines = bytes.get(..WARM_BYTES).unwrap_or(bytes).iter().step_by(64);
     core::hint::black_box(lines.fold(0, |all, byte| all ^ byte));

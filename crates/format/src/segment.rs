@@ -1,6 +1,8 @@
-//! Segment files: a header, then frames one after another. The name says which frame is the first.
+//! Segment files: a header, then frames without gaps. The file's name holds the index of its first
+//! frame.
 //!
-//! `docs/format.md`, "Segment". Where a stream is cut into segments is no evidence: any cut between frames is accepted.
+//! `docs/format.md`, "Segment". The cuts between segments are not signed: a cut between any two
+//! frames is accepted.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,27 +12,28 @@ use crate::stream::StreamId;
 
 /// Bytes of a segment header.
 pub const SEGMENT_HEADER_BYTES: usize = 40;
-/// What a segment file begins with.
+/// The first bytes of a segment file.
 pub const SEGMENT_MAGIC: &[u8; 8] = b"PROBSEG3";
 /// Digits in the name of a segment file.
 const NAME_DIGITS: usize = 20;
-/// What the name of a segment file ends with.
+/// Extension of a segment file.
 const NAME_END: &str = ".seg";
 
-/// Where a frame stands in its stream's segment files.
+/// The place of a frame in its stream's segment files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "whoever follows frames builds it field by field"
 )]
 pub struct Place {
-    /// The number in the segment's name: index of its first frame; in version 2 its place among the segments, from 0.
+    /// Number in the segment's name: the index of its first frame. In version 2 the number of the
+    /// segment, from 0.
     pub segment: u64,
     /// Offset in the segment, in bytes.
     pub offset: u64,
 }
 
-/// The header of each segment of `stream`.
+/// Returns the header of every segment of `stream`.
 pub fn segment_header(stream: &StreamId) -> [u8; SEGMENT_HEADER_BYTES] {
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     let (magic, identity) = bytes.split_at_mut(SEGMENT_MAGIC.len());
@@ -39,10 +42,10 @@ pub fn segment_header(stream: &StreamId) -> [u8; SEGMENT_HEADER_BYTES] {
     bytes
 }
 
-/// Whether `bytes` is the header of a segment of `stream`.
+/// Checks that `bytes` is the header of a segment of `stream`.
 ///
 /// # Errors
-/// With the first byte that differs.
+/// With the offset of the first byte that differs.
 pub fn check_segment_header(
     stream: &StreamId,
     bytes: &[u8; SEGMENT_HEADER_BYTES],
@@ -59,12 +62,13 @@ pub fn check_segment_header(
     }
 }
 
-/// The name, within its stream's folder, of the segment that begins with `first_frame`.
+/// Returns the path, within its stream's folder, of the segment that begins with `first_frame`.
 pub fn segment_file_name(first_frame: u64) -> String {
     format!("segments/{first_frame:020}{NAME_END}")
 }
 
-/// The index of the first frame of the segment called `name` in the folder of segments; `None` where that is no segment's name.
+/// Returns the index of the first frame of the segment file `name`; `None` if that is no segment's
+/// name.
 pub fn segment_first_frame(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(NAME_END)?;
     let is_number = digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,7 +1,9 @@
-//! Shares: how a section about several people opens with the key of any of them, and forgets those who are erased.
+//! Shares: any one of the people that a section is about can open it, and erased people are removed
+//! from it.
 //!
-//! `docs/format.md`, "Several people in one entry". A section's content key is random. Each person has a share of the section:
-//! that key and the person's name, under a key of theirs alone.
+//! `docs/format.md`, "Several people in one entry". A section's content key is random. Each person
+//! has a share of the section: the content key and the person's name, sealed under that person's
+//! key.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,21 +21,24 @@ use crate::short::has_control;
 use crate::stream::StreamId;
 use crate::version::Version;
 
-/// Fewest people of a section with shares: a section about one is sealed under that person's key itself.
+/// Fewest people of a section with shares; a section about one person is sealed under a key derived
+/// from that person's.
 pub const PEOPLE_MIN: usize = 2;
-/// What the length of a share is counted in, so that it tells little of the name's.
+/// Granularity of the length of a share, in bytes, so that it discloses little about the name's
+/// length.
 const BLOCK_BYTES: usize = 32;
-/// Bytes before the name: content key, length of the name.
+/// Bytes before the name: content key and length of the name.
 const HEAD_BYTES: usize = SECRET_BYTES + 1;
-/// Fewest and most blocks of a share.
+/// Fewest blocks of a share; the most are below.
 const BLOCKS_MIN: usize = (HEAD_BYTES + 1).div_ceil(BLOCK_BYTES);
 const BLOCKS_MAX: usize = (HEAD_BYTES + NAME_BYTES_MAX).div_ceil(BLOCK_BYTES);
 
-/// The key of one person's share of one section: opens that share and nothing else.
+/// The key of one person's share of one section; it opens no other share.
 pub struct PersonKey(Secret);
 
 impl PersonKey {
-    /// The key of the share at `place`, from 0, of section `section` of frame `frame` of `stream`, whose header has `salt`.
+    /// Derives the key of the share at `place`, from 0, of section `section` of frame `frame` of
+    /// `stream`, whose header has `salt`.
     pub fn new(
         subject: &SubjectKey,
         stream: &StreamId,
@@ -56,12 +61,12 @@ impl PersonKey {
         Self(key)
     }
 
-    /// The person key `bytes`, as it stands in a proof.
+    /// Creates a person key from `bytes` of a proof.
     pub fn from_bytes(bytes: &[u8; SECRET_BYTES]) -> Self {
         Self(Secret::copy_of(bytes))
     }
 
-    /// The key itself, for a proof that shows this person's share.
+    /// Returns the key's bytes, for a proof that shows this person's share.
     pub const fn expose(&self) -> &[u8; SECRET_BYTES] {
         self.0.expose()
     }
@@ -71,9 +76,11 @@ impl PersonKey {
     }
 }
 
-/// The key of a section about several people: the salts of its entries need the keys of all of them, in order.
+/// Creates the key of a section about several people. The salts of its entries depend on the keys
+/// of all people, in order.
 ///
-/// Without one of them nobody can compute the leaf of an entry, and so test names against it.
+/// Without one of the keys nobody can compute an entry's leaf hash, and so cannot test guessed
+/// names against it.
 pub fn section_key<'k>(
     content: &[u8; SECRET_BYTES],
     people: impl IntoIterator<Item = &'k PersonKey>,
@@ -86,7 +93,7 @@ pub fn section_key<'k>(
     SectionKey::with_salts(content, &prk)
 }
 
-/// Bytes of the share of a person whose name has `length` bytes.
+/// Returns the length of the share of a person whose name has `length` bytes.
 pub(crate) const fn share_bytes(length: usize) -> usize {
     let blocks = HEAD_BYTES.saturating_add(length).div_ceil(BLOCK_BYTES);
     blocks
@@ -94,7 +101,8 @@ pub(crate) const fn share_bytes(length: usize) -> usize {
         .saturating_add(1 + TAG_BYTES)
 }
 
-/// Writes into `share`, which must have [`share_bytes`], what [`seal_share`] encrypts in its place.
+/// Writes the plaintext of a share into `share`, which must have [`share_bytes`]; [`seal_share`]
+/// then encrypts it in place.
 pub(crate) fn put_share(
     content: &[u8; SECRET_BYTES],
     name: &str,
@@ -117,7 +125,7 @@ pub(crate) fn put_share(
     Ok(())
 }
 
-/// Encrypts a share in its place.
+/// Encrypts a share in place.
 pub(crate) fn seal_share(
     key: &PersonKey,
     nonce: [u8; 12],
@@ -137,17 +145,18 @@ pub(crate) fn seal_share(
     Ok(())
 }
 
-/// Splits the first share from what stands behind it, for encrypting.
+/// Splits the first share from the bytes after it, for encryption.
 pub(crate) fn split_share(sealed: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
     let blocks = usize::from(*sealed.first()?);
     let length = blocks.saturating_mul(BLOCK_BYTES);
     sealed.split_at_mut_checked(length.saturating_add(1 + TAG_BYTES))
 }
 
-/// Splits the shares of `count` people from what stands behind them.
+/// Splits the shares of `count` people from the bytes after them.
 ///
 /// # Errors
-/// When a section about so many has none, or a share is cut off or has a length that none has.
+/// When a section about `count` people has no shares, or a share is cut off or has an invalid
+/// length.
 pub fn split_shares(count: usize, sealed: &[u8]) -> Result<(Vec<&[u8]>, &[u8]), DecodeError> {
     let error = |reason| DecodeError::new("shares", 0, reason);
     if !(PEOPLE_MIN..=SUBJECTS_MAX).contains(&count) {
@@ -173,13 +182,13 @@ pub fn split_shares(count: usize, sealed: &[u8]) -> Result<(Vec<&[u8]>, &[u8]), 
     Ok((shares, rest))
 }
 
-/// What a share holds.
+/// The content of an opened share.
 pub(crate) struct OpenShare {
     pub(crate) content: Secret,
     pub(crate) name: String,
 }
 
-/// Opens the share `sealed`, as [`split_shares`] gives it.
+/// Opens the share `sealed`, as returned by [`split_shares`].
 pub(crate) fn open_share(
     key: &PersonKey,
     nonce: [u8; 12],
@@ -212,7 +221,7 @@ pub(crate) fn open_share(
     })
 }
 
-/// The people of an opened section about several: those whose share was opened by name.
+/// The people of a section about several; the names come from the opened shares.
 pub struct People {
     names: Vec<Option<String>>,
     living: String,
@@ -225,17 +234,17 @@ impl People {
         Self { names, living }
     }
 
-    /// The names that are known, joined by line feeds.
+    /// Returns the known names, joined by line feeds.
     pub fn as_joined(&self) -> &str {
         &self.living
     }
 
-    /// The name of the person at `place`, where it is known.
+    /// Returns the name of the person at `place`, if it is known.
     pub fn name(&self, place: usize) -> Option<&str> {
         self.names.get(place)?.as_deref()
     }
 
-    /// Number of people whose name is not known.
+    /// Returns the number of people whose name is not known.
     pub fn closed(&self) -> usize {
         self.names.iter().filter(|name| name.is_none()).count()
     }
@@ -244,16 +253,16 @@ impl People {
 /// An opened section about several people.
 #[non_exhaustive]
 pub struct SharedBody {
-    /// What it holds.
+    /// The body of the section.
     pub body: Body,
-    /// Its key, whose salts are those of its entries only where everybody is known.
+    /// The key of the section. Its entry salts are right only if all people are known.
     pub key: SectionKey,
-    /// Its people, by name where they are known.
+    /// The people of the section, with the known names.
     pub people: People,
 }
 
 impl Clear<'_> {
-    /// Whether section `number`, which is about so many people, begins with shares.
+    /// Returns whether section `number`, which is about `people` people, begins with shares.
     pub fn has_shares(&self, number: u32, people: usize) -> bool {
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         let section = self.sections.get(index);
@@ -262,10 +271,10 @@ impl Clear<'_> {
             && people >= PEOPLE_MIN
     }
 
-    /// Opens section `number` about several people with the keys of those that are there, by place.
+    /// Opens section `number` about several people with the available person keys, by place.
     ///
     /// # Errors
-    /// When no key is there, a share does not open under its person's key, or otherwise as [`Clear::open`].
+    /// When no key is given, a share does not open under its person's key, or as [`Clear::open`].
     pub fn open_shared(
         &self,
         number: u32,
@@ -375,7 +384,7 @@ mod tests {
         );
     }
 
-    /// A share with `body` as it stands, sealed under the right key.
+    /// Seals a share with the plaintext `body` under the right key.
     fn forged(body: &[u8]) -> Vec<u8> {
         let mut share = Vec::from([0]);
         share.extend_from_slice(body);

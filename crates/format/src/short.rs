@@ -1,12 +1,14 @@
-//! Short byte strings, handled in registers: words are a few bytes each, and a call for each costs more than they do.
+//! Operations on short byte strings in registers: words have a few bytes each, and a call to
+//! `memcpy` or `memcmp` would dominate.
 
-/// Strings up to this long are known by their two [`ends`].
+/// Longest strings for which [`ends`] holds every byte.
 pub(crate) const ENDS_MAX: usize = 16;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// The first and the last bytes of `bytes`, which overlap; of equal lengths up to [`ENDS_MAX`] no two strings have the same.
+/// Returns the first and the last bytes of `bytes`, which may overlap. Different strings of equal
+/// length up to [`ENDS_MAX`] give different results.
 #[inline]
 pub(crate) const fn ends(bytes: &[u8]) -> (u64, u64) {
     if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
@@ -25,7 +27,7 @@ pub(crate) const fn ends(bytes: &[u8]) -> (u64, u64) {
     }
 }
 
-/// The first and last 16 bytes of `bytes`, if it has as many.
+/// Returns the first and last 16 bytes of `bytes`; `None` if it is shorter than 16 bytes.
 #[inline]
 pub(crate) const fn wide_ends(bytes: &[u8]) -> Option<(u128, u128)> {
     match (bytes.first_chunk::<16>(), bytes.last_chunk::<16>()) {
@@ -36,7 +38,7 @@ pub(crate) const fn wide_ends(bytes: &[u8]) -> Option<(u128, u128)> {
     }
 }
 
-/// Whether `a` and `b` are the same bytes.
+/// Returns whether `a` and `b` are equal.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
@@ -48,7 +50,7 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Copies `from` into `to`, which must be as long.
+/// Copies `from` into `to`, which must have the same length.
 #[inline]
 pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
     match from.len() {
@@ -71,9 +73,9 @@ fn copy_ends<const BYTES: usize>(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Whether one of `text`'s bytes is a control character of ASCII.
+/// Returns whether `text` holds an ASCII control character.
 ///
-/// Bytes below 0x20 and 0x7F are control characters in UTF-8 too and never part of another.
+/// In UTF-8, bytes below 0x20 and 0x7F occur only as these characters.
 #[inline]
 pub(crate) fn has_control(text: &[u8]) -> bool {
     if let Some(last) = text.last_chunk::<8>() {
@@ -83,7 +85,7 @@ pub(crate) fn has_control(text: &[u8]) -> bool {
                 .iter()
                 .any(|chunk| controls(u64::from_le_bytes(*chunk)) != 0);
     }
-    // What is missing to eight bytes is filled with blanks.
+    // Texts shorter than eight bytes are padded with blanks.
     let (bytes, _) = ends(text);
     let blanks = match text.len() {
         0 => return false,
@@ -95,10 +97,11 @@ pub(crate) fn has_control(text: &[u8]) -> bool {
     controls(bytes | blanks) != 0
 }
 
-/// Not 0 exactly when a byte of `word` is below 0x20 or is 0x7F.
+/// Returns a non-zero value if a byte of `word` is below 0x20 or is 0x7F, else 0.
 #[inline]
 const fn controls(word: u64) -> u64 {
-    // A borrow can only mark a byte above one that is marked rightly, so the whole is right.
+    // A borrow can mark a wrong byte only above a byte that is marked correctly, so the result is
+    // right as a whole.
     let below = word.wrapping_sub(ONES.wrapping_mul(0x20)) & !word;
     let deletes = word ^ ONES.wrapping_mul(0x7F);
     let delete = deletes.wrapping_sub(ONES) & !deletes;

@@ -1,6 +1,7 @@
-//! Slots of `subjects/slots`: the key and the name of one subject each, in a place that an erasure overwrites.
+//! Slots of `subjects/slots`: key and name of one subject each, which an erasure overwrites in
+//! place.
 //!
-//! `docs/format.md`, "Subject keys". A pseudonym is random: nothing but the slot leads from a name to it.
+//! `docs/format.md`, "Subject keys". A pseudonym is random: only the slot links a name to it.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,7 +19,7 @@ use crate::wrap::{WRAPPED_BYTES, WRAPPED_OVERHEAD_BYTES, WrappedKind, WrappingKe
 
 /// Bytes of a slot's label.
 pub const SLOT_LABEL_BYTES: usize = PSEUDONYM_BYTES + 8;
-/// Bytes of what a slot wraps: key, length of the name, room for the longest name.
+/// Length of a slot's wrapped plaintext: key, length of the name, and the longest name.
 const BODY_BYTES: usize = SECRET_BYTES + 1 + NAME_BYTES_MAX;
 /// Bytes of a slot of version 3: label and wrapped secret.
 pub const SLOT_BYTES: usize = SLOT_LABEL_BYTES + WRAPPED_OVERHEAD_BYTES + BODY_BYTES;
@@ -33,18 +34,18 @@ pub const fn slot_bytes(version: Version) -> usize {
     }
 }
 
-/// What stands in clear at the beginning of a slot, and stays when the subject is erased.
+/// The clear label at the beginning of a slot, which stays when the subject is erased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "these are all its bytes")]
 pub struct SlotLabel {
     /// The pseudonym of the subject in sealed frames.
     pub pseudonym: [u8; PSEUDONYM_BYTES],
-    /// How many slots were durable before this one was written.
+    /// Number of slots that were durable before this one was written.
     pub durable: u64,
 }
 
 impl SlotLabel {
-    /// The bytes of the label.
+    /// Returns the encoded label.
     pub fn encode(&self) -> [u8; SLOT_LABEL_BYTES] {
         let mut bytes = [0; SLOT_LABEL_BYTES];
         let (first, rest) = bytes.split_at_mut(PSEUDONYM_BYTES);
@@ -70,12 +71,12 @@ impl SlotLabel {
 pub struct SubjectName(String);
 
 impl SubjectName {
-    /// The name `name`.
+    /// Creates a subject's name.
     pub fn new(name: &str) -> Self {
         Self(name.into())
     }
 
-    /// The name, for looking it up.
+    /// Returns the name, to be looked up.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -87,16 +88,16 @@ impl Borrow<str> for SubjectName {
     }
 }
 
-/// What a slot keeps secret.
+/// The decrypted secret of a slot.
 #[non_exhaustive]
 pub struct SlotSecret {
     /// The key of the subject's sections.
     pub key: SubjectKey,
-    /// The name; empty in logs of version 2, whose slots hold none.
+    /// The name; empty in logs of version 2, whose slots have none.
     pub name: SubjectName,
 }
 
-/// A slot as stored.
+/// A slot in its stored form.
 #[derive(Clone, Copy)]
 pub struct Slot<'a> {
     version: Version,
@@ -105,10 +106,10 @@ pub struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Takes the bytes of one slot apart.
+    /// Parses the bytes of one slot.
     ///
     /// # Errors
-    /// When they are fewer or more than a slot of `version` has.
+    /// When the length is not that of a slot of `version`.
     pub fn parse(version: Version, bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let error = DecodeError::new("subject slot", bytes.len(), "has another length");
         if bytes.len() != slot_bytes(version) {
@@ -122,25 +123,25 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// Its label.
+    /// Returns the slot's label.
     pub fn label(&self) -> SlotLabel {
         SlotLabel::decode(self.label)
     }
 
-    /// Whether it holds no key: it was overwritten. The label may remain.
+    /// Returns whether the key was overwritten with zeros. The label may remain.
     pub fn is_empty(&self) -> bool {
         self.wrapped.iter().all(|byte| *byte == 0)
     }
 
-    /// Whether all its bytes are zeros: nothing that was sealed ever used it.
+    /// Returns whether all bytes are zeros: no sealed section used the slot.
     pub fn is_void(&self) -> bool {
         self.is_empty() && self.label.iter().all(|byte| *byte == 0)
     }
 
-    /// Unwraps the key and name of the slot, which must be the one with this number.
+    /// Unwraps key and name of the slot, whose number must be `number`.
     ///
     /// # Errors
-    /// When it was wrapped for another place or under another key, or was changed.
+    /// When it was wrapped for another number, label or key, or was changed.
     pub fn open(&self, wrapping: &WrappingKey, number: u64) -> Result<SlotSecret, DecodeError> {
         match self.version {
             Version::V2 => {
@@ -160,10 +161,10 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// A slot of version 3 for the place `number`; `nonce` must be fresh and random.
+/// Creates a slot of version 3 with the number `number`; `nonce` must be fresh and random.
 ///
 /// # Errors
-/// When the name is longer than names may be, or the provider refuses.
+/// When the name is too long, or the cryptographic provider fails.
 pub fn seal_slot(
     wrapping: &WrappingKey,
     number: u64,
@@ -188,7 +189,7 @@ pub fn seal_slot(
     Ok([label.as_slice(), &wrapped].concat())
 }
 
-/// What the wrapped part of a slot is bound to: its label and its number.
+/// Returns the context of a slot's wrap: its label and its number.
 fn bound_to(label: &[u8; SLOT_LABEL_BYTES], number: u64) -> [u8; SLOT_LABEL_BYTES + 8] {
     let mut bound = [0; SLOT_LABEL_BYTES + 8];
     let (first, rest) = bound.split_at_mut(SLOT_LABEL_BYTES);
@@ -212,22 +213,22 @@ fn secret_of(body: &[u8]) -> Result<SlotSecret, DecodeError> {
     })
 }
 
-/// The digest over the labels of the first slots, which the journal signs together with their number.
+/// The digest over the labels of the first slots, which the journal signs with their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlotsDigest([u8; 32]);
 
 impl SlotsDigest {
-    /// The digest with these bytes.
+    /// Creates a digest from its bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes; zeros over no slot.
+    /// Returns the digest's bytes; zeros for no slot.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The digest with the label of one more slot.
+    /// Returns the digest extended by the label of one more slot.
     #[must_use]
     pub fn then(&self, label: &SlotLabel) -> Self {
         let mut hash = Sha256::new();

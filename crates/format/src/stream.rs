@@ -1,4 +1,4 @@
-//! The name of a stream, and the identity that binds it and its configuration to its log.
+//! Stream names, and the identity that binds a stream's name and configuration to its log.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -11,25 +11,26 @@ pub use crate::config::{Cipher, Label, Proofs, RETENTION_DAYS_MAX, StreamConfig}
 use crate::limits::STREAM_NAME_BYTES_MAX;
 use crate::version::Version;
 
-/// The name of a stream: path-safe, and therefore also its folder's name.
+/// The name of a stream. It is path-safe, and also the name of the stream's folder.
 ///
-/// 1 to [`STREAM_NAME_BYTES_MAX`] bytes of lower-case ASCII letters, digits, `-`, `_` and `.`,
-/// beginning with a letter or digit; tenant, module, retention and tag are by convention joined with `.`.
+/// It has 1 to [`STREAM_NAME_BYTES_MAX`] bytes of lower-case ASCII letters, digits, `-`, `_` and
+/// `.`, and begins with a letter or digit. By convention, tenant, module, retention and tag are
+/// joined with `.`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamName(String);
 
 impl StreamName {
-    /// The stream that entries go to when none is named.
+    /// The stream for entries that name none.
     pub const DEFAULT: &'static str = "default";
-    /// The log about the log; only the log itself appends to it.
+    /// The stream of the log's own events; only the log itself appends to it.
     pub const JOURNAL: &'static str = "journal";
-    /// The heads of all other streams as they were published; only the log itself appends to it.
+    /// The published heads of all other streams; only the log itself appends to it.
     pub const HEADS: &'static str = "heads";
 
-    /// The name `text`, if it is one.
+    /// Checks `text` and creates the name.
     ///
     /// # Errors
-    /// [`StreamNameError`] when it is empty, too long, or holds anything else than the letters allowed.
+    /// [`StreamNameError`] when it is empty, too long, or holds a character that is not allowed.
     pub fn new(text: &str) -> Result<Self, StreamNameError> {
         let error = || StreamNameError(text.chars().take(STREAM_NAME_BYTES_MAX).collect());
         let allowed =
@@ -42,22 +43,23 @@ impl StreamName {
         Ok(Self(text.to_owned()))
     }
 
-    /// The name [`StreamName::JOURNAL`].
+    /// Returns the name [`StreamName::JOURNAL`].
     pub fn journal() -> Self {
         Self(Self::JOURNAL.to_owned())
     }
 
-    /// The name [`StreamName::HEADS`].
+    /// Returns the name [`StreamName::HEADS`].
     pub fn heads() -> Self {
         Self(Self::HEADS.to_owned())
     }
 
-    /// Whether only the log itself appends to the stream of this name; a log of version 2 has no `heads` of its own.
+    /// Returns whether only the log itself appends to this stream. In version 2 `heads` is not
+    /// built in.
     pub fn is_built_in(&self, version: Version) -> bool {
         self.0 == Self::JOURNAL || self.0 == Self::HEADS && version != Version::V2
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -97,7 +99,7 @@ impl core::error::Error for StreamNameError {}
 pub struct StreamId([u8; 32]);
 
 impl StreamId {
-    /// The identity of stream `name` with `config` in the log with `fingerprint`.
+    /// Computes the identity of stream `name` with `config` in the log with `fingerprint`.
     ///
     /// `docs/format.md`, "Stream identity".
     pub fn new(fingerprint: &[u8; 32], name: &StreamName, config: &StreamConfig) -> Self {
@@ -108,12 +110,12 @@ impl StreamId {
         Self(hash.finalize().into())
     }
 
-    /// The identity stored in a header.
+    /// Creates an identity from the bytes in a header.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the identity's bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -1,25 +1,25 @@
-//! Times as text: RFC 3339 in both directions.
+//! Times as RFC 3339 text: formatting and parsing.
 
 use alloc::string::{String, ToString as _};
 
 use crate::Timestamp;
 
-/// The time as RFC 3339 in UTC, with as many digits of the second as it needs.
+/// Formats the time as RFC 3339 in UTC, with as many fractional digits as it needs.
 pub fn format_time(time: Timestamp) -> String {
     let nanoseconds = i128::from(time.nanoseconds());
-    // Every time of the format is within what the library can express.
+    // The library can express every time of the format.
     jiff::Timestamp::from_nanosecond(nanoseconds)
         .unwrap_or_default()
         .to_string()
 }
 
-/// The time that `text` names as of RFC 3339, between 1970 and 2199.
+/// Parses an RFC 3339 time between 1970 and 2199.
 ///
 /// # Errors
-/// What is wrong with it, one clause about the text.
+/// A clause that says which rule `text` breaks.
 pub fn parse_time(text: &str) -> Result<Timestamp, &'static str> {
-    // RFC 3339 section 5.6 wants the date, one `T` or blank, the time and an offset; the
-    // library also takes forms beyond it, such as a zone in brackets.
+    // RFC 3339 section 5.6 requires date, one `T` or blank, time and offset. The library also
+    // accepts other forms, such as a zone in brackets.
     if text
         .as_bytes()
         .get(10)
@@ -40,7 +40,8 @@ pub fn parse_time(text: &str) -> Result<Timestamp, &'static str> {
         .ok_or("is before 1970 or after 2199")
 }
 
-/// Whether `text` ends in an offset as RFC 3339 has it; the library takes more hours, and seconds too.
+/// Returns whether `text` ends in an offset of RFC 3339. The library also accepts more hours, and
+/// seconds.
 fn has_offset(text: &str) -> bool {
     if text.ends_with(['Z', 'z']) {
         return true;
@@ -64,7 +65,7 @@ fn has_offset(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// L8: `+25:00` and `-24:30` were taken, and shifted a time by more than a day.
+    /// L8: `+25:00` and `-24:30` were accepted, and shifted a time by more than a day.
     #[test]
     fn offsets_are_those_of_the_standard() {
         let at = |offset: &str| parse_time(&alloc::format!("2026-03-02T12:00:00{offset}"));

@@ -18,7 +18,7 @@ pub const EMPTY_ROOT: Hash = Hash([
     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ]);
 
-/// What keeps leaves and nodes apart (RFC 6962 section 2.1).
+/// Domain separation of leaves and nodes (RFC 6962 section 2.1).
 const LEAF_PREFIX: u8 = 0x00;
 const NODE_PREFIX: u8 = 0x01;
 
@@ -29,20 +29,20 @@ const NODE_PREFIX: u8 = 0x01;
 pub struct Hash([u8; HASH_BYTES]);
 
 impl Hash {
-    /// The hash with these bytes.
+    /// Creates a hash from its bytes.
     pub const fn new(bytes: [u8; HASH_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The hash in `bytes`, or `None` when they are not [`HASH_BYTES`] many.
+    /// Creates a hash from `bytes`; `None` unless there are [`HASH_BYTES`].
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         <[u8; HASH_BYTES]>::try_from(bytes).ok().map(Self)
     }
 
-    /// The hash written as standard base64 with padding, in its one canonical form.
+    /// Reads a hash in standard base64 with padding, in its one canonical form.
     ///
     /// # Errors
-    /// When `text` is anything else; offsets count from the start of `text`.
+    /// When `text` has any other form; offsets count from the start of `text`.
     pub fn from_base64(text: &str, what: &'static str) -> Result<Self, DecodeError> {
         let bytes = STANDARD
             .decode(text)
@@ -51,7 +51,7 @@ impl Hash {
             .ok_or_else(|| DecodeError::new(what, 0, "is not a hash of 32 bytes"))
     }
 
-    /// The bytes.
+    /// Returns the hash's bytes.
     pub const fn as_bytes(&self) -> &[u8; HASH_BYTES] {
         &self.0
     }
@@ -87,12 +87,12 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// The hash of a leaf: SHA-256 of 0x00 and its bytes (RFC 6962 section 2.1).
+/// Computes the hash of a leaf: SHA-256 of 0x00 and its bytes (RFC 6962 section 2.1).
 pub fn leaf_hash(leaf: &[u8]) -> Hash {
     leaf_hash_parts([leaf])
 }
 
-/// The hash of the leaf whose bytes are `parts` one after the other.
+/// Computes the hash of the leaf whose bytes are the concatenated `parts`.
 pub fn leaf_hash_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Hash {
     let mut hasher = Sha256::new_with_prefix([LEAF_PREFIX]);
     for part in parts {
@@ -101,7 +101,8 @@ pub fn leaf_hash_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Hash {
     Hash(hasher.finalize().into())
 }
 
-/// The hash of the node over `left` and `right`: SHA-256 of 0x01 and both (RFC 6962 section 2.1).
+/// Computes the hash of the node over `left` and `right`: SHA-256 of 0x01 and both (RFC 6962
+/// section 2.1).
 pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
     let mut input = [NODE_PREFIX; 2 * HASH_BYTES + 1];
     if let Some((first, second)) = input
@@ -114,10 +115,10 @@ pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
     Hash(Sha256::digest(input).into())
 }
 
-/// The root over `leaves` (leaf hashes), as RFC 6962 section 2.1 defines it.
+/// Computes the root over `leaves` (leaf hashes), as RFC 6962 section 2.1 defines it.
 ///
-/// Works level by level with one allocation of half the input: a node without a sibling moves up
-/// unchanged, which is the same tree as splitting at the largest power of two.
+/// Works level by level with one allocation of half the input. A node without a sibling moves up
+/// unchanged, which gives the same tree as a split at the largest power of two.
 pub fn root_of(leaves: &[Hash]) -> Hash {
     match leaves {
         [] => EMPTY_ROOT,
@@ -129,10 +130,10 @@ pub fn root_of(leaves: &[Hash]) -> Hash {
     }
 }
 
-/// The path from the leaf at `index` to the root over `leaves`, sibling of the leaf first
-/// (RFC 6962 section 2.1.1); `None` when there is no such leaf.
+/// Returns the path from the leaf at `index` to the root over `leaves`, sibling of the leaf first
+/// (RFC 6962 section 2.1.1). `None` if there is no such leaf.
 ///
-/// For trees that are in memory anyway; see [`proof`](crate::proof) for those in tiles.
+/// For trees in memory; see [`proof`](crate::proof) for trees in tiles.
 pub fn inclusion_path_of(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
     leaves.get(index)?;
     let mut path = Vec::new();
@@ -146,7 +147,7 @@ pub fn inclusion_path_of(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
     Some(path)
 }
 
-/// Hashes `level` up to its root, overwriting it.
+/// Computes the root over `level` in place, overwriting it.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "places are below the length of a slice of 32-byte hashes, so twice them fits"
@@ -170,7 +171,7 @@ fn root_in_place(level: &mut [Hash]) -> Hash {
     level.first().copied().unwrap_or(EMPTY_ROOT)
 }
 
-/// The node above one pair, or the lone last node of a level itself.
+/// Returns the node over a pair, or the last node of a level without a sibling.
 fn parent(pair: &[Hash]) -> Hash {
     match pair {
         [left, right] => node_hash(left, right),
@@ -179,10 +180,10 @@ fn parent(pair: &[Hash]) -> Hash {
     }
 }
 
-/// A compact range from leaf 0: enough of a tree to append to it and to know its root.
+/// A compact range from leaf 0: the part of a tree that appending and the root need.
 ///
-/// It holds the roots of the perfect subtrees that the tree splits into, largest first: one for
-/// each bit set in the size, so at most 64.
+/// It holds the roots of the tree's perfect subtrees, largest first: one for each bit set in the
+/// size, so at most 64.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frontier {
     size: u64,
@@ -190,7 +191,7 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// The frontier of the empty tree.
+    /// Creates the frontier of the empty tree.
     pub const fn new() -> Self {
         Self {
             size: 0,
@@ -198,8 +199,8 @@ impl Frontier {
         }
     }
 
-    /// The frontier of a tree of `size` leaves, given [`Frontier::hashes`]; `None` when their
-    /// number is not that of the bits set in `size`.
+    /// Creates the frontier of a tree of `size` leaves from [`Frontier::hashes`]. `None` unless
+    /// there is one hash for each bit set in `size`.
     ///
     /// The hashes themselves cannot be checked here: compare [`Frontier::root`] with a signed one.
     pub fn from_parts(size: u64, hashes: Vec<Hash>) -> Option<Self> {
@@ -209,13 +210,13 @@ impl Frontier {
 
     /// Appends the leaf with hash `leaf`.
     ///
-    /// A tree of 2^64 - 1 leaves is full; then nothing changes.
+    /// A tree of 2^64 - 1 leaves is full and does not change.
     pub fn push(&mut self, leaf: Hash) {
         let Some(size) = self.size.checked_add(1) else {
             return;
         };
         let mut hash = leaf;
-        // Each trailing one of the size is a perfect subtree that the new leaf completes.
+        // Each trailing one bit of the size is a perfect subtree that the new leaf completes.
         for _ in 0..self.size.trailing_ones() {
             let Some(left) = self.hashes.pop() else { break };
             hash = node_hash(&left, &hash);
@@ -224,23 +225,23 @@ impl Frontier {
         self.size = size;
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The roots of the perfect subtrees, largest first.
+    /// Returns the roots of the perfect subtrees, largest first.
     pub fn hashes(&self) -> &[Hash] {
         &self.hashes
     }
 
-    /// The root of the tree.
+    /// Computes the root of the tree.
     pub fn root(&self) -> Hash {
         fold_right(&self.hashes)
     }
 }
 
-/// The root over perfect subtrees given largest first: the smallest two are joined first.
+/// Computes the root over perfect subtrees, given largest first; joins the smallest two first.
 pub(crate) fn fold_right(hashes: &[Hash]) -> Hash {
     hashes
         .iter()

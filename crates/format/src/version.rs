@@ -5,13 +5,13 @@
 use crate::frame::{FRAME_HEADER_BYTES, FRAME_MAGIC};
 use crate::v2;
 
-/// The version of a log's bytes. A log has one version in all its files.
+/// The format version of a log, the same in all its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Version {
     /// Read, verified and exported; never written.
     V2,
-    /// The version that is written: frames carry a keyed authenticator and fresh randomness.
+    /// The version that is written. Frames have a keyed authenticator and fresh random bytes.
     V3,
 }
 
@@ -21,7 +21,7 @@ impl Version {
     /// Every version that this build reads, oldest first.
     pub const ALL: [Self; 2] = [Self::V2, Self::V3];
 
-    /// The number that stands for it on disk.
+    /// Returns the number of the version on disk.
     pub const fn number(self) -> u16 {
         match self {
             Self::V2 => 2,
@@ -29,7 +29,7 @@ impl Version {
         }
     }
 
-    /// What a frame begins with.
+    /// Returns the first bytes of a frame.
     pub const fn frame_magic(self) -> &'static [u8; 4] {
         match self {
             Self::V2 => v2::FRAME_MAGIC,
@@ -37,7 +37,7 @@ impl Version {
         }
     }
 
-    /// Bytes of a frame's header.
+    /// Returns the length of a frame's header, in bytes.
     pub const fn frame_header_bytes(self) -> usize {
         match self {
             Self::V2 => v2::FRAME_HEADER_BYTES,
@@ -45,7 +45,7 @@ impl Version {
         }
     }
 
-    /// The version with `number`, if this build reads it.
+    /// Returns the version with `number`, if this build reads it.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL
             .into_iter()

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::error::DecodeError;
 
-/// A cursor over untrusted bytes; every read is checked, nothing is ever assumed.
+/// A cursor over untrusted bytes; every read is bounds-checked.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -13,7 +13,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`, naming `what` in errors.
+    /// Creates a reader of `bytes`; errors name `what`.
     pub const fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Self {
             bytes,
@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     ///
     /// # Errors
     /// When fewer remain.
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next `N` bytes as an array.
+    /// Reads the next `N` bytes as an array.
     ///
     /// # Errors
     /// When fewer remain.
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
             .map_err(|_wrong_length| DecodeError::new(self.what, at, "ends too early"))
     }
 
-    /// One byte.
+    /// Reads one byte.
     ///
     /// # Errors
     /// At the end.
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    /// A little-endian 16-bit integer.
+    /// Reads a little-endian 16-bit integer.
     ///
     /// # Errors
     /// At the end.
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// A little-endian 32-bit integer.
+    /// Reads a little-endian 32-bit integer.
     ///
     /// # Errors
     /// At the end.
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// A little-endian 64-bit integer.
+    /// Reads a little-endian 64-bit integer.
     ///
     /// # Errors
     /// At the end.
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A little-endian signed 64-bit integer.
+    /// Reads a little-endian signed 64-bit integer.
     ///
     /// # Errors
     /// At the end.
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// A LEB128 unsigned integer of at most ten bytes, in its shortest form.
+    /// Reads a LEB128 unsigned integer of at most ten bytes, in its shortest form.
     ///
     /// # Errors
     /// At the end, past 64 bits, or when a shorter form exists.
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         Err(self.error("exceeds 64 bits"))
     }
 
-    /// A length that must not exceed `max`, read as a varint.
+    /// Reads a length as a varint; it must not exceed `max`.
     ///
     /// # Errors
     /// As [`Reader::varint`], or when it exceeds `max`.
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| self.error("exceeds its limit"))
     }
 
-    /// Succeeds only when everything was read.
+    /// Checks that no bytes remain.
     ///
     /// # Errors
     /// When bytes remain.
@@ -137,17 +137,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes not read yet.
+    /// Returns the unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.offset..).unwrap_or_default()
     }
 
-    /// Number of bytes read.
+    /// Returns the number of bytes read.
     pub const fn offset(&self) -> usize {
         self.offset
     }
 
-    /// An error at the current place.
+    /// Creates an error at the current offset.
     pub const fn error(&self, reason: &'static str) -> DecodeError {
         DecodeError::new(self.what, self.offset, reason)
     }
@@ -162,12 +162,12 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// Maps signed to unsigned so that small magnitudes stay small.
+/// Maps signed to unsigned so that small magnitudes give small numbers.
 pub const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
-/// The inverse of [`zigzag`].
+/// Inverts [`zigzag`].
 pub const fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg()
 }

@@ -1,4 +1,4 @@
-//! Wrapped secrets: keys at rest, encrypted under a key that follows from the root key.
+//! Wrapped secrets: stored keys, encrypted under a key derived from the root key.
 //!
 //! `docs/format.md`, "Keys". Nothing here is random: nonces are arguments.
 
@@ -21,7 +21,7 @@ const TAG_BYTES: usize = 16;
 const WRAPPED_MAGIC: &[u8; 4] = b"PBWK";
 const WRAPPED_VERSION: u16 = 1;
 
-/// What a wrapped secret is for; part of what its tag authenticates.
+/// The kind of a wrapped secret, which its tag authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WrappedKind {
@@ -33,7 +33,7 @@ pub enum WrappedKind {
     Subject,
     /// The key and name of one subject.
     Slot,
-    /// The seed of the key that signs the journal's checkpoints for witnesses.
+    /// The seed of the witness key, which signs the journal's checkpoints.
     Witness,
 }
 
@@ -53,15 +53,15 @@ impl WrappedKind {
 pub struct WrappingKey(Secret);
 
 impl WrappingKey {
-    /// The key `secret`.
+    /// Creates a wrapping key from `secret`.
     pub(crate) const fn new(secret: Secret) -> Self {
         Self(secret)
     }
 
-    /// `secret` encrypted for `kind` and `label`; `nonce` must be fresh and random.
+    /// Encrypts `secret` for `kind` and `label`; `nonce` must be fresh and random.
     ///
     /// # Errors
-    /// When the provider refuses, which it does for no input of this type.
+    /// When the cryptographic provider fails, which it does for no input of this type.
     pub fn wrap(
         &self,
         kind: WrappedKind,
@@ -72,7 +72,7 @@ impl WrappingKey {
         self.wrap_body(kind, label, secret.expose(), nonce)
     }
 
-    /// As [`WrappingKey::wrap`], for a secret of any length.
+    /// Wraps a secret of any length; see [`WrappingKey::wrap`].
     pub(crate) fn wrap_body(
         &self,
         kind: WrappedKind,
@@ -98,10 +98,10 @@ impl WrappingKey {
         Ok(out)
     }
 
-    /// The secret in `wrapped`, which must have been wrapped for `kind` and `label` under this key.
+    /// Decrypts `wrapped`, which must have been wrapped for `kind` and `label` under this key.
     ///
     /// # Errors
-    /// When it was not, or was changed.
+    /// When it was wrapped for another kind, label or key, or was changed.
     pub fn unwrap(
         &self,
         kind: WrappedKind,
@@ -113,7 +113,7 @@ impl WrappingKey {
         Secret::from_slice(&body).ok_or(error)
     }
 
-    /// As [`WrappingKey::unwrap`], for a secret of any length.
+    /// Unwraps a secret of any length; see [`WrappingKey::unwrap`].
     pub(crate) fn unwrap_body(
         &self,
         kind: WrappedKind,

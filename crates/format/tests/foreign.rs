@@ -1,8 +1,8 @@
-//! Verifiers that other people wrote, unmodified, over stream folders as [`TreeWriter`] writes them.
+//! Third-party verifiers, unmodified, on stream folders written by [`TreeWriter`].
 //!
-//! They are Tessera's `fsck` and a driver of golang.org/x/mod and transparency-dev's packages; both
-//! are built from `tests/foreign` with the Go tool chain. `docs/foreign-verifiers.md` says
-//! what each of them cannot see.
+//! They are Tessera's `fsck` and a driver of golang.org/x/mod and transparency-dev's packages. Both
+//! are built from `tests/foreign` with the Go tool chain. `docs/foreign-verifiers.md` lists the
+//! defects that each of them does not detect.
 
 #![expect(
     clippy::expect_used,
@@ -28,13 +28,13 @@ const SIZES: [u64; 12] = [
 ];
 const RECORD_BYTES: usize = 190;
 
-/// The programs, built once.
+/// The verifier programs, built once.
 struct Verifiers {
     fsck: PathBuf,
     driver: PathBuf,
 }
 
-/// What a verifier said.
+/// The result of a verifier.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Accepted,
@@ -60,8 +60,8 @@ impl Verifiers {
         })
     }
 
-    /// Tessera's verdict. Its exit status says nothing (it is 0 after a failed check too, and a
-    /// damaged bundle can make it panic): only the line that names the size counts.
+    /// Runs Tessera's `fsck`. Its exit status is not reliable: it is 0 after a failed check too,
+    /// and a damaged bundle can make it panic. Only the line with the size counts.
     fn fsck(&self, folder: &Path, size: u64) -> Verdict {
         let output = run(Command::new(&self.fsck)
             .arg(format!("--storage_url=file://{}", folder.display()))
@@ -79,7 +79,7 @@ impl Verifiers {
         Verdict::Rejected(said.into_owned())
     }
 
-    /// The verdict of the driver over x/mod and transparency-dev's packages.
+    /// Runs the driver over x/mod and transparency-dev's packages.
     fn driver(&self, folder: &Path, size: u64) -> Verdict {
         let sizes: Vec<String> = SIZES.iter().map(u64::to_string).collect();
         let output = run(Command::new(&self.driver)
@@ -120,7 +120,7 @@ fn verdict(output: &Output, success: &str) -> Verdict {
     Verdict::Rejected(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Bytes that repeat from run to run and compress no better than random ones.
+/// Returns reproducible bytes that compress no better than random ones.
 fn record(index: u64) -> [u8; RECORD_BYTES] {
     let mut state = index.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     std::array::from_fn(|_| {
@@ -131,7 +131,7 @@ fn record(index: u64) -> [u8; RECORD_BYTES] {
     })
 }
 
-/// A stream's folder as it grows.
+/// The folder of a growing stream.
 struct Stream {
     folder: PathBuf,
     writer: TreeWriter,
@@ -351,7 +351,8 @@ const MUTATIONS: [Mutation; 25] = [
         apply: |s| {
             s.change("checkpoint", |c| {
                 let at = c.len() - 3;
-                // The last letter carries four bits of data, then two zeros: the next letter differs in those.
+                // The last letter has four bits of data, then two zero bits, which the next letter
+                // changes.
                 if let Some(letter) = c.get_mut(at) {
                     *letter += 1;
                 }

@@ -1,4 +1,4 @@
-//! The same bytes through `tlog_tiles` and `signed_note`, which other people wrote.
+//! Parses the encoded bytes with third-party crates, `tlog_tiles` and `signed_note`.
 
 #![expect(
     clippy::expect_used,
@@ -34,7 +34,7 @@ fn theirs(hash: &Hash) -> tlog_tiles::Hash {
     tlog_tiles::Hash(*hash.as_bytes())
 }
 
-/// A tree as we write it: its files, and its root at each of [`SIZES`].
+/// A tree of this crate: its files, and its root at each of [`SIZES`].
 struct Tree {
     files: BTreeMap<String, Vec<u8>>,
     roots: BTreeMap<u64, Hash>,
@@ -56,7 +56,7 @@ impl Tree {
     }
 }
 
-/// The other implementation's paths name the height of a tile; those of tlog-tiles do not.
+/// Removes the height of tiles from the other implementation's path; tlog-tiles paths have none.
 fn path_without_height(tile: &tlog_tiles::Tile) -> String {
     tile.path().replacen("tile/8/", "tile/", 1)
 }
@@ -199,7 +199,7 @@ fn no_flipped_bit_of_a_checkpoint_is_accepted_by_either() {
         assert!(Checkpoint::open(&flipped, &keys).is_err(), "bit {place}");
         let accepted = Note::from_bytes(&flipped).is_ok_and(|note| note.verify(&known).is_ok());
         assert!(!accepted, "bit {place} passes the other implementation");
-        // Whatever both can still read as a note, they read alike.
+        // A note that both parsers accept has the same text in both.
         let (ours, others) = (SignedNote::parse(&flipped), Note::from_bytes(&flipped));
         if let (Ok(ours), Ok(others)) = (ours, others) {
             assert_eq!(ours.text().as_bytes(), others.text());

@@ -1,4 +1,4 @@
-//! Attacks keys in memory: a move copies none, and nothing of one is left on the heap once it is dropped.
+//! Searches memory for keys: a move copies none, and the heap holds none after the drop.
 
 #![cfg(target_os = "linux")]
 #![expect(
@@ -19,16 +19,16 @@ use probity_format::slot::{Slot, SlotLabel, SubjectName, seal_slot};
 use probity_format::stream::StreamId;
 use probity_format::wrap::WrappedKind;
 
-/// Bytes of memory read at once.
+/// Number of bytes of memory read at once.
 const PIECE: usize = 1 << 20;
-/// Bytes that are looked for.
+/// Length of the searched half of a key, in bytes.
 const HALF: usize = 16;
-/// Keys that grow a map, so that its table moves several times.
+/// Number of keys in a map, so many that its table is reallocated several times.
 const KEYS: u16 = 200;
 
-/// Byte `place` of key `number`: computed, so that no test has a copy of a key.
+/// Computes byte `place` of key `number`, so that the test itself holds no copy of a key.
 fn byte(number: u16, place: usize) -> u8 {
-    // No two bytes of two keys have one counter.
+    // Every byte of every key has its own counter.
     let counter = u64::from(number) * 32 + place as u64 + 1;
     let mixed = counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 33) as u8
@@ -44,7 +44,8 @@ fn secret(number: u16) -> Secret {
     filled.unwrap()
 }
 
-/// Whether `bytes` are half of key `number`: the allocator writes over the beginning of what is freed.
+/// Returns whether `bytes` are one half of key `number`. The allocator overwrites the beginning of
+/// freed memory, so halves are searched.
 fn is_half(bytes: &[u8], number: u16) -> bool {
     let are = |from: usize| {
         let mut found = bytes.iter().zip(from..);
@@ -53,7 +54,7 @@ fn is_half(bytes: &[u8], number: u16) -> bool {
     are(0) || are(HALF)
 }
 
-/// Memory that this process can write, without the stack that `local` is on and the main one.
+/// Returns the writable memory of this process, without the main stack and the stack of `local`.
 fn writable(local: &u8) -> Vec<Range<u64>> {
     let here = std::ptr::from_ref(local).addr() as u64;
     let maps = read_to_string("/proc/self/maps").unwrap();
@@ -67,7 +68,7 @@ fn writable(local: &u8) -> Vec<Range<u64>> {
     maps.lines().filter_map(parse).collect()
 }
 
-/// How many halves of key `number` the heap holds.
+/// Counts the halves of key `number` on the heap.
 fn copies(number: u16) -> usize {
     let local = 0;
     let memory = File::open("/proc/self/mem").unwrap();
@@ -77,14 +78,14 @@ fn copies(number: u16) -> usize {
         let mut at = range.start;
         while at < range.end {
             let length = (range.end - at).min(PIECE as u64) as usize;
-            // The buffer is memory of this process too.
+            // The buffer itself is memory of this process too.
             piece.fill(0);
             if memory.read_exact_at(&mut piece[..length], at).is_err() {
                 break;
             }
             let windows = piece[..length].windows(HALF);
             found += windows.filter(|window| is_half(window, number)).count();
-            // What lies across two pieces is found in the second.
+            // A match across two pieces is found in the second.
             let next = if length == PIECE {
                 PIECE - HALF + 1
             } else {
@@ -103,7 +104,7 @@ fn place(bytes: &[u8; 32]) -> usize {
 
 #[test]
 fn a_move_leaves_a_key_where_it_is() {
-    // Not the keys that the other test looks for.
+    // Other keys than those of the other test.
     let first = secret(1_000);
     let before = place(first.expose());
     let boxed = Box::new(SubjectKey::new(first));

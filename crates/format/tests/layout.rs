@@ -1,4 +1,4 @@
-//! The bytes are where `docs/format.md` says they are: its tables are read and compared with what is written.
+//! The tables of `docs/format.md`, read and compared with the encoded bytes.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,14 +29,14 @@ use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
 const LIMITS: &str = include_str!("../src/limits.rs");
 
-/// The section of the document under `heading`.
+/// Returns the section of the document under `heading`.
 fn section(heading: &str) -> &'static str {
     let start = DOCUMENT.find(&format!("\n{heading}\n")).unwrap() + heading.len() + 2;
     let rest = &DOCUMENT[start..];
     &rest[..rest.find("\n## ").unwrap_or(rest.len())]
 }
 
-/// The fields of the first table of offsets in a section: where each stands, and what it is called.
+/// Returns range and name of each field in the first table of offsets in a section.
 fn fields(heading: &str) -> Vec<(Range<usize>, &'static str)> {
     let rows = section(heading).lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -53,7 +53,8 @@ fn fields(heading: &str) -> Vec<(Range<usize>, &'static str)> {
     fields
 }
 
-/// Each field of the table holds these bytes, in this order, and the table ends where the bytes do.
+/// Checks that each field of the table holds these bytes, in order, and that the table covers all
+/// bytes.
 fn compare(heading: &str, written: &[u8], expected: &[&[u8]]) {
     let fields = fields(heading);
     assert_eq!(fields.len(), expected.len(), "{heading}");
@@ -62,7 +63,7 @@ fn compare(heading: &str, written: &[u8], expected: &[&[u8]]) {
     }
 }
 
-/// Parts one after the other are the whole.
+/// Checks that `written` is the concatenation of `parts`.
 fn joined(written: &[u8], parts: &[&[u8]]) {
     assert_eq!(written, parts.concat());
 }
@@ -133,7 +134,7 @@ fn entry() -> Entry<'static> {
     }
 }
 
-/// The row of `entry`, whose header the table describes; what is behind that is given back.
+/// Compares the header of the row of `entry` with the table; returns the bytes after it.
 fn behind_header(entry: &Entry<'_>, parts: u8) -> Vec<u8> {
     let mut row = vec![0; row_bytes(entry)];
     encode_row(entry, &mut row);
@@ -171,7 +172,7 @@ fn a_row_has_its_fields_where_the_document_says() {
     joined(&row, &[&ROW_TEXTS[..], &[b"payload-1234567"]].concat());
 }
 
-/// The entry above with everything that a row need not have.
+/// Returns the entry above with every optional field.
 fn full_entry() -> Entry<'static> {
     Entry {
         taken: Some(Timestamp::from_nanoseconds(ROW_TIME + 1).unwrap()),
@@ -281,7 +282,7 @@ fn bound(size: u64, byte: u8) -> Bound {
     Bound { size, root }
 }
 
-/// A certificate as a proof shows it, with every part that it may have.
+/// Returns a certificate as in a proof, with every optional part.
 fn shown() -> Certified {
     Certified {
         size: 0x0102_0304_0506_0708,
@@ -314,7 +315,7 @@ fn shown() -> Certified {
     }
 }
 
-/// A proof with evidence of sections.
+/// Returns a proof with evidence of sections.
 fn shown_proof(config: StreamConfig) -> EntryProof {
     EntryProof {
         identity: Some(Identity {
@@ -400,7 +401,7 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
     );
 }
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 fn grouped(number: i128) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;
@@ -444,7 +445,7 @@ fn every_bound_is_in_the_document_with_its_value() {
         let row = format!("| `{name}` | {} |", grouped(value));
         assert!(section("## Bounds").contains(&row), "{row}");
     }
-    // Times stand in one row, as dates.
+    // The document has both times in one row, as dates.
     let times = ["TIME_MIN", "TIME_MAX"];
     let known: Vec<&str> = bounds.iter().map(|(name, _)| *name).chain(times).collect();
     for line in LIMITS.lines().filter(|line| line.starts_with("pub const ")) {

@@ -1,4 +1,5 @@
-//! Entries about several people: any of them opens their section, and who is erased is found nowhere in it.
+//! Entries about several people: any of them opens their section, and it holds nothing of erased
+//! people.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,13 +23,13 @@ use probity_format::tree::root_of;
 use probity_format::{DecodeError, Entry, Subjects, Timestamp, Version};
 
 const STREAM: StreamId = StreamId::from_bytes([7; 32]);
-/// What stands for random bytes.
+/// Fixed content key in place of random bytes.
 const CONTENT: [u8; 32] = [8; 32];
 const ALL: [&str; 3] = ["anna", "bert", "carl"];
 
 fn secret(subject: &str) -> SubjectKey {
     let mut bytes = [0x55; 32];
-    // The end of a long name, which is where those of a test differ.
+    // The end of a long name, because the test's long names differ there.
     let end = &subject.as_bytes()[subject.len().saturating_sub(32)..];
     bytes[..end.len()].copy_from_slice(end);
     SubjectKey::new(Secret::new(bytes))
@@ -69,7 +70,7 @@ impl SubjectKeys for Keys {
     }
 }
 
-/// An entry about `subjects` that the first of them did and the last handed in.
+/// Returns an entry about `subjects`, with the first as actor and the last as submitter.
 fn entry(subjects: &str) -> Entry<'_> {
     Entry {
         subjects: Subjects::joined(subjects),
@@ -120,7 +121,7 @@ fn about_all() -> Vec<u8> {
     sealed(config(Cipher::Aes256Gcm), &row(&entry(&ALL.join("\n"))))
 }
 
-/// The keys of `living`, by place.
+/// Returns the person keys of `living`, by place.
 fn people(frame: &Frame<'_>, living: &[&str]) -> Vec<Option<PersonKey>> {
     let header = &frame.clear.header;
     let key = |(place, name): (u8, &&str)| {
@@ -139,7 +140,7 @@ fn shared_key(frame: &Frame<'_>) -> SectionKey {
     epoch().section_key(&header.salt, header.frame, 0)
 }
 
-/// Reads the one entry as those see it who have the keys of `living`, and gives it to `check`.
+/// Reads the only entry with the keys of `living`, and calls `check` with it.
 fn read(frame: &Frame<'_>, living: &[&str], check: &dyn Fn(&Entry<'_>, Closed)) {
     let key = shared_key(frame);
     let shared = frame
@@ -231,7 +232,7 @@ fn nobody_can_test_a_name_against_the_entry_without_the_key_of_who_was_erased() 
         root,
         "with everybody's key it is known"
     );
-    // The name is guessed, and every other key is there.
+    // The attacker guesses the name and has every other key.
     let left = open(&frame, &["bert", "carl"]).unwrap();
     let keys = people(&frame, &["bert", "carl"]);
     let content = SectionKey::from_bytes(left.key.expose());
@@ -251,7 +252,7 @@ fn a_share_that_does_not_open_with_its_key_is_damage_and_costs_nobody_else_anyth
     let bytes = about_all();
     let frame = Frame::parse(&bytes).unwrap();
     let start = frame.clear.sections[1].start;
-    // Three names that fit two blocks each.
+    // Each of the three names fits two blocks.
     let share = 1 + 64 + 16;
     for place in 1..share {
         let mut bad = bytes.clone();
@@ -268,7 +269,7 @@ fn a_share_that_does_not_open_with_its_key_is_damage_and_costs_nobody_else_anyth
         assert!(open(&frame, &ALL).is_err(), "{blocks} blocks");
         assert!(open(&frame, &["carl"]).is_err(), "{blocks} blocks");
     }
-    // The shares of two people exchanged.
+    // Exchanges the shares of two people.
     let mut bad = bytes.clone();
     bad[start..start + 2 * share].rotate_left(share);
     let frame = Frame::parse(&bad).unwrap();
@@ -348,7 +349,7 @@ fn no_frame_is_longer_than_its_rows_say() {
                 rows.extend(row(&entry(&names.join("\n"))));
             }
             let sealed = sealed(config(Cipher::Aes256Gcm), &rows).len();
-            // Header, trailer and the shared section's own.
+            // Adds header, trailer and the columns of the shared section.
             let most = sealed_bytes_max(&rows) + 1024;
             assert!(sealed <= most, "{people} of {length}: {sealed} over {most}");
         }

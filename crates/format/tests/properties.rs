@@ -1,4 +1,4 @@
-//! Trees and proofs against the definitions of RFC 6962, written down as they stand there.
+//! Trees and proofs against a direct implementation of the definitions of RFC 6962.
 
 #![expect(
     clippy::indexing_slicing,
@@ -78,7 +78,7 @@ fn leaves(count: usize) -> Vec<Hash> {
 fn node(leaves: &[Hash]) -> impl FnMut(u8, u64) -> Result<Hash, ()> {
     |level, index| {
         let start = usize::try_from(index << level).map_err(|_too_large| ())?;
-        // Only perfect subtrees within the tree may be asked for.
+        // Only perfect subtrees within the tree may be requested.
         leaves
             .get(start..start + (1 << level))
             .map(root_of)
@@ -86,7 +86,7 @@ fn node(leaves: &[Hash]) -> impl FnMut(u8, u64) -> Result<Hash, ()> {
     }
 }
 
-/// The tree whose leaves are all equal: a perfect subtree depends on its level alone.
+/// Returns a node of a tree with equal leaves: a perfect subtree depends only on its level.
 fn uniform_node(level: u8) -> Hash {
     (0..level).fold(leaf_hash(b"same"), |below, _| node_hash(&below, &below))
 }
@@ -136,7 +136,7 @@ fn every_small_tree_is_the_one_defined() {
     }
 }
 
-/// Changes a proof in every way that could matter and gives the results.
+/// Returns modified proofs: one hash changed, one removed, or one added at either end.
 fn changed(path: &[Hash]) -> Vec<Vec<Hash>> {
     let mut changed = vec![[path, &[leaf_hash(b"more")]].concat()];
     changed.push([&[leaf_hash(b"more")], path].concat());

@@ -1,4 +1,5 @@
-//! What sealing promises: keys and nonces of their own, everything in clear bound, keys committed to, bombs refused.
+//! Guarantees of sealing: unique keys and nonces, bound clear bytes, key commitments, and limits on
+//! decompression.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,10 +24,10 @@ use proptest::prelude::*;
 
 const STREAM: StreamId = StreamId::from_bytes([7; 32]);
 
-/// Where a header has its authenticator.
+/// Byte range of the authenticator in a header.
 const AUTHENTICATOR: std::ops::Range<usize> = 116..148;
 
-/// One secret a subject, as the log keeps them.
+/// Subject keys with one secret per subject, as in a log.
 struct Keys;
 
 fn secret(subject: &str) -> SubjectKey {
@@ -94,7 +95,7 @@ fn rows() -> Vec<u8> {
     rows
 }
 
-/// The public key that the epochs of these tests begin with.
+/// The public key in the certificate of these tests' epochs.
 const CERTIFIED: [u8; 32] = [9; 32];
 
 fn epoch(number: u32, salt: u8) -> EpochKey {
@@ -138,7 +139,7 @@ fn config(proofs: Proofs, erasable: bool) -> StreamConfig {
     }
 }
 
-/// The key of section `number`, found as whoever opens the frame finds it.
+/// Returns the key of section `number`, derived as a reader derives it.
 fn key(frame: &Frame<'_>, epoch: &EpochKey, number: u32) -> SectionKey {
     let header = &frame.clear.header;
     let commitment = frame.clear.sections[number as usize].key_commitment;
@@ -157,12 +158,12 @@ fn key(frame: &Frame<'_>, epoch: &EpochKey, number: u32) -> SectionKey {
 
 #[test]
 fn no_two_sections_of_a_stream_have_the_same_key() {
-    // A nonce is frame and section, and every section has a key of its own: no pair of both can come again, and not even
-    // the key alone does, over frames, sections, epochs and openings that chose another salt.
+    // A nonce is frame index and section number, and every section has its own key, so no pair
+    // repeats. Not even a key repeats over frames, sections, epochs and openings with another salt.
     let mut commitments = BTreeSet::new();
     let mut count = 0;
     for (number, salt) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
-        // One section in a frame, or those of the subjects beside it.
+        // A frame with one section, or with those of the subjects as well.
         let config = config(Proofs::Section, number == 2);
         for frame in 0..50 {
             let bytes = sealed(config, &epoch(number, salt), frame);
@@ -186,7 +187,7 @@ fn the_same_entries_never_give_the_same_bytes_in_another_place() {
             let bytes = sealed_by(&mut sealer, &epoch(number, salt), frame, [7; 16]);
             let parsed = Frame::parse(&bytes).unwrap();
             let body = parsed.sealed(&parsed.clear.sections[0]).to_vec();
-            // Neither the whole nor any block of it: a keystream that came again would show as one.
+            // Compares the whole and each block: a repeated keystream would repeat a block.
             for block in body.chunks_exact(16) {
                 seen.insert(block.to_vec());
                 count += 1;
@@ -214,7 +215,8 @@ fn everything_in_clear_that_a_section_depends_on_is_bound_to_it() {
                 assert_eq!(open(&bytes), Ok(()));
                 let entry = FRAME_HEADER_BYTES + number as usize * DIRECTORY_ENTRY_BYTES;
                 let section = frame.clear.sections[number as usize];
-                // The authenticator follows from the sealed sections, so it is not among what they are bound to.
+                // The authenticator is computed from the sealed sections, so their associated data
+                // does not contain it.
                 let bound = (0..FRAME_HEADER_BYTES)
                     .filter(|place| !AUTHENTICATOR.contains(place))
                     .chain(entry..entry + DIRECTORY_ENTRY_BYTES)
@@ -278,7 +280,7 @@ fn a_section_key_opens_its_section_and_says_nothing_of_others() {
     let frame = Frame::parse(&bytes).unwrap();
     let sections = frame.clear.header.sections;
     for number in 0..sections {
-        // The key alone, as a proof shows it.
+        // The bare key, as in a proof.
         let shown = SectionKey::from_bytes(key(&frame, &epoch, number).expose());
         for place in 0..sections {
             let opened = frame.open(place, Some(&shown), &mut Decompressor::default());
@@ -289,8 +291,8 @@ fn a_section_key_opens_its_section_and_says_nothing_of_others() {
 
 #[test]
 fn a_frame_of_a_copied_machine_has_other_keys() {
-    // S25: two machines that continue from one snapshot of memory sealed different texts under one key and nonce. Each frame
-    // draws its own random bytes now, and every section key depends on them.
+    // S25: two machines restored from one memory snapshot sealed different texts under one key and
+    // nonce. Each frame now draws its own random bytes, and every section key depends on them.
     let epoch = epoch(1, 1);
     for erasable in [false, true] {
         let config = config(Proofs::Section, erasable);
@@ -306,9 +308,9 @@ fn a_frame_of_a_copied_machine_has_other_keys() {
 
 #[test]
 fn only_the_key_of_the_epoch_authenticates_a_frame_and_every_bit_counts() {
-    // S3, S4: whoever could write files appended well-formed frames, and the next opening signed them. What a frame says of
-    // itself follows from no public value any more. Nor does a frame of a copy that was opened elsewhere with the same keys pass: the
-    // journal does not have the certificate that it began with.
+    // S3, S4: an attacker with write access to files appended well-formed frames, which the next
+    // opening signed. Authenticators now need a secret key. A frame of a copy that was opened
+    // elsewhere with the same keys is refused too: the journal lacks its epoch's certificate.
     let mine = epoch(1, 1);
     let salt = EpochSalt::V3([1; 16]);
     let (other_master, other_stream) = (Secret::new([4; 32]), StreamId::from_bytes([8; 32]));
@@ -340,7 +342,7 @@ fn only_the_key_of_the_epoch_authenticates_a_frame_and_every_bit_counts() {
             for stranger in &strangers {
                 assert!(!frame.authenticated(stranger));
             }
-            // Everything but the root at the end, which anybody can compute.
+            // All bytes but the trailer, which anybody can compute.
             for place in 0..bytes.len() - FRAME_TRAILER_BYTES {
                 let mut bad = bytes.clone();
                 bad[place] ^= 1 << (place % 8);
@@ -383,7 +385,7 @@ fn a_body_that_says_it_opens_to_more_than_it_may_is_refused_at_once() {
     let start = Frame::parse(&bytes).unwrap().clear.sections[0].start;
     for length in [u32::MAX, 1 << 30, 16_777_217] {
         let mut bomb = bytes.clone();
-        // Behind the compressor's code and the length of the packed part.
+        // The plain length, after the compressor's code and the length of the packed part.
         bomb[start + 5..start + 9].copy_from_slice(&length.to_le_bytes());
         let frame = Frame::parse(&bomb).unwrap();
         let opened = frame.open(0, None, &mut Decompressor::default());
@@ -413,7 +415,7 @@ fn a_directory_that_the_shared_section_does_not_call_for_is_found() {
             let shared = body.columns().unwrap();
             assert_eq!(check_directory(&frame.clear, &shared, erasable), Ok(()));
             assert!(check_directory(&frame.clear, &shared, !erasable).is_err());
-            // The entries of the header, and of each section; a number that is one too high or too low.
+            // The entry counts of header and sections, one too high or one too low.
             let of_section = |number| FRAME_HEADER_BYTES + number * DIRECTORY_ENTRY_BYTES + 4;
             let numbers = (0..frame.clear.sections.len()).map(of_section);
             for place in numbers.chain([12]) {
@@ -447,7 +449,7 @@ proptest! {
         erasable in any::<bool>(),
         proofs in 0_usize..2,
     ) {
-        // The index of the first entry is four times that of the frame.
+        // The index of the first entry is four times the frame's index.
         let frame = frame >> 3;
         let epoch = epoch(1, salt);
         let bytes = sealed(config(Proofs::ALL[proofs], erasable), &epoch, frame);

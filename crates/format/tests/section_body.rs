@@ -1,4 +1,5 @@
-//! Section bodies by a second reader, written from `docs/format.md` alone: it shares no code with the first.
+//! A second reader of section bodies, written from `docs/format.md` alone: it shares no code with
+//! the first.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,7 +15,7 @@ use probity_format::row::{Rows, encode_row, row_bytes};
 use probity_format::{Claimed, Digest, Entry, Outcome, Subjects, Timestamp, Version};
 use proptest::prelude::*;
 
-/// Bytes from the front.
+/// A reader that consumes bytes from the front.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -75,7 +76,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// One entry as this reader knows it.
+/// One entry as decoded by this reader.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Fields {
     time: i64,
@@ -188,7 +189,7 @@ fn read_numbers(
     }
 }
 
-/// A field that follows from another, is one of few, is empty, or is new each time.
+/// Returns words that depend on another field, are one of few, are empty, or are always new.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![3 => Just(String::new()), 3 => "[a-c]", 1 => "[a-z ]{1,40}"]
 }
@@ -201,7 +202,7 @@ fn digest() -> impl Strategy<Value = Option<Digest>> {
     ]
 }
 
-/// An entry that owns its fields.
+/// An entry with owned fields.
 #[derive(Debug, Clone)]
 struct Owned {
     time: i64,
@@ -280,7 +281,7 @@ fn owned() -> impl Strategy<Value = Owned> {
         )
 }
 
-/// Entries in which some columns have a value at all, and some follow from others.
+/// Returns entries in which some columns are empty and some depend on others.
 fn entries() -> impl Strategy<Value = Vec<Owned>> {
     (
         prop::collection::vec(owned(), 1..300),
@@ -349,7 +350,7 @@ fn expected(rows: &[u8]) -> Vec<Fields> {
         .collect()
 }
 
-/// The rows of the entries in a body, where every one of them is an entry.
+/// Encodes the rows of the entries in a body, if each of them is a valid entry.
 fn rows_of(columns: &Columns<'_>) -> Option<Vec<u8>> {
     let mut rows = Vec::new();
     for index in 0..columns.len() {
@@ -382,7 +383,7 @@ proptest! {
         }
     }
 
-    /// What one section leaves out stands in the other, and nothing but the subjects stands in both.
+    /// Shared and subject sections together hold every column, and only the subjects are in both.
     #[test]
     fn sections_of_subjects_and_shared_ones_hold_the_rest_of_each_other(entries in entries()) {
         let rows = rows(&entries);
@@ -405,7 +406,7 @@ proptest! {
         }
     }
 
-    /// Whatever is read says the same when it is written again, and what was written has one form.
+    /// Decoded bodies encode to the same values again, and encoded bodies have one form.
     #[test]
     fn what_is_read_is_written_again_alike(
         entries in entries(),
@@ -425,7 +426,8 @@ proptest! {
             prop_assert!(!flips.is_empty() || cut.is_some());
             return Ok(());
         };
-        // The second reader has no checks of its own: that it agrees means that the first lets no other meaning through.
+        // The second reader has no checks. Since both agree, the first accepts no body with another
+        // meaning.
         let fields = read(&packed, &plain);
         for (index, fields) in fields.iter().enumerate() {
             prop_assert_eq!(columns.time(index), fields.time);

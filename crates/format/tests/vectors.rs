@@ -1,7 +1,8 @@
-//! Runs `testdata/`, which other people's code made: every accepted case is, every refused case is not.
+//! Runs the third-party vectors in `testdata/`: valid cases must be accepted and invalid ones
+//! refused.
 //!
-//! A refused case is a file named after its defect; `testdata/refusals.txt` lists the reason that
-//! must be given for each. `tests/foreign` writes the cases: `go run . vectors DIR`.
+//! An invalid case is a file named after its defect; `testdata/refusals.txt` lists the expected
+//! reason for each. `tests/foreign` writes the cases: `go run . vectors DIR`.
 
 #![expect(
     clippy::expect_used,
@@ -46,7 +47,7 @@ fn cases(kind: &str, verdict: &str) -> BTreeMap<String, Vec<u8>> {
     cases
 }
 
-/// Runs every case of a kind and gives the reasons of the refusals, one a line.
+/// Runs every case of a kind and returns the reasons of the refusals, one per line.
 fn run(kind: &str, check: impl Fn(&[u8]) -> Outcome) -> String {
     for (name, content) in cases(kind, "accepted") {
         let outcome = check(&content);
@@ -93,7 +94,7 @@ fn proof(content: &[u8]) -> Outcome {
     let proof = TlogProof::parse(text)?;
     assert_eq!(proof.encode(), text);
     let checkpoint = Checkpoint::open(proof.checkpoint.as_bytes(), &[log_key()])?;
-    // The index that a forger changed names another record than the one proved.
+    // A forged index refers to another record than the proved one.
     let leaf = leaf_hash(format!("leaf {}", proof.index).as_bytes());
     verify_inclusion(
         leaf,

@@ -1,8 +1,8 @@
-//! The page frames in which everything is read, built, sorted and joined.
+//! The page frames, the only working memory for reading, building, sorting and joining.
 //!
-//! All frames lie in one piece of memory taken at opening. The lower ones cache pages; an
-//! operation that needs working space leases frames from the upper end, last leased first returned.
-//! The lowest one is held while it has rows of a transaction that no page on flash has.
+//! All frames are in one allocation made at opening. The lower ones cache pages. An operation that
+//! needs working space leases frames from the upper end; the last lease is returned first. The
+//! lowest frame is held while it contains rows of a transaction that are in no page on flash.
 
 #![expect(
     clippy::indexing_slicing,
@@ -14,14 +14,14 @@ use alloc::vec::Vec;
 use crate::error::{Error, Result};
 use crate::flash::PAGE_BYTES;
 
-/// Frames that stay with the cache whatever is leased.
+/// Number of frames that always stay with the cache.
 const CACHE_FRAMES_MIN: usize = 2;
-/// Page number of a frame that holds nothing.
+/// Page number of an empty frame.
 const NOTHING: u32 = u32::MAX;
 /// The frame that can be held.
 pub(crate) const HELD: usize = 0;
 
-/// What a cached frame holds.
+/// The content of a cached frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     page: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Head {
     used: u64,
 }
 
-/// Leased frames.
+/// A range of leased frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Area {
     first: usize,
@@ -37,12 +37,12 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// Frames of the area.
+    /// Returns the number of frames of the area.
     pub(crate) fn frames(self) -> usize {
         self.frames
     }
 
-    /// Bytes of the area.
+    /// Returns the length of the area in bytes.
     pub(crate) fn bytes(self) -> usize {
         self.frames * PAGE_BYTES
     }
@@ -52,15 +52,15 @@ impl Area {
 pub(crate) struct Arena {
     bytes: Vec<u8>,
     heads: Vec<Head>,
-    /// Frames from here on are leased.
+    /// Number of frames below the leased ones.
     cached: usize,
-    /// Whether the lowest frame caches nothing but is written to.
+    /// `true` if the lowest frame is a write buffer and not part of the cache.
     held: bool,
     clock: u64,
 }
 
 impl Arena {
-    /// Takes the memory of `frames` frames.
+    /// Allocates `frames` frames.
     pub(crate) fn new(frames: usize) -> Self {
         let head = Head {
             page: NOTHING,
@@ -76,27 +76,27 @@ impl Arena {
         }
     }
 
-    /// All frames.
+    /// Returns the number of all frames.
     pub(crate) fn frames(&self) -> usize {
         self.heads.len()
     }
 
-    /// Frames that can be leased now.
+    /// Returns the number of frames that can be leased now.
     pub(crate) fn spare(&self) -> usize {
         self.cached().saturating_sub(CACHE_FRAMES_MIN)
     }
 
-    /// Frames that cache pages now.
+    /// Returns the number of frames that cache pages now.
     pub(crate) fn cached(&self) -> usize {
         self.cached - usize::from(self.held)
     }
 
-    /// Whether a frame is held.
+    /// Returns whether a frame is held.
     pub(crate) fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Holds a frame with the bytes of a cached page, if one is given.
+    /// Holds the lowest frame, filled from a cached page if `frame` is given.
     pub(crate) fn hold(&mut self, frame: Option<usize>) {
         if let Some(frame) = frame.filter(|&frame| frame != HELD) {
             let from = frame * PAGE_BYTES;
@@ -109,7 +109,7 @@ impl Arena {
         self.held = true;
     }
 
-    /// Gives the frame held back to the cache, with the page that it has now.
+    /// Returns the held frame to the cache; `page` is the page that it then contains, if any.
     pub(crate) fn let_go(&mut self, page: Option<(u32, u64)>) {
         self.held = false;
         if let Some((page, epoch)) = page {
@@ -117,12 +117,12 @@ impl Arena {
         }
     }
 
-    /// Whether `area` was leased last.
+    /// Returns whether `area` is the last lease.
     pub(crate) fn is_last(&self, area: Area) -> bool {
         area.first == self.cached
     }
 
-    /// Takes `frames` frames from the cache.
+    /// Leases `frames` frames, which leave the cache.
     pub(crate) fn lease(&mut self, frames: usize) -> Result<Area> {
         if frames > self.spare() {
             return Err(Error::Share {
@@ -141,47 +141,47 @@ impl Arena {
         Ok(area)
     }
 
-    /// Gives the frames leased last back to the cache.
+    /// Returns the last lease to the cache.
     pub(crate) fn release(&mut self, area: Area) {
         debug_assert_eq!(area.first, self.cached, "areas return in reverse order");
         self.cached = (area.first + area.frames).min(self.heads.len());
     }
 
-    /// Gives all leased frames back, those of an operation that failed included.
+    /// Returns all leased frames, also those of an operation that failed.
     pub(crate) fn reset(&mut self) {
         self.cached = self.heads.len();
     }
 
-    /// The bytes of an area.
+    /// Returns the bytes of an area.
     pub(crate) fn area(&self, area: Area) -> &[u8] {
         let at = area.first * PAGE_BYTES;
         &self.bytes[at..at + area.bytes()]
     }
 
-    /// The bytes of an area, to be changed.
+    /// Returns the bytes of an area, mutable.
     pub(crate) fn area_mut(&mut self, area: Area) -> &mut [u8] {
         let at = area.first * PAGE_BYTES;
         &mut self.bytes[at..at + area.bytes()]
     }
 
-    /// One page of an area, to be changed.
+    /// Returns one page of an area, mutable.
     pub(crate) fn area_page(&mut self, area: Area, number: usize) -> &mut [u8] {
         self.page_mut(area.first + number)
     }
 
-    /// The bytes of a cached page.
+    /// Returns the bytes of a cached page.
     pub(crate) fn page(&self, frame: usize) -> &[u8] {
         let at = frame * PAGE_BYTES;
         &self.bytes[at..at + PAGE_BYTES]
     }
 
-    /// The bytes of a frame that a page is read into.
+    /// Returns the bytes of a frame, for reading a page into it.
     pub(crate) fn page_mut(&mut self, frame: usize) -> &mut [u8] {
         let at = frame * PAGE_BYTES;
         &mut self.bytes[at..at + PAGE_BYTES]
     }
 
-    /// Copies `count` bytes from `at` of a cached page to a page of an area.
+    /// Copies `count` bytes from offset `at` of a cached page to a page of an area.
     pub(crate) fn copy_to_page(
         &mut self,
         frame: usize,
@@ -207,7 +207,7 @@ impl Arena {
         self.bytes.copy_within(from..from + count, to);
     }
 
-    /// The frame that holds `page` as written in `epoch`.
+    /// Returns the frame that caches `page` as written in `epoch`, if any.
     pub(crate) fn find(&mut self, page: u32, epoch: u64) -> Option<usize> {
         self.clock += 1;
         let clock = self.clock;
@@ -217,7 +217,7 @@ impl Arena {
         Some(frame)
     }
 
-    /// Empties the frame used least recently and returns it.
+    /// Evicts the least recently used page and returns its frame.
     pub(crate) fn victim(&mut self) -> usize {
         let heads = self.heads.iter_mut().take(self.cached).enumerate();
         let heads = heads.skip(usize::from(self.held));
@@ -228,7 +228,7 @@ impl Arena {
         })
     }
 
-    /// Notes what was read into `frame`.
+    /// Records that `frame` now caches `page`.
     pub(crate) fn note(&mut self, frame: usize, page: u32, epoch: u64) {
         self.clock += 1;
         let used = self.clock;
@@ -237,7 +237,7 @@ impl Arena {
         }
     }
 
-    /// Forgets every cached page.
+    /// Empties the cache.
     pub(crate) fn forget(&mut self) {
         for head in &mut self.heads {
             head.page = NOTHING;

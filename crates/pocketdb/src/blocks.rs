@@ -1,8 +1,8 @@
-//! Which blocks of the device are free; the next one is taken in a circle, so that all wear alike.
+//! Allocation of the device's blocks. Free blocks are taken in a circle, so that all wear evenly.
 //!
-//! Memory has a map of a few blocks only, those that are looked at next; which of them are free is
-//! found out anew, from what the secure store says, whenever the search leaves them. So a larger
-//! device takes no more memory. The list of failed blocks is in the secure store too.
+//! Memory has a map of a few blocks only, the next in the circle. When the search leaves them, the
+//! map moves on and is filled again from the secure store. So a larger device needs no more memory.
+//! The list of failed blocks is in the secure store too.
 
 use crate::error::{Error, Result};
 use crate::flash::Nand;
@@ -10,24 +10,24 @@ use crate::limits::BAD_BLOCKS_MAX;
 use crate::root::{SecureStore, read_bad, write_bad};
 use crate::store::{Pending, Store};
 
-/// Blocks that the map covers: the bits of one word.
+/// Number of blocks in the map: the bits of one word.
 const MAP_BLOCKS: u32 = u64::BITS;
 
-/// The blocks of a device.
+/// The block allocator of a device.
 pub(crate) struct Blocks {
-    /// The blocks in use among those that the map covers.
+    /// Bit set of the blocks in use, within the map.
     used: u64,
-    /// Those of them that can no longer be programmed; they are never free.
+    /// Bit set of the failed blocks, within the map; they are never free.
     bad: u64,
-    /// The first block that the map covers.
+    /// The first block in the map.
     first: u32,
     count: u32,
-    /// Where the search for a free block begins.
+    /// The block at which the search for a free one begins.
     next: u32,
 }
 
 impl Blocks {
-    /// A device whose blocks are all free.
+    /// Creates the map of a device whose blocks are all free.
     pub(crate) fn new(count: u32, next: u32) -> Self {
         let first = if count > MAP_BLOCKS && next < count {
             next
@@ -43,23 +43,23 @@ impl Blocks {
         }
     }
 
-    /// Where the next search begins.
+    /// Returns the block at which the next search begins.
     pub(crate) fn next(&self) -> u32 {
         self.next
     }
 
-    /// The block behind the last one that the map covers.
+    /// Returns the block after the last one in the map.
     fn end(&self) -> u32 {
         self.count.min(self.first + MAP_BLOCKS)
     }
 
-    /// The bit of a block, if the map covers it.
+    /// Returns the bit of a block; `None` outside the map.
     fn bit(&self, block: u32) -> Option<u64> {
         let place = block.checked_sub(self.first)?;
         (block < self.end()).then(|| 1 << place)
     }
 
-    /// Whether `block` is known to be free.
+    /// Returns whether `block` is in the map and free.
     pub(crate) fn is_free(&self, block: u32) -> bool {
         self.bit(block).is_some_and(|bit| self.used & bit == 0)
     }
@@ -75,20 +75,20 @@ impl Blocks {
         self.mark(block);
     }
 
-    /// Marks every block as free; the map is to be filled anew.
+    /// Marks every block as free; the caller fills the map again.
     fn clear(&mut self) {
         self.used = 0;
         self.bad = 0;
     }
 
-    /// Marks `block` as free unless it failed.
+    /// Marks `block` as free, unless it failed.
     pub(crate) fn free(&mut self, block: u32) {
         self.used &= !self.bit(block).unwrap_or(0);
         self.used |= self.bad;
     }
 
-    /// Takes `wanted` free blocks in a row among those that the map covers, from where the search
-    /// before ended; returns the first.
+    /// Takes `wanted` adjacent free blocks within the map, from the end of the last search on;
+    /// returns the first.
     fn take_covered(&mut self, wanted: u32) -> Option<u32> {
         let (mut from, mut length) = (self.next.max(self.first), 0);
         while from + length < self.end() {
@@ -104,12 +104,13 @@ impl Blocks {
                 return Some(from);
             }
         }
-        // A row may begin here and go on behind the map.
+        // Adjacent free blocks may begin here and extend beyond the map.
         self.next = from;
         None
     }
 
-    /// Lets the map cover what comes next in the circle; returns whether it must be filled anew.
+    /// Moves the map to the next blocks in the circle; returns whether the caller must fill it
+    /// again.
     fn turn(&mut self) -> bool {
         if self.end() == self.count {
             self.next = 0;
@@ -123,7 +124,7 @@ impl Blocks {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Never uses a failed block again.
+    /// Adds a block to the list of failed blocks, which are never used again.
     pub(crate) fn retire(&mut self, block: u32) -> Result<()> {
         self.blocks.retire(block);
         let (known, number) = self.find_bad(block)?;
@@ -137,12 +138,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         write_bad(&mut self.secure, number, block)
     }
 
-    /// Whether `block` failed.
+    /// Returns whether `block` failed.
     pub(crate) fn is_bad(&mut self, block: u32) -> Result<bool> {
         Ok(self.find_bad(block)?.0)
     }
 
-    /// Marks every block as free that did not fail.
+    /// Marks every block as free that has not failed.
     pub(crate) fn clear_blocks(&mut self) -> Result<()> {
         self.blocks.clear();
         for number in 0..BAD_BLOCKS_MAX {
@@ -154,7 +155,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Whether `block` is on the list of failed blocks, and at which place, or how many are.
+    /// Returns whether `block` is on the list of failed blocks, and its index. If it is not, the
+    /// index is the length of the list.
     fn find_bad(&mut self, block: u32) -> Result<(bool, usize)> {
         for number in 0..BAD_BLOCKS_MAX {
             match read_bad(&mut self.secure, number)? {
@@ -166,10 +168,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok((false, BAD_BLOCKS_MAX))
     }
 
-    /// Takes `wanted` free blocks in a row and returns the first.
+    /// Takes `wanted` adjacent free blocks and returns the first.
     pub(crate) fn take_blocks(&mut self, wanted: u32) -> Result<u32> {
         self.keep_numbers()?;
-        // A row may begin before the place where the search began, hence the margin.
+        // Adjacent free blocks may begin before the start of the search, hence the margin.
         let mut left = self.blocks.count + wanted + MAP_BLOCKS;
         loop {
             let looked_at = self.blocks.end().saturating_sub(self.blocks.next).max(1);
@@ -190,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes blocks of a device on which nothing but `kept` is in use beside what was taken.
+    /// Takes blocks of a device on which only `kept` and the blocks in `taken` are in use.
     fn take(blocks: &mut Blocks, taken: &mut Vec<u32>, wanted: u32) -> Option<u32> {
         for _ in 0..4 {
             if let Some(first) = blocks.take_covered(wanted) {
@@ -211,7 +213,7 @@ mod tests {
     fn blocks_are_taken_in_a_circle_and_rows_are_whole() {
         let (mut blocks, mut taken) = (Blocks::new(100, 0), Vec::new());
         assert_eq!(take(&mut blocks, &mut taken, 60), Some(0));
-        // It crosses the end of what the map covered.
+        // The blocks cross the end of the previous map.
         assert_eq!(take(&mut blocks, &mut taken, 30), Some(60));
         assert_eq!(take(&mut blocks, &mut taken, 9), Some(90));
         taken.retain(|block| ![3, 4, 6].contains(block));

@@ -1,22 +1,23 @@
-//! Pages of the commit buffer: rows of all tables in the order of their arrival.
+//! Pages of the commit buffer: rows of all tables in the order of insertion.
 //!
-//! Each page names the page before it and carries that page's code, so that the last code in the
-//! secure store vouches for the whole window.
+//! Each page contains the sequence number, authentication code and page number of the page before.
+//! Thus the last code, in the secure store, authenticates the whole window.
 
 use crate::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::root::Link;
 use crate::seal::{MAC_BYTES, PAYLOAD_BYTES};
 
-/// Bytes before the first row: sequence, code and place of the page before, number of rows.
+/// Bytes before the first row: sequence number, code and page number of the page before, number of
+/// rows.
 pub(crate) const HEAD_BYTES: usize = 8 + MAC_BYTES + 4 + 2;
-/// Where the number of rows is.
+/// Offset of the number of rows.
 const COUNT_AT: usize = HEAD_BYTES - 2;
 /// Bytes before each row: its table and id.
 const ROW_HEAD_BYTES: usize = 5;
-/// The largest row that a page holds.
+/// The largest row that fits into a page, in bytes.
 pub(crate) const ROW_FIT_BYTES: usize = PAYLOAD_BYTES - HEAD_BYTES - ROW_HEAD_BYTES;
 
-/// One row found in a page: its table, its id and where its bytes begin.
+/// One row of a page: its table, its id and the offset of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Located {
     pub(crate) table: u8,
@@ -24,7 +25,7 @@ pub(crate) struct Located {
     pub(crate) at: usize,
 }
 
-/// Empties `page`; returns how many bytes are in use.
+/// Initialises an empty `page`; returns the number of bytes in use.
 pub(crate) fn begin(page: &mut [u8], previous: &Link) -> usize {
     page.fill(0);
     put(page, 0, &previous.sequence.to_le_bytes());
@@ -33,7 +34,8 @@ pub(crate) fn begin(page: &mut [u8], previous: &Link) -> usize {
     HEAD_BYTES
 }
 
-/// Appends a row at `used`; returns the new number of bytes in use, or nothing when it is full.
+/// Appends a row at offset `used`; returns the new number of bytes in use, or `None` if the page is
+/// full.
 pub(crate) fn append(
     page: &mut [u8],
     used: usize,
@@ -53,12 +55,12 @@ pub(crate) fn append(
     Some(end)
 }
 
-/// Number of rows in `page`.
+/// Returns the number of rows in `page`.
 pub(crate) fn count(page: &[u8]) -> u16 {
     u16_at(page, COUNT_AT)
 }
 
-/// The page before `page`.
+/// Returns the link to the page before `page`.
 pub(crate) fn previous(page: &[u8]) -> Link {
     Link {
         sequence: u64_at(page, 0),
@@ -67,7 +69,7 @@ pub(crate) fn previous(page: &[u8]) -> Link {
     }
 }
 
-/// The rows of `page`, given the width of the rows of every table.
+/// Returns an iterator over the rows of `page`; `width` returns the width of a table's rows.
 pub(crate) fn rows(page: &[u8], width: impl Fn(usize) -> usize) -> impl Iterator<Item = Located> {
     let mut at = HEAD_BYTES;
     (0..count(page)).map_while(move |_| {
@@ -82,7 +84,7 @@ pub(crate) fn rows(page: &[u8], width: impl Fn(usize) -> usize) -> impl Iterator
     })
 }
 
-/// Rows of `width` bytes that one page holds.
+/// Returns how many rows of `width` bytes fit into a page.
 pub(crate) fn rows_per_page(width: usize) -> u32 {
     crate::bytes::narrow(((PAYLOAD_BYTES - HEAD_BYTES) / (ROW_HEAD_BYTES + width)).max(1))
 }

@@ -1,7 +1,7 @@
-//! Deletes and updates: rows of two hidden tables, and what a row is once they are counted in.
+//! Deletes and updates, which are rows of two hidden tables, and their effect on other rows.
 //!
-//! Rows and indexes keep the *base* value, the one a row was inserted with. A delete names one
-//! row; whatever references it is deleted with it, without being named.
+//! Rows and indexes keep the *base* value, with which a row was inserted. A delete names one row;
+//! all rows that reference it are deleted with it.
 
 use alloc::vec::Vec;
 
@@ -24,20 +24,20 @@ const UPDATES_BY_PLACE: usize = 1;
 const UPDATES_BY_VALUE: usize = 2;
 /// Bytes that name a row: table and id.
 const ROW_NAME_BYTES: usize = 5;
-/// Bytes that name a part of a value: table, column, part, zero and id.
+/// Length of the place of a value's part: table, column, part, zero and id.
 const PLACE_BYTES: usize = 8;
-/// Bytes that stand for a new value: table, column and eight of its hash.
+/// Length of a new value's hash key: table, column and eight bytes of its hash.
 const VALUE_NAME_BYTES: usize = 10;
-/// Bytes of a value that one update carries.
+/// Length of the part of a value that one update contains.
 const PART_BYTES: usize = crate::catalogue::UPDATE_PART_BYTES as usize;
 /// Bytes of an update.
 const UPDATE_BYTES: usize = PLACE_BYTES + VALUE_NAME_BYTES + PART_BYTES;
 /// The domain of hashes of new values.
 const VALUE_DOMAIN: u16 = 0xFFFF;
-/// Bits that an entry sets in the summary.
+/// Number of bits per entry in the summary's filter.
 const SUMMARY_HASHES: u32 = 4;
 
-/// How many deletes and updates there were at some time.
+/// Numbers of deletes and updates at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) deletes: u32,
@@ -45,27 +45,28 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// All of them.
+    /// All deletes and updates.
     pub(crate) const NOW: Self = Self {
         deletes: u32::MAX,
         updates: u32::MAX,
     };
 }
 
-/// Which rows may have been deleted or updated: no entry is missing, a few are too many.
+/// A filter for rows that may have been deleted or updated: false positives are possible, false
+/// negatives are not.
 pub(crate) struct Summary {
     bits: Vec<u8>,
-    /// Tables with a delete, one bit each.
+    /// Bit set of the tables with a delete.
     deleted: u32,
-    /// Columns of each table with an update, one bit each.
+    /// Bit set of the columns with an update, for each table.
     updated: [u32; TABLES_MAX],
-    /// What passes over all deletes and over all updates found.
+    /// Results of passes over all deletes and over all updates.
     deletes: Stretch,
     updates: Stretch,
 }
 
 impl Summary {
-    /// An empty summary of `bytes` bytes.
+    /// Creates an empty summary of `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         Self {
             bits: alloc::vec![0; bytes.saturating_sub(2 * STRETCH_BYTES)],
@@ -76,7 +77,7 @@ impl Summary {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         self.bits.fill(0);
         self.deleted = 0;
@@ -84,13 +85,13 @@ impl Summary {
         self.clear_stretches();
     }
 
-    /// Forgets what passes found, because changes were taken back.
+    /// Discards the results of passes, because changes were rolled back.
     pub(crate) fn clear_stretches(&mut self) {
         self.deletes.clear();
         self.updates.clear();
     }
 
-    /// The stretch of one kind of changes.
+    /// Returns the stretch of one kind of change.
     pub(crate) fn stretch(&mut self, change: Change) -> &mut Stretch {
         match change {
             Change::Delete => &mut self.deletes,
@@ -98,18 +99,18 @@ impl Summary {
         }
     }
 
-    /// Whether rows of `table` were deleted.
+    /// Returns whether rows of `table` were deleted.
     pub(crate) fn has_deletes(&self, table: usize) -> bool {
         self.deleted >> table & 1 == 1
     }
 
-    /// Whether values of a column were updated.
+    /// Returns whether values of a column were updated.
     pub(crate) fn has_updates(&self, table: usize, column: usize) -> bool {
         let columns = self.updated.get(table).copied().unwrap_or(0);
         columns & column_bit(column) != 0
     }
 
-    /// Whether anything was deleted.
+    /// Returns whether any row was deleted.
     pub(crate) fn any_deletes(&self) -> bool {
         self.deleted != 0
     }
@@ -173,10 +174,10 @@ fn update_entry(table: usize, column: usize, id: u32) -> u64 {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Deletes the row `id` of `table`, and with it every row that references it.
+    /// Deletes the row `id` of `table`, and all rows that reference it.
     ///
     /// # Errors
-    /// [`Error::Key`] when there is no such row, or the reasons of [`Self::insert`].
+    /// [`Error::Key`] when there is no such row, or the errors of [`Self::insert`].
     pub fn delete(&mut self, table: usize, id: u32) -> Result<()> {
         self.usable()?;
         self.prepare_change()?;
@@ -184,11 +185,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.note_delete(table, id)
     }
 
-    /// Gives the stored column `column` of the row `id` a new value, of the column's width.
+    /// Sets the stored column `column` of the row `id` to a value of the column's width.
     ///
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Value`] for a value of another width,
-    /// or the reasons of [`Self::insert`].
+    /// or the errors of [`Self::insert`].
     pub fn update(&mut self, table: usize, id: u32, column: usize, value: &[u8]) -> Result<()> {
         self.usable()?;
         self.prepare_change()?;
@@ -204,7 +205,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.note_update(table, id, column, value)
     }
 
-    /// The value of a stored column with all updates counted in.
+    /// Copies the current value of a stored column, updates included.
     ///
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Value`] for another width.
@@ -253,7 +254,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.append_or_poison(table, id, row)
     }
 
-    /// Refuses an id that no row has, or whose row is deleted.
+    /// Returns an error if no row has this id, or the row is deleted.
     pub(crate) fn check_alive(&mut self, table: usize, id: u32) -> Result<()> {
         self.check_row(table, id)?;
         if self.is_deleted(table, id)? {
@@ -265,12 +266,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Whether a row, or one that it references, was deleted.
+    /// Returns whether the row, or one that it references, was deleted.
     pub(crate) fn is_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
         self.was_deleted(table, id, Moment::NOW)
     }
 
-    /// Whether a row, or one that it references, was deleted up to some moment.
+    /// Returns whether the row, or one that it references, was deleted up to a moment.
     pub(crate) fn was_deleted(&mut self, table: usize, id: u32, until: Moment) -> Result<bool> {
         if self.is_hole(table, id)? || self.was_named_deleted(table, id, until)? {
             return Ok(true);
@@ -291,7 +292,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(false)
     }
 
-    /// Whether a delete names this very row.
+    /// Returns whether a delete names this row itself.
     pub(crate) fn is_named_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
         self.was_named_deleted(table, id, Moment::NOW)
     }
@@ -311,7 +312,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(found.is_some())
     }
 
-    /// The newest delete or update under `key` of an index that is not after number `until`.
+    /// Returns the newest delete or update with `key` in an index, up to number `until`.
     fn find_change(&mut self, index: usize, key: &[u8], until: u32) -> Result<Option<u32>> {
         let mut search = self.begin_search(index, key)?;
         let mut found = self.next_found(&mut search)?;
@@ -321,7 +322,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(found)
     }
 
-    /// Table and id of the row that a delete names.
+    /// Returns table and id of the row that a delete names.
     pub(crate) fn deleted_row(&mut self, delete: u32) -> Result<(usize, u32)> {
         let mut name = [0u8; ROW_NAME_BYTES];
         self.read_hidden(DELETES, delete, 0, &mut name)?;
@@ -329,13 +330,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok((usize::from(table), u32_at(&name, 1)))
     }
 
-    /// Whether an update may have changed a value.
+    /// Returns whether an update may have changed a value.
     pub(crate) fn may_be_updated(&self, table: usize, column: usize, id: u32) -> bool {
         self.summary.has_updates(table, column)
             && self.summary.may_hold(update_entry(table, column, id))
     }
 
-    /// Copies a stored value with all updates counted in.
+    /// Copies the current value of a stored column, updates included.
     pub(crate) fn latest(
         &mut self,
         table: usize,
@@ -347,7 +348,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.updated_value(table, id, (number, column), Moment::NOW, out)
     }
 
-    /// Copies a stored value with the updates up to some moment counted in.
+    /// Copies the value of a stored column as of a moment.
     pub(crate) fn value_until(
         &mut self,
         table: usize,
@@ -385,7 +386,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.value(table, id, column, out)
     }
 
-    /// Copies the value that the newest update up to some moment gave; false where there is none.
+    /// Copies the value of the newest update up to a moment; returns `false` if there is none.
     fn find_update(
         &mut self,
         table: usize,
@@ -410,7 +411,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<bool> {
         for (piece, bytes) in out.chunks_mut(PART_BYTES).enumerate() {
             let key = place(table, number, piece, id);
-            // All parts are written together: without the first there is none.
+            // All parts are written together: without the first there are no others.
             let Some(update) = self.find_change(UPDATES_BY_PLACE, &key, until.updates)? else {
                 return Ok(false);
             };
@@ -419,8 +420,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(true)
     }
 
-    /// Copies the value that the last update of a row gave, the last part of which is number `last`;
-    /// false if that one is of another column.
+    /// Copies the value of a row's last update, whose last part is number `last`; returns `false`
+    /// if that update is of another column.
     fn copy_update(
         &mut self,
         (table, number, id): (usize, usize, u32),
@@ -443,7 +444,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(true)
     }
 
-    /// Begins to look for the rows that an update may have given `value`.
+    /// Begins a search for the rows that an update may have set to `value`.
     pub(crate) fn updates_to(
         &mut self,
         table: usize,
@@ -454,7 +455,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.begin_search(UPDATES_BY_VALUE, &name)
     }
 
-    /// The row that an update is about, if it is about `table` and `column`.
+    /// Returns the row of an update, if that is of `table` and `column`.
     pub(crate) fn updated_row(
         &mut self,
         update: u32,
@@ -467,7 +468,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok((found == place(table, column, 0, id)).then_some(id))
     }
 
-    /// Table, column and id of the row that an update names.
+    /// Returns table, column and id of the row that an update names.
     pub(crate) fn updated_place(&mut self, update: u32) -> Result<(usize, usize, u32)> {
         let mut found = [0u8; PLACE_BYTES];
         self.read_hidden(UPDATES, update, 0, &mut found)?;
@@ -484,7 +485,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         name
     }
 
-    /// Reads all deletes and updates into an empty summary.
+    /// Adds all deletes and updates to an empty summary.
     pub(crate) fn summarize(&mut self) -> Result<()> {
         for delete in self.dropped(DELETES) + 1..=self.count(DELETES) {
             let (table, id) = self.deleted_row(delete)?;

@@ -1,8 +1,8 @@
-//! The directory in the secure store: where each unit of each table was written.
+//! The directory in the secure store: the place on flash of each unit of each table.
 //!
-//! It grows in chunks, each with an owner and a rank. Who owns which chunk is part of the structure,
-//! so that an entry written for an attempt that never became final means nothing. The structure stays
-//! in the secure store: changes go to the copy that does not hold until the next record says so.
+//! It grows in chunks. The *structure* maps each chunk to its owner and its rank among the owner's
+//! chunks. So an entry of an attempt that was never committed is ignored. The structure stays in
+//! the secure store, in two copies. Changes go to the copy that is not valid until the next record.
 
 use crate::bytes::{narrow, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
@@ -13,37 +13,36 @@ use crate::root::{
 };
 use crate::store::{Pending, Store};
 
-/// Entries that one owner takes at a time.
+/// Number of entries of a chunk.
 pub(crate) const CHUNK_ENTRIES: u32 = 64;
 /// Bytes of one chunk.
 pub(crate) const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
 
-/// Bytes of the structure for each chunk: its owner, and which of the owner's chunks it is.
+/// Bytes of the structure for each chunk: its owner and its rank among the owner's chunks.
 const CHUNK_STATE_BYTES: usize = 2;
-/// Bytes of the structure that are looked at together.
+/// Bytes of the structure that are read at once.
 const PIECE_BYTES: usize = 128;
-/// Bits of them for the rank among the owner's chunks.
+/// Bits of the chunk state that contain the rank.
 const RANK_BITS: u32 = 11;
-/// Chunks of one owner.
+/// Greatest number of chunks of one owner.
 const RANKS: u32 = 1 << RANK_BITS;
 
-/// What is written over the entries of an earlier owner.
+/// Zeros that overwrite the entries of an earlier owner.
 static BLANK: [u8; 256] = [0; 256];
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(BLANK.len()));
-/// The owner of nothing: a chunk to be used again.
+/// Owner number of a free chunk.
 const NOBODY: u8 = 31;
 /// The owner of the temporary log.
 pub(crate) const TEMPORARY: u8 = 30;
 
-/// Chunks whose place is remembered.
+/// Size of the cache of chunk places.
 const REMEMBERED: usize = 16;
 
-/// Where the chunks asked for last are, so that the structure is not searched for each page.
+/// A cache of the last chunks used, so that the structure is not searched for each page.
 #[derive(Debug, Default)]
 pub(crate) struct Places([Option<([u8; CHUNK_STATE_BYTES], u16)>; REMEMBERED]);
 
-/// The structure as it is worked on: in the copy that holds until something changes, then in the
-/// other one.
+/// The structure in work: the valid copy until a change, then the other one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Structure {
     copy: u8,
@@ -67,37 +66,38 @@ impl Places {
         }
     }
 
-    /// Forgets all of them: a chunk has another owner.
+    /// Empties the cache, because a chunk changes its owner.
     pub(crate) fn forget(&mut self) {
         self.0.fill(None);
     }
 }
 
-/// Where something was written.
+/// An entry of the directory: a place on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Entry {
     /// First page.
     pub(crate) page: u32,
     /// Epoch of all its pages.
     pub(crate) epoch: u64,
-    /// Rows of a unit.
+    /// Number of rows, of a unit.
     pub(crate) rows: u16,
 }
 
-/// Chunks that a secure store has room for.
+/// Returns the number of chunks that a secure store has room for.
 pub(crate) fn chunks_max(store_bytes: usize) -> usize {
     (store_bytes.saturating_sub(DIRECTORY_AT) / CHUNK_BYTES)
         .min(STRUCTURE_BYTES / CHUNK_STATE_BYTES)
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// The entry `number` of `owner`.
+    /// Returns the entry `number` of `owner`.
     pub(crate) fn entry(&mut self, owner: u8, number: u32) -> Result<Entry> {
         let found = self.entry_if_any(owner, number)?;
         found.ok_or(Error::Root("lacks a unit"))
     }
 
-    /// The entry `number` of `owner`, empty when only others near it were written.
+    /// Returns the entry `number` of `owner`; zeros if only other entries of its chunk were
+    /// written.
     pub(crate) fn entry_if_any(&mut self, owner: u8, number: u32) -> Result<Option<Entry>> {
         let Some(at) = self.entry_at(owner, number)? else {
             return Ok(None);
@@ -111,7 +111,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }))
     }
 
-    /// Writes the entry `number` of `owner`; it holds once a record counts it.
+    /// Writes the entry `number` of `owner`; it is valid once a record counts it.
     pub(crate) fn set_entry(&mut self, owner: u8, number: u32, entry: &Entry) -> Result<()> {
         if self.entry_at(owner, number)?.is_none() {
             let rank = rank_of(number).ok_or(Error::DeviceFull)?;
@@ -128,7 +128,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.secure.write(at, &bytes)
     }
 
-    /// Gives a chunk to `owner` as the one with this rank among its chunks.
+    /// Assigns a chunk to `owner` with this rank among its chunks.
     fn own_chunk(&mut self, owner: u8, rank: u32) -> Result<()> {
         self.places.forget();
         let free = self.find_chunk(0, |state| chunk_owner(state).0 == NOBODY)?;
@@ -137,7 +137,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Err(Error::DeviceFull);
         }
         self.set_chunk(number, chunk_state(owner, rank))?;
-        // What an earlier owner wrote there must not be taken for this one's.
+        // Entries of an earlier owner must not be read as this one's.
         let at = DIRECTORY_AT + number * CHUNK_BYTES;
         for piece in (0..CHUNK_BYTES).step_by(BLANK.len()) {
             self.secure.write(at + piece, &BLANK)?;
@@ -148,12 +148,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Takes all chunks from `owner`.
+    /// Frees all chunks of `owner`.
     pub(crate) fn disown(&mut self, owner: u8) -> Result<()> {
         self.disown_before(owner, u32::MAX)
     }
 
-    /// Takes the chunks below rank `rank` from `owner`.
+    /// Frees the chunks of `owner` below rank `rank`.
     pub(crate) fn disown_before(&mut self, owner: u8, rank: u32) -> Result<()> {
         self.places.forget();
         let its = |state: &[u8]| {
@@ -168,7 +168,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Takes the structure of the last record, which must be intact.
+    /// Reads the structure of the last record and checks its code.
     pub(crate) fn read_structure(&mut self) -> Result<()> {
         let state = self.committed.structure;
         let chunks = state.bytes as usize / CHUNK_STATE_BYTES;
@@ -182,11 +182,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             copy: state.copy,
             chunks,
         };
-        // Nothing temporary survives an opening.
+        // Temporary logs do not survive an opening.
         self.disown(TEMPORARY)
     }
 
-    /// The structure that holds with the next record.
+    /// Returns the structure that becomes valid with the next record.
     pub(crate) fn keep_structure(&mut self) -> Result<StructureState> {
         let present = self.committed.structure;
         let Structure { copy, chunks } = self.structure;
@@ -201,7 +201,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The first chunk from number `first` on whose state `fits`.
+    /// Returns the first chunk from number `first` on whose state `fits`.
     fn find_chunk(&mut self, first: usize, fits: impl Fn(&[u8]) -> bool) -> Result<Option<usize>> {
         let Structure { copy, chunks } = self.structure;
         let mut piece = [0u8; PIECE_BYTES];
@@ -217,7 +217,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(None)
     }
 
-    /// Changes the state of a chunk, or adds the one behind the last, in the copy that does not hold.
+    /// Changes the state of a chunk, or adds a chunk at the end, in the copy that is not valid.
     fn set_chunk(&mut self, number: usize, state: [u8; CHUNK_STATE_BYTES]) -> Result<()> {
         if self.structure.copy == self.committed.structure.copy {
             self.copy_structure()?;
@@ -228,7 +228,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.secure.write(at, &state)
     }
 
-    /// Copies the structure that holds to the other copy, and works there from now on.
+    /// Copies the valid structure to the other copy, which is used from then on.
     fn copy_structure(&mut self) -> Result<()> {
         let Structure { copy, chunks } = self.structure;
         let mut piece = [0u8; PIECE_BYTES];
@@ -260,7 +260,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// The rank of the chunk that holds entry `number`.
+/// Returns the rank of the chunk that contains entry `number`.
 fn rank_of(number: u32) -> Option<u32> {
     Some(number / CHUNK_ENTRIES).filter(|&rank| rank < RANKS)
 }
@@ -275,12 +275,12 @@ fn chunk_owner(state: &[u8]) -> (u8, u32) {
     (owner, number % RANKS)
 }
 
-/// The owner of a table's units.
+/// Returns the owner number of a table's units.
 pub(crate) fn owner_of(table: usize) -> u8 {
     u8::try_from(table).unwrap_or(u8::MAX)
 }
 
-/// The number of rows of a unit as the directory keeps it.
+/// Returns the number of rows of a unit as stored in the directory.
 pub(crate) fn rows_of(rows: u32) -> u16 {
     u16::try_from(rows).unwrap_or(u16::MAX)
 }

@@ -1,73 +1,73 @@
-//! Why the pocket database refuses something.
+//! Errors of the pocket database.
 
 use alloc::string::String;
 
 use crate::flash::FlashError;
 
-/// Why an operation was not done; the committed state is untouched in every case.
+/// The reason why an operation failed; the committed state is unchanged in every case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A statement cannot be understood, or says something that this engine does not do.
+    /// A statement is malformed, or uses something that this engine does not support.
     Sql {
-        /// Byte of the statement where that is plain.
+        /// Byte offset in the statement, if it is known.
         at: usize,
-        /// What is wrong there.
+        /// The reason.
         what: String,
     },
-    /// A table is not known; the text names it.
+    /// A table does not exist; the text names it.
     Name(String),
     /// A value does not fit its column; the text names both.
     Value(String),
     /// There is no such row; the text names it.
     Key(String),
-    /// The memory given at the start does not suffice.
+    /// The memory given at the start is not sufficient.
     Memory {
-        /// Bytes this needs altogether.
+        /// Bytes needed in total.
         needed: usize,
         /// Bytes given at the start.
         given: usize,
     },
     /// A statement needs more than its share of the memory.
     Share {
-        /// Bytes that it needs.
+        /// Bytes needed by the statement.
         needed: usize,
-        /// Bytes that there are for it.
+        /// Bytes available to it.
         given: usize,
     },
-    /// Something that this engine does not do; the text names it.
+    /// An operation that this engine does not support; the text names it.
     Refused(String),
-    /// A fixed limit of the engine is exceeded; the text names it.
+    /// A fixed limit of the engine was exceeded; the text names it.
     Limit(&'static str),
     /// The flash device is full.
     DeviceFull,
-    /// Authenticated bytes are not what was written: the evidence names the page.
+    /// A page failed authentication.
     Tampered {
-        /// Physical page that failed.
+        /// Number of the physical page.
         page: u32,
-        /// What the page should have been.
+        /// The expected content of the page.
         what: &'static str,
     },
     /// The secure store is damaged, or belongs to another image.
     Root(&'static str),
-    /// The secure store is not one that this engine reads.
+    /// The secure store has a format that this engine does not read.
     ForeignRoot(&'static str),
-    /// The image was written by a newer engine; holds its format number.
+    /// The image was written by a newer engine; the number is its format.
     NewerFormat(u16),
-    /// An earlier failure left this handle unusable; open the database again.
+    /// An earlier failure made this handle unusable; open the database again.
     Poisoned,
     /// The flash device failed.
     Flash(FlashError),
     /// The secure store failed.
     SecureStore,
-    /// The receiver of the rows ended the statement.
+    /// The receiver of the rows stopped the statement.
     Receiver,
-    /// The operations allowed are used up; what was under way is begun anew later.
+    /// The allowed operations are used up; the current task is started again later.
     Stopped,
 }
 
 impl Error {
-    /// Whether an operation was refused for want of room, with nothing broken.
+    /// Returns whether an operation was refused for lack of room, without damage.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(
             self,

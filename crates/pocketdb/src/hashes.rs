@@ -1,7 +1,9 @@
-//! The hashes of a unit's rows for its indexes: indexes on one table's columns share the reads of its rows.
+//! The hashes of a unit's rows for its indexes. Indexes on one table's columns share the reads of
+//! its rows.
 //!
-//! Where memory has no room for the hashes of all of them, they go through the temporary log: a page of it
-//! holds those of many rows, while the rows that a unit leads to lie on as many pages as there are rows.
+//! If memory has no room for the hashes of all indexes, they go through the temporary log. One page
+//! of it contains the hashes of many rows. The rows that a unit references may each be on another
+//! page.
 
 use core::ops::Range;
 
@@ -22,16 +24,16 @@ use crate::unit::Site;
 pub(crate) const HASH_BYTES: usize = size_of::<KeyHash>();
 /// Bytes of the hashes of one index over a unit.
 const HASHES_BYTES: usize = UNIT_ROWS as usize * HASH_BYTES;
-/// Indexes whose hashes go through the temporary log together.
+/// Number of indexes whose hashes go through the temporary log together.
 const SPILLED_MAX: usize = 8;
-/// Times that the rows of a table may be read before that pays.
+/// Number of passes over a table's rows above which the temporary log is used.
 const PASSES_MAX: usize = 2;
 
-/// Where the hashes of one index are: in an area from some byte on.
+/// The place of the hashes of one index: an area and the offset in it.
 pub(crate) type Hashes = (Area, usize);
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Builds and programs the pair of pages of every index, behind the rows of a new unit.
+    /// Builds and programs the pair of pages of every index, after the rows of a new unit.
     pub(crate) fn build_indexes(&mut self, site: &mut Site) -> Result<()> {
         let pair = self.arena.lease(2)?;
         let all = self.catalogue.indexes_of(site.table);
@@ -43,7 +45,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 alike += 1;
             }
             let room = (self.arena.spare().saturating_sub(2) * PAGE_BYTES / HASHES_BYTES).max(1);
-            // A unit's own rows lie together.
+            // A unit's own rows are adjacent, so they need no spilling.
             let spilled = slot != OWN && alike > PASSES_MAX * room;
             let count = alike.min(if spilled { SPILLED_MAX } else { room });
             let numbers = first..first + count;
@@ -58,7 +60,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    #[inline(never)] // Its variables take no room on the stack of the other form.
+    #[inline(never)] // Keeps its local variables off the stack of the other form.
     fn build_in_memory(
         &mut self,
         site: &mut Site,
@@ -82,7 +84,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    #[inline(never)] // Its variables take no room on the stack of the other form.
+    #[inline(never)] // Keeps its local variables off the stack of the other form.
     fn build_spilled(&mut self, site: &mut Site, numbers: Range<usize>, pair: Area) -> Result<()> {
         let run = self.spill_hashes(site, numbers.clone())?;
         for (rank, number) in numbers.clone().enumerate() {
@@ -94,8 +96,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Writes the hashes of each row, those of all indexes beside each other.
-    #[inline(never)] // Its variables take no room on the stack of what follows.
+    /// Writes the hashes of each row to a temporary run; the hashes of all indexes are adjacent.
+    #[inline(never)] // Keeps its local variables off the stack of what follows.
     fn spill_hashes(&mut self, site: &Site, numbers: Range<usize>) -> Result<Run> {
         let width = numbers.len() * HASH_BYTES;
         let mut writer = RunWriter::begin(self, width)?;
@@ -110,8 +112,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         writer.finish(self)
     }
 
-    /// Reads the hashes of one index of those that were written together.
-    #[inline(never)] // Its variables take no room on the stack of what follows.
+    /// Reads the hashes of one of the indexes that were written together.
+    #[inline(never)] // Keeps its local variables off the stack of what follows.
     fn take_hashes(&mut self, mut run: Run, count: usize, rank: usize, area: Area) -> Result<()> {
         let mut record = [0u8; SPILLED_MAX * HASH_BYTES];
         let record = record.get_mut(..count * HASH_BYTES).unwrap_or(&mut []);
@@ -123,8 +125,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Table and id of the row that an index knows of row `row` of a unit; no table for one that a
-    /// reorganised part has: it is found there, and here it only fills its slot.
+    /// Returns table and id of the row whose value index `number` has for row `row` of a unit. The
+    /// table is `None` if a reorganised part contains the row: it is found there, and its hash only
+    /// fills the slot.
     fn source_row(&mut self, site: &Site, number: usize, row: u32) -> Result<(Option<usize>, u32)> {
         let index = self.catalogue.index(number)?;
         let id = site.unit * UNIT_ROWS + row + 1;

@@ -1,8 +1,8 @@
 //! Value indexes over units: key tags, Bloom filters and bounded chains of pointers.
 //!
-//! Section 8 of `docs/pocketdb.md`. A row's pointer leads to the row before it with the same key
-//! if that one is in the same unit or in the [`FILTER_UNITS`] units before; a pointer of zero says
-//! that those units hold none, so a search goes on behind them.
+//! Section 8 of `docs/pocketdb.md`. A row's pointer leads to the preceding row with the same key.
+//! That row must be in the same unit or in the [`FILTER_UNITS`] units before. A pointer of zero
+//! means that those units contain none, so a search continues before them.
 
 use crate::arena::Area;
 use crate::bytes::{narrow, part, put, take, u16_at};
@@ -25,9 +25,9 @@ const FILTER_BYTES: usize = UNIT_ROWS as usize * 2;
 const FILTER_HASHES: u32 = 4;
 /// Bytes of one unit's pointers, 12 bits each.
 const POINTER_BYTES: usize = UNIT_ROWS as usize * 3 / 2;
-/// Where the pointers begin in a filter page.
+/// Offset of the pointers in a filter page.
 const POINTERS_AT: usize = FILTER_UNITS as usize * FILTER_BYTES;
-/// Stands for no slot; a unit has fewer.
+/// The value for no slot; a unit has fewer slots.
 const NO_SLOT: u8 = u8::MAX;
 
 /// A search for one key in the units of an index, from the newest row to the oldest.
@@ -38,7 +38,7 @@ pub(crate) struct Cursor {
     rank: u16,
     hash: KeyHash,
     next: Next,
-    /// Unit of the filter page that served last.
+    /// Unit of the last filter page used.
     cover: u32,
 }
 
@@ -48,35 +48,35 @@ enum Next {
     Unit(u32),
     /// Follow the pointer of this row, counted from zero.
     Chain(u32),
-    /// There is nothing more.
+    /// The search has ended.
     End,
 }
 
 /// A search for the rows whose indexed value is a key, from the newest to the oldest.
 #[derive(Debug, Clone, Copy)]
 pub struct Search {
-    /// Only smaller ids that wait in the buffer are found from now on.
+    /// From now on only smaller ids in the buffer are found.
     below: u32,
     cursor: Option<Cursor>,
     index: u16,
     hash: KeyHash,
     listing: Listing,
-    /// The reorganisation that made the parts that the listing is of.
+    /// The reorganisation that created the parts of the listing.
     instance: u32,
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Begins a search for the rows of `index`'s table that lead to `key`.
+    /// Begins a search for the rows of `index`'s table whose indexed value is `key`.
     ///
     /// # Errors
-    /// [`Error::Name`] for an index that is not there, [`Error::Value`] for a key of another
+    /// [`Error::Name`] for an index that does not exist, [`Error::Value`] for a key of another
     /// length.
     pub fn search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
         self.usable()?;
         self.begin_search(index, key)
     }
 
-    /// Begins a search in the middle of an operation.
+    /// Begins a search within an operation.
     pub(crate) fn begin_search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
         let entry = self.catalogue.index(index)?;
         let bytes = self.key_bytes(entry)?;
@@ -94,7 +94,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The next id that `search` finds, always smaller than the one before.
+    /// Returns the next id that `search` finds, always smaller than the one before.
     ///
     /// # Errors
     /// [`Error::Tampered`] when a page is not the one that was written, [`Error::Refused`] after
@@ -108,7 +108,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.next_found(search)
     }
 
-    /// Goes on with a search in the middle of an operation.
+    /// Continues a search within an operation.
     pub(crate) fn next_found(&mut self, search: &mut Search) -> Result<Option<u32>> {
         let index = self.catalogue.index(usize::from(search.index))?;
         let table = usize::from(index.table);
@@ -123,7 +123,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 return Ok(Some(id));
             }
         }
-        // Rows that came to their place meanwhile were found while they waited.
+        // Rows that were moved to units meanwhile were found while they were in the buffer.
         while let Some(cursor) = &mut search.cursor {
             match self.advance(cursor)? {
                 Some(id) if id >= search.below => {}
@@ -134,13 +134,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.next_listed(&mut search.listing)
     }
 
-    /// Rows of `table` that are in units or in reorganised parts.
+    /// Returns the number of rows of `table` that are in units or in reorganised parts.
     pub(crate) fn settled(&self, table: usize) -> u32 {
         self.placed(table).max(self.part_rows(table))
     }
 
-    /// The number of the index of `table` on the column `column` of `source`, the table itself or
-    /// one that it references; without a column, on the ids of `source`.
+    /// Returns the number of the index of `table` on column `column` of `source`, which is the
+    /// table itself or one that it references. Without a column, the index on the ids of `source`.
     pub fn index(&self, table: usize, source: usize, column: Option<usize>) -> Option<usize> {
         let column = column.map_or(Some(ID), |column| u8::try_from(column).ok())?;
         if source == table {
@@ -151,7 +151,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.catalogue.find_index(table, owner_of(slot), column)
     }
 
-    /// Bytes of a key of an index.
+    /// Returns the length of a key of an index, in bytes.
     pub(crate) fn key_bytes(&self, index: Index) -> Result<usize> {
         let (table, column) = self.catalogue.source(index);
         if column == ID {
@@ -161,7 +161,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(usize::from(column.width))
     }
 
-    /// The hash of the value that an index knows of one row.
+    /// Hashes the indexed value of one row.
     fn hash_row(&mut self, number: u16, index: Index, id: u32) -> Result<KeyHash> {
         let own = usize::from(index.table);
         let (table, column) = self.catalogue.source(index);
@@ -173,10 +173,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.hash_value(number, table, column, id)
     }
 
-    /// The hash of a value for a unit.
+    /// Hashes a value for a unit.
     ///
-    /// While a part is built that counts updates in, what comes behind it must know them too.
-    /// Either value finds every row: updates lead to their rows by themselves.
+    /// While a new part is built that includes updates, the units after it must use the updated
+    /// values too. Rows are found with either value, because updates lead to their rows by
+    /// themselves.
     pub(crate) fn hash_placed(
         &mut self,
         number: u16,
@@ -210,7 +211,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(self.seal.hash(number, trimmed(value)))
     }
 
-    /// Begins a search in units for rows up to `id`.
+    /// Begins a search in units for rows with ids up to `id`.
     pub(crate) fn cursor(&self, number: usize, hash: KeyHash, id: u32) -> Result<Cursor> {
         let index = self.catalogue.index(number)?;
         let table = usize::from(index.table);
@@ -227,7 +228,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The next id in units, of the rows that no reorganised part has.
+    /// Returns the next id in units, of rows that are in no reorganised part.
     pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<u32>> {
         let reorganized = self.part_rows(usize::from(cursor.index.table));
         loop {
@@ -249,7 +250,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Builds and programs the pair of pages of one index, given the hashes of the unit's rows.
-    #[inline(never)] // Its variables take no room on the stack while hashes are made.
+    #[inline(never)] // Keeps its local variables off the stack while hashes are made.
     pub(crate) fn build_index(
         &mut self,
         site: &mut Site,
@@ -307,7 +308,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Writes the tags of the rows that are the last with their key, and noise elsewhere.
+    /// Writes the tags of the rows that are the last with their key, and noise in the other slots.
     fn write_tags(
         &mut self,
         site: &Site,
@@ -331,7 +332,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Takes over the filters and pointers of `before` and the units before it.
+    /// Copies the filters and pointers of `before` and the units before it.
     fn carry_filters(&mut self, table: usize, before: u32, rank: usize, pair: Area) -> Result<()> {
         let kept = FILTER_UNITS as usize - 1;
         let frame = self.load_index_page(table, before, rank, ROLE_FILTER)?;
@@ -344,11 +345,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// The newest row with the key in `unit` and the other units that its filter page covers.
+    /// Returns the newest row with the key in the units of `unit`'s filter page.
     fn find_in_cover(&mut self, cursor: &Cursor, unit: u32) -> Result<Option<u32>> {
         let table = usize::from(cursor.index.table);
         let rank = usize::from(cursor.rank);
-        // What is below is in the reorganised parts.
+        // The units before are in the reorganised parts.
         let units = (unit + 1).saturating_sub(self.first_unit(table));
         for back in 0..FILTER_UNITS.min(units) {
             let frame = self.load_index_page(table, unit, rank, ROLE_FILTER)?;
@@ -408,7 +409,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// The slots of a unit by their key, so that equal keys find each other.
+/// A hash table of a unit's slots by key, which finds equal keys.
 struct Seen {
     first: [u8; 256],
     next: [u8; UNIT_ROWS as usize],
@@ -424,7 +425,7 @@ impl Seen {
         }
     }
 
-    /// Adds a slot; returns the slot before it for which `same` holds.
+    /// Adds a slot; returns the last earlier slot for which `same` holds.
     fn insert(&mut self, slot: u32, hash: &KeyHash, same: impl Fn(u8) -> bool) -> Option<u8> {
         let [bucket, ..] = *hash;
         let number = u8::try_from(slot).unwrap_or(NO_SLOT);
@@ -453,18 +454,18 @@ impl Seen {
     }
 }
 
-/// An index number as hashes know it.
+/// Converts an index number to the form that is hashed.
 pub(crate) fn number_of(index: usize) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }
 
-/// A value without the zeros that fill it up to its width.
+/// Returns a value without its trailing zeros.
 pub(crate) fn trimmed(value: &[u8]) -> &[u8] {
     let end = value.iter().rposition(|&byte| byte != 0);
     part(value, 0, end.map_or(0, |end| end + 1))
 }
 
-/// The bits of a key in every filter of its index.
+/// Returns the bits of a key in every filter of its index.
 fn positions(hash: &KeyHash) -> impl Iterator<Item = usize> {
     let (start, step) = (word24(hash, TAG_BYTES), word24(hash, TAG_BYTES + 3) | 1);
     let bits = narrow(FILTER_BYTES * 8);
@@ -476,7 +477,7 @@ fn word24(hash: &KeyHash, at: usize) -> u32 {
     u32::from_le_bytes([a, b, c, 0])
 }
 
-/// The slot that holds `tag`.
+/// Returns the slot that contains `tag`.
 fn find_tag(page: &[u8], tag: &[u8; TAG_BYTES]) -> Option<u32> {
     let mut tags = part(page, 0, UNIT_ROWS as usize * TAG_BYTES).chunks_exact(TAG_BYTES);
     tags.position(|slot| slot == tag).map(narrow)

@@ -1,7 +1,7 @@
-//! The keys of an index in reorganised parts, and the lists of ids behind them.
+//! The sorted keys of an index in reorganised parts, and the lists of ids for them.
 //!
-//! Records in the order of the keys, each a key and how many ids come before its own; above them
-//! levels of first keys up to one page.
+//! Records are in key order. Each contains a key and the number of ids of all smaller keys. Above
+//! them are levels of first keys, up to one page.
 
 use crate::bytes::{narrow, part, u32_at};
 use crate::catalogue::ID;
@@ -14,62 +14,64 @@ use crate::root::SecureStore;
 use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::store::Store;
 
-/// Ids of one page of a list.
+/// Number of ids per page of a list.
 pub(crate) const IDS_PER_PAGE: u32 = 508;
 const _: () = assert!(IDS_PER_PAGE as usize == PAYLOAD_BYTES / ID_BYTES);
-/// Levels of an index at most: fifteen keys of the greatest width on a page of the upper ones.
+/// Greatest number of levels of an index: fifteen keys of the greatest width fit on a page of the
+/// upper levels.
 const LEVELS_MAX: usize = 12;
 
-/// Ids of a piece of one list.
+/// A range of ids of one list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Piece {
     lists: u8,
-    /// First page of the list of the index.
+    /// First page of the index's list.
     page: u32,
     next: u32,
     end: u32,
 }
 
-/// Ids of one key, the newest first, or of several keys, part by part.
+/// The ids of one key, the newest first, or of several keys, part by part.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Listing {
-    /// Of every part, the newest first.
+    /// One piece for every part, the newest part first.
     pieces: [Piece; PARTS_MAX],
 }
 
 impl Listing {
-    /// Ids left.
+    /// Returns the number of ids left.
     pub(crate) fn left(&self) -> u32 {
         let left = |piece: &Piece| piece.end.saturating_sub(piece.next);
         self.pieces.iter().map(left).sum()
     }
 }
 
-/// Where an index is in a part.
+/// The place of an index in a part.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Keys {
     /// First page of the records.
     pub(crate) page: u32,
-    /// Different keys.
+    /// Number of distinct keys.
     pub(crate) count: u32,
     /// First page of the ids.
     pub(crate) list: u32,
-    /// Bytes of a key.
+    /// Length of a key in bytes.
     pub(crate) width: usize,
 }
 
 impl Keys {
-    /// Records of one page: a key and how many ids are before its own.
+    /// Returns the number of records per page: a key and the number of ids before its own.
     pub(crate) fn per_page(&self) -> u32 {
         narrow(PAYLOAD_BYTES / (self.width + ID_BYTES))
     }
 
-    /// Pages of records; one record more than there are keys ends the last list.
+    /// Returns the number of pages of records; one more record than keys ends the last list.
     pub(crate) fn record_pages(&self) -> u32 {
         (self.count + 1).div_ceil(self.per_page())
     }
 
-    /// Pages of the levels above the records, each with the first keys of the pages below.
+    /// Returns the number of pages of each level above the records, with the first keys of the
+    /// pages below.
     pub(crate) fn levels(&self) -> Result<List<u32, LEVELS_MAX>> {
         let mut levels = List::new();
         let per_page = narrow(PAYLOAD_BYTES / self.width.max(1));
@@ -81,14 +83,14 @@ impl Keys {
         Ok(levels)
     }
 
-    /// All pages but those of the ids.
+    /// Returns the number of all pages without those of the ids.
     pub(crate) fn pages(&self) -> Result<u32> {
         Ok(self.record_pages() + self.levels()?.iter().sum::<u32>())
     }
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// The sides of the parts with rows of `table`, the newest first.
+    /// Returns the sides of the parts with rows of `table`, the newest first.
     fn sides_with(&self, table: usize) -> [Option<Side>; PARTS_MAX] {
         let mut sides = [None; PARTS_MAX];
         let parts = self.parts.iter().rev().filter(|part| part.own(table) > 0);
@@ -98,7 +100,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sides
     }
 
-    /// Where the keys of an index are in the part on `side`.
+    /// Returns the place of an index's keys in the part on `side`.
     pub(crate) fn keys(&mut self, side: Side, index: usize) -> Result<Keys> {
         let entry = self
             .entry_if_any(side.contents, narrow(index))?
@@ -113,10 +115,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The rows of all parts with `key` in an index.
+    /// Returns the ids in all parts with `key` in an index.
     pub(crate) fn listing(&mut self, index: usize, key: &[u8]) -> Result<Listing> {
         let entry = self.catalogue.index(index)?;
-        // Ids are kept in the order of their numbers.
+        // Ids are sorted by their numbers.
         let mut ordered = [0u8; KEY_BYTES_MAX];
         let ordered = ordered.get_mut(..key.len()).unwrap_or(&mut []);
         ordered.copy_from_slice(key);
@@ -151,10 +153,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The rows of all parts whose keys in an index lie between two bounds, part by part and there
-    /// key by key.
+    /// Returns the ids in all parts whose keys in an index are between two bounds.
     ///
-    /// A bound is a key and whether it belongs to the range itself.
+    /// They are ordered by part, and within a part by key. A bound is a key and a flag:
+    /// `true` if it is inclusive.
     pub(crate) fn listing_between(
         &mut self,
         index: usize,
@@ -196,7 +198,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// How many keys are below `key`, or not above it.
+    /// Counts the keys that are less than `key`, or with `or_equal` not greater.
     fn keys_below(&mut self, side: Side, keys: &Keys, key: &[u8], or_equal: bool) -> Result<u32> {
         let Some(last) = self.last_key_up_to(side, keys, key)? else {
             return Ok(0);
@@ -211,7 +213,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The next id of a listing.
+    /// Returns the next id of a listing.
     pub(crate) fn next_listed(&mut self, listing: &mut Listing) -> Result<Option<u32>> {
         let mut pieces = listing.pieces.iter_mut();
         let Some(piece) = pieces.find(|piece| piece.next < piece.end) else {
@@ -222,14 +224,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(Some(id))
     }
 
-    /// The id number `number` of the list that begins at `page`.
+    /// Returns id number `number` of the list that begins at `page`.
     pub(crate) fn list_id(&mut self, lists: u8, page: u32, number: u32) -> Result<u32> {
         let frame = self.log_load(lists, ROLE_LIST, page + number / IDS_PER_PAGE)?;
         let at = (number % IDS_PER_PAGE) as usize * ID_BYTES;
         Ok(u32_at(self.arena.page(frame), at))
     }
 
-    /// Copies a key and returns how many ids are before its own.
+    /// Copies a key and returns the number of ids before its own.
     pub(crate) fn record(
         &mut self,
         side: Side,
@@ -245,7 +247,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(u32_at(page, at + keys.width))
     }
 
-    /// The number of the last key that does not exceed `key`.
+    /// Returns the number of the last key that does not exceed `key`.
     fn last_key_up_to(&mut self, side: Side, keys: &Keys, key: &[u8]) -> Result<Option<u32>> {
         let levels = keys.levels()?;
         let mut page = 0;
@@ -297,7 +299,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// How many of the first `count` numbers fulfil `low`, which holds up to some number and then never.
+/// Returns the partition point: how many of the first `count` numbers fulfil `low`, which is true
+/// up to some number only.
 fn partition(count: u32, low: impl Fn(u32) -> bool) -> u32 {
     let (mut from, mut to) = (0, count);
     while from < to {

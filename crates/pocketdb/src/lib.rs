@@ -1,8 +1,8 @@
-//! How a person carries a database in 64 KB of memory: the storage engine of the pocket database.
+//! The storage engine of the pocket database, a database that runs in 64 KB of memory.
 //!
-//! Rows are written to flash strictly in order, encrypted and authenticated page by page, and
-//! become final by one small record in a secure store. `docs/pocketdb.md` describes every byte
-//! and lists what the engine does not have yet.
+//! Rows are written to flash strictly in order, encrypted and authenticated page by page. They are
+//! committed by one small record in a secure store. `docs/pocketdb.md` describes every byte, and
+//! lists unsupported features.
 
 #![no_std]
 #![forbid(unsafe_code)]

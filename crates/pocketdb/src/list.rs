@@ -1,10 +1,10 @@
-//! A list of bounded length that lives where its owner lives.
+//! A list of bounded length, stored inline in its owner.
 
 use core::ops::{Deref, DerefMut};
 
 use crate::error::{Error, Result};
 
-/// At most `N` items.
+/// A list of at most `N` items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List<T, const N: usize> {
     items: [T; N],
@@ -12,7 +12,7 @@ pub(crate) struct List<T, const N: usize> {
 }
 
 impl<T: Copy + Default, const N: usize> List<T, N> {
-    /// An empty list.
+    /// Creates an empty list.
     pub(crate) fn new() -> Self {
         Self {
             items: [T::default(); N],
@@ -20,7 +20,7 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
         }
     }
 
-    /// Appends `item`; `what` names the bound when it is reached.
+    /// Appends `item`; `what` names the limit in the error.
     pub(crate) fn push(&mut self, item: T, what: &'static str) -> Result<()> {
         let place = self.items.get_mut(self.count).ok_or(Error::Limit(what))?;
         *place = item;

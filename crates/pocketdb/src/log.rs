@@ -1,7 +1,8 @@
-//! Page logs: pages written one after the other to blocks of their own, read back by number.
+//! Page logs: pages written one after the other to blocks of their own, read by number.
 //!
-//! The directory keeps the block and the epoch of every 64 pages. Logs hold what is written once
-//! and as a whole: sorted runs and lists of a statement, gone when it ends, and the reorganised part.
+//! The directory contains the block and the epoch of every 64 pages. Logs contain data that is
+//! written once and as a whole. These are sorted runs and lists of a statement, which end with it,
+//! and the reorganised part.
 
 use crate::arena::Area;
 use crate::directory::{Entry, TEMPORARY};
@@ -14,9 +15,9 @@ use crate::store::Store;
 /// A log that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Log {
-    /// Whose entries of the directory say where its blocks are.
+    /// Owner of the directory entries of its blocks.
     pub(crate) owner: u8,
-    /// Pages written.
+    /// Number of pages written.
     pub(crate) pages: u32,
 }
 
@@ -46,7 +47,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// The same into the block that the log has already, once.
+    /// Programs the next page of `log` once, in a block that the log already has.
     pub(crate) fn log_program(
         &mut self,
         log: &mut Log,
@@ -72,7 +73,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.load(&identity)
     }
 
-    /// Forgets what statements wrote.
+    /// Frees the temporary log of statements.
     pub(crate) fn drop_temporary(&mut self) -> Result<()> {
         if self.temporary.pages == 0 {
             return Ok(());
@@ -85,7 +86,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.disown(TEMPORARY)
     }
 
-    /// Gives `log` a new block number `block`.
+    /// Takes block number `block` of a log, and adds it to the directory.
     pub(crate) fn log_block(&mut self, owner: u8, block: u32) -> Result<()> {
         let entry = Entry {
             page: self.take_blocks(1)? * BLOCK_PAGES,
@@ -97,8 +98,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Copies what the last block of `log` holds to another one, because it failed.
-    #[inline(never)] // Its variables take no room on the stack where no block fails.
+    /// Copies the pages of the last block of `log` to another block, because it failed.
+    #[inline(never)] // Keeps its local variables off the stack where no block fails.
     fn move_block(&mut self, log: Log, role: u8) -> Result<()> {
         let block = log.pages / BLOCK_PAGES;
         let old = self.entry(log.owner, block)?;

@@ -1,9 +1,9 @@
-//! Reorganised parts: rows by column groups, and for every index its keys in order.
+//! Reorganised parts: rows by column groups, and the sorted keys of every index.
 //!
-//! Section 10 of `docs/pocketdb.md`. A part is written once, to two logs: one for the lists of
-//! ids, one for everything else. What begins where is in the secure store, one entry for each
-//! section and index. Each part has a side, that is a set of owners and a generation of keys; there
-//! is one side more than parts in use, so that the next one can be built beside them.
+//! Section 10 of `docs/pocketdb.md`. A part is written once, to two logs: one for the lists of ids,
+//! one for all other data. The secure store has one entry for each section and index, with its
+//! place. Each part has a side, which is a set of owners and a generation of keys. There is one
+//! more side than parts in use, so that the next part can be built beside them.
 
 use crate::bytes::{narrow, part};
 use crate::catalogue::Column;
@@ -16,10 +16,10 @@ use crate::root::SecureStore;
 use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::store::{Store, rows_per_page};
 
-/// Sides: one for each part in use and one for the part being built.
+/// Number of sides: one for each part in use and one for the part being built.
 pub(crate) const SIDES: usize = PARTS_MAX + 1;
 const SIDES_NUMBER: u8 = 4;
-/// The first owner of the logs of a part and of the entries that say what begins where.
+/// The first owner number of the logs of a part and of the entries with its places.
 const BODIES: u8 = 18;
 const LISTS: u8 = BODIES + SIDES_NUMBER;
 const CONTENTS: u8 = LISTS + SIDES_NUMBER;
@@ -29,26 +29,26 @@ const _: () = assert!(
         && CONTENTS + SIDES_NUMBER <= TEMPORARY,
     "an owner is a table, one of these, or that of the temporary log"
 );
-/// The section that tells which rows of a table live, one bit each.
+/// The section with one bit for each row of a table: set if the row is live.
 pub(crate) const LIVE: u32 = 0;
 /// The section of join rows.
 pub(crate) const JOINS: u32 = 1;
 /// The section of the first group of columns.
 pub(crate) const GROUPS: u32 = 2;
-/// Sections that a table has at most.
+/// Greatest number of sections of a table.
 pub(crate) const SECTIONS_MAX: u32 = 35;
 const _: () = assert!(SECTIONS_MAX as usize == COLUMNS_MAX + GROUPS as usize + 1);
-/// Rows whose bits one page holds.
+/// Number of rows whose bits fit on one page.
 pub(crate) const LIVE_PER_PAGE: u32 = 16_256;
 const _: () = assert!(LIVE_PER_PAGE as usize == PAYLOAD_BYTES * 8);
-/// Bytes of an id in a list, and of the number of ids before a key's.
+/// Length of an id in a list, and of the number of ids before a key's, in bytes.
 pub(crate) const ID_BYTES: usize = 4;
-/// The side whose owner of a log this is.
+/// Returns the side of a log's owner.
 pub(crate) fn side_number(owner: u8) -> u8 {
     owner.wrapping_sub(BODIES) % SIDES_NUMBER
 }
 
-/// The numbers of all sides.
+/// Returns the numbers of all sides.
 pub(crate) fn all_sides() -> core::ops::Range<u8> {
     0..SIDES_NUMBER
 }
@@ -62,7 +62,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// The owners of side number `number`.
+    /// Returns the owners of side number `number`.
     pub(crate) fn new(number: u8) -> Self {
         let number = number % SIDES_NUMBER;
         Self {
@@ -72,41 +72,42 @@ impl Side {
         }
     }
 
-    /// All of them.
+    /// Returns all three owners.
     pub(crate) fn owners(self) -> [u8; 3] {
         [self.body, self.lists, self.contents]
     }
 }
 
-/// What memory holds of a part.
+/// The state of a part in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) side: Side,
-    /// Rows of each table that are older than those of the part.
+    /// Number of rows of each table that are older than those of the part.
     first: [u32; TABLES_MAX],
-    /// The last row of each table that the part holds; those between are in it, deleted ones included.
+    /// The last row of each table in the part. The rows after `first` up to it are in the part,
+    /// also deleted ones.
     rows: [u32; TABLES_MAX],
-    /// Tables that lack some of them, one bit each.
+    /// Bit set of the tables with deleted rows in the part.
     holes: u32,
 }
 
 impl Part {
-    /// The last row of `table` in the part.
+    /// Returns the last row of `table` in the part.
     pub(crate) fn rows(&self, table: usize) -> u32 {
         self.rows.get(table).copied().unwrap_or(0)
     }
 
-    /// Rows of `table` that are older than those of the part.
+    /// Returns the number of rows of `table` that are older than those of the part.
     pub(crate) fn first(&self, table: usize) -> u32 {
         self.first.get(table).copied().unwrap_or(0)
     }
 
-    /// Rows of `table` in the part.
+    /// Returns the number of rows of `table` in the part.
     pub(crate) fn own(&self, table: usize) -> u32 {
         self.rows(table).saturating_sub(self.first(table))
     }
 
-    /// Where the part keeps rows of `table`.
+    /// Returns the place of `table`'s rows in the part.
     pub(crate) fn spot(&self, table: usize) -> Spot {
         Spot {
             side: self.side,
@@ -114,13 +115,13 @@ impl Part {
         }
     }
 
-    /// Whether some rows of `table` in the part are deleted.
+    /// Returns whether some rows of `table` in the part are deleted.
     pub(crate) fn has_holes(&self, table: usize) -> bool {
         self.holes >> table & 1 == 1
     }
 }
 
-/// Where a row of a part is: whose owners, and how many rows are older than the part's.
+/// The place of rows in a part: its owners, and the number of rows that are older than the part's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) side: Side,
@@ -128,35 +129,35 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    /// The rank of the row `id` in the part.
+    /// Returns the rank of the row `id` in the part.
     fn rank(self, id: u32) -> u32 {
         id.saturating_sub(self.first + 1)
     }
 }
 
-/// The number of the entry of a section.
+/// Returns the number of a section's directory entry.
 pub(crate) fn section_number(table: usize, section: u32) -> u32 {
     narrow(INDEXES_MAX) + narrow(table) * SECTIONS_MAX + section
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Rows of `table` in parts, those dropped from hidden tables included.
+    /// Returns the number of rows of `table` in parts, including those removed from hidden tables.
     pub(crate) fn part_rows(&self, table: usize) -> u32 {
         self.parts.last().map_or(0, |part| part.rows(table))
     }
 
-    /// Rows of a hidden table that no part lacks any more.
+    /// Returns the number of rows of a hidden table that are applied in all parts and removed.
     pub(crate) fn dropped(&self, table: usize) -> u32 {
         self.parts.first().map_or(0, |part| part.first(table))
     }
 
-    /// Where a row is in a part; nothing when it came later than all parts.
+    /// Returns the place of a row in a part; `None` if it is newer than all parts.
     pub(crate) fn spot(&self, table: usize, id: u32) -> Option<Spot> {
         let part = self.parts.iter().find(|part| id <= part.rows(table))?;
         Some(part.spot(table))
     }
 
-    /// Reads what memory holds of the parts in use.
+    /// Reads the state of the parts in use.
     pub(crate) fn read_parts(&mut self) -> Result<()> {
         self.parts = List::new();
         let state = self.committed.part;
@@ -167,7 +168,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Reads what memory holds of the part on `side`.
+    /// Reads the state of the part on `side`.
     pub(crate) fn read_part_state(&mut self, side: Side) -> Result<Part> {
         let mut found = Part {
             side,
@@ -177,7 +178,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let Some(entry) = self.section(side, table, LIVE)? else {
                 continue;
             };
-            // The last row and those that are older than all; behind, whether some do not live.
+            // The last row and the number of older rows; then, whether some rows are not live.
             let (rows, first) = halves(entry.epoch);
             if let Some(place) = found.rows.get_mut(table) {
                 *place = rows;
@@ -190,7 +191,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(found)
     }
 
-    /// The entry of a section; nothing for a table that is younger than the part.
+    /// Returns the entry of a section; `None` for a table that is younger than the part.
     pub(crate) fn section(
         &mut self,
         side: Side,
@@ -200,7 +201,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.entry_if_any(side.contents, section_number(table, section))
     }
 
-    /// Reads the page of a section that holds record number `number`; returns its frame.
+    /// Reads the page of a section that contains record number `number`; returns its frame.
     fn section_frame(
         &mut self,
         side: Side,
@@ -212,7 +213,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.log_load(side.body, ROLE_PART, start + page)
     }
 
-    /// Copies the value of a column of a row of a part.
+    /// Copies the value of a column of a row in a part.
     pub(crate) fn value_in(
         &mut self,
         spot: Spot,
@@ -227,7 +228,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.section_bytes(spot, (table, section), id, (width, at), out)
     }
 
-    /// Copies bytes of a row of a hidden table, which is in a part; its columns lie together.
+    /// Copies bytes of a row of a hidden table in a part; its columns are one group.
     pub(crate) fn hidden_in(
         &mut self,
         spot: Spot,
@@ -256,7 +257,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// One id of a join row of a part.
+    /// Returns one id of a join row in a part.
     pub(crate) fn join_id_in(
         &mut self,
         spot: Spot,
@@ -271,7 +272,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Whether the row is one of a part that was deleted before the part was made.
+    /// Returns whether the row is in a part, and was deleted before the part was built.
     pub(crate) fn is_hole(&mut self, table: usize, id: u32) -> Result<bool> {
         let mut parts = self.parts.iter();
         match parts.find(|part| id <= part.rows(table)) {
@@ -283,7 +284,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Whether a part holds the row as one that lives.
+    /// Returns whether a part contains the row as live.
     pub(crate) fn lives_in(&mut self, spot: Spot, table: usize, id: u32) -> Result<bool> {
         let row = spot.rank(id);
         let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
@@ -292,9 +293,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(byte.first().is_some_and(|byte| byte >> (bit % 8) & 1 == 1))
     }
 
-    /// Tells where the parts in use lie on the device: runs of pages, each its first page and how
-    /// many, in the order in which they were written. They stay as they are until the next
-    /// reorganisation has ended. Each page is authenticated, also one that holds nothing of any table.
+    /// Calls `run` for each run of pages of the parts in use, with its first page and its length,
+    /// in the order of writing. The pages do not change until the next reorganisation has ended.
+    /// Each page is authenticated, also one without data of a table.
     ///
     /// # Errors
     /// A page was changed or cannot be read, or the secure store cannot be read.
@@ -351,7 +352,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(checked)
     }
 
-    /// Pages of a section with `rows` rows; none for one that the table does not have.
+    /// Returns the number of pages of a section with `rows` rows; 0 for a section that the table
+    /// does not have.
     pub(crate) fn section_pages(&self, table: usize, section: u32, rows: u32) -> u32 {
         let width = match section {
             LIVE => return rows.div_ceil(LIVE_PER_PAGE),
@@ -368,7 +370,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// The lower and the upper half of a number.
+/// Returns the lower and the upper half of a number.
 pub(crate) fn halves(number: u64) -> (u32, u32) {
     let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
     (low(number), low(number >> 32))

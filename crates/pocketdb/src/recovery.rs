@@ -1,4 +1,4 @@
-//! What an opening does: read the committed window, and continue behind everything left over.
+//! Recovery at opening: reads the committed window, and continues after all uncommitted pages.
 
 use alloc::vec::Vec;
 
@@ -17,16 +17,16 @@ use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE, Since};
 use crate::store::Store;
 use crate::window::Window;
 
-/// Numbers that every opening leaves out at least, behind those that were noted last.
+/// Least number of numbers that every opening skips after those last recorded.
 const NUMBERS_PER_OPENING: u64 = 1 << 20;
-/// The number behind which nothing is opened any more; an opening uses far fewer than are left.
+/// The number above which the store cannot be opened; an opening uses far fewer than remain then.
 const NUMBER_MAX: u64 = u64::MAX - (1 << 40);
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Restores the committed state and continues behind everything an earlier opening left.
+    /// Restores the committed state and continues after all pages of an earlier opening.
     ///
-    /// `since` says which pages are sealed in the present form; nothing in a store of the format
-    /// before, which has it from here on.
+    /// `since` gives the first numbers of pages sealed in the present form. It is `None` in a store
+    /// of the previous format, which is raised here.
     pub(crate) fn recover(&mut self, memory: usize, since: Option<Since>) -> Result<()> {
         self.read_generations()?;
         self.read_structure()?;
@@ -40,7 +40,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         {
             self.committed.unit_next = 0;
         }
-        // No number that an interrupted transaction may have used comes again.
+        // Numbers that an interrupted transaction may have used are never used again.
         let first = Since {
             epoch: behind(self.committed.epoch)?,
             sequence: behind(self.window.next())?,
@@ -56,14 +56,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish(&record)?;
         self.summarize()?;
         match self.window.is_far().then(|| self.settle()) {
-            // It opens all the same: the window's numbers suffice for as many openings again.
+            // The opening succeeds all the same: the numbers suffice for as many openings again.
             Some(Err(error)) if error.is_refusal() => Ok(()),
             Some(settled) => settled,
             None => Ok(()),
         }
     }
 
-    /// Notes the numbers in use, long before those that the next opening leaves out are used up.
+    /// Records the numbers in use, long before the numbers that the next opening skips are used up.
     pub(crate) fn keep_numbers(&mut self) -> Result<()> {
         let (epoch, next) = (self.committed.epoch, self.window.next());
         let near = |number: u64, noted| number.abs_diff(noted) < NUMBERS_PER_OPENING / 2;
@@ -71,7 +71,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if near(epoch, noted_epoch) && near(next, noted_next) {
             return Ok(());
         }
-        // Nothing else may become final here: a transaction or an attempt is under way.
+        // The record commits nothing else: a transaction or an attempt is in progress.
         let record = RootRecord {
             sequence: self.committed.sequence + 1,
             buffer_next: next,
@@ -80,8 +80,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.write(&record)
     }
 
-    /// Takes the keys of the generations that are in use, and destroys what an interrupted end of
-    /// a reorganisation left of an older one.
+    /// Reads the keys of the generations in use. Destroys an older key that an interrupted end of a
+    /// reorganisation left.
     fn read_generations(&mut self) -> Result<()> {
         let part = self.committed.part;
         self.seal.turn(part.generations());
@@ -99,20 +99,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Overwrites the key of the generation of `side`: what was written under it is noise from now on.
+    /// Overwrites the key of the generation of `side`; pages written under it can no longer be
+    /// decrypted.
     pub(crate) fn destroy_generation(&mut self, side: u8) -> Result<()> {
         self.seal.set_side(side, None);
         write_generation(&mut self.secure, side, &[0; 32])?;
         self.secure.sync()
     }
 
-    /// Whether nothing was programmed to `page` since its block was erased.
+    /// Returns whether `page` was not programmed since its block was erased.
     pub(crate) fn is_clean(&mut self, page: u32) -> Result<bool> {
         let mut sector = [0; SECTOR_BYTES];
         Ok(self.flash.read(page, 0, &mut sector)? == PageState::Erased)
     }
 
-    /// Reads the catalogue and divides the memory anew.
+    /// Reads the catalogue and plans the memory again.
     fn adopt_catalogue(&mut self, memory: usize) -> Result<()> {
         let state = self.committed.catalogue;
         let mut bytes = Vec::with_capacity(state.bytes as usize);
@@ -129,7 +130,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) {
-        // The old frames go before anything new comes, so that both never exist together.
+        // Frees the old frames before allocating the new ones, so that both never exist together.
         self.arena = Arena::new(0);
         self.window = Window::new(&self.committed, &plan);
         self.arena = Arena::new(plan.frames);
@@ -137,7 +138,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.plan = plan;
     }
 
-    /// Writes a new catalogue to a block of its own and makes it final.
+    /// Writes a new catalogue to a block of its own and commits it.
     pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
         let bytes = catalogue.encode();
         let state = loop {
@@ -181,8 +182,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(state)
     }
 
-    /// Copies the catalogue to another block, so that its own wears like all others; where there
-    /// is none it stays.
+    /// Copies the catalogue to another block, so that its block wears like all others. It stays if
+    /// the device is full.
     pub(crate) fn move_catalogue(&mut self) -> Result<CatalogueState> {
         let old = self.committed.catalogue;
         if old.bytes == 0 {
@@ -229,7 +230,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(u64::from(pages))
     }
 
-    /// Finds out anew which blocks are in use.
+    /// Fills the map of free blocks again.
     pub(crate) fn remark_blocks(&mut self) -> Result<()> {
         self.clear_blocks()?;
         self.mark_blocks()?;
@@ -239,7 +240,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Marks the blocks that hold something committed.
+    /// Marks the blocks with committed data.
     fn mark_blocks(&mut self) -> Result<()> {
         let state = self.committed.catalogue;
         if state.bytes > 0 {
@@ -259,7 +260,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.mark_logs(level, [0; 2])?;
         }
         if part.building {
-            // With what the task under way has written.
+            // Includes the blocks of the current task.
             self.mark_logs(&part.next, self.grown)?;
         }
         self.mark_log(TEMPORARY, self.temporary.pages.div_ceil(BLOCK_PAGES))?;
@@ -270,7 +271,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Marks the blocks of both logs of a part, but so many at least.
+    /// Marks the blocks of both logs of a part, at least as many as given.
     fn mark_logs(&mut self, level: &Level, [body, lists]: [u32; 2]) -> Result<()> {
         let side = Side::new(level.side);
         self.mark_log(side.body, level.body.div_ceil(BLOCK_PAGES).max(body))?;
@@ -286,7 +287,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// The first number of an opening when `number` is the one behind the last that was noted.
+/// Returns the first number of an opening, given the number after the last one recorded.
 fn behind(number: u64) -> Result<u64> {
     let next = number.checked_add(NUMBERS_PER_OPENING);
     next.filter(|&next| next <= NUMBER_MAX)
@@ -315,7 +316,7 @@ mod tests {
     use crate::secure::MemoryStore;
 
     const MEMORY: usize = 65_536;
-    /// The table of the test; the first two belong to the engine.
+    /// The table of the test; the two before belong to the engine.
     const TABLE: usize = 2;
 
     fn filled(rows: u32) -> Store<Simulator, MemoryStore> {
@@ -361,8 +362,8 @@ mod tests {
         store.verify().unwrap();
     }
 
-    /// P2: distances between numbers once stopped at 32 bits. Here each opening stands for 2^26, so
-    /// that the numbers pass every distance that the window can keep, again and again.
+    /// P2: distances between numbers were limited to 32 bits. Here each opening skips 2^26 numbers,
+    /// so that they repeatedly pass every distance that the window can store.
     #[test]
     fn openings_without_end_leave_waiting_rows_readable() {
         let mut rows = 30;
@@ -389,8 +390,8 @@ mod tests {
         assert!(matches!(behind(u64::MAX - 9), Err(Error::Limit(_))));
     }
 
-    /// An opening that used up more numbers than the next one leaves out, and then lost power, had
-    /// them given a second time. The record follows before that now, and makes nothing else final.
+    /// An opening that used up more numbers than the next one skips, and then lost power, caused
+    /// them to be used twice. The record is now written before that, and commits nothing else.
     #[test]
     fn an_opening_notes_its_numbers_before_they_are_used_up() {
         let mut store = filled(5);

@@ -1,7 +1,7 @@
-//! The secure store: what the token keeps inside, and how a commit becomes final in it.
+//! The secure store: its layout, and the commit of a record in it.
 //!
-//! Section 4 of `docs/pocketdb.md` gives every byte. The store is trusted to keep what it was
-//! given and to be read by nobody else; a write of it may still be torn by a loss of power.
+//! Section 4 of `docs/pocketdb.md` gives every byte. The store is trusted to keep its content, and
+//! only the engine can read it. A write may still be torn by a loss of power.
 
 use zeroize::Zeroizing;
 
@@ -13,69 +13,69 @@ use crate::seal::{Generations, MAC_BYTES, Seal, Since};
 
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";
-/// Format of the image and the store; grows when bytes change.
+/// Format of the image and the store; increased when their bytes change.
 pub const FORMAT: u16 = 7;
-/// The format before, which is read, and raised by the first opening.
+/// The previous format, which is read, and raised by the first opening.
 const FORMAT_BEFORE: u16 = 6;
-/// Bits of the first bytes that damage may have changed in a file that is one of this kind.
+/// Greatest number of wrong bits in the magic of a damaged store; other files have more.
 const MAGIC_BITS_CHANGED: u32 = 8;
-/// Where the format is, and behind it its complement.
+/// Offset of the format, which its complement follows.
 const FORMAT_AT: usize = 8;
-/// Where the head has the first numbers of pages that are sealed in the present form.
+/// Offset of the first numbers of pages that are sealed in the present form.
 const SINCE_AT: usize = 48;
-/// Where the secrets of the generations are, one for each side, zero where there is none.
+/// Offset of the generations' secrets, one for each side; zeros if there is none.
 const GENERATIONS_AT: usize = 208;
-/// Where the secret is from which the next generation's comes.
+/// Offset of the secret from which the next generation's is derived.
 const CHAIN_AT: usize = GENERATIONS_AT + SIDES * SECRET_BYTES;
-/// Bytes of a secret.
+/// Length of a secret in bytes.
 const SECRET_BYTES: usize = 32;
 const _: () = assert!(CHAIN_AT + SECRET_BYTES <= RECORDS_AT);
-/// Where the records begin.
+/// Offset of the records.
 const RECORDS_AT: usize = 512;
-/// Where the two copies of the structure begin.
+/// Offset of the two copies of the structure.
 const STRUCTURE_AT: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
-/// Bytes of one copy of the structure.
+/// Length of one copy of the structure in bytes.
 pub(crate) const STRUCTURE_BYTES: usize = 4 * 1024;
-/// Bytes of a copy that its code takes in together.
+/// Number of bytes of a copy that are authenticated at once.
 const PIECE_BYTES: usize = 256;
-/// Where the list of failed blocks is.
+/// Offset of the list of failed blocks.
 const BAD_AT: usize = STRUCTURE_AT + 2 * STRUCTURE_BYTES;
-/// Where the directory of units begins.
+/// Offset of the directory of units.
 pub(crate) const DIRECTORY_AT: usize = BAD_AT + BAD_BLOCKS_MAX * 4;
-/// Bytes of one directory entry.
+/// Length of a directory entry in bytes.
 pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 16;
-/// Bytes of a record before its tables.
+/// Offset of the tables in a record.
 const TABLES_AT: usize = 112;
 
-/// Where the reorganised parts are described in a record, and the first of them.
+/// Offset of the description of the reorganised parts in a record, and of the first of them.
 const PART_AT: usize = TABLES_AT + TABLES_MAX * 8;
 const LEVELS_AT: usize = PART_AT + 20;
-/// Bytes that describe one part.
+/// Length of the description of one part in bytes.
 const LEVEL_BYTES: usize = 20;
 const _: () = assert!(LEVELS_AT + SIDES * LEVEL_BYTES <= ROOT_RECORD_BYTES - MAC_BYTES);
 
-/// A small store that nobody but the engine reads or writes.
+/// A small store that only the engine can read and write.
 pub trait SecureStore {
-    /// Bytes of the store.
+    /// Returns the size of the store in bytes.
     fn capacity(&self) -> usize;
-    /// Fills `out` from `offset`; what was never written reads as zero.
+    /// Reads from `offset` into `out`; bytes never written read as zero.
     ///
     /// # Errors
     /// The store cannot be read.
     fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()>;
-    /// Writes `bytes` at `offset`; a loss of power may keep any prefix of them until the next
-    /// [`Self::sync`] has returned.
+    /// Writes `bytes` at `offset`. Before the next [`Self::sync`] has returned, a loss of power may
+    /// keep any prefix of them.
     ///
     /// # Errors
     /// The store cannot be written; any prefix of the bytes may have been.
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()>;
-    /// Returns once everything written survives a loss of power.
+    /// Waits until everything written survives a loss of power.
     ///
     /// # Errors
     /// The store cannot be written.
     fn sync(&mut self) -> Result<()>;
-    /// A number that nobody can foresee, zero where there is no source of such numbers. An opening
-    /// leaves as many numbers out, so that copies of a store do not go on with the same ones.
+    /// Returns an unpredictable number, or zero without a source of them. An opening skips as many
+    /// numbers, so that copies of a store do not continue with the same ones.
     ///
     /// # Errors
     /// The source fails.
@@ -84,27 +84,27 @@ pub trait SecureStore {
     }
 }
 
-/// A page of the commit buffer as its successor and the record know it.
+/// The reference to a page of the commit buffer, in its successor and in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Link {
-    /// Its sequence number, zero for none.
+    /// Its sequence number; zero for none.
     pub(crate) sequence: u64,
-    /// Where it is.
+    /// Its page number.
     pub(crate) page: u32,
-    /// Its code.
+    /// Its authentication code.
     pub(crate) code: [u8; MAC_BYTES],
 }
 
-/// Rows of one table as committed.
+/// The committed rows of one table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TableState {
-    /// Rows inserted; the last one's id.
+    /// Number of rows inserted, which is the last one's id.
     pub(crate) rows: u32,
-    /// Units written to their place.
+    /// Number of units written.
     pub(crate) units: u32,
 }
 
-/// Which copy of the structure holds.
+/// The valid copy of the structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StructureState {
     pub(crate) copy: u8,
@@ -112,71 +112,71 @@ pub(crate) struct StructureState {
     pub(crate) code: [u8; MAC_BYTES],
 }
 
-/// Where the catalogue is.
+/// The place of the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CatalogueState {
-    /// First page, in a block of its own; nothing when `bytes` is zero.
+    /// First page, in a block of its own; none if `bytes` is zero.
     pub(crate) page: u32,
     pub(crate) bytes: u32,
     pub(crate) epoch: u64,
 }
 
-/// A reorganised part: where it is, and whose keys it has.
+/// A reorganised part: its place and its generation of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Level {
-    /// Which owners have it; the number of its generation of keys too.
+    /// Number of its side: of its owners and its generation of keys.
     pub(crate) side: u8,
-    /// Pages of its two logs.
+    /// Number of pages of its two logs.
     pub(crate) body: u32,
     pub(crate) lists: u32,
     /// The first epoch of its generation; zero for a next part whose generation has not begun.
     pub(crate) since: u64,
 }
 
-/// The reorganised parts, and the one that is being built.
+/// The reorganised parts, and the part being built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PartState {
-    /// Reorganisations completed; there is no part before the first.
+    /// Number of completed reorganisations; there is no part before the first.
     pub(crate) instance: u32,
-    /// Tasks done of the next one.
+    /// Number of completed tasks of the next one.
     pub(crate) tasks: u32,
-    /// The parts in use, the oldest first, and how many there are.
+    /// The parts in use, the oldest first, and their number.
     pub(crate) levels: [Level; PARTS_MAX],
     pub(crate) count: u8,
-    /// How many of them stay when the next one comes.
+    /// Number of parts that are not merged into the next one.
     pub(crate) kept: u8,
-    /// Whether a next one is being built.
+    /// `true` while a next part is being built.
     pub(crate) building: bool,
-    /// The next one.
+    /// The next part.
     pub(crate) next: Level,
     /// The first sequence number of its generation.
     pub(crate) since_sequence: u64,
 }
 
 impl PartState {
-    /// The parts in use, the oldest first.
+    /// Returns the parts in use, the oldest first.
     pub(crate) fn live(&self) -> &[Level] {
         self.levels.get(..usize::from(self.count)).unwrap_or(&[])
     }
 
-    /// The parts that the next one takes in.
+    /// Returns the parts that are merged into the next one.
     pub(crate) fn merged(&self) -> &[Level] {
         self.live().get(usize::from(self.kept)..).unwrap_or(&[])
     }
 
-    /// The generation of what was written last, beside a part being built.
+    /// Returns the generation of the newest pages, apart from a part being built.
     pub(crate) fn present_side(&self) -> u8 {
         self.live().last().map_or(0, |level| level.side)
     }
 
-    /// Whether pages are under the keys of `side`.
+    /// Returns whether pages exist under the keys of `side`.
     pub(crate) fn is_in_use(&self, side: u8) -> bool {
         side == self.present_side()
             || self.live().iter().any(|level| level.side == side)
             || self.next.since > 0 && self.next.side == side
     }
 
-    /// The state with the next part in the place of those that it takes in.
+    /// Returns the state after the next part has replaced those merged into it.
     pub(crate) fn advanced(&self) -> Self {
         let mut after = Self {
             instance: self.instance + 1,
@@ -199,7 +199,7 @@ impl PartState {
         after
     }
 
-    /// Which pages belong to which generation.
+    /// Returns the assignment of pages to generations.
     pub(crate) fn generations(&self) -> Generations {
         let mut generations = Generations {
             present: self.present_side(),
@@ -256,20 +256,20 @@ impl PartState {
     }
 }
 
-/// The state that one commit makes final.
+/// The record of one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RootRecord {
-    /// Grows by one with every record.
+    /// Number of the record, increased by one with each.
     pub(crate) sequence: u64,
-    /// Number of the next thing that is written beside the buffer; never used twice.
+    /// Number of the next write outside the buffer; never used twice.
     pub(crate) epoch: u64,
     /// Sequence number of the next buffer page to program.
     pub(crate) buffer_next: u64,
-    /// Sequence number of the oldest buffer page that still matters (the paper's Start).
+    /// Sequence number of the oldest buffer page still in use (the paper's Start).
     pub(crate) buffer_start: u64,
     /// The last committed buffer page (the paper's Dirty).
     pub(crate) tail: Link,
-    /// Next page of the block that units are written to; none at the start of a block.
+    /// Next page of the current block of units; a multiple of `BLOCK_PAGES` if there is none.
     pub(crate) unit_next: u32,
     /// Block at which the search for a free one begins.
     pub(crate) block_next: u32,
@@ -281,7 +281,7 @@ pub(crate) struct RootRecord {
 }
 
 impl RootRecord {
-    /// The state of an empty database.
+    /// Returns the record of an empty database.
     pub(crate) fn empty() -> Self {
         Self {
             sequence: 0,
@@ -298,7 +298,7 @@ impl RootRecord {
         }
     }
 
-    /// Units of a table.
+    /// Returns the number of units of a table.
     pub(crate) fn units(&self, table: usize) -> u32 {
         self.tables.get(table).map_or(0, |state| state.units)
     }
@@ -375,7 +375,7 @@ pub(crate) fn format_store(
     store.sync()
 }
 
-/// Refuses a store that has no room for a directory.
+/// Returns an error if the store has no room for a directory.
 pub(crate) fn check_capacity(store: &impl SecureStore) -> Result<()> {
     if store.capacity() < DIRECTORY_AT + crate::directory::CHUNK_BYTES {
         return Err(Error::ForeignRoot("is too small"));
@@ -383,13 +383,13 @@ pub(crate) fn check_capacity(store: &impl SecureStore) -> Result<()> {
     Ok(())
 }
 
-/// What the head of a secure store says.
+/// The head of a secure store.
 pub(crate) struct Head {
-    /// Blocks of the device.
+    /// Number of blocks of the device.
     pub(crate) blocks: u32,
     pub(crate) secret: Zeroizing<[u8; SECRET_BYTES]>,
-    /// Which pages are sealed in the present form; nothing where that is still to be written, as in
-    /// a store of the format before.
+    /// The first numbers of pages sealed in the present form. `None` if they are not written yet,
+    /// as in a store of the previous format.
     pub(crate) since: Option<Since>,
 }
 
@@ -432,15 +432,15 @@ fn format_bytes() -> [u8; 4] {
     bytes
 }
 
-/// Whether this stands behind the format of a store that has the present one, or that a loss of power
-/// left while it was raised to it.
+/// Returns whether `check`, the complement of the format, is right, or was torn by a loss of power
+/// while the format was raised.
 fn is_raised(check: u16) -> bool {
     let [low, _] = (!FORMAT).to_le_bytes();
     [!FORMAT, u16::from(low), 0].contains(&check)
 }
 
-/// Gives the store of the format before the present one. The numbers come first: until the format
-/// stands there they mean nothing, and whoever finds the old format writes them anew.
+/// Raises a store of the previous format. The numbers are written first: they are ignored until the
+/// format is written, and an opening that finds the old format writes them again.
 pub(crate) fn raise_format(store: &mut impl SecureStore, since: Since) -> Result<()> {
     let mut numbers = [0; 16];
     put(&mut numbers, 0, &since.epoch.to_le_bytes());
@@ -451,7 +451,7 @@ pub(crate) fn raise_format(store: &mut impl SecureStore, since: Since) -> Result
     store.sync()
 }
 
-/// The secret of the generation of `side`; nothing once it was destroyed.
+/// Returns the secret of the generation of `side`; `None` once it was destroyed.
 pub(crate) fn read_generation(
     store: &mut impl SecureStore,
     side: u8,
@@ -473,19 +473,19 @@ pub(crate) fn write_generation(
     store.write(GENERATIONS_AT + usize::from(side) * SECRET_BYTES, secret)
 }
 
-/// The secret from which the next generation's comes.
+/// Returns the secret from which the next generation's is derived.
 pub(crate) fn read_chain(store: &mut impl SecureStore) -> Result<Zeroizing<[u8; SECRET_BYTES]>> {
     let mut secret = Zeroizing::new([0u8; SECRET_BYTES]);
     store.read(CHAIN_AT, &mut *secret)?;
     Ok(secret)
 }
 
-/// Writes the secret from which the next generation's comes, over the one before.
+/// Replaces the secret from which the next generation's is derived.
 pub(crate) fn write_chain(store: &mut impl SecureStore, secret: &[u8; SECRET_BYTES]) -> Result<()> {
     store.write(CHAIN_AT, secret)
 }
 
-/// Makes `record` the state of the database; this single write is the commit.
+/// Commits `record`; this single write is the commit.
 pub(crate) fn write_record(
     store: &mut impl SecureStore,
     seal: &mut Seal,
@@ -501,25 +501,25 @@ pub(crate) fn write_record(
     store.sync()
 }
 
-/// What one slot of the ring holds.
+/// The content of one slot of the ring.
 #[expect(
     clippy::large_enum_variant,
     reason = "one is held at a time, and only while a store is opened"
 )]
 enum Slot {
-    /// Nothing was ever written to it.
+    /// The slot was never written.
     Empty,
-    /// Its code is not correct, as a loss of power while it was written leaves it.
+    /// Its code is wrong, as after a loss of power during the write.
     Torn,
     /// A record with a correct code.
     Intact(RootRecord),
 }
 
-/// The newest record of the ring.
+/// Returns the newest record of the ring.
 ///
-/// A loss of power tears one write, that of the record after the newest. It neither empties a slot nor
-/// makes a correct code, so that every other slot must hold the very record that belongs there: one that
-/// is missing, torn, or was copied from another slot or from an earlier turn of the ring is refused.
+/// A loss of power tears only one write, that of the record after the newest. It can neither empty
+/// a slot nor produce a valid code. So every other slot must contain exactly its record. One that
+/// is missing, torn, or copied from another slot or an earlier cycle is an error.
 pub(crate) fn read_newest(store: &mut impl SecureStore, seal: &mut Seal) -> Result<RootRecord> {
     let mut newest: Option<RootRecord> = None;
     for slot in 0..RECORD_SLOTS {
@@ -545,12 +545,12 @@ pub(crate) fn read_newest(store: &mut impl SecureStore, seal: &mut Seal) -> Resu
     Ok(newest)
 }
 
-/// The slot of the record with this sequence number.
+/// Returns the slot of the record with this sequence number.
 fn slot_of(sequence: u64) -> usize {
     usize::try_from(sequence % RECORD_SLOTS as u64).unwrap_or(0)
 }
 
-#[inline(never)] // The bytes take no room on the stack of an opening.
+#[inline(never)] // Keeps the buffer off the stack of an opening.
 fn read_slot(store: &mut impl SecureStore, seal: &mut Seal, slot: usize) -> Result<Slot> {
     let mut bytes = [0u8; ROOT_RECORD_BYTES];
     store.read(RECORDS_AT + slot * ROOT_RECORD_BYTES, &mut bytes)?;
@@ -564,12 +564,12 @@ fn read_slot(store: &mut impl SecureStore, seal: &mut Seal, slot: usize) -> Resu
     Ok(Slot::Intact(RootRecord::decode(body)))
 }
 
-/// Where a copy of the structure begins.
+/// Returns the offset of a copy of the structure.
 pub(crate) fn structure_at(copy: u8) -> usize {
     STRUCTURE_AT + usize::from(copy & 1) * STRUCTURE_BYTES
 }
 
-/// The code of the first `bytes` bytes of a copy of the structure.
+/// Computes the code of the first `bytes` bytes of a copy of the structure.
 pub(crate) fn structure_code(
     store: &mut impl SecureStore,
     seal: &mut Seal,
@@ -587,12 +587,12 @@ pub(crate) fn structure_code(
     Ok(code.finish())
 }
 
-/// Notes a failed block as number `number` of the list; each is kept as its number plus one.
+/// Writes a failed block as number `number` of the list; it is stored as its number plus one.
 pub(crate) fn write_bad(store: &mut impl SecureStore, number: usize, block: u32) -> Result<()> {
     store.write(BAD_AT + number * 4, &block.saturating_add(1).to_le_bytes())
 }
 
-/// The failed block number `number`.
+/// Returns the failed block number `number`.
 pub(crate) fn read_bad(store: &mut impl SecureStore, number: usize) -> Result<Option<u32>> {
     let mut bytes = [0u8; 4];
     store.read(BAD_AT + number * 4, &mut bytes)?;

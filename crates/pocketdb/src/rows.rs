@@ -1,4 +1,4 @@
-//! Rows: how they come in, and how their values and references are read back.
+//! Rows: insertion, and reading of their values and references.
 
 use crate::bytes::{part, put, u32_at};
 use crate::catalogue::{Column, ID_BYTES, Kind};
@@ -14,12 +14,12 @@ use crate::store::{Store, data_identity, rows_per_page};
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Appends a row in the open transaction and returns its id.
     ///
-    /// `row` holds the stored columns as they lie in the row, `references` the ids that its
+    /// `row` contains the stored columns in their layout. `references` contains the ids that its
     /// foreign keys refer to, in the order of the columns.
     ///
     /// # Errors
     /// [`Error::Value`] for a row of another width, [`Error::Key`] for a reference to a row that
-    /// is not there, [`Error::Limit`] when the transaction holds too many rows (roll it back or
+    /// does not exist. [`Error::Limit`] when the transaction has too many rows (roll it back or
     /// commit it).
     pub fn insert(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
         self.usable()?;
@@ -35,7 +35,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.insert_element(table, &mut element, references)
     }
 
-    /// Appends a row whose join row is still to be filled in behind its own columns.
+    /// Appends a row, after filling in its join row after its own columns.
     pub(crate) fn insert_element(
         &mut self,
         table: usize,
@@ -68,7 +68,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// The ids of everything that a row with these references leads to.
+    /// Fills in the join row: the ids of all rows that a row with these references leads to.
     fn join_row(&mut self, table: usize, references: &[u32], join: &mut [u8]) -> Result<()> {
         let columns = self.catalogue.columns_of(table);
         let keys = columns.filter(|column| column.kind == Kind::Reference);
@@ -105,7 +105,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Refuses an id that no row has.
+    /// Returns an error if no row has this id.
     pub(crate) fn check_row(&self, table: usize, id: u32) -> Result<()> {
         if id == 0 || id > self.count(table) {
             let name = self.catalogue.table_name(table);
@@ -117,8 +117,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies the stored columns of the row `id` of `table` to `out`.
     ///
     /// # Errors
-    /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it is not the one that
-    /// was written.
+    /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
     pub fn read(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
         self.usable()?;
         let own = self.catalogue.widths(table).0;
@@ -143,11 +142,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// The id that the row `id` of `table` refers to through its slot number `slot`.
+    /// Returns the id that the row `id` of `table` refers to through its slot number `slot`.
     ///
     /// # Errors
-    /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it is not the
-    /// one that was written.
+    /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it fails
+    /// authentication.
     pub fn referenced(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
         self.usable()?;
         self.check_row(table, id)?;
@@ -187,7 +186,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Copies bytes of the stored columns of a row beyond the reorganised parts.
+    /// Copies bytes of the stored columns of a row that is in no reorganised part.
     fn read_unit(&mut self, table: usize, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
         if id > self.placed(table) {
             return self.read_waiting(table, id, at, out);
@@ -203,7 +202,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// One id of a join row.
+    /// Returns one id of a join row.
     pub(crate) fn join_id(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
         if let Some(spot) = self.spot(table, id) {
             return self.join_id_in(spot, table, id, slot);
@@ -228,12 +227,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// Unit and slot of a row.
+/// Returns unit and slot of a row.
 fn place_of(id: u32) -> (u32, u32) {
     ((id - 1) / UNIT_ROWS, (id - 1) % UNIT_ROWS)
 }
 
-/// Pages that the rows of a unit fill with `width` bytes each.
+/// Returns the number of pages of a unit's rows with `width` bytes each.
 pub(crate) fn pages_for(width: usize) -> u32 {
     if width == 0 {
         0

@@ -1,4 +1,4 @@
-//! Where waiting rows are: runs of them in pages of the buffer, and the blocks of those pages.
+//! The index of waiting rows: runs of them in pages of the buffer, and the blocks of those pages.
 
 use alloc::vec::Vec;
 
@@ -8,15 +8,15 @@ use crate::flash::BLOCK_PAGES;
 
 /// Place of rows in the page being filled.
 const OPEN: u16 = u16::MAX;
-/// Block of a place in the list that is free.
+/// Block number of a free entry in the list.
 const NO_BLOCK: u32 = u32::MAX;
-/// Blocks that a run can tell apart.
+/// Greatest number of blocks that a run's place can distinguish.
 const BLOCKS_MAX: usize = OPEN as usize / BLOCK_PAGES as usize;
-/// Distance from a window's base at which the waiting rows are written again and the base follows.
-/// What one opening uses is far less than the distance that is left then.
+/// Distance from a window's base at which the waiting rows are rewritten and the base moves. One
+/// opening uses far fewer numbers than then remain.
 pub(crate) const OFFSET_FAR: u64 = 1 << 47;
 const OFFSET_BYTES: usize = 6;
-/// Bits of the number of rows in a run; the others tell the table.
+/// Number of bits of the row count in a run; the others contain the table.
 const COUNT_BITS: u32 = 11;
 const COUNT_MAX: u16 = (1 << COUNT_BITS) - 1;
 const _: () = assert!(
@@ -26,7 +26,7 @@ const _: () = assert!(
 );
 const _: () = assert!(size_of::<Run>() == 14 && size_of::<Used>() == 10);
 
-/// A number of 32 bits that asks for no more alignment than its halves.
+/// A 32-bit number with the alignment of its halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Halves([u16; 2]);
 
@@ -43,12 +43,12 @@ impl Halves {
     }
 }
 
-/// A sequence number counted from the base of a window.
+/// A sequence number relative to the base of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Offset([u16; OFFSET_BYTES / 2]);
 
 impl Offset {
-    /// The distance of `sequence` from `base`.
+    /// Returns the distance of `sequence` from `base`.
     fn new(sequence: u64, base: u64) -> Result<Self> {
         let distance = sequence.checked_sub(base).filter(|far| far >> 48 == 0);
         let distance = distance.ok_or(Error::Root("has numbers that do not follow each other"))?;
@@ -66,10 +66,10 @@ impl Offset {
     }
 }
 
-/// Rows of one table in one page: their ids follow each other.
+/// Rows of one table in one page, with consecutive ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The block's place in the list of blocks, times the pages of a block, and the page in it.
+    /// Index of the block in the list of blocks, times the pages of a block, plus the page in it.
     place: u16,
     first: Halves,
     offset: Offset,
@@ -77,7 +77,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The row `id` of `table` in the page being filled.
+    /// Creates the run of the row `id` of `table` in the page being filled.
     pub(crate) fn open(table: u8, id: u32) -> Self {
         Self {
             place: OPEN,
@@ -87,12 +87,12 @@ impl Run {
         }
     }
 
-    /// Whether its rows are in the page being filled.
+    /// Returns whether its rows are in the page being filled.
     pub(crate) fn is_open(&self) -> bool {
         self.place == OPEN
     }
 
-    /// The id of the first of its rows.
+    /// Returns the id of its first row.
     pub(crate) fn first(&self) -> u32 {
         self.first.number()
     }
@@ -105,12 +105,13 @@ impl Run {
         self.table_and_count & COUNT_MAX
     }
 
-    /// The id behind the last of its rows.
+    /// Returns the id after its last row.
     pub(crate) fn end(&self) -> u32 {
         self.first() + u32::from(self.count())
     }
 
-    /// Takes in the row `id` if it is the next one of the same table in the same page.
+    /// Adds the row `id` if it is the next one of the same table in the same page; returns whether
+    /// it was added.
     fn take(&mut self, place: u16, table: u8, id: u32) -> bool {
         let next = self.place == place
             && self.table() == usize::from(table)
@@ -123,7 +124,7 @@ impl Run {
     }
 }
 
-/// A block of the buffer and the last page of it that was programmed.
+/// A block of the buffer and its last programmed page.
 #[derive(Debug, Clone, Copy)]
 struct Used {
     block: Halves,
@@ -145,18 +146,19 @@ impl Used {
     }
 }
 
-/// The runs and blocks of a window; their sequence numbers count from a base.
+/// The runs and blocks of a window; their sequence numbers are relative to a base.
 pub(crate) struct Runs {
     base: u64,
     all: Vec<Run>,
-    /// Runs point into it, so a block keeps its place, and one that goes leaves it free.
+    /// Runs refer to entries by index, so an entry keeps its index, and a removed block leaves a
+    /// free entry.
     blocks: Vec<Used>,
-    /// Runs that rows of transactions may fill; more are there for writing all rows again.
+    /// Number of runs for rows of transactions; the others are for rewriting all rows.
     room: usize,
 }
 
 impl Runs {
-    /// None yet; rows of transactions may fill `room` of `runs` runs.
+    /// Creates an empty index; rows of transactions may fill `room` of `runs` runs.
     pub(crate) fn new(base: u64, runs: usize, room: usize, blocks: usize) -> Self {
         Self {
             base,
@@ -166,7 +168,7 @@ impl Runs {
         }
     }
 
-    /// Bytes of memory that so many runs and blocks take.
+    /// Returns the bytes of memory for so many runs and blocks.
     pub(crate) fn bytes(runs: usize, blocks: usize) -> usize {
         runs * size_of::<Run>() + blocks * size_of::<Used>()
     }
@@ -184,14 +186,14 @@ impl Runs {
         self.all.iter()
     }
 
-    /// Forgets all of them and counts from `base`.
+    /// Removes everything, and counts from `base`.
     pub(crate) fn restart(&mut self, base: u64) {
         self.base = base;
         self.all.clear();
         self.blocks.clear();
     }
 
-    /// The page of a run that is closed.
+    /// Returns the page of a run that is not open.
     pub(crate) fn page(&self, run: &Run) -> u32 {
         let place = u32::from(run.place);
         let used = self.blocks.get((place / BLOCK_PAGES) as usize);
@@ -199,7 +201,7 @@ impl Runs {
         block.saturating_mul(BLOCK_PAGES) | (place % BLOCK_PAGES)
     }
 
-    /// How a run tells a page of a block that was noted.
+    /// Returns the place of a page in a recorded block.
     fn place(&self, page: u32) -> Result<u16> {
         let block = page / BLOCK_PAGES;
         let found = self.blocks.iter().position(|used| used.block() == block);
@@ -209,19 +211,19 @@ impl Runs {
         place.ok_or(Error::Root("has rows in a block that it does not name"))
     }
 
-    /// Sequence number of the page of a run that is closed.
+    /// Returns the sequence number of the page of a run that is not open.
     pub(crate) fn sequence(&self, run: &Run) -> u64 {
         self.base + run.offset.distance()
     }
 
-    /// Whether `sequence` lies so far behind the base that the base must follow.
+    /// Returns whether `sequence` is so far from the base that the base must move.
     pub(crate) fn is_far(&self, sequence: u64) -> bool {
         sequence
             .checked_sub(self.base)
             .is_none_or(|far| far >= OFFSET_FAR)
     }
 
-    /// Notes that the page with this sequence number was programmed.
+    /// Records that the page with this sequence number was programmed.
     pub(crate) fn note_block(&mut self, block: u32, sequence: u64) -> Result<()> {
         let last = Offset::new(sequence, self.base)?;
         let mut known = self.blocks.iter_mut();
@@ -243,8 +245,8 @@ impl Runs {
         }
     }
 
-    /// Forgets the blocks of which nothing is needed from sequence number `start` on, but not
-    /// `current`; tells `free` which they are.
+    /// Removes the blocks that are not needed from sequence number `start` on, except `current`;
+    /// calls `free` for each.
     pub(crate) fn drop_blocks(
         &mut self,
         start: u64,
@@ -262,13 +264,13 @@ impl Runs {
         self.blocks.truncate(kept.map_or(0, |last| last + 1));
     }
 
-    /// Counts from `base` from now on, behind which every run lies.
+    /// Moves the base to `base`; every run must have a greater sequence number.
     pub(crate) fn follow(&mut self, base: u64) -> Result<()> {
         for run in self.all.iter_mut().filter(|run| !run.is_open()) {
             run.offset = Offset::new(self.base + run.offset.distance(), base)?;
         }
         for used in self.blocks.iter_mut().filter(|used| !used.is_free()) {
-            // Of a block that is only there to be filled nothing older matters.
+            // The current block may have older pages only, which do not matter.
             let last = (self.base + used.last.distance()).max(base);
             used.last = Offset::new(last, base)?;
         }
@@ -276,13 +278,13 @@ impl Runs {
         Ok(())
     }
 
-    /// Whether a row of a transaction finds a run, its own or a new one.
+    /// Returns whether a row of a transaction fits into an existing or a new run.
     pub(crate) fn has_room(&self, table: u8, id: u32) -> bool {
         let own = |run: &Run| run.clone().take(OPEN, table, id);
         self.all.len() < self.room || self.all.iter().any(own)
     }
 
-    /// Notes a row of the page being filled.
+    /// Records a row of the page being filled.
     pub(crate) fn note_row(&mut self, table: u8, id: u32) {
         let mut known = self.all.iter_mut().rev();
         if !known.any(|run| run.take(OPEN, table, id)) {
@@ -290,7 +292,7 @@ impl Runs {
         }
     }
 
-    /// Notes a row of a page that is finished, and whose block was noted.
+    /// Records a row of a finished page, whose block is recorded.
     pub(crate) fn note_old_row(
         &mut self,
         (page, sequence): (u32, u64),
@@ -309,7 +311,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Lets the rows of the page being filled be found in its last version.
+    /// Assigns the open runs to the last version of the page being filled.
     pub(crate) fn close(&mut self, page: u32, sequence: u64) -> Result<()> {
         let offset = Offset::new(sequence, self.base)?;
         if !self.all.iter().any(Run::is_open) {
@@ -323,15 +325,15 @@ impl Runs {
         Ok(())
     }
 
-    /// Keeps the runs that `kept` says.
+    /// Keeps only the runs for which `kept` is true.
     pub(crate) fn retain(&mut self, kept: impl Fn(&Run, u64) -> bool) {
         let base = self.base;
         self.all
             .retain(|run| kept(run, base + run.offset.distance()));
     }
 
-    /// Takes out the run of `table` with the lowest ids that was written before sequence number
-    /// `start`. In their order they become fewer when they are written again.
+    /// Removes and returns the run of `table` with the lowest ids that was written before sequence
+    /// number `start`. In this order rewriting produces fewer runs.
     pub(crate) fn take_oldest(&mut self, table: usize, start: u64) -> Option<Run> {
         let old = |run: &&(usize, &Run)| {
             run.1.table() == table && !run.1.is_open() && self.sequence(run.1) < start
@@ -343,20 +345,20 @@ impl Runs {
         Some(self.all.remove(number))
     }
 
-    /// Gives back the memory of more runs and blocks than `runs` and `blocks`.
+    /// Shrinks the capacity to `runs` runs and `blocks` blocks.
     pub(crate) fn shrink(&mut self, runs: usize, blocks: usize) {
         self.all.shrink_to(runs);
         self.blocks.shrink_to(blocks);
     }
 
-    /// The run that holds the row `id` of `table`.
+    /// Returns the run that contains the row `id` of `table`.
     pub(crate) fn find(&self, table: usize, id: u32) -> Option<Run> {
         let holds = |run: &&Run| run.table() == table && (run.first()..run.end()).contains(&id);
         self.all.iter().find(holds).copied()
     }
 }
 
-/// Blocks that writing all waiting rows again may begin beside those of the window.
+/// Returns the number of blocks that rewriting all waiting rows may use in addition.
 pub(crate) fn rewrite_blocks(waiting_pages: usize) -> usize {
     waiting_pages.div_ceil(BLOCK_PAGES as usize) + 2
 }

@@ -1,5 +1,4 @@
-//! The bytes of one value or record while they are worked on: a few where the work is done, more
-//! in memory of their own, as many as are needed.
+//! A buffer for one value or record: short ones are inline, longer ones on the heap.
 
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
@@ -7,10 +6,10 @@ use core::ops::{Deref, DerefMut};
 use crate::error::{Error, Result};
 use crate::seal::PAYLOAD_BYTES;
 
-/// Bytes that need no memory of their own.
+/// Longest buffer stored inline, in bytes.
 const FEW: usize = 64;
 
-/// So many bytes, zero at first.
+/// A buffer of zeros at first.
 #[derive(Debug, Clone)]
 pub(crate) struct Scratch {
     few: [u8; FEW],
@@ -19,7 +18,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Room for `count` bytes.
+    /// Creates a buffer of `count` bytes.
     pub(crate) fn new(count: usize) -> Self {
         let many = if count > FEW {
             alloc::vec![0; count]
@@ -33,7 +32,7 @@ impl Scratch {
         }
     }
 
-    /// Room for a record of a result, which a page must hold.
+    /// Creates a buffer for a record of a result, which must fit into a page.
     pub(crate) fn record(width: usize) -> Result<Self> {
         if width > PAYLOAD_BYTES {
             return Err(Error::Limit("the width of a result row"));

@@ -1,4 +1,4 @@
-//! Secure stores for machines that have none: in memory, and in a file beside the image.
+//! Secure stores for machines without one: in memory, and in a file beside the image.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -14,25 +14,25 @@ use crate::error::{Error, Result};
 use crate::flash::lock;
 use crate::root::SecureStore;
 
-/// Permissions of a new file: it holds the key.
+/// Permissions of a new file, because it contains the key.
 const OWNER_ONLY: u32 = 0o600;
 
 /// The system's source of random numbers.
 const RANDOM: &str = "/dev/urandom";
 
-/// A secure store in memory that can lose power in the middle of a write.
+/// A secure store in memory that can lose power during a write.
 ///
-/// Whoever needs the bytes of an earlier moment copies it; each copy is overwritten when it goes.
+/// It can be copied to preserve an earlier state; each copy is overwritten when dropped.
 #[derive(Clone)]
 pub struct MemoryStore {
     bytes: Zeroizing<Vec<u8>>,
-    /// Writes that still succeed, and how many bytes of the next one arrive.
+    /// Number of writes that still succeed, and number of bytes of the next one that are kept.
     cut: Option<(u64, usize)>,
     writes: u64,
 }
 
 impl MemoryStore {
-    /// A store of `capacity` bytes, never written.
+    /// Creates a store of `capacity` bytes, never written.
     pub fn new(capacity: usize) -> Self {
         Self {
             bytes: Zeroizing::new(vec![0; capacity]),
@@ -41,22 +41,22 @@ impl MemoryStore {
         }
     }
 
-    /// Lets the write after `writes` further ones keep only `kept` bytes and fail.
+    /// Makes the write after `writes` further ones keep only `kept` bytes and fail.
     pub fn plan_cut(&mut self, writes: u64, kept: usize) {
         self.cut = Some((writes, kept));
     }
 
-    /// Restores the power and forgets a planned cut.
+    /// Restores the power and cancels a planned cut.
     pub fn restore_power(&mut self) {
         self.cut = None;
     }
 
-    /// Writes done so far.
+    /// Returns the number of writes so far.
     pub fn writes(&self) -> u64 {
         self.writes
     }
 
-    /// The raw bytes.
+    /// Returns the raw bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -104,9 +104,9 @@ impl SecureStore for MemoryStore {
     }
 }
 
-/// A secure store in a file; whoever reads the file reads the database.
+/// A secure store in a file. Anybody who can read the file can read the database.
 ///
-/// It is small and read all the time, so it is kept in memory too, which is overwritten when it goes.
+/// The file is small and read often, so it is cached in memory, which is overwritten when dropped.
 pub struct FileStore {
     file: File,
     bytes: Zeroizing<Vec<u8>>,
@@ -114,7 +114,7 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Creates a new file of at most `capacity` bytes, for its owner alone.
+    /// Creates a new file of at most `capacity` bytes, which only its owner can read.
     ///
     /// # Errors
     /// The file exists already or cannot be written.
@@ -136,8 +136,8 @@ impl FileStore {
     /// Opens an existing file, for this program alone.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing, is empty, has more than `capacity` bytes, or
-    /// another program has it open.
+    /// The file cannot be opened for reading and writing, is empty, has more than `capacity` bytes,
+    /// or is open in another program.
     pub fn open(path: &Path, capacity: usize) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         lock(&file)?;
@@ -150,7 +150,7 @@ impl FileStore {
             }
             _ => {}
         }
-        // Read in its place: growing would leave copies of the secrets behind.
+        // The buffer has its final size: growing it would leave copies of the secrets behind.
         let mut bytes = Zeroizing::new(vec![0; capacity]);
         let mut at = 0;
         while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
@@ -168,7 +168,7 @@ impl FileStore {
         })
     }
 
-    /// The system's own error behind the last [`Error::SecureStore`].
+    /// Returns the operating system's error behind the last [`Error::SecureStore`].
     pub fn last_failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }

@@ -5,20 +5,20 @@ use core::ops::{Deref, DerefMut};
 
 use crate::error::{Error, Result};
 
-/// Items that one more takes room for.
+/// Number of items by which the capacity grows.
 const STEP: usize = 4;
 
-/// At most `N` items.
+/// A list of at most `N` items.
 #[derive(Debug, Clone)]
 pub(crate) struct Series<T, const N: usize>(Vec<T>);
 
 impl<T, const N: usize> Series<T, N> {
-    /// An empty series, without memory.
+    /// Creates an empty series without memory.
     pub(crate) fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Appends `item`; `what` names the bound when it is reached.
+    /// Appends `item`; `what` names the limit in the error.
     pub(crate) fn push(&mut self, item: T, what: &'static str) -> Result<()> {
         if self.is_full() {
             return Err(Error::Limit(what));
@@ -30,12 +30,12 @@ impl<T, const N: usize> Series<T, N> {
         Ok(())
     }
 
-    /// Whether no item fits any more.
+    /// Returns whether the series has `N` items.
     pub(crate) fn is_full(&self) -> bool {
         self.0.len() >= N
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns its bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.0.capacity() * size_of::<T>()
     }

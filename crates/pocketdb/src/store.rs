@@ -35,16 +35,16 @@ pub struct StoreCounters {
     pub cipher: CipherCounters,
     /// Records written to the secure store.
     pub root_writes: u64,
-    /// Bytes of memory in use, the same at every size of the database.
+    /// Bytes of memory in use, independent of the database's size.
     pub memory_bytes: usize,
 }
 
-/// What the secure store still lacks before a record may speak of it.
+/// The changes of the secure store that must be synced before a record refers to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pending {
     /// Nothing.
     Nothing,
-    /// Entries were written, but may not survive a loss of power yet.
+    /// Directory entries were written, but may not be durable yet.
     Entries,
     /// The structure differs from its copy.
     Structure,
@@ -54,38 +54,38 @@ pub(crate) enum Pending {
 pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) flash: F,
     pub(crate) secure: S,
-    /// By itself, because it is large and the store moves about.
+    /// Boxed, because it is large and the store is moved.
     pub(crate) seal: Box<Seal>,
     pub(crate) arena: Arena,
     pub(crate) blocks: Blocks,
     pub(crate) catalogue: Catalogue,
     pub(crate) window: Window,
     pub(crate) committed: RootRecord,
-    /// Rows of every table, those of the open transaction included (the paper's End).
+    /// Number of rows of every table, including those of the open transaction (the paper's End).
     pub(crate) rows: [u32; TABLES_MAX],
-    /// The owner and rank of each chunk of the directory.
+    /// Owner and rank of each chunk of the directory.
     pub(crate) structure: Structure,
     pub(crate) places: Places,
     pub(crate) pending: Pending,
-    /// What the reorganised parts hold, the oldest first.
+    /// The state of the reorganised parts, the oldest first.
     pub(crate) parts: List<Part, PARTS_MAX>,
-    /// Operations of the device left to a reorganisation.
+    /// Number of device operations that a reorganisation may still use.
     pub(crate) allowance: Option<u64>,
-    /// Blocks that both logs of the part being built have with the task under way.
+    /// Number of blocks of both logs of the part being built, with the current task's.
     pub(crate) grown: [u32; 2],
-    /// What statements write for themselves.
+    /// The temporary log of statements.
     pub(crate) temporary: Log,
-    /// Which rows may be deleted or updated.
+    /// The filter for rows that may be deleted or updated.
     pub(crate) summary: Summary,
-    /// Whether a statement began a transaction.
+    /// `true` if a statement began a transaction.
     pub(crate) in_transaction: bool,
-    /// What the present statement did beside reading.
+    /// Work of the present statement besides reading.
     pub(crate) effort: Effort,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
-    /// Epoch and sequence number that the last record has.
+    /// Epoch and sequence number in the last record.
     pub(crate) noted: (u64, u64),
-    /// What failed behind a commit, for whoever comes next.
+    /// An error after a commit, which the next operation returns.
     deferred: Option<Box<Error>>,
     poisoned: bool,
 }
@@ -93,8 +93,8 @@ pub struct Store<F: Nand, S: SecureStore> {
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Creates an empty store.
     ///
-    /// `secret` is fresh randomness; it never leaves the secure store. `memory` bytes bound what
-    /// the store allocates.
+    /// `secret` is fresh randomness, which never leaves the secure store. The store allocates at
+    /// most `memory` bytes.
     ///
     /// # Errors
     /// [`Error::Memory`], or a failure of the device or the secure store.
@@ -117,7 +117,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if blocks != flash.blocks() {
             return Err(Error::Root("belongs to a device of another size"));
         }
-        // Until the format is raised nothing is sealed in the present form.
+        // Before the format is raised, no page is sealed in the present form.
         let since = head.since.unwrap_or(Since::NEVER);
         let mut seal = Box::new(Seal::new(&head.secret, since));
         let committed = read_newest(&mut secure, &mut seal)?;
@@ -159,7 +159,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Creates a table at once, outside any transaction; returns its number.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::Limit`] or [`Error::Refused`] for a definition that cannot be,
+    /// [`Error::Name`], [`Error::Limit`] or [`Error::Refused`] for an invalid definition,
     /// [`Error::Memory`] when its description does not fit into the memory given.
     pub fn create_table(&mut self, definition: &TableDefinition<'_>) -> Result<usize> {
         self.usable()?;
@@ -184,18 +184,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(self.catalogue.len() - 1)
     }
 
-    /// The number of a table.
+    /// Returns the number of a table.
     pub fn table(&self, name: &str) -> Option<usize> {
         self.catalogue.table(name)
     }
 
-    /// The names of the tables, with their numbers.
+    /// Returns the names of the tables, with their numbers.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &str)> {
         let numbers = FIRST_TABLE..self.catalogue.len();
         numbers.map(|number| (number, self.catalogue.table_name(number)))
     }
 
-    /// The columns of a table as statements see them: names and the types of their values.
+    /// Returns the columns of a table as statements see them: names and types.
     pub fn columns(&self, table: usize) -> impl Iterator<Item = (&str, ValueType)> {
         let columns = self.catalogue.columns_of(table).enumerate();
         columns.map(move |(number, column)| {
@@ -204,29 +204,29 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The number of the committed state: every commit and every opening has the next ones.
+    /// Returns the number of the committed state, which every commit and every opening increases.
     pub fn state(&self) -> u64 {
         self.committed.sequence
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &F {
         &self.flash
     }
 
-    /// The secure store.
+    /// Returns the secure store.
     pub fn secure_store(&self) -> &S {
         &self.secure
     }
 
-    /// Makes every inserted row final.
+    /// Commits every inserted row.
     ///
-    /// What is refused is not final. What fails once the rows are final, while they are brought to
-    /// their place, is the error of the next operation.
+    /// If an error is returned before the commit, nothing is committed. An error after it, while
+    /// rows are moved to units, is returned by the next operation.
     ///
     /// # Errors
-    /// A failure of the device or the secure store; the handle is then poisoned, and opening the
-    /// store again shows whether the commit came to be.
+    /// A failure of the device or the secure store. The handle is then poisoned, and another
+    /// opening shows whether the commit took place.
     pub fn commit(&mut self) -> Result<()> {
         self.usable()?;
         let result = self.commit_rows();
@@ -234,10 +234,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         result
     }
 
-    /// Forgets every row inserted since the last commit.
+    /// Rolls back every row inserted since the last commit.
     ///
     /// # Errors
-    /// [`Error::Tampered`] when the last committed page is not the one that was written.
+    /// [`Error::Tampered`] when the last committed page fails authentication.
     pub fn rollback(&mut self) -> Result<()> {
         self.usable()?;
         self.rows = self.committed.tables.map(|table| table.rows);
@@ -247,15 +247,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         result
     }
 
-    /// Rows of `table`, those of the open transaction included.
+    /// Returns the number of rows of `table`, including those of the open transaction.
     pub fn count(&self, table: usize) -> u32 {
         self.rows.get(table).copied().unwrap_or(0)
     }
 
-    /// Reads every page that holds committed rows and checks that it is the one written.
+    /// Reads and authenticates every page with committed rows.
     ///
     /// # Errors
-    /// [`Error::Tampered`] with the first page that is not.
+    /// [`Error::Tampered`] with the first page that fails.
     pub fn verify(&mut self) -> Result<u64> {
         self.usable()?;
         self.arena.forget();
@@ -268,7 +268,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(checked)
     }
 
-    /// The seed of an Ed25519 key that is the database's own, for statements that others can check.
+    /// Returns the seed of the database's own Ed25519 key, for statements that others can verify.
     ///
     /// # Errors
     /// The secure store cannot be read.
@@ -277,7 +277,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(signing_secret(&head.secret))
     }
 
-    /// Operations and memory since the store was opened.
+    /// Returns operations and memory since the store was opened.
     pub fn counters(&self) -> StoreCounters {
         StoreCounters {
             flash: self.flash.counters(),
@@ -287,17 +287,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// The device and the secure store, for the next opening; the open transaction is lost.
+    /// Returns the device and the secure store, for the next opening; the open transaction is lost.
     pub fn into_parts(self) -> (F, S) {
         (self.flash, self.secure)
     }
 
-    /// Whether the open transaction inserted, updated or deleted anything.
+    /// Returns whether the open transaction inserted, updated or deleted anything.
     pub(crate) fn has_changes(&self) -> bool {
         self.rows != self.committed.tables.map(|table| table.rows)
     }
 
-    /// Refuses everything after a failure, and takes back what an operation had leased.
+    /// Returns an error after a failure, and releases the leases of an operation.
     pub(crate) fn usable(&mut self) -> Result<()> {
         self.arena.reset();
         match self.deferred.take() {
@@ -307,22 +307,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Lets nothing be done any more until the store is opened again.
+    /// Refuses every operation until the store is opened again.
     pub(crate) fn poison(&mut self) {
         self.poisoned = true;
     }
 
-    /// Rows of `table` that are in units; the later ones wait in the buffer.
+    /// Returns the number of rows of `table` that are in units; later ones wait in the buffer.
     pub(crate) fn placed(&self, table: usize) -> u32 {
         placed_in(&self.committed, table)
     }
 
-    /// Units of `table` that hold rows beyond the reorganised parts.
+    /// Returns the units of `table` with rows that are in no reorganised part.
     pub(crate) fn units(&self, table: usize) -> core::ops::Range<u32> {
         self.first_unit(table)..self.committed.units(table)
     }
 
-    /// The first unit that may hold rows beyond the reorganised parts.
+    /// Returns the first unit that may contain rows that are in no reorganised part.
     pub(crate) fn first_unit(&self, table: usize) -> u32 {
         self.part_rows(table) / UNIT_ROWS
     }
@@ -337,7 +337,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             state.rows = rows;
         }
         self.finish(&record)?;
-        // The rows are final: what cannot be done now is done before the next change.
+        // The rows are committed: work that is refused now is done before the next change.
         match self.settle() {
             Err(error) if !error.is_refusal() => {
                 self.poison();
@@ -348,8 +348,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Does what the last commit left to be done, before anything changes: what is refused here has
-    /// changed nothing.
+    /// Completes the work that the last commit left, before any change. An error changes nothing.
     pub(crate) fn prepare_change(&mut self) -> Result<()> {
         let unsettled = |store: &Self| {
             (0..store.catalogue.len()).any(|table| store.has_whole_unit(table))
@@ -365,8 +364,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         result
     }
 
-    /// Brings committed rows to their units, and the window to its length. Where that is refused
-    /// everything is as it was.
+    /// Moves committed rows to units, and shortens the window. If this is refused, nothing changes.
     pub(crate) fn settle(&mut self) -> Result<()> {
         let result = self.settle_rows();
         if matches!(&result, Err(error) if error.is_refusal()) {
@@ -388,7 +386,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Whether so many rows of `table` wait as make a unit.
+    /// Returns whether enough committed rows of `table` wait to fill a unit.
     fn has_whole_unit(&self, table: usize) -> bool {
         self.committed_rows(table) - self.placed(table) >= UNIT_ROWS
     }
@@ -400,7 +398,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .map_or(0, |state| state.rows)
     }
 
-    /// The record that keeps everything but follows the buffer's present end.
+    /// Returns a record with the present end of the buffer and otherwise unchanged.
     pub(crate) fn next_record(&mut self) -> Result<RootRecord> {
         let mut record = RootRecord {
             sequence: self.committed.sequence + 1,
@@ -412,10 +410,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(record)
     }
 
-    /// Makes `record` final.
+    /// Commits `record`.
     pub(crate) fn finish(&mut self, record: &RootRecord) -> Result<()> {
         if self.pending != Pending::Nothing {
-            // What the record speaks of must not become durable after it.
+            // The data that the record refers to must be durable before it.
             self.secure.sync()?;
             self.pending = Pending::Nothing;
         }
@@ -424,7 +422,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Writes a record that needs nothing beside those before it.
+    /// Writes a record that refers to nothing new.
     pub(crate) fn write(&mut self, record: &RootRecord) -> Result<()> {
         write_record(&mut self.secure, &mut self.seal, record)?;
         self.root_writes += 1;
@@ -433,14 +431,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Programs page `number` of `area` to `page`, after erasing a block that begins.
+    /// Programs page `number` of `area` to `page`; at the start of a block it erases the block
+    /// first.
     ///
     /// A block that fails is retired; the caller finds another one.
     pub(crate) fn program(&mut self, page: u32, area: Area, number: usize) -> Result<()> {
         self.program_with(page, area, number, F::program)
     }
 
-    /// The same for a page that nobody needs after a loss of power.
+    /// Programs as [`Self::program`] does, for a page that is not needed after a loss of power.
     pub(crate) fn program_temporary(&mut self, page: u32, area: Area, number: usize) -> Result<()> {
         self.program_with(page, area, number, F::program_temporary)
     }
@@ -466,7 +465,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(result?)
     }
 
-    /// Counts an operation of the device against what a reorganisation may use.
+    /// Subtracts an operation of the device from the allowance of a reorganisation.
     fn spend(&mut self) -> Result<()> {
         match &mut self.allowance {
             Some(0) => Err(Error::Stopped),
@@ -478,14 +477,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// A number that nothing else was written under.
+    /// Returns an epoch that no other write has.
     pub(crate) fn next_epoch(&mut self) -> u64 {
         let epoch = self.committed.epoch;
         self.committed.epoch += 1;
         epoch
     }
 
-    /// Reads, checks and decrypts a page, or finds it in memory; returns its frame.
+    /// Returns the frame of a page: from the cache, or read, authenticated and decrypted.
     pub(crate) fn load(&mut self, identity: &PageIdentity) -> Result<usize> {
         match self.arena.find(identity.page, identity.epoch) {
             Some(frame) => Ok(frame),
@@ -511,7 +510,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
 /// Writes the secure store of an empty database.
 ///
-/// It stands alone, so that its keys take no room on the stack while the store is opened.
+/// It is a function of its own, so that its keys take no stack while the store is opened.
 #[inline(never)]
 fn prepare(
     secure: &mut impl SecureStore,
@@ -531,11 +530,11 @@ fn prepare(
         ..Usage::default()
     }
     .write(secure)?;
-    // The head comes last: without it nothing opens.
+    // The head is written last: without it the store cannot be opened.
     format_store(secure, blocks, &secret)
 }
 
-/// The identity of a page of rows.
+/// Returns the identity of a page of rows.
 pub(crate) fn data_identity(page: u32, epoch: u64, table: usize, unit: u32) -> PageIdentity {
     PageIdentity {
         page,
@@ -546,12 +545,12 @@ pub(crate) fn data_identity(page: u32, epoch: u64, table: usize, unit: u32) -> P
     }
 }
 
-/// Rows of `width` bytes in one page.
+/// Returns the number of rows of `width` bytes per page.
 pub(crate) fn rows_per_page(width: usize) -> u32 {
     crate::bytes::narrow(crate::seal::PAYLOAD_BYTES / width.max(1)).max(1)
 }
 
-/// Pages that the waiting rows of all tables fill at most.
+/// Returns the greatest number of pages of waiting rows of all tables.
 pub(crate) fn waiting_pages_of(catalogue: &Catalogue) -> usize {
     let pages = |table: usize| crate::window::waiting_pages(catalogue.widths(table).1);
     (0..catalogue.len()).map(pages).sum()

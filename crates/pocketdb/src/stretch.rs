@@ -1,10 +1,10 @@
-//! Which rows of a stretch of ids were changed, read from all deletes or updates in one pass.
+//! A cache of changed rows in a range of ids, filled by one pass over all deletes or updates.
 //!
-//! With many changes and little memory the summary says yes too often, and every yes is a search. Once
-//! such searches have cost as many reads as a pass, a pass finds the changed rows nearest to the one asked
-//! for, most of them in the direction in which stretches follow each other: whoever goes through a table
-//! then asks them instead, up to the end of the stretch. Whoever asks here and there pays at most twice
-//! what searches alone would cost.
+//! With many changes and little memory the summary has many false positives, and each costs a
+//! search. Once such searches have cost as many reads as a pass, a pass is made. It finds the
+//! changed rows nearest to the requested one, most of them in the direction of the last ranges. A
+//! scan of a table then uses the cache up to the end of the range. Random access costs at most
+//! twice as much as searches alone.
 
 use alloc::vec::Vec;
 
@@ -17,20 +17,20 @@ use crate::root::SecureStore;
 use crate::rows::pages_for;
 use crate::store::Store;
 
-/// Rows that a stretch keeps.
+/// Greatest number of rows of a stretch.
 const STRETCH_ROWS: usize = 48;
 /// Bytes of memory of a stretch.
 pub(crate) const STRETCH_BYTES: usize = STRETCH_ROWS * (size_of::<u32>() + size_of::<u16>());
-/// Stands for a change whose number is too large to be kept.
+/// Marks a change whose number is too large to be stored.
 const FAR: u16 = u16::MAX;
-/// What one page read counts, so that a search can count less.
+/// Cost of one page read; a search of cached pages can cost less.
 const READ: u32 = 16;
-/// The share that the last search has in what a search is taken to cost.
+/// Reciprocal of the weight of the last search in the moving average of costs.
 const SHARE: u32 = 8;
-/// How much less a row behind the direction counts than one before it.
+/// Weight of the distance of a row against the direction; in the direction it is 1.
 const BEHIND: u64 = 4;
 
-/// What changed a row.
+/// The kind of change of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Delete,
@@ -38,7 +38,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// The hidden table with its changes.
+    /// Returns the hidden table of its changes.
     fn table(self) -> usize {
         match self {
             Self::Delete => DELETES,
@@ -47,13 +47,13 @@ impl Change {
     }
 }
 
-/// What is known of the changes of a row without a search.
+/// The cached knowledge of a row's changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     Nothing,
-    /// No change names it.
+    /// No change names the row.
     Unchanged,
-    /// The number of its first delete, or of its last update.
+    /// The number of the row's first delete, or of its last update.
     Changed(u32),
 }
 
@@ -61,30 +61,31 @@ pub(crate) enum Known {
 #[derive(Debug)]
 pub(crate) struct Stretch {
     change: Change,
-    /// The table; none while it is not known which rows changed.
+    /// The table; `None` if nothing is cached.
     table: Option<u8>,
-    /// The table of the pass before, and the id that it was made for, as this one's.
+    /// Table and id for which the last pass was made.
     center: (u8, u32),
-    /// What a row below and above that id counts for each id of distance.
+    /// Weights of the distance of ids below and above that id.
     weights: [u64; 2],
-    /// The first and the last id that it covers.
+    /// The first and the last id of the range.
     first: u32,
     last: u32,
-    /// The changed ones, in order.
+    /// The changed rows in it, sorted.
     ids: Vec<u32>,
-    /// The number of the change of each, counted from those that no part lacks.
+    /// The number of each row's change, relative to `base`, the number of changes applied in all
+    /// parts.
     numbers: Vec<u16>,
     base: u32,
-    /// What a search costs, about; it is little where the pages that it reads stay in memory.
+    /// Moving average of the cost of a search; it is small if the pages stay in memory.
     search: u32,
-    /// The cost of searches for what it did not cover, less what it saved since.
+    /// Cost of the searches outside the range, less what the cache has saved since.
     spent: u32,
-    /// What it saved.
+    /// Cost that the cache has saved.
     saved: u32,
 }
 
 impl Stretch {
-    /// One that covers nothing.
+    /// Creates an empty cache.
     pub(crate) fn new(change: Change) -> Self {
         Self {
             change,
@@ -102,7 +103,7 @@ impl Stretch {
         }
     }
 
-    /// Forgets what it covers.
+    /// Empties the cache.
     pub(crate) fn clear(&mut self) {
         self.table = None;
     }
@@ -111,14 +112,14 @@ impl Stretch {
         self.table == Some(owner_of(table)) && (self.first..=self.last).contains(&id)
     }
 
-    /// Forgets what it covers if the row that changes now belongs to it.
+    /// Empties the cache if the changed row is in its range.
     pub(crate) fn note_change(&mut self, table: usize, id: u32) {
         if self.covers(table, id) {
             self.clear();
         }
     }
 
-    /// What is known of a row; nothing beyond the stretch.
+    /// Returns the knowledge of a row; nothing outside the range.
     fn known(&self, table: usize, id: u32) -> Known {
         if !self.covers(table, id) {
             return Known::Nothing;
@@ -132,7 +133,7 @@ impl Stretch {
         }
     }
 
-    /// Begins to collect the changed rows around `id`, numbers counted from `base`.
+    /// Begins to collect the changed rows around `id`, with numbers relative to `base`.
     fn begin(&mut self, table: usize, id: u32, base: u32) {
         let (before_table, before) = self.center;
         self.weights = match id.cmp(&before) {
@@ -148,8 +149,8 @@ impl Stretch {
         (self.base, self.spent, self.saved) = (base, 0, 0);
     }
 
-    /// Whether a pass that costs `pass` pays for a row that is not covered: searches have cost as much, or the
-    /// pass before has saved as much and its end is reached.
+    /// Returns whether a pass of cost `pass` pays off for a row outside the range. Either searches
+    /// have cost as much, or the last pass has saved as much and its end is reached.
     fn pays(&self, pass: u32, table: usize) -> bool {
         self.spent >= pass || self.saved >= pass && self.center.0 == owner_of(table)
     }
@@ -160,7 +161,7 @@ impl Stretch {
         u64::from(id.abs_diff(self.center.1)) * weight
     }
 
-    /// Adds a changed row; of too many the farthest ends the stretch.
+    /// Adds a changed row; if there are too many, the farthest one limits the range.
     fn add(&mut self, id: u32, number: u32) {
         if !(self.first..=self.last).contains(&id) {
             return;
@@ -201,7 +202,8 @@ impl Stretch {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// What is known of the changes of a row; it may be worth a pass over all of them.
+    /// Returns the cached knowledge of a row's changes; makes a pass over all changes first if that
+    /// pays off.
     pub(crate) fn known_change(&mut self, change: Change, table: usize, id: u32) -> Result<Known> {
         let pass = self.pass_cost(change);
         let stretch = self.summary.stretch(change);
@@ -214,7 +216,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(self.summary.stretch(change).known(table, id))
     }
 
-    /// Notes what a search for changes of a row has cost since `reads` pages were read.
+    /// Records the cost of a search for changes of a row; `reads` is the read count before it.
     pub(crate) fn note_search(&mut self, change: Change, (table, id): (usize, u32), reads: u64) {
         let cost = self.flash.counters().page_reads.saturating_sub(reads);
         let cost = u32::try_from(cost).unwrap_or(u32::MAX).saturating_mul(READ);
@@ -226,7 +228,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// What a pass over all deletes or updates costs, about.
+    /// Estimates the cost of a pass over all deletes or updates.
     fn pass_cost(&self, change: Change) -> u32 {
         let table = change.table();
         let rows = self.count(table).saturating_sub(self.dropped(table));
@@ -235,7 +237,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .saturating_mul(pages_for(width) * READ)
     }
 
-    #[inline(never)] // Its variables take no room on the stack of a search.
+    #[inline(never)] // Keeps its local variables off the stack of a search.
     fn read_stretch(&mut self, change: Change, table: usize, id: u32) -> Result<()> {
         let hidden = change.table();
         let base = self.dropped(hidden);
@@ -263,7 +265,8 @@ mod tests {
 
     use super::*;
 
-    /// A stretch of table 3 around `id`, after one around `before`, once all of `changed` were seen.
+    /// Creates a stretch of table 3 around `id`, after one around `before`, with all of `changed`
+    /// added.
     fn stretch_of(change: Change, changed: &[u32], before: u32, id: u32) -> Stretch {
         let mut stretch = Stretch::new(change);
         stretch.begin(3, before, 0);
@@ -278,7 +281,7 @@ mod tests {
     #[test]
     fn a_stretch_tells_exactly_which_rows_changed_as_far_as_it_goes() {
         for count in [0, 1, 63, 64, 65, 200, 1_000] {
-            // In no order, and some of them twice.
+            // The rows are unordered, and some are repeated.
             let rows: Vec<u32> = (0..count).map(|n: u32| n * 7_919 % 9_973 + 1).collect();
             let rows: Vec<u32> = rows.iter().chain(rows.iter().take(9)).copied().collect();
             for change in [Change::Delete, Change::Update] {

@@ -1,4 +1,4 @@
-//! Units: how the rows of a table that wait in the buffer come to their place, all at once.
+//! Units: waiting rows of a table are moved from the buffer to a unit, all at once.
 
 use crate::arena::Area;
 use crate::directory::{Entry, owner_of, rows_of};
@@ -11,7 +11,7 @@ use crate::scratch::Scratch;
 use crate::seal::{PageIdentity, ROLE_DATA, ROLE_FILTER, ROLE_JOIN, ROLE_KEY};
 use crate::store::{Store, data_identity, rows_per_page};
 
-/// Where a unit is being built.
+/// The place of a unit being built.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Site {
     pub(crate) table: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Site {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Moves the oldest waiting rows of `table`, all committed, to a unit of their own.
+    /// Moves the oldest waiting rows of `table`, all committed, to a new unit.
     pub(crate) fn place_unit(&mut self, table: usize) -> Result<()> {
         let pages = self.unit_pages(table);
         let temporary = self.temporary.pages;
@@ -36,7 +36,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             };
             let built = self.build_unit(site);
             if built != Err(Error::Flash(FlashError::BadBlock)) && temporary == 0 {
-                // What a statement wrote there stays until it ends.
+                // A statement's own temporary log stays until the statement ends.
                 self.drop_temporary()?;
             }
             match built.and_then(|()| self.finish_unit(site, start, pages)) {
@@ -50,7 +50,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    #[inline(never)] // Its variables take no room on the stack while the unit is built.
+    #[inline(never)] // Keeps its local variables off the stack while the unit is built.
     fn finish_unit(&mut self, site: Site, start: u32, pages: u32) -> Result<()> {
         let entry = Entry {
             page: start,
@@ -68,7 +68,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish(&record)
     }
 
-    /// The first of `pages` pages in a row: behind the last unit, or in blocks of their own.
+    /// Returns the first of `pages` adjacent pages: after the last unit, or in new blocks.
     fn unit_start(&mut self, pages: u32) -> Result<u32> {
         let next = self.committed.unit_next;
         if !next.is_multiple_of(BLOCK_PAGES) {
@@ -83,7 +83,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(block * BLOCK_PAGES)
     }
 
-    /// Leaves what was programmed of a unit behind; the next attempt begins elsewhere.
+    /// Abandons the programmed pages of a unit; the next attempt uses other pages.
     fn abandon(&mut self, start: u32, pages: u32) {
         let last = (start + pages - 1) / BLOCK_PAGES;
         (start.div_ceil(BLOCK_PAGES)..=last).for_each(|block| self.blocks.free(block));
@@ -101,8 +101,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.build_indexes(&mut site)
     }
 
-    /// Programs `width` bytes from `from` of every row of the unit.
-    #[inline(never)] // Its variables take no room on the stack of the indexes.
+    /// Programs `width` bytes from offset `from` of every row of the unit.
+    #[inline(never)] // Keeps its local variables off the stack of the indexes.
     fn build_rows(
         &mut self,
         site: &mut Site,
@@ -146,7 +146,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Pages of one unit of `table`: its rows, its join rows, then a pair for every index.
+    /// Returns the number of pages of a unit of `table`: rows, join rows, and a pair for every
+    /// index.
     pub(crate) fn unit_pages(&self, table: usize) -> u32 {
         let (own, all) = self.catalogue.widths(table);
         let indexes = crate::bytes::narrow(self.catalogue.indexes_of(table).len());

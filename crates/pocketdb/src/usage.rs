@@ -1,7 +1,7 @@
-//! What a database has cost since it was created, kept in the secure store for whoever asks.
+//! Operation counts of a database since its creation, kept in the secure store.
 //!
-//! Nothing depends on these numbers: they are written when a store is closed in order, and what
-//! an opening without such an end did is missing from them.
+//! The engine does not depend on these numbers. They are written when a store is closed in order,
+//! so they lack the operations of an opening that was interrupted.
 
 use crate::bytes::{put, u64_at};
 use crate::error::Result;
@@ -10,11 +10,11 @@ use crate::root::SecureStore;
 use crate::seal::CipherCounters;
 use crate::store::Store;
 
-/// Where the numbers are in the secure store: behind its head, before its records.
+/// Offset of the numbers in the secure store, between head and records.
 const USAGE_AT: usize = 64;
-/// Numbers of one set of operations.
+/// Number of counters in one set of operations.
 const OPERATIONS: usize = 8;
-/// Bytes of the numbers.
+/// Length of the numbers in bytes.
 const USAGE_BYTES: usize = (2 + 2 * OPERATIONS) * 8;
 
 /// Operations by type.
@@ -33,7 +33,7 @@ pub struct Operations {
 pub struct Usage {
     /// Bytes of memory given at creation.
     pub memory_given: u64,
-    /// The most bytes of memory that the plan of an opening had; it is not measured.
+    /// Greatest planned memory of an opening, in bytes; it is not measured.
     pub memory_planned: u64,
     /// Operations since the database was created.
     pub total: Operations,
@@ -42,7 +42,7 @@ pub struct Usage {
 }
 
 impl Operations {
-    /// These and `other` together.
+    /// Returns the sum of these and `other`.
     fn plus(&self, other: &Self) -> Self {
         let mut sum = self.numbers();
         for (number, more) in sum.iter_mut().zip(other.numbers()) {
@@ -51,7 +51,7 @@ impl Operations {
         Self::of(sum)
     }
 
-    /// These without those of an earlier moment.
+    /// Returns the difference to the operations at an earlier moment.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut rest = self.numbers();
@@ -121,7 +121,7 @@ impl Usage {
         })
     }
 
-    /// Writes the numbers.
+    /// Writes the numbers to the secure store.
     pub(crate) fn write(&self, secure: &mut impl SecureStore) -> Result<()> {
         let mut bytes = [0; USAGE_BYTES];
         let sets = [self.total.numbers(), self.last.numbers()];
@@ -134,7 +134,7 @@ impl Usage {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Operations since the store was opened.
+    /// Returns the operations since the store was opened.
     pub fn operations(&self) -> Operations {
         let counters = self.counters();
         Operations {
@@ -144,7 +144,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Closes the store in order and counts what this opening did; an open transaction is lost.
+    /// Closes the store and adds the operations of this opening; an open transaction is lost.
     ///
     /// # Errors
     /// The secure store cannot be read or written.

@@ -1,4 +1,4 @@
-//! Values as people write them and as rows store them: bytes whose order is that of the values.
+//! Values and their encoding in rows, which preserves their order.
 
 use core::cmp::Ordering;
 
@@ -7,18 +7,18 @@ use crate::catalogue::Kind;
 use crate::error::{Error, Result};
 use crate::index::trimmed;
 
-/// Bytes of an encoded number.
+/// Length of an encoded number in bytes.
 pub(crate) const NUMBER_BYTES: usize = 8;
-/// The sign of an encoded integer.
+/// The sign bit of an encoded integer.
 const SIGN: u64 = 1 << 63;
 
 /// A value.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Value<'a> {
-    /// Nothing; only aggregates over no rows give it.
+    /// No value; only aggregates over no rows return it.
     #[default]
     Null,
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// A floating-point number.
     Real(f64),
@@ -27,7 +27,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The name of its type.
+    /// Returns the name of the value's type.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "NULL",
@@ -37,7 +37,7 @@ impl Value<'_> {
         }
     }
 
-    /// The order of two values of one type; nothing for different types.
+    /// Compares two values of one type; `None` for different types.
     pub(crate) fn order(&self, other: &Value<'_>) -> Option<Ordering> {
         match (self, other) {
             (Self::Integer(a), Value::Integer(b)) => Some(a.cmp(b)),
@@ -59,10 +59,10 @@ impl core::fmt::Display for Value<'_> {
     }
 }
 
-/// What a value of a stored or shown column is.
+/// The type of a stored or shown column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ValueType {
-    /// A whole number, row ids and references to them included.
+    /// An integer, including row ids and references.
     #[default]
     Integer,
     /// A floating-point number.
@@ -72,7 +72,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// The type of a stored column.
+    /// Returns the type of a stored column.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Position | Kind::Integer | Kind::Reference => Self::Integer,
@@ -81,7 +81,7 @@ impl ValueType {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the type.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Integer => "an integer",
@@ -90,7 +90,7 @@ impl ValueType {
         }
     }
 
-    /// `value` as one of this type, if it is one.
+    /// Converts `value` to this type, if possible.
     pub(crate) fn accept(self, value: Value<'_>) -> Option<Value<'_>> {
         match (self, value) {
             (Self::Integer, Value::Integer(_))
@@ -106,24 +106,24 @@ impl ValueType {
     }
 }
 
-/// An integer as bytes in its order.
+/// Encodes an integer so that the order is preserved.
 pub(crate) fn encode_integer(number: i64) -> [u8; NUMBER_BYTES] {
     (number.cast_unsigned() ^ SIGN).to_be_bytes()
 }
 
-/// The integer behind [`encode_integer`].
+/// Decodes an integer encoded by [`encode_integer`].
 pub(crate) fn decode_integer(bytes: &[u8]) -> i64 {
     (u64::from_be_bytes(take(bytes, 0)) ^ SIGN).cast_signed()
 }
 
-/// A real number as bytes in its order; both zeros are one.
+/// Encodes a real number so that the order is preserved; both zeros have one encoding.
 pub(crate) fn encode_real(number: f64) -> [u8; NUMBER_BYTES] {
     let bits = (number + 0.0).to_bits();
     let ordered = if bits & SIGN == 0 { bits | SIGN } else { !bits };
     ordered.to_be_bytes()
 }
 
-/// The number behind [`encode_real`].
+/// Decodes a number encoded by [`encode_real`].
 pub(crate) fn decode_real(bytes: &[u8]) -> f64 {
     let ordered = u64::from_be_bytes(take(bytes, 0));
     let bits = if ordered & SIGN == 0 {
@@ -134,7 +134,7 @@ pub(crate) fn decode_real(bytes: &[u8]) -> f64 {
     f64::from_bits(bits)
 }
 
-/// Writes `value`, of the right type already, over the whole of `out`.
+/// Encodes `value`, which must have the right type, into the whole of `out`.
 pub(crate) fn encode(value: &Value<'_>, out: &mut [u8]) -> Result<()> {
     out.fill(0);
     match value {
@@ -157,7 +157,7 @@ pub(crate) fn encode(value: &Value<'_>, out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The value in stored bytes.
+/// Decodes a stored value.
 pub(crate) fn decode(kind: ValueType, bytes: &[u8]) -> Value<'_> {
     match kind {
         ValueType::Integer => Value::Integer(decode_integer(bytes)),

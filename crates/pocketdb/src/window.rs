@@ -1,9 +1,9 @@
-//! The commit buffer: rows that are committed or about to be, and wait for their unit.
+//! The commit buffer: rows that wait, committed or not, to be moved to a unit.
 //!
-//! A commit programs the page being filled as it is; the next commit programs it again at the next
-//! place with the rows that came meanwhile, and the chain goes past the version before. So waiting
-//! rows always lie densely, however small the transactions are. A frame is held for the page as
-//! long as no version has all of its rows.
+//! A commit programs the partly filled page. The next commit programs it again at the next place,
+//! with the rows added since, and the chain skips the version before. So waiting rows are always
+//! dense, however small the transactions are. A frame is held for the page while no version on
+//! flash has all of its rows.
 
 use crate::arena::HELD;
 use crate::buffer;
@@ -19,36 +19,36 @@ use crate::scratch::Scratch;
 use crate::seal::{PageIdentity, ROLE_BUFFER};
 use crate::store::Store;
 
-/// So many frames are all wanted by whoever needs working space.
+/// Number of frames up to which an operation may need all of them.
 const FRAMES_FEW: usize = 7;
 /// The state of the commit buffer in memory.
 pub(crate) struct Window {
-    /// Bytes in use of the page being filled.
+    /// Number of bytes in use of the page being filled.
     used: usize,
-    /// What the page being filled links to.
+    /// The link in the page being filled.
     previous: Link,
-    /// The last version programmed, of the page being filled or of the one before it.
+    /// The last programmed version, of the page being filled or of the one before.
     tail: Link,
-    /// Whether the page being filled has rows that its last version lacks.
+    /// `true` if the page being filled has rows that its last version lacks.
     changed: bool,
     next: u64,
-    /// The next page of the block in use; none when a block begins.
+    /// The next page of the current block; a multiple of `BLOCK_PAGES` if there is none.
     page: u32,
     runs: Runs,
-    /// Whether all waiting rows are being written again; the chain then lacks some of them.
+    /// `true` while all waiting rows are being rewritten; the chain then lacks some of them.
     rewriting: bool,
 }
 
-/// Blocks that a window may have before all that wait is written again.
+/// Greatest number of blocks of a window before all waiting rows are rewritten.
 const BLOCKS_ROOM: usize = BUFFER_BLOCKS_MAX + 8;
 
-/// Bytes of memory that the window of a plan takes.
+/// Returns the bytes of memory of a plan's window.
 pub(crate) fn window_bytes(runs: usize, waiting_pages: usize) -> usize {
     Runs::bytes(runs, BLOCKS_ROOM + rewrite_blocks(waiting_pages))
 }
 
 impl Window {
-    /// The window that `record` describes, still without its rows.
+    /// Creates the window of `record`, without its rows.
     pub(crate) fn new(record: &RootRecord, plan: &Plan) -> Self {
         let blocks = BLOCKS_ROOM + rewrite_blocks(plan.waiting);
         let runs = Runs::new(base_of(record), plan.runs, plan.room, blocks);
@@ -64,13 +64,13 @@ impl Window {
         }
     }
 
-    /// Puts what the record needs to know of the window into it.
+    /// Copies the state of the window to a record.
     pub(crate) fn describe(&self, record: &mut RootRecord) {
         record.buffer_next = self.next;
         record.tail = self.tail;
     }
 
-    /// The oldest sequence number that a row needs which waits once `record` holds.
+    /// Returns the oldest sequence number of a page that is needed once `record` is valid.
     pub(crate) fn oldest(&self, record: &RootRecord) -> u64 {
         let closed = self.runs.iter().filter(|run| !run.is_open());
         let waiting = closed.filter(|run| waits(run, record));
@@ -79,27 +79,27 @@ impl Window {
         oldest.unwrap_or(tail).min(tail)
     }
 
-    /// Blocks that hold the window.
+    /// Returns the blocks of the window.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
         self.runs.blocks()
     }
 
-    /// Runs of waiting rows.
+    /// Returns the number of runs of waiting rows.
     pub(crate) fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// Sequence number of the next page.
+    /// Returns the sequence number of the next page.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Whether the next page lies so far behind the first that all rows should be written again.
+    /// Returns whether the next page is so far from the first that all rows should be rewritten.
     pub(crate) fn is_far(&self) -> bool {
         self.runs.is_far(self.next)
     }
 
-    /// Goes on with sequence number `next`.
+    /// Continues with sequence number `next`.
     pub(crate) fn continue_with(&mut self, next: u64) {
         self.next = next;
     }
@@ -108,24 +108,24 @@ impl Window {
         self.runs.note_block(page / BLOCK_PAGES, sequence)
     }
 
-    /// Lets the rows of the page being filled be found where its last version is.
+    /// Assigns the rows of the page being filled to its last version.
     fn close_runs(&mut self) -> Result<()> {
         self.runs.close(self.tail.page, self.tail.sequence)
     }
 }
 
-/// Whether one of the rows of a run has no unit yet.
+/// Returns whether a row of a run is in no unit yet.
 fn waits(run: &Run, record: &RootRecord) -> bool {
     run.end() > placed_in(record, run.table()) + 1
 }
 
-/// The number from which the window of a record counts.
+/// Returns the number to which the window of a record is relative.
 fn base_of(record: &RootRecord) -> u64 {
     record.buffer_start.max(1) - 1
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Adds a row with its join row to the page being filled.
+    /// Appends a row with its join row to the page being filled.
     pub(crate) fn append(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
         let tag = owner_of(table);
         for _ in 0..2 {
@@ -146,7 +146,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Err(Error::Limit("the width of a row"))
     }
 
-    /// Holds a frame with the page being filled, so that rows can be added to it.
+    /// Holds a frame with the page being filled, so that rows can be appended.
     fn hold_page(&mut self) -> Result<()> {
         if self.arena.is_held() {
             return Ok(());
@@ -177,8 +177,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Lets what follows have every frame where there are few: an open transaction's page is
-    /// programmed before it is full.
+    /// Frees the held frame if there are few frames: programs an open transaction's page before it
+    /// is full.
     pub(crate) fn clear_frames(&mut self) -> Result<()> {
         if self.arena.frames() <= FRAMES_FEW {
             self.program_open_page()?;
@@ -186,7 +186,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Programs the page being filled if its last version lacks something.
+    /// Programs the page being filled if its last version lacks rows.
     pub(crate) fn program_open_page(&mut self) -> Result<()> {
         if !self.window.changed {
             self.let_page_go();
@@ -195,7 +195,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let area = self.arena.lease(1)?;
         let mut result = self.program_version(area);
         while result == Err(Error::Flash(FlashError::BadBlock)) {
-            // The block fails; its earlier pages still read, and the version goes elsewhere.
+            // The block failed; its earlier pages remain readable, and the version is programmed
+            // elsewhere.
             self.window.page = 0;
             result = self.program_version(area);
         }
@@ -204,7 +205,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         result
     }
 
-    /// Lets the page being filled be read like others, as its last version.
+    /// Releases the held frame; the page is then read from its last version.
     fn let_page_go(&mut self) {
         let Window {
             used,
@@ -246,7 +247,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Copies `out.len()` bytes from `at` of a waiting row.
+    /// Copies `out.len()` bytes from offset `at` of a waiting row.
     pub(crate) fn read_waiting(
         &mut self,
         table: usize,
@@ -296,7 +297,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Forgets every row that was appended since the last commit.
+    /// Removes every row that was appended since the last commit.
     pub(crate) fn rollback_window(&mut self) -> Result<()> {
         let tail = self.committed.tail;
         let kept = |run: &Run, sequence| !run.is_open() && sequence < tail.sequence;
@@ -331,7 +332,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(checked)
     }
 
-    /// Takes the last committed page as the one being filled.
+    /// Loads the last committed page as the one being filled.
     fn reload_tail(&mut self) -> Result<()> {
         let tail = self.window.tail;
         self.arena.let_go(None);
@@ -355,7 +356,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Reads a buffer page and checks that it is the very one that `link` means.
+    /// Reads a buffer page and checks that it is exactly the page of `link`.
     fn load_link(&mut self, link: &Link) -> Result<usize> {
         let identity = buffer_identity(link.page, link.sequence);
         let (frame, code) = self.fetch(&identity)?;
@@ -368,7 +369,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(frame)
     }
 
-    /// Notes the rows of a committed page before the tail; returns the page before it.
+    /// Records the rows of a committed page before the tail; returns the link to the page before
+    /// it.
     fn note_page(&mut self, link: &Link) -> Result<Link> {
         let frame = self.load_link(link)?;
         self.window.note_block(link.page, link.sequence)?;
@@ -383,7 +385,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(buffer::previous(page))
     }
 
-    /// Continues the block of the tail where nothing was programmed behind it.
+    /// Continues in the block of the tail if nothing was programmed after it.
     fn continue_block(&mut self) -> Result<()> {
         let tail = self.window.tail;
         self.window.page = 0;
@@ -398,7 +400,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Forgets rows that have their place now and frees the blocks nobody needs.
+    /// Removes rows that are in units, and frees the blocks that are no longer needed.
     pub(crate) fn trim_window(&mut self) -> Result<()> {
         let committed = self.committed;
         let runs = &mut self.window.runs;
@@ -410,7 +412,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         runs.follow(base_of(&committed))
     }
 
-    /// Whether so much is in use that the waiting rows should be written again.
+    /// Returns whether so many runs or blocks are in use that the waiting rows should be rewritten.
     pub(crate) fn is_window_long(&self) -> bool {
         let window = &self.window;
         window.runs.len() > self.plan.crowded
@@ -418,8 +420,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             || window.is_far()
     }
 
-    /// Writes every waiting row again and lets the window begin there, even if no row waits, so that
-    /// none of its earlier pages matters. If it ends early, [`Self::restore_window`] must follow.
+    /// Rewrites every waiting row and starts the window there, even if no row waits, so that no
+    /// earlier page is needed. If it fails, [`Self::restore_window`] must follow.
     pub(crate) fn densify(&mut self) -> Result<()> {
         self.window.close_runs()?;
         self.window.rewriting = true;
@@ -430,7 +432,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.hold_page()?;
         self.window.changed = true;
         for table in 0..self.catalogue.len() {
-            // A run goes as soon as its rows are written again, so that both find room.
+            // A run is removed once its rows are rewritten, so that both have room.
             while let Some(run) = self.window.runs.take_oldest(table, start) {
                 self.copy_run(run)?;
             }
@@ -446,7 +448,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Takes the window from flash again where writing it anew ended early; nothing may be open.
+    /// Reads the window from flash again after an interrupted rewrite; no transaction may be open.
     pub(crate) fn restore_window(&mut self) -> Result<()> {
         if !self.window.rewriting {
             return Ok(());
@@ -459,7 +461,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.remark_blocks()
     }
 
-    /// Appends the rows of `run` again, those that still wait.
+    /// Appends the still waiting rows of `run` again.
     fn copy_run(&mut self, run: Run) -> Result<()> {
         let table = run.table();
         let width = self.catalogue.widths(table).1;
@@ -473,7 +475,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// The identity of a buffer page.
+/// Returns the identity of a buffer page.
 pub(crate) fn buffer_identity(page: u32, sequence: u64) -> PageIdentity {
     PageIdentity {
         page,
@@ -484,12 +486,12 @@ pub(crate) fn buffer_identity(page: u32, sequence: u64) -> PageIdentity {
     }
 }
 
-/// Rows of `table` that `record` has in units.
+/// Returns the number of rows of `table` in units, according to `record`.
 pub(crate) fn placed_in(record: &RootRecord, table: usize) -> u32 {
     record.units(table) * UNIT_ROWS
 }
 
-/// Pages that the waiting rows of a table with rows of `width` bytes fill at most.
+/// Returns the greatest number of pages of a table's waiting rows of `width` bytes.
 pub(crate) fn waiting_pages(width: usize) -> usize {
     UNIT_ROWS.div_ceil(buffer::rows_per_page(width)) as usize + 1
 }

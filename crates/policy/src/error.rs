@@ -1,6 +1,6 @@
-//! What is wrong with a policy: where, what, and what to do.
+//! Errors of a policy: position, reason and remedy.
 
-/// A policy that is refused.
+/// The error of a policy that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("policy line {line}, column {column}: {reason}")]
 #[non_exhaustive]
@@ -9,14 +9,14 @@ pub struct PolicyError {
     pub line: usize,
     /// Column of the offending text in characters, from 1.
     pub column: usize,
-    /// What is wrong, one clause.
+    /// The reason, one clause.
     pub reason: String,
-    /// What to do about it, one clause.
+    /// The remedy, one clause.
     pub remedy: String,
 }
 
 impl PolicyError {
-    /// An error at byte `offset` of `text`.
+    /// Creates an error at byte `offset` of `text`.
     pub(crate) fn at(text: &str, offset: usize, reason: String, remedy: &str) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

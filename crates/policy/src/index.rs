@@ -1,8 +1,8 @@
-//! Finds the patterns that can match a key by the literal bytes they begin with.
+//! An index that finds the patterns that can match a key by their literal prefix.
 
 use crate::pattern::Pattern;
 
-/// A tree over the literal prefixes of patterns.
+/// A trie over the literal prefixes of patterns.
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixIndex {
     nodes: Vec<Node>,
@@ -10,14 +10,14 @@ pub(crate) struct PrefixIndex {
 
 #[derive(Debug, Clone, Default)]
 struct Node {
-    /// Sorted by byte.
+    /// Child nodes by their byte, sorted.
     children: Vec<(u8, usize)>,
     /// Ranks of the patterns whose prefix ends here.
     ranks: Vec<usize>,
 }
 
 impl PrefixIndex {
-    /// Indexes `patterns`; the rank of a pattern is its place.
+    /// Indexes `patterns`; the rank of a pattern is its position.
     pub(crate) fn new<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> Self {
         let mut index = Self {
             nodes: vec![Node::default()],
@@ -34,7 +34,8 @@ impl PrefixIndex {
         index
     }
 
-    /// The ranks of the patterns whose prefix `key` begins with, lowest first.
+    /// Puts the ranks of the patterns whose literal prefix is a prefix of `key` into `ranks`,
+    /// lowest first.
     pub(crate) fn candidates(&self, key: &[u8], ranks: &mut Vec<usize>) {
         ranks.clear();
         let mut node = self.nodes.first();

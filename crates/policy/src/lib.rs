@@ -1,7 +1,8 @@
-//! May this be done to this person's data, now?
+//! Policies for operations on personal data.
 //!
-//! First form: a policy says which keys hold personal data, whose, and with which purpose, basis,
-//! controller and processor operations on them are recorded. Nothing here reads a file, a clock or a socket.
+//! A policy names the keys that hold personal data and their subjects. It also gives the purpose,
+//! basis, controller and processor to record with operations on them. This crate reads no file,
+//! clock or socket.
 //!
 //! ```
 //! let policy = probity_policy::Policy::parse(r#"
@@ -26,19 +27,19 @@ pub use error::PolicyError;
 pub use pattern::{Pattern, PatternError};
 pub use policy::{Actor, Class, Policy, Roles};
 
-/// Bounds on a policy; beyond them it is refused.
+/// Limits of a policy; one that exceeds them is refused.
 pub mod limits {
     /// Longest policy text, in bytes.
     pub const POLICY_BYTES_MAX: usize = 1 << 20;
-    /// Most key patterns.
+    /// Greatest number of key patterns.
     pub const PATTERNS_MAX: usize = 4096;
-    /// Most actors.
+    /// Greatest number of actors.
     pub const ACTORS_MAX: usize = 4096;
     /// Longest pattern, in bytes.
     pub const PATTERN_BYTES_MAX: usize = 512;
-    /// Most `{subject}` placeholders in one pattern.
+    /// Greatest number of `{subject}` placeholders in one pattern.
     pub const SUBJECTS_MAX: usize = 8;
-    /// Most stars in one pattern.
+    /// Greatest number of stars in one pattern.
     pub const STARS_MAX: usize = 4;
     /// Longest purpose, basis, controller, processor or actor, in bytes; as in an entry.
     pub const NAME_BYTES_MAX: usize = 255;

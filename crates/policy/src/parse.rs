@@ -1,4 +1,4 @@
-//! Reads a policy from TOML, strictly.
+//! The parser of policies in TOML; unknown fields are refused.
 
 use std::collections::HashSet;
 
@@ -51,7 +51,7 @@ struct Key {
 struct ActorTable {
     principal: Name,
     client: Name,
-    /// Whether the client's name decides for users whom the server has logged in, too.
+    /// `true` if the client's name also decides for users that the server has logged in.
     for_users: Option<bool>,
     controller: Name,
     processor: Name,
@@ -63,7 +63,7 @@ impl Policy {
     /// Reads a policy file.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line and column and what to do about it.
+    /// The first error, with its line and column and the remedy.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         if text.len() > POLICY_BYTES_MAX {
             let reason = format!("the policy has {} bytes", text.len());
@@ -279,7 +279,7 @@ purpose = "invoicing"
         )
     }
 
-    /// Entries did not say which rule of which policy had decided.
+    /// Entries did not state the deciding rule and its policy.
     #[test]
     fn a_class_names_its_rule_and_a_policy_its_digest() {
         let policy = Policy::parse(EXAMPLE).unwrap();
@@ -324,7 +324,8 @@ purpose = "invoicing"
             policy.actor(None, Some("billing")).unwrap().roles.purpose,
             "invoicing"
         );
-        // The name that a client gives itself says nothing of a user, unless the policy says that it does.
+        // The name that a client gives itself does not identify a user, unless the policy allows
+        // it.
         assert!(policy.actor(Some("x"), Some("billing")).is_none());
         let text = EXAMPLE.replace(
             "client = \"billing\"",

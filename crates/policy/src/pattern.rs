@@ -1,4 +1,4 @@
-//! A key pattern: literal bytes, `{subject}`, `{any}`, `*`; matched without backtracking into what matched.
+//! Key patterns: literal bytes, `{subject}`, `{any}` and `*`, matched without backtracking.
 
 use std::ops::Range;
 
@@ -9,12 +9,13 @@ const SEPARATOR: u8 = b':';
 
 /// A compiled key pattern.
 ///
-/// `{subject}` and `{any}` take one or more bytes, up to the first `:` or the first byte equal to the
-/// one that follows the placeholder in the pattern. `*` takes any bytes, also none, as few as the
-/// rest allows. A backslash makes the next byte literal. A pattern covers the whole key.
+/// `{subject}` and `{any}` match one or more bytes. They end before the first `:`, or before the
+/// byte that follows the placeholder in the pattern. `*` matches any bytes, possibly none, and as
+/// few as possible. A backslash makes the next byte literal. A pattern matches the whole key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
-    /// Runs of steps between the stars; the first is bound to the beginning, the last to the end.
+    /// Runs of steps between the stars; the first is anchored at the beginning, the last at the
+    /// end.
     runs: Vec<Vec<Step>>,
     text: String,
 }
@@ -25,14 +26,14 @@ enum Step {
     Segment { subject: bool, until: Option<u8> },
 }
 
-/// A text that is no pattern.
+/// The error of a text that is no pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct PatternError {
-    /// What is wrong, one clause.
+    /// The reason, one clause.
     pub reason: String,
-    /// What to do about it, one clause.
+    /// The remedy, one clause.
     pub remedy: &'static str,
 }
 
@@ -66,12 +67,12 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern's source text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The literal bytes every matching key begins with.
+    /// Returns the literal prefix of every matching key.
     pub fn prefix(&self) -> &[u8] {
         match self.runs.first().and_then(|run| run.first()) {
             Some(Step::Literal(literal)) => literal,
@@ -79,7 +80,7 @@ impl Pattern {
         }
     }
 
-    /// How specific it is: more literal bytes first, then fewer stars, then more placeholders.
+    /// Returns the specificity: more literal bytes first, then fewer stars, then more placeholders.
     pub fn specificity(&self) -> (usize, usize, usize) {
         let steps = self.runs.iter().flatten();
         let literals = steps.map(|step| match step {
@@ -98,10 +99,10 @@ impl Pattern {
         )
     }
 
-    /// Whether `key` matches; puts the ranges of its subjects into `subjects`.
+    /// Returns whether `key` matches; puts the ranges of its subjects into `subjects`.
     ///
-    /// The cost is at most the product of both lengths, and linear where the pattern has no star
-    /// before its last byte.
+    /// The cost is linear if the pattern has no star before its last byte. Otherwise it is at most
+    /// quadratic in the key's length for each star.
     pub fn matches(&self, key: &[u8], subjects: &mut Vec<Range<usize>>) -> bool {
         subjects.clear();
         let mut runs = self.runs.iter();
@@ -126,7 +127,7 @@ impl Pattern {
         search(last, key, at, subjects, true).is_some()
     }
 
-    /// Tells each placeholder which byte ends it.
+    /// Sets the byte that ends each placeholder.
     fn bind_segments(&mut self) {
         for run in &mut self.runs {
             let mut next = None;
@@ -170,7 +171,7 @@ fn parse_step<'a>(
     let tail = rest.get(first.len_utf8()..).unwrap_or_default();
     match first {
         '*' => {
-            // Two stars in a row mean what one means.
+            // Two adjacent stars match the same keys as one.
             if runs.len() == 1 || runs.last().is_some_and(|run| !run.is_empty()) {
                 runs.push(Vec::new());
             }
@@ -240,7 +241,7 @@ fn push_literal(runs: &mut [Vec<Step>], literal: char) {
     }
 }
 
-/// Matches `run` at exactly `at`; gives where it ends.
+/// Matches `run` at exactly `at`; returns the end of the match.
 fn match_run(
     run: &[Step],
     key: &[u8],
@@ -272,7 +273,8 @@ fn match_run(
     Some(at)
 }
 
-/// The first place from `from` on where `run` matches, ending with the key if `last`; gives where it ends.
+/// Finds the first match of `run` at or after `from`, which must end the key if `last`; returns the
+/// end of the match.
 fn search(
     run: &[Step],
     key: &[u8],

@@ -1,4 +1,4 @@
-//! A policy in force: which class a key falls into, and what is known of an actor.
+//! A compiled policy: the class of a key and the roles of an actor.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,51 +9,51 @@ use sha2::{Digest as _, Sha256};
 use crate::index::PrefixIndex;
 use crate::pattern::Pattern;
 
-/// Who and what for, where a policy says so; empty means "not said".
+/// Controller, processor, purpose and basis in a policy; empty means "not stated".
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a plain record")]
 pub struct Roles {
-    /// Who decides over the data.
+    /// The controller of the data.
     pub controller: String,
-    /// Who processes it for the controller.
+    /// The processor that acts for the controller.
     pub processor: String,
-    /// What for.
+    /// The purpose.
     pub purpose: String,
     /// The legal basis.
     pub basis: String,
 }
 
-/// What a policy says of a key.
+/// The classification of a key by a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Class<'a> {
-    /// Whether operations on it are recorded.
+    /// `true` if operations on the key are recorded.
     pub personal: bool,
-    /// The rule that says so: `key:` and its pattern, or `defaults`.
+    /// The deciding rule: `key:` and its pattern, or `defaults`.
     pub rule: &'a str,
-    /// Who decides over the data, by the pattern or the defaults.
+    /// The controller of the data, by the pattern or the defaults.
     pub controller: &'a str,
-    /// Who processes it, by the pattern or the defaults.
+    /// The processor, by the pattern or the defaults.
     pub processor: &'a str,
-    /// What for, by the pattern or the defaults.
+    /// The purpose, by the pattern or the defaults.
     pub purpose: &'a str,
     /// The legal basis, by the pattern or the defaults.
     pub basis: &'a str,
 }
 
-/// What a policy says of an actor; its roles go before those of the key.
+/// An actor in a policy. Its roles take precedence over those of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Actor {
     /// The authenticated principal or the client's name.
     pub name: String,
-    /// Whether a client's name decides for users whom the server has logged in, too.
+    /// `true` if a client's name also decides for users that the server has logged in.
     pub for_users: bool,
-    /// Its roles.
+    /// The roles of the actor.
     pub roles: Roles,
 }
 
-/// A policy, compiled.
+/// A compiled policy.
 #[derive(Debug, Clone)]
 pub struct Policy {
     rules: Vec<KeyRule>,
@@ -70,7 +70,7 @@ const DEFAULTS: &str = "defaults";
 
 #[derive(Debug, Clone)]
 pub(crate) struct KeyRule {
-    /// `key:` and the pattern, as entries name it.
+    /// `key:` and the pattern, as recorded in entries.
     pub(crate) name: String,
     pub(crate) pattern: Pattern,
     pub(crate) personal: bool,
@@ -78,16 +78,16 @@ pub(crate) struct KeyRule {
 }
 
 thread_local! {
-    /// Ranks of candidate rules, kept to spare an allocation for each key.
+    /// Buffer for ranks of candidate rules, which saves an allocation per key.
     static CANDIDATES: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Policy {
-    /// The patterns in force when there is no policy file.
+    /// The patterns of the built-in policy, which applies if there is no policy file.
     pub const BUILTIN_PATTERNS: [&'static str; 2] = ["user:{subject}", "user:{subject}:*"];
 
-    /// The policy in force when there is no policy file: every key is recorded, and the subject is
-    /// what stands second in keys that begin with `user:`.
+    /// Returns the built-in policy, which applies if there is no policy file. Every key is
+    /// recorded. In keys that begin with `user:` the subject is the second segment.
     pub fn builtin() -> Self {
         let patterns = Self::BUILTIN_PATTERNS.iter();
         let rules = patterns.filter_map(|text| {
@@ -108,7 +108,8 @@ impl Policy {
         .with_digest_of(&text)
     }
 
-    /// SHA-256 of the policy file; of the built-in policy, of its patterns with a line feed between them.
+    /// Returns the SHA-256 of the policy file; for the built-in policy, of its patterns joined by a
+    /// line feed.
     pub const fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
@@ -118,7 +119,7 @@ impl Policy {
         self
     }
 
-    /// Compiles rules; the most specific is asked first, among equals the one written first.
+    /// Compiles rules. The most specific pattern is tried first, and among equals the earlier one.
     pub(crate) fn new(
         mut rules: Vec<KeyRule>,
         principals: Vec<Actor>,
@@ -148,7 +149,7 @@ impl Policy {
         }
     }
 
-    /// What the policy says of `key`; puts the ranges of its subjects into `subjects`.
+    /// Classifies `key`; puts the ranges of its subjects into `subjects`.
     pub fn classify(&self, key: &[u8], subjects: &mut Vec<Range<usize>>) -> Class<'_> {
         let found = CANDIDATES.with_borrow_mut(|candidates| {
             self.index.candidates(key, candidates);
@@ -163,8 +164,8 @@ impl Policy {
         }
     }
 
-    /// What the policy says of an actor: by its authenticated principal, else by its client name. Where there is a principal,
-    /// the name that a client gives itself decides only if the policy says so for that name.
+    /// Returns the actor for an authenticated principal, else for a client name. If there is a
+    /// principal, the client name decides only if the policy has `for_users` for it.
     pub fn actor(&self, principal: Option<&str>, client: Option<&str>) -> Option<&Actor> {
         let by_principal = principal.and_then(|name| self.principals.get(name));
         by_principal.or_else(|| {

@@ -1,7 +1,8 @@
-//! Compares the ring, the channel and the chunks with crossbeam's queues, nanoseconds an operation.
+//! Compares the ring, the channel and the chunks with crossbeam's queues, in nanoseconds per
+//! operation.
 //!
-//! Run with `cargo run --release -p probity-queue --example compare`; one argument, a number, divides the work.
-//! Every row is the median of five rounds in which the candidates take turns.
+//! Run with `cargo run --release -p probity-queue --example compare`. One argument, a number,
+//! divides the work. Every row is the median of five rounds in which the candidates alternate.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -92,10 +93,10 @@ fn main() {
     }
 }
 
-/// A measured run: how long it took and for how many operations.
+/// A measured run: its duration and its number of operations.
 type Run<'a> = &'a dyn Fn() -> (Duration, usize);
 
-/// Runs the candidates by turns and prints the median of each.
+/// Runs the candidates alternately and prints the median of each.
 fn report(indent: &str, candidates: &[(&str, Run<'_>)]) {
     let mut measured = vec![Vec::with_capacity(ROUNDS); candidates.len()];
     for _ in 0..ROUNDS {
@@ -157,7 +158,7 @@ fn one_thread_crossbeam(pairs: usize) -> (Duration, usize) {
     })
 }
 
-/// Spins `attempt` until it says that it got something done.
+/// Spins until `attempt` returns `true`.
 fn until(mut attempt: impl FnMut() -> bool) {
     let backoff = Backoff::new();
     while !attempt() {
@@ -165,7 +166,8 @@ fn until(mut attempt: impl FnMut() -> bool) {
     }
 }
 
-/// Passes about `values` values from producers that `push` until it accepts to consumers that `pop`.
+/// Passes about `values` values from producers to consumers. Producers call `push` until it
+/// accepts, and consumers call `pop`.
 fn pass(
     values: usize,
     producers: usize,
@@ -191,7 +193,7 @@ fn pass(
     })
 }
 
-/// Takes up to `count` off `left`; gives how many it took.
+/// Subtracts up to `count` from `left`; returns the number subtracted.
 fn claim(left: &AtomicUsize, count: usize) -> usize {
     let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         Some(left.saturating_sub(count))

@@ -1,4 +1,4 @@
-//! A bounded channel over the ring: waiting, timeouts, batches and closing.
+//! A bounded channel over the ring, with blocking calls, timeouts, batches and closing.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,11 +10,13 @@ use crate::parking::Parking;
 use crate::ring::Ring;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
-/// A channel that holds up to `capacity` values (0 counts as 1), for any number of threads at both ends.
+/// Creates a channel that holds up to `capacity` values (0 counts as 1), for any number of threads
+/// at both ends.
 ///
-/// It closes when [`Sender::close`] or [`Receiver::close`] is called, and when the last sender or the last
-/// receiver is dropped. From then on it takes nothing more; what it took before can still be received.
-/// As long as nobody has to wait, sending and receiving take no lock and make no system call.
+/// It closes when [`Sender::close`] or [`Receiver::close`] is called, and when the last sender or
+/// the last receiver is dropped. A closed channel accepts no more values; values sent before can
+/// still be received. While no thread has to wait, sending and receiving take no lock and make no
+/// system call.
 ///
 /// # Examples
 ///
@@ -44,12 +46,12 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     )
 }
 
-/// The end of a [`channel()`] that values go in at. Clones share it.
+/// The sending end of a [`channel()`]. Clones share it.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The end of a [`channel()`] that values come out at. Clones share it; each value goes to one of them.
+/// The receiving end of a [`channel()`]. Clones share it; each value goes to one of them.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
@@ -60,9 +62,9 @@ struct Shared<T> {
     room: Parking,
     /// Receivers that wait for values.
     values: Parking,
-    /// Living [`Sender`]s.
+    /// Number of live [`Sender`]s.
     senders: AtomicUsize,
-    /// Living [`Receiver`]s.
+    /// Number of live [`Receiver`]s.
     receivers: AtomicUsize,
 }
 
@@ -82,7 +84,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends `value`, waiting for room without end.
+    /// Sends `value`; waits for room without a timeout.
     ///
     /// # Errors
     /// [`SendError::Closed`] with the value.
@@ -90,7 +92,7 @@ impl<T> Sender<T> {
         self.send_timeout(value, Duration::MAX)
     }
 
-    /// Sends `value`, waiting for room up to `timeout`.
+    /// Sends `value`; waits for room up to `timeout`.
     ///
     /// # Errors
     /// [`SendError`] with the value.
@@ -122,19 +124,20 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends all of `values` in order, waiting for room up to `timeout` altogether.
+    /// Sends all of `values` in order; waits for room up to `timeout` in total.
     ///
-    /// What fits at once is sent at once and stays together.
+    /// Values that fit are sent at once and stay adjacent.
     ///
     /// # Errors
-    /// Why not all were sent; those that were not are still in `values`.
+    /// The reason why not all were sent; `values` still holds the others.
     pub fn send_batch(&self, values: &mut VecDeque<T>, timeout: Duration) -> Result<(), Refusal> {
         let shared = &*self.shared;
         let mut deadline = None;
         while !values.is_empty() {
             let pushed = match shared.ring.push_some(values) {
                 Err(Refusal::Full) => {
-                    // What was sent before was announced before, so receivers make room meanwhile.
+                    // Receivers were already notified of the values sent before, so they make room
+                    // in the meantime.
                     let deadline = *deadline.get_or_insert_with(|| Deadline::after(timeout));
                     let pushed = shared.room.wait_for(deadline, || {
                         let pushed = shared.ring.push_some(values);
@@ -150,34 +153,34 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Closes the channel; true for the one call that did it.
+    /// Closes the channel; returns `true` for the one call that closed it.
     pub fn close(&self) -> bool {
         self.shared.close()
     }
 
-    /// Whether the channel takes no more values.
+    /// Returns whether the channel is closed.
     pub fn is_closed(&self) -> bool {
         self.shared.ring.is_closed()
     }
 
-    /// The number of values waiting to be received, as of some moment during the call.
+    /// Returns the number of values waiting to be received, as of some moment during the call.
     pub fn len(&self) -> usize {
         self.shared.ring.len()
     }
 
-    /// Whether no value waits to be received, as of some moment during the call.
+    /// Returns whether no value waits to be received, as of some moment during the call.
     pub fn is_empty(&self) -> bool {
         self.shared.ring.is_empty()
     }
 
-    /// The most values the channel holds.
+    /// Returns the greatest number of values that the channel holds.
     pub fn capacity(&self) -> usize {
         self.shared.ring.capacity()
     }
 }
 
 impl<T> Receiver<T> {
-    /// Receives the next value if there is one now.
+    /// Receives the next value, if there is one now.
     ///
     /// # Errors
     /// See [`RecvError`].
@@ -192,7 +195,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives the next value, waiting for it without end.
+    /// Receives the next value; waits without a timeout.
     ///
     /// # Errors
     /// [`RecvError::Closed`].
@@ -200,7 +203,7 @@ impl<T> Receiver<T> {
         self.recv_timeout(Duration::MAX)
     }
 
-    /// Receives the next value, waiting for it up to `timeout`.
+    /// Receives the next value; waits up to `timeout`.
     ///
     /// # Errors
     /// See [`RecvError`].
@@ -210,10 +213,11 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Receives up to `max` values to the end of `into`, waiting for the first up to `timeout`; gives their number.
+    /// Appends up to `max` values to `into` and returns their number; waits for the first up to
+    /// `timeout`.
     ///
     /// # Errors
-    /// See [`RecvError`]; `into` is then as it was.
+    /// See [`RecvError`]; `into` is then unchanged.
     pub fn recv_batch(
         &self,
         into: &mut Vec<T>,
@@ -229,32 +233,34 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Closes the channel; true for the one call that did it. What it took before can still be received.
+    /// Closes the channel; returns `true` for the one call that closed it. Values sent before can
+    /// still be received.
     pub fn close(&self) -> bool {
         self.shared.close()
     }
 
-    /// Whether the channel takes no more values; it may still hold some.
+    /// Returns whether the channel is closed; it may still hold values.
     pub fn is_closed(&self) -> bool {
         self.shared.ring.is_closed()
     }
 
-    /// The number of values waiting to be received, as of some moment during the call.
+    /// Returns the number of values waiting to be received, as of some moment during the call.
     pub fn len(&self) -> usize {
         self.shared.ring.len()
     }
 
-    /// Whether no value waits to be received, as of some moment during the call.
+    /// Returns whether no value waits to be received, as of some moment during the call.
     pub fn is_empty(&self) -> bool {
         self.shared.ring.is_empty()
     }
 
-    /// The most values the channel holds.
+    /// Returns the greatest number of values that the channel holds.
     pub fn capacity(&self) -> usize {
         self.shared.ring.capacity()
     }
 
-    /// Waits until `pop` gives something, with the number of slots it emptied, or the channel is drained.
+    /// Waits until `pop` returns a result, with the number of slots it emptied, or the channel is
+    /// drained.
     fn wait_for_values<R>(
         &self,
         timeout: Duration,
@@ -290,9 +296,10 @@ impl<T> Shared<T> {
         closed
     }
 
-    /// Why nothing was received.
+    /// Returns the reason why nothing was received.
     fn nothing(&self) -> RecvError {
-        // Not merely closed and nothing there: a sender that claimed its slot before may still be filling it.
+        // The channel may be closed and look empty while a sender still fills a slot that it
+        // claimed before.
         if self.ring.is_drained() {
             RecvError::Closed
         } else {
@@ -300,17 +307,19 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Wakes the next receiver when values are left after one that slept.
+    /// Wakes the next receiver if values are left after a receiver that slept.
     ///
-    /// Slots are filled out of turn: a receiver called for the second value while the first was not
-    /// complete went back to sleep, and the call for the first woke only one.
+    /// Slots are filled out of order. A receiver that was woken for the second value before the
+    /// first was complete went back to sleep. The notification of the first value then woke only
+    /// one.
     fn pass_values_on(&self) {
         if !self.ring.is_empty() || self.ring.is_closed() {
             self.values.notify(1);
         }
     }
 
-    /// Wakes the next sender when room is left after one that slept; see [`Shared::pass_values_on`].
+    /// Wakes the next sender if room is left after a sender that slept; see
+    /// [`Shared::pass_values_on`].
     fn pass_room_on(&self) {
         if self.ring.len() < self.ring.capacity() || self.ring.is_closed() {
             self.room.notify(1);
@@ -320,7 +329,7 @@ impl<T> Shared<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        // Relaxed: whoever clones holds one, so the count cannot reach zero meanwhile.
+        // Relaxed: the cloning thread holds a sender, so the count cannot reach zero meanwhile.
         self.shared.senders.fetch_add(1, Ordering::Relaxed);
         Self {
             shared: Arc::clone(&self.shared),
@@ -340,7 +349,7 @@ impl<T> Clone for Receiver<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: every other sender's last push happened before the close that the last one does.
+        // AcqRel: every other sender's last push happened before the close by the last sender.
         if self.shared.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.close();
         }

@@ -1,13 +1,14 @@
-//! Memory in which one producer lays down records that another thread will read.
+//! Chunks: memory to which one producer appends records that another thread reads.
 //!
-//! A chunk in use is shared by up to three kinds of owners: the [`ChunkWriter`] that appends, any number of
-//! [`Chunk`] handles that watch and close, and, once closed, the [`SealedChunk`] that reads. One word
-//! (see `state`) decides every race between them:
+//! A chunk in use is shared by up to three kinds of owners. The [`ChunkWriter`] appends. Any number
+//! of [`Chunk`] handles can observe and close it. Once closed, the [`SealedChunk`] reads. One
+//! atomic word (see `state`) decides every race between them:
 //!
-//! - The committed prefix is written by nobody; the reader sees only that. The writer writes only behind it.
-//! - The memory goes back to the pool when the reader is done and the writer is not within an append. Whoever
-//!   of the two is last sees the other's flag and gives it back. A writer that comes later finds the word closed
-//!   and never looks at the memory, so it may stay around for as long as it likes.
+//! - The committed prefix is immutable, and the reader sees only that. The writer writes only
+//!   beyond it.
+//! - The memory returns to the pool when the reader is done and the writer is not within an append.
+//!   The last of the two sees the other's flag and returns it. A later append finds the chunk
+//!   closed and never accesses the memory, so the writer may live on for any time.
 
 #![expect(
     unsafe_code,
@@ -23,51 +24,55 @@ use crate::pool::Shelf;
 use crate::state::{CLOSED, READ, State, WRITING};
 use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell};
 
-/// The exclusive right to append to a chunk; made by [`Pool::take`](crate::Pool::take).
+/// The exclusive right to append to a chunk; created by [`Pool::take`](crate::Pool::take).
 ///
-/// After a refusal it is of no more use: drop it and take another. Dropping it closes nothing.
+/// After a refused append it has no further use: drop it and take another. Dropping it closes
+/// nothing.
 pub struct ChunkWriter {
     chunk: Chunk,
 }
 
-/// Records on their way into a chunk; made by [`ChunkWriter::burst`]. Dropped without [`Burst::commit`] they are forgotten.
+/// Records that are appended together; created by [`ChunkWriter::burst`]. Dropped without
+/// [`Burst::commit`], they are discarded.
 pub struct Burst<'a> {
     writing: Writing<'a>,
-    /// The chunk as it was found.
+    /// The state of the chunk before the burst.
     before: State,
-    /// As it will be.
+    /// The state of the chunk after the burst.
     after: State,
 }
 
-/// A handle that watches a chunk and may close it. Clones share it.
+/// A handle that observes a chunk and may close it. Clones share it.
 ///
-/// When every handle, the writer and the reader are gone the chunk is too; a chunk never closed then loses its records.
+/// When every handle, the writer and the reader are dropped, the chunk is freed. A chunk that was
+/// never closed then loses its records.
 #[derive(Clone)]
 pub struct Chunk {
     shared: Arc<Shared>,
 }
 
-/// The right to read a closed chunk; the one call that closed it got it. Dropping it gives the memory back.
+/// The right to read a closed chunk, which the call that closed it received. Dropping it returns
+/// the memory to the pool.
 pub struct SealedChunk {
     shared: Arc<Shared>,
-    /// As it was when the chunk was closed.
+    /// The state of the chunk when it was closed.
     state: State,
 }
 
 struct Shared {
-    /// A [`State`]. Length and count are changed by the writer alone, [`CLOSED`] is set once by anyone,
-    /// [`WRITING`] is set and cleared by the writer, [`READ`] set once by the reader.
+    /// A [`State`]. Only the writer changes length and count. Any owner sets [`CLOSED`], once. The
+    /// writer sets and clears [`WRITING`]; the reader sets [`READ`], once.
     word: AtomicU64,
     bytes: usize,
-    /// Filled until given back. Read by the writer between setting and clearing [`WRITING`] and by the reader
-    /// before setting [`READ`]; emptied by whoever of them is last, or by `drop`.
+    /// `Some` until the memory is returned. The writer accesses it between setting and clearing
+    /// [`WRITING`], the reader before setting [`READ`]. The last of the two, or `drop`, takes it.
     memory: UnsafeCell<Option<Memory>>,
-    /// Where the memory goes afterwards.
+    /// The shelf that the memory returns to.
     shelf: Arc<Shelf>,
 }
 
-// SAFETY: all parts but the cell may be shared by themselves; the cell is accessed as its comment says, which the
-// word enforces, and what is in it may be moved to and used from any thread.
+// SAFETY: all fields but the cell are `Sync`. The word enforces the access to the cell that its
+// comment describes, and its content may be moved to and used from any thread.
 unsafe impl Sync for Shared {}
 
 impl ChunkWriter {
@@ -85,11 +90,14 @@ impl ChunkWriter {
         }
     }
 
-    /// Appends a record of `len` bytes that `write` fills in; gives its number in the chunk, from 0.
+    /// Appends a record of `len` bytes that `write` fills in; returns its number in the chunk, from
+    /// 0.
     ///
-    /// As a [`Burst`] of one.
+    /// It is a [`Burst`] of one record.
     ///
     /// # Errors
+    /// See [`AppendRefused`]. After [`AppendRefused::Closed`] `write` may have been called
+    /// nevertheless.
     /// See [`AppendRefused`]. After [`AppendRefused::Closed`] `write` may have run in vain.
     #[inline]
     pub fn append(
@@ -102,16 +110,18 @@ impl ChunkWriter {
         burst.commit()
     }
 
-    /// Begins records that become visible together, which costs as much as one of them does alone.
+    /// Begins a burst of records that become visible together, at the cost of appending one record.
     ///
-    /// Whoever closes the chunk meanwhile does not wait: the burst is then refused as a whole when it commits.
+    /// A thread that closes the chunk meanwhile does not wait: the whole burst is then refused on
+    /// commit.
     ///
     /// # Errors
     /// [`AppendRefused::Closed`].
     #[inline]
     pub fn burst(&mut self) -> Result<Burst<'_>, AppendRefused> {
         let shared = &*self.chunk.shared;
-        // Relaxed: of what can have changed only `CLOSED` and `READ` are another's, and the exchange checks them.
+        // Relaxed: other threads change only `CLOSED` and `READ`, and the compare-exchange checks
+        // these.
         let before = State(shared.word.load(Ordering::Relaxed));
         if before.is_closed() {
             return Err(AppendRefused::Closed);
@@ -123,17 +133,18 @@ impl ChunkWriter {
         })
     }
 
-    /// The handle through which others watch and close this chunk.
+    /// Returns the handle with which others observe and close this chunk.
     pub const fn chunk(&self) -> &Chunk {
         &self.chunk
     }
 }
 
 impl Burst<'_> {
-    /// Adds a record of `len` bytes that `write` fills in.
+    /// Appends a record of `len` bytes that `write` fills in to the burst.
     ///
-    /// The slice given to `write` holds bytes of earlier uses; what is not overwritten becomes part of the record.
-    /// If `write` panics nothing of the burst is appended. Neither locks nor allocates nor calls the system.
+    /// The slice given to `write` holds bytes of earlier uses; bytes not overwritten become part of
+    /// the record. If `write` panics, nothing of the burst is appended. It takes no lock, allocates
+    /// nothing and makes no system call.
     ///
     /// # Errors
     /// [`AppendRefused::NoRoom`]; the records before it are still part of the burst.
@@ -144,30 +155,32 @@ impl Burst<'_> {
             .after
             .with_record(len, shared.bytes)
             .ok_or(AppendRefused::NoRoom)?;
-        // Exact: a length is at most the chunk's size.
+        // Lossless: a length is at most the chunk's size.
         let from = self.after.len() as usize;
-        // SAFETY: the flag `WRITING`, which `writing` holds, keeps the memory from being given back.
+        // SAFETY: the flag `WRITING`, which `writing` holds, keeps the memory from being returned.
         let memory = unsafe { shared.memory() };
-        // SAFETY: in bounds: `with_record` checked the end. Alone: there is one writer, borrowed exclusively by the
-        // burst, and readers see only the committed prefix, which ends at `before` and so not behind `from`.
+        // SAFETY: in bounds: `with_record` checked the end. Exclusive: there is one writer,
+        // borrowed exclusively by the burst. Readers see only the committed prefix, which ends at
+        // `before`, so at most at `from`.
         unsafe { memory.write(from, len, write) };
         self.after = after;
         Ok(())
     }
 
-    /// Records in the burst so far.
+    /// Returns the number of records in the burst.
     #[inline]
     pub const fn records(&self) -> u32 {
         self.after.records().saturating_sub(self.before.records())
     }
 
-    /// Makes the records visible to whoever closes the chunk from now on; gives the number of the first in the chunk.
+    /// Commits the records: a thread that closes the chunk from now on sees them. Returns the
+    /// number of the first in the chunk.
     ///
-    /// Neither locks nor allocates nor calls the system, except when the reader of a chunk closed meanwhile
-    /// was done first: then it gives the memory back in its stead.
+    /// It takes no lock, allocates nothing and makes no system call, with one exception. If the
+    /// chunk was closed and its reader has finished, it returns the memory in the reader's place.
     ///
     /// # Errors
-    /// [`AppendRefused::Closed`]: the chunk was closed, and none of them is in it.
+    /// [`AppendRefused::Closed`] if the chunk was closed; it then holds none of the records.
     #[inline]
     pub fn commit(self) -> Result<u32, AppendRefused> {
         self.writing.commit(self.before, self.after)?;
@@ -176,9 +189,10 @@ impl Burst<'_> {
 }
 
 impl Chunk {
-    /// Closes the chunk: what is committed by now is all it will ever hold. The one call that did it gets the right to read.
+    /// Closes the chunk, so that no more records can be committed. The one call that closed it gets
+    /// the right to read.
     pub fn close(&self) -> Option<SealedChunk> {
-        // Acquire: the bytes of every record committed before were written before; pairs with `commit`.
+        // Acquire: pairs with `commit`, so the bytes of every committed record are visible.
         let state = State(self.shared.word.fetch_or(CLOSED, Ordering::Acquire));
         if state.is_closed() {
             return None;
@@ -189,64 +203,65 @@ impl Chunk {
         })
     }
 
-    /// Whether the chunk takes no more records.
+    /// Returns whether the chunk is closed.
     pub fn is_closed(&self) -> bool {
         self.state().is_closed()
     }
 
-    /// Bytes committed so far.
+    /// Returns the number of bytes committed so far.
     pub fn len(&self) -> u32 {
         self.state().len()
     }
 
-    /// Whether no byte is committed so far.
+    /// Returns whether no bytes are committed so far.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Records committed so far.
+    /// Returns the number of records committed so far.
     pub fn records(&self) -> u32 {
         self.state().records()
     }
 
-    /// The size of the chunk, in bytes.
+    /// Returns the size of the chunk, in bytes.
     pub fn capacity(&self) -> usize {
         self.shared.bytes
     }
 
     fn state(&self) -> State {
-        // Acquire: what the producer did before the commits counted here happened before.
+        // Acquire: the producer's actions before the commits counted here happened before.
         State(self.shared.word.load(Ordering::Acquire))
     }
 }
 
 impl SealedChunk {
-    /// The committed records, one behind the other.
+    /// Returns the committed records, concatenated.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `READ` is set only by dropping `self`, and until then the memory is not given back.
+        // SAFETY: `READ` is set only by dropping `self`, and until then the memory is not returned.
         let memory = unsafe { self.shared.memory() };
-        // SAFETY: in bounds: committed lengths are. Unwritten: the writer writes behind the committed prefix, which
-        // ends here since the chunk was closed; the acquire of `close` came after the writing of it.
+        // SAFETY: in bounds: committed lengths are. Immutable: the writer writes beyond the
+        // committed prefix, which ends here since the chunk was closed. The acquire in `close` came
+        // after these writes.
         unsafe { memory.prefix(self.state.len() as usize) }
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub const fn records(&self) -> u32 {
         self.state.records()
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn len(&self) -> u32 {
         self.state.len()
     }
 
-    /// Whether there is no byte in it; there may still be empty records.
+    /// Returns whether the chunk holds no bytes; it may still hold empty records.
     pub const fn is_empty(&self) -> bool {
         self.state.len() == 0
     }
 }
 
-/// The writer's turn: while it lives the memory stays.
+/// A guard of the writer's access: while it exists the memory is not returned.
 struct Writing<'a> {
     shared: &'a Shared,
 }
@@ -255,8 +270,8 @@ impl<'a> Writing<'a> {
     #[inline]
     fn begin(shared: &'a Shared, before: State) -> Result<Self, AppendRefused> {
         debug_assert!(!before.is_writing() && !before.is_closed());
-        // Relaxed: all that matters is the order within the word: the reader's `READ` comes either before, then
-        // the chunk was closed before too and this fails, or after, then it sees the flag.
+        // Relaxed: only the order within the word matters. If the reader's `READ` comes before, the
+        // chunk was closed before too and this fails. If it comes after, the reader sees the flag.
         shared
             .word
             .compare_exchange(
@@ -271,7 +286,7 @@ impl<'a> Writing<'a> {
 
     #[inline]
     fn commit(self, before: State, after: State) -> Result<(), AppendRefused> {
-        // Release: publishes the record's bytes to whoever sees it counted.
+        // Release: publishes the record's bytes to a thread that reads the new count.
         let committed = self.shared.word.compare_exchange(
             before.0 | WRITING,
             after.0,
@@ -280,7 +295,7 @@ impl<'a> Writing<'a> {
         );
         match committed {
             Ok(_) => {
-                // The exchange has cleared the flag already.
+                // The exchange has already cleared the flag.
                 let _ended = ManuallyDrop::new(self);
                 Ok(())
             }
@@ -289,14 +304,15 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// The turn ends without a commit: the chunk was closed, or `write` panicked.
+/// Ends the access without a commit: the chunk was closed, or `write` panicked.
 impl Drop for Writing<'_> {
     #[cold]
     fn drop(&mut self) {
-        // AcqRel: our last access happened before the reader gives the memory back, or the reader's before we do.
+        // AcqRel: one side's last access happens before the other side returns the memory.
         let state = State(self.shared.word.fetch_and(!WRITING, Ordering::AcqRel));
         if state.is_read() {
-            // SAFETY: the reader is done and saw `WRITING`, so it left this to us; no append follows, the chunk is closed.
+            // SAFETY: the reader is done and saw `WRITING`, so it left this to the writer. No
+            // append follows, because the chunk is closed.
             unsafe { self.shared.give_back() };
         }
     }
@@ -304,36 +320,37 @@ impl Drop for Writing<'_> {
 
 impl Drop for SealedChunk {
     fn drop(&mut self) {
-        // AcqRel: as in `Writing::drop`, the other way round.
+        // AcqRel: as in `Writing::drop`, with the roles exchanged.
         let state = State(self.shared.word.fetch_or(READ, Ordering::AcqRel));
         debug_assert!(state.is_closed() && !state.is_read());
         if !state.is_writing() {
-            // SAFETY: the writer is in no append and will begin none, the chunk being closed; we read no more.
+            // SAFETY: the writer is in no append and begins none, because the chunk is closed. The
+            // reader reads no more.
             unsafe { self.shared.give_back() };
         }
     }
 }
 
 impl Shared {
-    /// The memory.
+    /// Returns the memory.
     ///
     /// # Safety
-    /// While the reference lives the memory is not given back.
+    /// The memory must not be returned to the pool while the reference is in use.
     #[inline]
     unsafe fn memory(&self) -> &Memory {
         self.memory.with(|memory| {
             // SAFETY: valid: the cell is part of `self`. Not written meanwhile: the caller's duty.
             let memory = unsafe { &*memory };
             debug_assert!(memory.is_some(), "memory is used before it is given back");
-            // SAFETY: filled by `new` and emptied only by giving back.
+            // SAFETY: filled by `new` and emptied only by `give_back`.
             unsafe { memory.as_ref().unwrap_unchecked() }
         })
     }
 
-    /// Puts the memory back on the shelf.
+    /// Returns the memory to the shelf.
     ///
     /// # Safety
-    /// Nobody uses the memory any more or ever again.
+    /// No thread may access the memory now or later.
     #[cold]
     unsafe fn give_back(&self) {
         // SAFETY: valid: the cell is part of `self`. Exclusive: the caller's duty.
@@ -347,11 +364,11 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Relaxed: the last owner is here, everything happened before.
+        // Relaxed: this is the last owner, so every other access happened before.
         let state = State(self.word.load(Ordering::Relaxed));
         if !state.is_read() {
-            // SAFETY: writer and reader own the chunk too, so both are gone, and neither has given it back:
-            // that takes `READ`.
+            // SAFETY: writer and reader own the chunk too, so both are gone. Neither has returned
+            // the memory, because that requires `READ`.
             unsafe { self.give_back() };
         }
     }
@@ -359,7 +376,7 @@ impl Drop for Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Relaxed: shown for orientation only.
+        // Relaxed: the value is only informative.
         let state = State(self.word.load(Ordering::Relaxed));
         f.debug_struct("Shared")
             .field("state", &state)
@@ -391,7 +408,7 @@ impl fmt::Debug for Chunk {
     }
 }
 
-// The records are secret: only their state is shown.
+// The records are secret, so only their state is shown.
 impl fmt::Debug for SealedChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SealedChunk")

@@ -1,17 +1,17 @@
-//! The moment until which a call waits.
+//! Deadlines of waiting calls.
 
 use std::time::{Duration, Instant};
 
-/// A moment, or never: a timeout too long for the clock to count has no end.
+/// A deadline. `None` never expires: the timeout is longer than the clock can represent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline(Option<Instant>);
 
-/// How much time a waiting call has left.
+/// The time that a waiting call has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeLeft {
-    /// None: give up.
+    /// No time is left.
     None,
-    /// As much as this, or without end.
+    /// This time is left; `None` if the deadline never expires.
     Some(Option<Duration>),
 }
 

@@ -1,11 +1,11 @@
-//! What is refused and why; values refused come back inside the error.
+//! Errors of the queues; a value that was refused comes back inside the error.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::pool::CHUNK_BYTES_MAX;
 
-/// Why a queue takes no value.
+/// The reason why a queue accepts no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no room, or there was none within the timeout.
@@ -25,7 +25,7 @@ impl fmt::Display for Refusal {
 
 impl Error for Refusal {}
 
-/// Why a value was not sent, with the value.
+/// The reason why a value was not sent, with the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendError<T> {
     /// There is no room, or there was none within the timeout.
@@ -35,14 +35,14 @@ pub enum SendError<T> {
 }
 
 impl<T> SendError<T> {
-    /// The value that was not sent.
+    /// Returns the value that was not sent.
     pub fn into_value(self) -> T {
         match self {
             Self::Full(value) | Self::Closed(value) => value,
         }
     }
 
-    /// Why it was not sent.
+    /// Returns the reason.
     pub const fn refusal(&self) -> Refusal {
         match self {
             Self::Full(_) => Refusal::Full,
@@ -58,7 +58,7 @@ impl<T> SendError<T> {
     }
 }
 
-// Values may be anything, also secret: only the reason is shown.
+// A value may be secret, so only the reason is shown.
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SendError").field(&self.refusal()).finish()
@@ -73,10 +73,10 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T> Error for SendError<T> {}
 
-/// Why nothing was received.
+/// The reason why no value was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecvError {
-    /// There is no value, or there was none within the timeout.
+    /// There is no value, or none came within the timeout.
     Empty,
     /// The channel is closed and every value sent was received.
     Closed,
@@ -93,10 +93,11 @@ impl fmt::Display for RecvError {
 
 impl Error for RecvError {}
 
-/// Why a record is not in the chunk; append it to another.
+/// The reason why a record is not in the chunk; append it to another chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendRefused {
-    /// The rest of the chunk is too short, or it holds as many records as it can count.
+    /// The record does not fit into the rest of the chunk, or the chunk has the greatest number of
+    /// records.
     NoRoom,
     /// The chunk was closed before the record was committed.
     Closed,
@@ -117,7 +118,7 @@ impl Error for AppendRefused {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkSizeError {
-    /// The size asked for, in bytes.
+    /// The requested size, in bytes.
     pub bytes: usize,
 }
 

@@ -1,19 +1,21 @@
-//! How many producers hand over without a lock.
+//! Lock-free queues that hand records and values from many producers to other threads.
 //!
 //! Three parts, each usable alone:
 //!
-//! - [`Ring`]: a bounded queue of values for many producers and many consumers; never blocks.
-//! - [`channel()`]: the same with waiting, timeouts, batches and closing.
-//! - [`Pool`], [`ChunkWriter`], [`Chunk`], [`SealedChunk`]: memory in which one producer lays down records of
-//!   any length with one copy each, that anyone may close, and that whoever closed it reads and gives back.
+//! - [`Ring`]: a bounded queue of values for many producers and many consumers; it never blocks.
+//! - [`channel()`]: a ring with blocking calls, timeouts, batches and closing.
+//! - [`Pool`], [`ChunkWriter`], [`Chunk`], [`SealedChunk`]: memory to which one producer appends
+//!   records of any length with one copy each. Any thread may close a chunk; the thread that closed
+//!   it reads it and returns its memory.
 //!
-//! This is the one crate with unsafe code; every file that needs it says so at its head.
+//! This is the only crate with unsafe code; every file that needs it says so at its head.
 //!
-//! # How the log uses it
+//! # Use in the log
 //!
-//! A producer fills a chunk. Either the producer (no room) or a ticking thread (too old) closes it; the
-//! one that really closed it gets the right to read and passes it to the sealers. Both do so under the
-//! slot's lock, which the producer takes only when it changes chunks, so chunks of one producer arrive in order.
+//! A producer fills a chunk. The producer closes it when it is full, or a timer thread when it is
+//! too old. The thread that closed it gets the right to read and passes it to the sealers. Both do
+//! so under the slot's lock, so the chunks of one producer arrive in order. The producer takes the
+//! lock only when it changes chunks.
 //!
 //! ```
 //! use std::sync::Mutex;
@@ -23,7 +25,7 @@
 //!
 //! const WAIT: Duration = Duration::from_secs(5);
 //!
-//! /// What the ticking thread sees of a producer.
+//! /// A producer's chunk, as the timer thread sees it.
 //! type Slot = Mutex<Option<Chunk>>;
 //!
 //! struct Producer<'a> {
@@ -33,7 +35,7 @@
 //!     sealers: Sender<SealedChunk>,
 //! }
 //!
-//! /// Closes the chunk of `slot`; whoever really closed it hands it over, under the slot's lock.
+//! /// Closes the chunk of `slot`, and sends it under the slot's lock if this call closed it.
 //! fn hand_over(slot: &Slot, sealers: &Sender<SealedChunk>) {
 //!     let mut chunk = slot.lock().unwrap();
 //!     if let Some(sealed) = chunk.take().and_then(|chunk| chunk.close()) {
@@ -78,7 +80,7 @@
 //!     for letter in b'a'..=b'z' {
 //!         producer.append(&[letter; 10]);
 //!     }
-//!     // What the ticking thread does when a chunk grows old.
+//! // The timer thread does this when a chunk is too old.
 //!     hand_over(&slot, &sealers);
 //!     drop(producer);
 //!     drop(sealers);

@@ -1,4 +1,4 @@
-//! A fixed piece of bytes that two threads may use at the same time, each its own part.
+//! A fixed buffer of bytes whose disjoint parts two threads may use at the same time.
 
 #![expect(
     unsafe_code,
@@ -10,23 +10,25 @@ use std::ptr::NonNull;
 #[cfg(loom)]
 use crate::sync::UnsafeCell;
 
-/// Initialised bytes at a fixed place. Who may touch which part is up to the owner; see `chunk`.
+/// A buffer of initialised bytes at a fixed address. The owner coordinates access to its parts; see
+/// `chunk`.
 pub(crate) struct Memory {
-    /// From `Box::into_raw` of a slice of `bytes` bytes, given back in `drop`.
+    /// Pointer from `Box::into_raw` of a slice of `bytes` bytes, freed in `drop`.
     start: NonNull<u8>,
     bytes: usize,
-    /// One cell a byte, through which loom sees who touches what when.
+    /// One cell per byte, with which loom detects conflicting accesses.
     #[cfg(loom)]
     watched: Vec<UnsafeCell<()>>,
 }
 
-// SAFETY: it owns plain bytes, which do not care about threads.
+// SAFETY: it owns plain bytes, which have no thread affinity.
 unsafe impl Send for Memory {}
-// SAFETY: the bytes are reached only through unsafe functions whose callers keep conflicting accesses apart.
+// SAFETY: the bytes are reached only through unsafe functions, whose callers prevent conflicting
+// accesses.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Zeroed bytes; the system gives the pages when they are first touched.
+    /// Allocates zeroed bytes; the operating system maps the pages when they are first touched.
     pub(crate) fn zeroed(bytes: usize) -> Self {
         let boxed = vec![0_u8; bytes].into_boxed_slice();
         Self {
@@ -41,10 +43,11 @@ impl Memory {
         self.bytes
     }
 
-    /// Lets `write` write the `len` bytes from `from` on.
+    /// Calls `write` with the `len` bytes from `from` on.
     ///
     /// # Safety
-    /// `from + len` is at most [`Memory::bytes`], and until this returns nobody else touches those bytes.
+    /// `from + len` must be at most [`Memory::bytes`], and until this returns nothing else may
+    /// access those bytes.
     #[inline]
     pub(crate) unsafe fn write(&self, from: usize, len: usize, write: impl FnOnce(&mut [u8])) {
         debug_assert!(from.checked_add(len).is_some_and(|end| end <= self.bytes));
@@ -55,21 +58,24 @@ impl Memory {
             .collect();
         // SAFETY: in bounds: the caller keeps `from` within the allocation of `bytes` bytes.
         let part = unsafe { self.start.add(from) };
-        // SAFETY: in bounds, from one allocation and alone: the caller's duties. Initialised: zeroed at first
-        // and since then written only through such slices. Alive: the borrow ends before `self` can.
+        // SAFETY: in bounds, from one allocation and exclusive: the caller's duties. Initialised:
+        // zeroed at first and since then written only through such slices. Alive: the borrow ends
+        // before `self` can.
         let slice = unsafe { std::slice::from_raw_parts_mut(part.as_ptr(), len) };
         write(slice);
     }
 
-    /// The first `len` bytes.
+    /// Returns the first `len` bytes.
     ///
     /// # Safety
-    /// `len` is at most [`Memory::bytes`], and while the slice lives nobody writes those bytes.
+    /// `len` must be at most [`Memory::bytes`], and while the slice lives nothing may write those
+    /// bytes.
     pub(crate) unsafe fn prefix(&self, len: usize) -> &[u8] {
         debug_assert!(len <= self.bytes);
         #[cfg(loom)]
         let _watch: Vec<_> = self.watched[..len].iter().map(UnsafeCell::get).collect();
-        // SAFETY: in bounds, from one allocation and unwritten: the caller's duties. Initialised: see `write`.
+        // SAFETY: in bounds, from one allocation and not written: the caller's duties. Initialised:
+        // see `write`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), len) }
     }
 }
@@ -77,7 +83,8 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let slice = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.bytes);
-        // SAFETY: the pointer and the length are those of the box leaked in `zeroed`, given back once: `self` is gone.
+        // SAFETY: pointer and length are those of the box leaked in `zeroed`, freed once: `self` is
+        // gone.
         drop(unsafe { Box::from_raw(slice) });
     }
 }

@@ -1,14 +1,18 @@
-//! Where threads sleep until something changes, without costing those a lock who find nobody asleep.
+//! Parking of threads until a condition changes; a notification takes no lock while no thread
+//! sleeps.
 
 use crate::deadline::{Deadline, TimeLeft};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, PAUSES, fence, lock, pause, wait};
 
-/// A place to wait for a condition that other threads make true and announce with [`Parking::notify`].
+/// A place to wait for a condition that other threads make true and announce with
+/// [`Parking::notify`].
 ///
-/// No wake-up is lost: the sleeper counts itself in, fences, and only then looks a last time; the
-/// announcer changes the condition, fences, and only then looks for sleepers. One of them sees the other.
+/// No wake-up is lost. The sleeper increments the count, fences, and then checks the condition once
+/// more. The notifier changes the condition, fences, and then reads the count. At least one of them
+/// sees the other's write.
 pub(crate) struct Parking {
-    /// Sleepers not yet called, a copy of `Sleepers::uncalled` for a look without the lock. Written under the lock.
+    /// Number of sleepers not yet notified, a copy of `Sleepers::uncalled` that is read without the
+    /// lock. Written under the lock.
     uncalled: AtomicUsize,
     sleepers: Mutex<Sleepers>,
     condvar: Condvar,
@@ -16,21 +20,23 @@ pub(crate) struct Parking {
 
 #[derive(Default)]
 struct Sleepers {
-    /// Threads between counting themselves in and counting themselves out.
+    /// Number of threads that are waiting or about to wait.
     waiting: usize,
-    /// Of those, how many were called and are on their way; so nobody is called twice.
+    /// Number of waiting threads that were notified but have not run yet, so that none is notified
+    /// twice.
     called: usize,
 }
 
 impl Sleepers {
-    /// At least the number of threads really asleep: each call wakes one of them unless all are awake already.
+    /// Returns an upper bound for the number of sleeping threads: each notification wakes one of
+    /// them, if any sleeps.
     const fn uncalled(&self) -> usize {
         self.waiting.saturating_sub(self.called)
     }
 }
 
-/// Makes a few more attempts before the thread sleeps: what is waited for often comes within a microsecond,
-/// and to fall asleep and be called costs both sides more than that.
+/// Retries a few times before the thread sleeps. The condition often changes within a microsecond,
+/// and sleeping and waking cost both sides more than that.
 fn look_again<R>(attempt: &mut impl FnMut() -> Option<R>) -> Option<R> {
     (0..PAUSES).find_map(|number| {
         pause(number);
@@ -47,10 +53,10 @@ impl Parking {
         }
     }
 
-    /// Tries `attempt` until it gives something or the deadline passes; sleeps in between.
+    /// Calls `attempt` until it returns a result or the deadline passes; sleeps in between.
     ///
-    /// One attempt is made even when the deadline has passed already. Attempts are made under the lock, so
-    /// they must not announce anything to another parking place, whose sleepers might be announcing to this one.
+    /// It is called at least once, even after the deadline. It may be called under the lock. So it
+    /// must not notify another parking place, whose waiting threads might notify this one.
     pub(crate) fn wait_for<R>(
         &self,
         deadline: Deadline,
@@ -69,14 +75,16 @@ impl Parking {
             let mut sleepers = lock(&self.sleepers);
             sleepers.waiting += 1;
             self.publish(&sleepers);
-            // Orders the count above before the attempt below, for the announcer's fence to meet.
+            // Orders the increment before the attempt below; pairs with the fence in `notify`.
             fence(Ordering::SeqCst);
             let result = attempt();
             if result.is_none() {
-                // Still under the lock: an announcer that saw the count cannot call before we sleep.
+                // The lock is still held: a notifier that saw the count cannot notify before this
+                // thread sleeps.
                 sleepers = wait(&self.condvar, sleepers, limit);
-                // Woken unasked, by the clock or for no reason, this may take another's call; that one was
-                // woken all the same, and the next announcer at worst calls once too often.
+                // After a timeout or a spurious wake-up this may consume another thread's
+                // notification. That thread is awake all the same, and the next notifier at worst
+                // notifies once too often.
                 sleepers.called = sleepers.called.saturating_sub(1);
             }
             sleepers.waiting -= 1;
@@ -91,9 +99,9 @@ impl Parking {
     /// Wakes up to `count` sleepers; call it after the change they wait for.
     #[inline]
     pub(crate) fn notify(&self, count: usize) {
-        // Orders the caller's change before the look at the sleepers.
+        // Orders the caller's change before the read of the count.
         fence(Ordering::SeqCst);
-        // Relaxed: the fences decide who sees whom; the lock guards the rest.
+        // Relaxed: the fences order the accesses; the lock guards the rest.
         if self.uncalled.load(Ordering::Relaxed) != 0 {
             self.call(count);
         }

@@ -1,4 +1,4 @@
-//! A fixed budget of chunk memory, handed out and taken back.
+//! A pool of chunk memory with a fixed upper bound.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::sync::{Arc, Condvar, Mutex, lock, wait};
 /// Largest chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Up to a fixed number of chunks of one size. Clones share it.
+/// A pool of up to a fixed number of chunks of one size. Clones share it.
 ///
-/// A chunk's memory is allocated when it is first needed, is never more than `count * bytes` for all together,
-/// and is used again as soon as its reader is done; what was used last is used first, being warm. A lock guards it:
-/// it is asked once a chunk, not once a record.
+/// A chunk's memory is allocated when it is first needed; all together take at most `count *
+/// bytes`. It is reused as soon as its reader is done, last used first, because that is still
+/// cached. A lock guards the pool; it is taken once per chunk, not once per record.
 #[derive(Clone)]
 pub struct Pool {
     shelf: Arc<Shelf>,
 }
 
-/// What the chunks in use give their memory back to.
+/// The place to which chunks in use return their memory.
 pub(crate) struct Shelf {
     count: usize,
     bytes: usize,
@@ -34,14 +34,14 @@ pub(crate) struct Shelf {
 #[derive(Default)]
 struct Stock {
     idle: Vec<Memory>,
-    /// Memory that exists, idle or in use.
+    /// Number of chunks allocated, idle or in use.
     allocated: usize,
-    /// Threads that wait for memory to come back.
+    /// Number of threads that wait for memory to return.
     waiting: usize,
 }
 
 impl Pool {
-    /// A pool of up to `count` chunks (0 counts as 1) of `bytes` bytes each.
+    /// Creates a pool of up to `count` chunks (0 counts as 1) of `bytes` bytes each.
     ///
     /// # Errors
     /// [`ChunkSizeError`] when `bytes` is 0 or more than [`CHUNK_BYTES_MAX`].
@@ -60,33 +60,33 @@ impl Pool {
         })
     }
 
-    /// An empty chunk to append to, if one is free now.
+    /// Takes an empty chunk, if one is free now.
     pub fn try_take(&self) -> Option<ChunkWriter> {
         self.take(Duration::ZERO)
     }
 
-    /// An empty chunk to append to, waiting for one up to `timeout`.
+    /// Takes an empty chunk; waits for one up to `timeout`. `None` after the timeout.
     pub fn take(&self, timeout: Duration) -> Option<ChunkWriter> {
         let memory = self.shelf.take(timeout)?;
         Some(ChunkWriter::new(memory, Arc::clone(&self.shelf)))
     }
 
-    /// The most chunks in use at a time.
+    /// Returns the greatest number of chunks in use at a time.
     pub fn count(&self) -> usize {
         self.shelf.count
     }
 
-    /// The size of each chunk, in bytes.
+    /// Returns the size of each chunk, in bytes.
     pub fn chunk_bytes(&self) -> usize {
         self.shelf.bytes
     }
 
-    /// Bytes allocated by now, for chunks in use and idle ones.
+    /// Returns the number of bytes allocated so far, for idle chunks and chunks in use.
     pub fn allocated_bytes(&self) -> usize {
         lock(&self.shelf.stock).allocated * self.shelf.bytes
     }
 
-    /// Chunks that could be taken at this moment.
+    /// Returns the number of chunks that can be taken at this moment.
     pub fn available(&self) -> usize {
         let stock = lock(&self.shelf.stock);
         stock.idle.len() + (self.shelf.count - stock.allocated)
@@ -95,7 +95,7 @@ impl Pool {
 
 impl Shelf {
     fn take(&self, timeout: Duration) -> Option<Memory> {
-        // The clock is asked only when there is nothing at once.
+        // The clock is read only if no chunk is free at once.
         let mut deadline = None;
         let mut stock = lock(&self.stock);
         loop {

@@ -1,8 +1,9 @@
-//! A bounded queue of slots that many producers and many consumers share without a lock.
+//! A bounded lock-free queue for many producers and many consumers.
 //!
-//! Each slot carries a stamp that says whose turn it is: the position of the next push while the slot is free,
-//! that position plus one while it holds a value. Producers claim positions at the tail, consumers at
-//! the head, one compare-exchange for any number of slots in a row; the stamps publish the contents.
+//! Each slot has a stamp that tells whose turn it is. It is the position of the next push while the
+//! slot is free, and that position plus one while it holds a value. Producers claim positions at
+//! the tail, consumers at the head, with one compare-exchange for any number of adjacent slots. The
+//! stamps publish the contents.
 
 #![expect(
     unsafe_code,
@@ -18,34 +19,35 @@ use crossbeam_utils::CachePadded;
 use crate::error::Refusal;
 use crate::sync::{AtomicUsize, Ordering, UnsafeCell, spin_loop};
 
-// Positions count up for ever; 63 bits of them outlast any process, 31 would not.
+// Positions grow forever: 63 bits of them outlast any process, 31 would not.
 const _: () = assert!(usize::BITS == 64, "positions must never repeat");
 
-/// The bit of the tail word that says no more values are taken.
+/// The bit of the tail word that marks a closed ring.
 const CLOSED: usize = 1;
 
 /// A bounded queue for many producers and many consumers. No call ever waits for another thread.
 ///
-/// Values of one producer come out in the order they went in. A slot that another thread is just
-/// filling counts as empty and one that is just being emptied counts as full, so under
-/// concurrency "full" and "empty" are statements about the one slot whose turn it is.
+/// Values of one producer come out in the order they went in. A slot that another thread is filling
+/// counts as empty, and one that is being emptied counts as full. So under concurrency "full" and
+/// "empty" describe only the next slot.
 pub struct Ring<T> {
     /// Shared by producers: the next position to fill, shifted left by one, and [`CLOSED`].
     tail: CachePadded<AtomicUsize>,
     /// Shared by consumers: the next position to empty.
     head: CachePadded<AtomicUsize>,
-    /// Each owned by whoever claimed its position.
+    /// Each slot is owned by the thread that claimed its position.
     slots: Box<[Slot<T>]>,
     positions: Positions,
 }
 
 struct Slot<T> {
-    /// The position this slot waits to be filled at, or that plus one while it holds that position's value.
+    /// The position that this slot is free for, or that plus one while it holds that position's
+    /// value.
     stamp: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// Slots in a row that belong to the thread that claimed them.
+/// Adjacent slots that belong to the thread that claimed them.
 #[derive(Clone, Copy)]
 struct Claim {
     start: usize,
@@ -54,12 +56,12 @@ struct Claim {
 
 // SAFETY: the ring owns its values; sending it sends them, which `T: Send` allows.
 unsafe impl<T: Send> Send for Ring<T> {}
-// SAFETY: threads that share the ring only move values through it and never share a value: a slot is
-// touched only by the one thread whose compare-exchange claimed its position.
+// SAFETY: threads that share the ring only move values through it and never share a value. Only the
+// thread whose compare-exchange claimed a position accesses its slot.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// An empty ring of `capacity` slots; 0 counts as 1.
+    /// Creates an empty ring of `capacity` slots; 0 counts as 1.
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.max(1);
         let slots = (0..capacity)
@@ -76,34 +78,36 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Puts `value` at the end.
+    /// Pushes `value` at the end.
     ///
     /// # Errors
-    /// The value itself when there is no room.
+    /// The value itself if there is no room.
     #[inline]
     pub fn try_push(&self, value: T) -> Result<(), T> {
         self.push(value).map_err(|(_, value)| value)
     }
 
-    /// Takes the value at the front, if there is one.
+    /// Pops the value at the front, if there is one.
     #[inline]
     pub fn try_pop(&self) -> Option<T> {
         let claim = self.claim_full(1)?;
         Some(self.empty(claim.start))
     }
 
-    /// Moves values from the front of `values` to the end of the ring, as many as fit in a row; gives their number.
+    /// Moves values from the front of `values` to the end of the ring, as many as fit without a
+    /// gap; returns their number.
     ///
-    /// The values stay together: no other producer's come between them.
+    /// The values stay adjacent: no other producer's come between them.
     #[inline]
     pub fn push_batch(&self, values: &mut VecDeque<T>) -> usize {
         self.push_some(values).unwrap_or(0)
     }
 
-    /// Moves up to `max` values from the front of the ring to the end of `into`; gives their number.
+    /// Moves up to `max` values from the front of the ring to the end of `into`; returns their
+    /// number.
     #[inline]
     pub fn pop_batch(&self, into: &mut Vec<T>, max: usize) -> usize {
-        // Room first: once slots are claimed nothing may fail.
+        // Reserves first: nothing may fail once slots are claimed.
         into.reserve(max.min(self.len()));
         let room = into.capacity().saturating_sub(into.len());
         let Some(claim) = self.claim_full(max.min(room).min(self.capacity())) else {
@@ -117,25 +121,25 @@ impl<T> Ring<T> {
         claim.count
     }
 
-    /// The number of values, as of some moment during the call.
+    /// Returns the number of values, as of some moment during the call.
     pub fn len(&self) -> usize {
-        // Relaxed: a number for orientation; no other memory is read on its strength.
+        // Relaxed: the number is only informative; no other memory access depends on it.
         let head = self.head.load(Ordering::Relaxed);
         let tail = self.tail.load(Ordering::Relaxed) >> 1;
         self.positions.distance(head, tail)
     }
 
-    /// Whether there is no value, as of some moment during the call.
+    /// Returns whether the ring is empty, as of some moment during the call.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of slots.
+    /// Returns the number of slots.
     pub const fn capacity(&self) -> usize {
         self.positions.capacity
     }
 
-    /// As [`Ring::try_push`], with the reason.
+    /// Pushes as [`Ring::try_push`] does; returns the reason of a refusal as well.
     #[inline]
     pub(crate) fn push(&self, value: T) -> Result<(), (Refusal, T)> {
         match self.claim_free(1) {
@@ -147,12 +151,13 @@ impl<T> Ring<T> {
         }
     }
 
-    /// As [`Ring::push_batch`], with the reason when nothing was taken. Takes nothing of nothing.
+    /// Pushes as [`Ring::push_batch`] does; returns the reason if nothing was moved. With no values
+    /// it moves none.
     #[inline]
     pub(crate) fn push_some(&self, values: &mut VecDeque<T>) -> Result<usize, Refusal> {
         let claim = self.claim_free(values.len().min(self.capacity()))?;
         let mut position = claim.start;
-        // The claim is no longer than `values`, and draining it runs no code of `T`.
+        // The claim is no longer than `values`, and draining runs no code of `T`.
         for value in values.drain(..claim.count) {
             self.fill(position, value);
             position = self.positions.advance(position, 1);
@@ -160,28 +165,29 @@ impl<T> Ring<T> {
         Ok(claim.count)
     }
 
-    /// Ends pushing for good; true for the one call that did it.
+    /// Closes the ring for pushes; returns `true` for the one call that closed it.
     pub(crate) fn close(&self) -> bool {
-        // Relaxed: the bit publishes no memory, and as part of the tail word it comes after every claim
-        // that succeeded and before every one that fails because of it.
+        // Relaxed: the bit publishes no memory. It is part of the tail word, so it comes after
+        // every successful claim and before every claim that fails because of it.
         self.tail.fetch_or(CLOSED, Ordering::Relaxed) & CLOSED == 0
     }
 
-    /// Whether pushing has ended.
+    /// Returns whether the ring is closed for pushes.
     pub(crate) fn is_closed(&self) -> bool {
         // Relaxed: as in `close`.
         self.tail.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Whether pushing has ended and every value was claimed by some consumer.
+    /// Returns whether the ring is closed and consumers have claimed every value.
     pub(crate) fn is_drained(&self) -> bool {
-        // Relaxed: once closed the tail stands still and the head can only come closer, so a head
-        // equal to it, however old the view, means that no position is left.
+        // Relaxed: once closed, the tail is constant and the head can only approach it. So a head
+        // equal to the tail, even if outdated, means that no position is left.
         let tail = self.tail.load(Ordering::Relaxed);
         tail & CLOSED != 0 && self.head.load(Ordering::Relaxed) == tail >> 1
     }
 
-    /// Claims the next free positions, up to `max` (at most the capacity) in a row and at least one unless `max` is 0.
+    /// Claims the next free positions: up to `max` (at most the capacity) adjacent ones, and at
+    /// least one unless `max` is 0.
     #[inline]
     fn claim_free(&self, max: usize) -> Result<Claim, Refusal> {
         // Relaxed: a guess; the compare-exchange checks it.
@@ -193,8 +199,9 @@ impl<T> Ring<T> {
             let start = word >> 1;
             let count = self.run(start, 0, max);
             if count == 0 {
-                // Relaxed: whoever filled the slot before us moved the tail first, and the stamp's
-                // acquire brought that along; so a tail that stands still means a slot not yet emptied.
+                // Relaxed: the thread that filled the slot moved the tail first, and the acquire of
+                // the stamp made that visible. So an unchanged tail means that the slot is not
+                // emptied yet.
                 let now = self.tail.load(Ordering::Relaxed);
                 if now == word {
                     return if max == 0 {
@@ -207,8 +214,9 @@ impl<T> Ring<T> {
                 continue;
             }
             let next = self.positions.advance(start, count) << 1;
-            // Relaxed: the claim publishes nothing; the stamps of the claimed slots do. Free slots from the
-            // tail on stay free until the tail moves, so success means that all of them are ours.
+            // Relaxed: the claim publishes nothing; the stamps of the claimed slots do. Free slots
+            // from the tail on stay free until the tail moves, so on success all of them are
+            // claimed.
             match self
                 .tail
                 .compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed)
@@ -222,7 +230,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Claims the next filled positions, up to `max` (at most the capacity) in a row.
+    /// Claims the next filled positions: up to `max` (at most the capacity) adjacent ones.
     #[inline]
     fn claim_full(&self, max: usize) -> Option<Claim> {
         // Relaxed: a guess; the compare-exchange checks it.
@@ -230,8 +238,9 @@ impl<T> Ring<T> {
         loop {
             let count = self.run(start, 1, max);
             if count == 0 {
-                // Relaxed: whoever emptied the slot before us moved the head first, and the stamp's
-                // acquire brought that along; so a head that stands still means a slot not yet filled.
+                // Relaxed: the thread that emptied the slot moved the head first, and the acquire
+                // of the stamp made that visible. So an unchanged head means that the slot is not
+                // filled yet.
                 let now = self.head.load(Ordering::Relaxed);
                 if now == start {
                     return None;
@@ -240,7 +249,7 @@ impl<T> Ring<T> {
                 continue;
             }
             let next = self.positions.advance(start, count);
-            // Relaxed: as in `claim_free`, with filled for free and head for tail.
+            // Relaxed: as in `claim_free`, for filled slots and the head.
             match self
                 .head
                 .compare_exchange_weak(start, next, Ordering::Relaxed, Ordering::Relaxed)
@@ -254,15 +263,17 @@ impl<T> Ring<T> {
         }
     }
 
-    /// How many slots in a row from `start` on, at most `max`, carry their position plus `turn` as their stamp.
+    /// Returns the number of adjacent slots from `start` on, at most `max`, whose stamp is their
+    /// position plus `turn`.
     ///
-    /// `max` is at most the capacity: seen from a `start` that others have left behind, a full lap could match again.
+    /// `max` must be at most the capacity: with an outdated `start` a full lap could match again.
     #[inline]
     fn run(&self, start: usize, turn: usize, max: usize) -> usize {
         let mut position = start;
         let mut count = 0;
         while count < max {
-            // Acquire: the emptier's or filler's last access to the slot happened before ours.
+            // Acquire: the last access to the slot by the thread that set the stamp happened
+            // before.
             let stamp = self.slot(position).stamp.load(Ordering::Acquire);
             if stamp != position.wrapping_add(turn) {
                 break;
@@ -278,8 +289,9 @@ impl<T> Ring<T> {
     fn fill(&self, position: usize, value: T) {
         let slot = self.slot(position);
         slot.value.with_mut(|cell| {
-            // SAFETY: valid: the pointer is that of a cell in `slots`. Exclusive: the caller claimed
-            // `position`, whose stamp said free, so no other thread touches the cell until the store below.
+            // SAFETY: valid: the pointer is that of a cell in `slots`. Exclusive: the caller
+            // claimed `position`, whose stamp was free, so no other thread accesses the cell until
+            // the store below.
             unsafe { &mut *cell }.write(value);
         });
         // Release: publishes the value to the consumer that reads this stamp.
@@ -292,12 +304,13 @@ impl<T> Ring<T> {
     fn empty(&self, position: usize) -> T {
         let slot = self.slot(position);
         let value = slot.value.with(|cell| {
-            // SAFETY: valid: the pointer is that of a cell in `slots`. Initialised: the caller claimed `position`,
-            // whose stamp said filled, read with acquire. Not read twice: no other thread can claim
-            // the position, and the next filler overwrites the cell without dropping what is in it.
+            // SAFETY: valid: the pointer is that of a cell in `slots`. Initialised: the caller
+            // claimed `position`, whose stamp was filled, read with acquire. Not read twice: no
+            // other thread can claim the position, and the next producer overwrites the cell
+            // without dropping its content.
             unsafe { cell.cast::<T>().read() }
         });
-        // Release: the read above happened before the producer that reads this stamp overwrites the cell.
+        // Release: the read above happens before the write of the producer that reads this stamp.
         slot.stamp
             .store(self.positions.next_lap(position), Ordering::Release);
         value
@@ -307,8 +320,9 @@ impl<T> Ring<T> {
     fn slot(&self, position: usize) -> &Slot<T> {
         let index = self.positions.index(position);
         debug_assert!(index < self.slots.len(), "an index is below the capacity");
-        // SAFETY: in bounds: `Positions` only makes positions whose index is below its capacity, and there are as
-        // many slots. The check would cost about as much as the rest of the arithmetic on this path.
+        // SAFETY: in bounds: `Positions` creates only positions whose index is below its capacity,
+        // and there are as many slots. A bounds check would cost about as much as the other
+        // arithmetic on this path.
         unsafe { self.slots.get_unchecked(index) }
     }
 }
@@ -330,16 +344,16 @@ impl<T> fmt::Debug for Ring<T> {
     }
 }
 
-/// The arithmetic of positions: the low bits are the slot's index, the bits above count laps.
+/// The arithmetic of positions: the low bits are the slot's index, the high bits count laps.
 ///
-/// With a capacity that is no power of two the indices from the capacity on are skipped.
+/// If the capacity is no power of two, the indices from the capacity on are skipped.
 #[derive(Debug, Clone, Copy)]
 struct Positions {
     capacity: usize,
-    /// Positions from one lap to the next: a power of two, at least two, so that a filled slot's stamp never
-    /// equals the next lap's free one.
+    /// Difference of positions between laps. It is a power of two of at least two. So a filled
+    /// slot's stamp never equals the free stamp of the next lap.
     lap: usize,
-    /// Indices of a lap that no slot has.
+    /// Number of indices per lap without a slot.
     skipped: usize,
 }
 
@@ -358,7 +372,7 @@ impl Positions {
         position & (self.lap - 1)
     }
 
-    /// The position `count` slots on; `count` is at most the capacity.
+    /// Returns the position `count` slots later; `count` is at most the capacity.
     const fn advance(self, position: usize, count: usize) -> usize {
         debug_assert!(self.index(position) < self.capacity && count <= self.capacity);
         let wraps = self.index(position) + count >= self.capacity;
@@ -367,12 +381,13 @@ impl Positions {
             .wrapping_add(if wraps { self.skipped } else { 0 })
     }
 
-    /// The position of the same slot one lap on.
+    /// Returns the position of the same slot in the next lap.
     const fn next_lap(self, position: usize) -> usize {
         position.wrapping_add(self.lap)
     }
 
-    /// How many slots `tail` is ahead of `head`; views that do not belong together give a number within bounds.
+    /// Returns the number of slots from `head` to `tail`. Values read at different moments give a
+    /// number within bounds.
     fn distance(self, head: usize, tail: usize) -> usize {
         let laps = (tail / self.lap).saturating_sub(head / self.lap);
         let ahead = laps

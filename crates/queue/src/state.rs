@@ -1,4 +1,5 @@
-//! The one word that says what is in a chunk and who may touch its memory.
+//! The atomic word of a chunk: its committed length and record count, and the flags that control
+//! access to its memory.
 
 use std::fmt;
 
@@ -7,14 +8,14 @@ const RECORDS_BITS: u32 = 29;
 const LEN_MASK: u64 = (1 << LEN_BITS) - 1;
 const RECORDS_ONE: u64 = 1 << LEN_BITS;
 
-/// Most records a chunk counts.
+/// Greatest number of records in a chunk.
 pub(crate) const RECORDS_MAX: u32 = (1 << RECORDS_BITS) - 1;
 
-/// Nothing more is committed.
+/// Set once the chunk is closed: nothing more is committed.
 pub(crate) const CLOSED: u64 = 1 << (LEN_BITS + RECORDS_BITS);
-/// The producer may be writing behind the committed bytes.
+/// Set while the producer may write beyond the committed bytes.
 pub(crate) const WRITING: u64 = CLOSED << 1;
-/// The reader is done.
+/// Set once the reader is done.
 pub(crate) const READ: u64 = CLOSED << 2;
 
 const _: () = assert!(
@@ -22,17 +23,18 @@ const _: () = assert!(
     "the word is used up"
 );
 
-/// A view of the word: committed bytes in the low 32 bits, committed records in the next 29, then three flags.
+/// A value of the word: committed bytes in the low 32 bits, committed records in the next 29, then
+/// three flags.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State(pub(crate) u64);
 
 impl State {
-    /// Bytes committed.
+    /// Returns the number of committed bytes.
     pub(crate) const fn len(self) -> u32 {
         (self.0 & LEN_MASK) as u32
     }
 
-    /// Records committed.
+    /// Returns the number of committed records.
     pub(crate) const fn records(self) -> u32 {
         (self.0 >> LEN_BITS) as u32 & RECORDS_MAX
     }
@@ -49,7 +51,8 @@ impl State {
         self.0 & READ != 0
     }
 
-    /// This state with one more record of `bytes` bytes, if that is at most `bytes_max` bytes in all.
+    /// Returns this state with one more record of `bytes` bytes; `None` if that exceeds `bytes_max`
+    /// bytes or [`RECORDS_MAX`].
     pub(crate) fn with_record(self, bytes: usize, bytes_max: usize) -> Option<Self> {
         let len = u64::from(self.len()).checked_add(u64::try_from(bytes).ok()?)?;
         if len > u64::try_from(bytes_max).ok()? || self.records() == RECORDS_MAX {

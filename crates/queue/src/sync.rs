@@ -1,4 +1,4 @@
-//! The primitives all other files are written against: std's, or loom's under `cfg(loom)`.
+//! The synchronisation primitives that this crate uses: those of std, or of loom under `cfg(loom)`.
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
@@ -17,7 +17,7 @@ pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Std's cell behind the interface of loom's, which watches every access for races.
+/// The cell of std with the interface of loom's, which checks every access for races.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -28,30 +28,31 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// A pointer to read through while no one else writes.
+    /// Calls `read` with a pointer that may be read while no other thread writes.
     #[inline]
     pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         read(self.0.get())
     }
 
-    /// A pointer to write through while no one else reads or writes.
+    /// Calls `write` with a pointer that may be written while no other thread reads or writes.
     #[inline]
     pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
     }
 }
 
-/// Locks `mutex`. No code of this crate panics while it holds a lock, so a poisoned one is as good as new.
+/// Locks `mutex`. No code of this crate panics while it holds a lock, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pauses worth making before a thread sleeps. None under loom, where they would only multiply what it explores.
+/// Number of pauses before a thread sleeps. None under loom, where they would only multiply the
+/// interleavings.
 pub(crate) const PAUSES: u32 = if cfg!(loom) { 0 } else { 10 };
-/// Of those, how many keep the processor; the others offer it to other threads.
+/// Number of pauses that spin; the later ones yield the processor to other threads.
 const PAUSES_AWAKE: u32 = 6;
 
-/// Pause `number` of [`PAUSES`], each longer than the one before.
+/// Makes pause `number` of [`PAUSES`], each longer than the one before.
 pub(crate) fn pause(number: u32) {
     if number < PAUSES_AWAKE {
         (0..1_u32 << number).for_each(|_| spin_loop());
@@ -60,7 +61,7 @@ pub(crate) fn pause(number: u32) {
     }
 }
 
-/// Waits for a notification, but no longer than `limit`, or without end when there is none. May wake for no reason.
+/// Waits for a notification, at most for `limit`, if there is one. It may wake up spuriously.
 pub(crate) fn wait<'a, T>(
     condvar: &Condvar,
     guard: MutexGuard<'a, T>,

@@ -1,4 +1,4 @@
-//! Every interleaving, memory reordering included, of small scenarios with few forced switches.
+//! Every interleaving of small scenarios with few preemptions, memory reordering included.
 #![cfg(loom)]
 #![expect(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use probity_queue::{
     AppendRefused, Chunk, Pool, RecvError, Ring, SealedChunk, SendError, Sender, channel,
 };
 
-/// Explores `scenario`; a thread is taken off the processor at most `preemptions` times where it could go on.
+/// Explores `scenario` with loom, with at most `preemptions` preemptions of a thread.
 fn explore(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
@@ -141,7 +141,7 @@ fn a_ring_dropped_by_another_thread_drops_what_was_pushed() {
         let ring = Arc::new(Ring::new(2));
         let producer = {
             let ring = Arc::clone(&ring);
-            // Loom's own count tells when a value is leaked.
+            // Loom's own `Arc` reports a leaked value.
             thread::spawn(move || ring.try_push(Arc::new(1)).unwrap())
         };
         drop(ring);
@@ -201,9 +201,9 @@ fn two_receivers_are_both_woken() {
     });
 }
 
-/// One preemption: with two this scenario alone takes many minutes.
-/// A receiver called for the second value while the first slot was still being filled goes back to sleep; whoever
-/// is called for the first value must then call the next.
+/// One preemption: with two this scenario alone takes many minutes. A receiver woken for the second
+/// value goes back to sleep if the first slot is still being filled. The receiver woken for the
+/// first value must then wake the next.
 #[test]
 fn values_completed_out_of_turn_wake_both_receivers() {
     explore(1, || {
@@ -333,7 +333,8 @@ fn a_burst_is_in_the_chunk_as_a_whole_or_not_at_all() {
         });
         let sealed = chunk.close().unwrap();
         let (bytes, records) = (sealed.bytes().to_vec(), sealed.records());
-        // Its memory may go back while the producer still fills it: it must not reach anybody before that ended.
+        // The memory may return while the producer still fills it: it must not be reused before
+        // that append ended.
         drop(sealed);
         let next = pool.try_take().map(|mut next| {
             next.append(4, |room| room.fill(3)).unwrap();
@@ -371,8 +372,8 @@ fn one_of_two_closers_gets_the_chunk() {
     });
 }
 
-/// The memory of a chunk closed and read in the middle of an append must not reach the next producer before that
-/// append has ended. Loom watches every byte for two threads at a time.
+/// The memory of a chunk that is closed and read during an append must not be reused before that
+/// append has ended. Loom checks every byte for conflicting accesses.
 #[test]
 fn a_stale_writer_never_touches_recycled_memory() {
     explore(4, || {
@@ -396,7 +397,7 @@ fn a_stale_writer_never_touches_recycled_memory() {
         if let Some(next) = next {
             assert_eq!(next.bytes(), [3, 3]);
         }
-        // The stale writer still lives and holds nothing back.
+        // The stale writer still lives and holds no memory.
         assert_eq!(pool.available(), 1);
         drop(stale);
     });
@@ -420,7 +421,7 @@ fn memory_given_back_wakes_a_waiting_producer() {
     });
 }
 
-/// Closes the chunk of `slot`; whoever really closed it hands it over, under the slot's lock.
+/// Closes the chunk of `slot`, and sends it under the slot's lock if this call closed it.
 fn hand_over(slot: &Mutex<Option<Chunk>>, sealers: &Sender<SealedChunk>) {
     let mut chunk = slot.lock().unwrap();
     if let Some(sealed) = chunk.take().and_then(|chunk| chunk.close()) {

@@ -1,4 +1,5 @@
-//! Random operations on one thread against plain collections: same answers, nothing lost, nothing dropped twice.
+//! Random operations on one thread, compared with plain collections: equal results, no value lost
+//! or dropped twice.
 #![cfg(not(loom))]
 #![expect(
     clippy::indexing_slicing,
@@ -17,14 +18,14 @@ use probity_queue::{
 };
 use proptest::prelude::*;
 
-/// A value whose living copies are counted.
+/// A value whose live copies are counted.
 #[derive(Debug, Clone)]
 struct Counted {
     number: u32,
     _life: Arc<()>,
 }
 
-/// Makes values with rising numbers and knows how many of them live.
+/// Creates values with increasing numbers and counts the live ones.
 #[derive(Default)]
 struct Source {
     made: u32,
@@ -77,7 +78,7 @@ fn numbers<'a>(values: impl IntoIterator<Item = &'a Counted>) -> Vec<u32> {
     values.into_iter().map(|value| value.number).collect()
 }
 
-/// The oracle takes from the front of `batch` what fits; gives how many that are.
+/// Moves the values that fit from `batch` to the oracle; returns their number.
 fn take_what_fits(oracle: &mut VecDeque<u32>, batch: &VecDeque<Counted>, capacity: usize) -> usize {
     let count = batch.len().min(capacity - oracle.len());
     oracle.extend(batch.iter().take(count).map(|value| value.number));
@@ -127,7 +128,7 @@ fn check_ring(capacity: usize, steps: &[QueueStep]) {
     assert_eq!(source.living(), 0, "what is left is dropped with the ring");
 }
 
-/// Sends one value; gives its number if it was taken.
+/// Sends one value; returns its number if it was accepted.
 fn check_send(sender: &Sender<Counted>, value: Counted, closed: bool, full: bool) -> Option<u32> {
     let number = value.number;
     let sent = if number.is_multiple_of(2) {
@@ -249,13 +250,13 @@ fn check_channel(capacity: usize, steps: &[QueueStep]) {
     );
 }
 
-/// What becomes of a burst.
+/// The end of a burst.
 #[derive(Debug, Clone, Copy)]
 enum BurstEnd {
     Commit,
-    /// Dropped without a commit.
+    /// The burst is dropped without a commit.
     Forget,
-    /// The chunk is closed by another before the commit.
+    /// Another handle closes the chunk before the commit.
     CloseFirst,
 }
 
@@ -306,7 +307,7 @@ fn chunk_steps() -> impl Strategy<Value = Vec<ChunkStep>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// What is known of one use of a chunk.
+/// The expected state of one use of a chunk.
 #[derive(Default)]
 struct Use {
     bytes: Vec<u8>,
@@ -317,7 +318,7 @@ struct Use {
 }
 
 impl Use {
-    /// Whether its memory must be out: not given back by its reader nor by the last owner's end.
+    /// Returns whether its memory is in use: neither its reader nor its last owner has returned it.
     const fn holds_memory(&self) -> bool {
         !self.read && self.owners > 0
     }
@@ -326,7 +327,7 @@ impl Use {
 const CHUNKS: usize = 3;
 const CHUNK_BYTES: usize = 64;
 
-/// The chunks in the hands of the test, each with the number of its use.
+/// The chunks that the test holds, each with the number of its use.
 #[derive(Default)]
 struct Hands {
     uses: Vec<Use>,
@@ -434,7 +435,7 @@ fn append(used: &mut Use, writer: &mut ChunkWriter, len: usize, fill: u8, panics
             assert_eq!(room.len(), len);
             room.fill(fill);
             if panics {
-                // Without the hook's message on the terminal.
+                // Panics without the hook's message on the terminal.
                 std::panic::resume_unwind(Box::new(Deliberate));
             }
         })
@@ -456,7 +457,8 @@ fn append(used: &mut Use, writer: &mut ChunkWriter, len: usize, fill: u8, panics
     assert_eq!(writer.chunk().len() as usize, used.bytes.len());
 }
 
-/// Pushes what fits of `lens` in one burst; gives the chunk if it was closed meanwhile.
+/// Pushes the records of `lens` that fit in one burst; returns the chunk if it was closed
+/// meanwhile.
 fn burst(
     used: &mut Use,
     writer: &mut ChunkWriter,
@@ -526,7 +528,7 @@ fn check_chunks(steps: &[ChunkStep]) {
         let used = hands.uses.iter().filter(|u| u.holds_memory()).count();
         assert_eq!(pool.available(), CHUNKS - used);
         assert!(pool.allocated_bytes() <= CHUNKS * CHUNK_BYTES);
-        // What a closed chunk holds stays as it is, whatever its writer and the other chunks do.
+        // The content of a closed chunk never changes, whatever its writer and the other chunks do.
         for (number, sealed) in &hands.sealed {
             assert_eq!(sealed.bytes(), hands.uses[*number].bytes);
         }
@@ -632,7 +634,7 @@ fn a_chunk_closed_inside_an_append_refuses_it_and_takes_its_memory_back_only_aft
         room.fill(3);
     });
     assert_eq!(refused, Err(AppendRefused::Closed));
-    // The old writer is still there, and cannot reach the memory any more.
+    // The old writer still exists, and can no longer reach the memory.
     let mut next = pool.try_take().unwrap();
     next.append(16, |room| room.fill(4)).unwrap();
     assert_eq!(

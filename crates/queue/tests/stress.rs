@@ -1,4 +1,4 @@
-//! Many threads for real: nothing lost, nothing doubled, nothing out of order, memory bounded.
+//! Stress tests with many threads: nothing lost, duplicated or reordered, and memory bounded.
 #![cfg(not(loom))]
 #![expect(
     clippy::indexing_slicing,
@@ -20,7 +20,7 @@ use probity_queue::{
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A small generator of numbers, the same for the same seed.
+/// A small pseudorandom number generator, deterministic for a seed.
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// Values of `producers` threads, each rising by one; what each of `consumers` threads saw of them.
+/// Checks that consumers received each producer's values once and in order.
 fn check_seen(producers: u64, each: u64, seen: Vec<Vec<u64>>) {
     let mut all = Vec::new();
     for consumer in seen {
@@ -53,7 +53,7 @@ fn check_seen(producers: u64, each: u64, seen: Vec<Vec<u64>>) {
     assert!(all.into_iter().eq(expected), "a value was lost or doubled");
 }
 
-/// Pushes `each` values, singles and batches by turns.
+/// Pushes `each` values, alternately one by one and in batches.
 fn push_all(ring: &Ring<u64>, producer: u64, each: u64) {
     let mut waiting = VecDeque::new();
     for number in 0..each {
@@ -134,7 +134,8 @@ fn channel_keeps_every_value(capacity: usize, producers: u64, consumers: u64, ea
                 let receiver = receiver.clone();
                 scope.spawn(move || {
                     let mut seen = Vec::new();
-                    // Every other consumer gives up often, so that timeouts and wake-ups meet.
+                    // Every other consumer has a short timeout, so that timeouts and wake-ups
+                    // coincide.
                     let patience =
                         [PATIENCE, Duration::from_micros(20)][usize::from(consumer % 2 == 1)];
                     while receiver.recv_batch(&mut seen, 3, patience)
@@ -152,10 +153,10 @@ fn channel_keeps_every_value(capacity: usize, producers: u64, consumers: u64, ea
     check_seen(producers, each, seen);
 }
 
-/// What the tickers see of a producer.
+/// A producer's chunk, as the timer threads see it.
 type Slot = Mutex<Option<Chunk>>;
 
-/// Closes the chunk of `slot`; whoever really closed it hands it over, under the slot's lock.
+/// Closes the chunk of `slot`, and sends it under the slot's lock if this call closed it.
 fn hand_over(slot: &Slot, sealers: &Sender<SealedChunk>) {
     let mut chunk = slot.lock().unwrap();
     if let Some(sealed) = chunk.take().and_then(|chunk| chunk.close()) {
@@ -173,7 +174,7 @@ struct Producer<'a> {
 
 const HEADER_BYTES: usize = 13;
 
-/// Byte `position` of the body of record `number` of producer `id`.
+/// Returns byte `position` of the body of record `number` of producer `id`.
 fn body_byte(id: u8, number: u64, position: usize) -> u8 {
     let number = number.to_le_bytes()[position % 8];
     number
@@ -183,7 +184,8 @@ fn body_byte(id: u8, number: u64, position: usize) -> u8 {
 }
 
 impl Producer<'_> {
-    /// Appends records with the numbers from `number` on and bodies of `bodies` bytes, in bursts of as many as fit.
+    /// Appends records numbered from `number` on with bodies of `bodies` bytes, in bursts of as
+    /// many as fit.
     fn append(&mut self, mut number: u64, mut bodies: &[usize]) {
         while !bodies.is_empty() {
             if let Some(writer) = &mut self.writer
@@ -202,7 +204,7 @@ impl Producer<'_> {
     }
 }
 
-/// Appends what fits of the records; gives how many were taken, if any was.
+/// Appends the records that fit; returns their number, or `None` if there were none.
 fn burst(writer: &mut ChunkWriter, id: u8, number: u64, bodies: &[usize]) -> Option<usize> {
     let mut burst = writer.burst().ok()?;
     for (&body, number) in bodies.iter().zip(number..) {
@@ -223,7 +225,7 @@ fn burst(writer: &mut ChunkWriter, id: u8, number: u64, bodies: &[usize]) -> Opt
     (taken > 0 && burst.commit().is_ok()).then_some(taken)
 }
 
-/// Reads a chunk's records; gives their producer, the first one's number and how many follow each other.
+/// Reads a chunk's records; returns their producer, the first one's number and their count.
 fn read(chunk: &SealedChunk) -> Option<(u8, u64, u64)> {
     let mut bytes = chunk.bytes();
     let mut run: Option<(u8, u64, u64)> = None;
@@ -252,7 +254,7 @@ fn read(chunk: &SealedChunk) -> Option<(u8, u64, u64)> {
     run
 }
 
-/// Seals until the channel ends; gives the runs in the order received.
+/// Seals until the channel closes; returns the runs in the order received.
 fn seal(chunks: &Receiver<SealedChunk>) -> Vec<(u8, u64, u64)> {
     let mut runs = Vec::new();
     let mut received = Vec::new();
@@ -337,7 +339,8 @@ fn chunks_keep_every_record(producers: u8, sealers: usize, each: u64, seed: u64)
     assert!(pool.allocated_bytes() <= pool.count() * pool.chunk_bytes());
 }
 
-/// Each sealer saw a producer's runs in order, and all together they cover its records once.
+/// Checks that each sealer received a producer's runs in order, and that all of them cover its
+/// records once.
 fn check_runs(producers: u8, each: u64, runs: Vec<Vec<(u8, u64, u64)>>) {
     for sealer in &runs {
         let mut last = vec![None; usize::from(producers)];

@@ -1,7 +1,8 @@
-//! Other people's packages: their licences, their sources, and those that may not come in.
+//! Checks of third-party packages: licences, sources and bans.
 //!
-//! The rules stand in `deny.toml`, in the words of cargo-deny, so that both read the same ones.
-//! This module reads that file as far as it uses it: one value or one table a line.
+//! The rules are in `deny.toml`, in the format of cargo-deny, so that both read the same rules.
+//! This module supports only the part of that format that the file uses: one value or one table per
+//! line.
 
 use crate::licence::is_satisfied;
 use crate::{File, Finding, Repository};
@@ -9,10 +10,10 @@ use crate::{File, Finding, Repository};
 /// The file that holds the rules.
 const RULES: &str = "deny.toml";
 
-/// Where packages of other people may come from, as lock files name it.
+/// The only allowed source of third-party packages, as lock files name it.
 const SOURCE: &str = concat!("registry+https://github.com/rust-lang/crates", ".io-index");
 
-/// A package that may not be used, in any version or below one.
+/// A package that is banned in all versions, or below one.
 struct Ban<'a> {
     line: usize,
     name: &'a str,
@@ -20,7 +21,7 @@ struct Ban<'a> {
     reason: &'a str,
 }
 
-/// One package of a lock file.
+/// A package in a lock file.
 struct Package<'a> {
     line: usize,
     name: &'a str,
@@ -30,7 +31,7 @@ struct Package<'a> {
 
 type Version = (u64, u64, u64);
 
-/// Every package of a lock file comes from the one registry.
+/// Checks that every package of a lock file comes from the allowed registry.
 pub fn sources(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.with_extension("lock") {
@@ -45,9 +46,9 @@ pub fn sources(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// No banned package is built. A lock file names packages that are never built, so the question
-/// goes to `tree`: one package a line, its name and version, a tab, and its licence, as `cargo
-/// tree` prints them.
+/// Checks that no banned package is built. Lock files also name packages that are never built, so
+/// `tree` lists the built ones. It has one package per line, as `cargo tree` prints them: name and
+/// version, a tab, and the licence.
 pub fn bans(repository: &Repository, tree: &str) -> Vec<Finding> {
     let Some(rules) = repository.file(RULES) else {
         return vec![Finding::new(RULES, 0, "is missing", "write it")];
@@ -76,7 +77,7 @@ pub fn bans(repository: &Repository, tree: &str) -> Vec<Finding> {
     findings
 }
 
-/// The lock file beside the fuzz targets holds the versions that the product is built with.
+/// Checks that the lock file of the fuzz targets has the versions that the product is built with.
 pub fn lock_files_agree(repository: &Repository) -> Vec<Finding> {
     let (Some(product), Some(fuzz)) = (
         repository.file("Cargo.lock"),
@@ -109,7 +110,7 @@ pub fn lock_files_agree(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Every package of `tree` (as for [`bans`]) is under a licence that is allowed.
+/// Checks that every package of `tree` (as for [`bans`]) has an allowed licence.
 pub fn licences(repository: &Repository, tree: &str) -> Vec<Finding> {
     let Some(rules) = repository.file(RULES) else {
         return vec![Finding::new(RULES, 0, "is missing", "write it")];
@@ -137,7 +138,7 @@ pub fn licences(repository: &Repository, tree: &str) -> Vec<Finding> {
 
 impl Ban<'_> {
     fn holds(&self, name: &str, version_built: &str) -> bool {
-        // A version that cannot be read is not known to be new enough.
+        // An unreadable version counts as banned.
         let is_below = |below| version(version_built).is_none_or(|version| version < below);
         self.name == name && self.below.is_none_or(is_below)
     }
@@ -208,7 +209,7 @@ fn packages(lock: &File) -> Vec<Package<'_>> {
     packages
 }
 
-/// The three numbers of a version; what follows a hyphen or plus sign is left out.
+/// Parses the three numbers of a version; ignores a suffix after a hyphen or plus sign.
 fn version(text: &str) -> Option<Version> {
     let numbers = text.split(['-', '+']).next().unwrap_or_default();
     let mut numbers = numbers.split('.').map(|number| number.parse().ok());

@@ -1,19 +1,19 @@
-//! The documents: one title each, links that lead somewhere, and no word that the code outran.
+//! Checks of the documents: titles, links, and statements that must agree with the code.
 
 use crate::rust_text::has_word;
 use crate::{File, Finding, Repository};
 
-/// The document that describes every byte, and the bounds it must state.
+/// The document that describes every byte, and must state every bound of the format.
 const FORMAT_DOCUMENT: &str = "docs/format.md";
 const LIMITS: &str = "crates/format/src/limits.rs";
 
 /// The document that lists the slow tests.
 const CONTRIBUTING: &str = "CONTRIBUTING.md";
 
-/// The document that names places in the repository.
+/// The document that names files and folders of the repository.
 const CODE_MAP: &str = "ARCHITECTURE.md";
 
-/// Each document has exactly one title, on its first line.
+/// Checks that each document has exactly one title, on its first line.
 pub fn one_title(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.with_extension("md") {
@@ -31,7 +31,7 @@ pub fn one_title(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Each relative link leads to a file, and each anchor to a heading.
+/// Checks that each relative link leads to a file, and each anchor to a heading.
 pub fn links(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.with_extension("md") {
@@ -47,7 +47,7 @@ pub fn links(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Every place that ARCHITECTURE.md names exists.
+/// Checks that every path in ARCHITECTURE.md exists.
 pub fn code_map(repository: &Repository) -> Vec<Finding> {
     let Some(map) = repository.file(CODE_MAP) else {
         return vec![Finding::new(CODE_MAP, 0, "is missing", "write it")];
@@ -75,7 +75,7 @@ pub fn code_map(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Every bound of the format is stated, by name, in the document of the format.
+/// Checks that the format document states every bound of the format by name.
 pub fn limits_are_documented(repository: &Repository) -> Vec<Finding> {
     let Some(document) = repository.file(FORMAT_DOCUMENT).and_then(File::text) else {
         return vec![Finding::new(FORMAT_DOCUMENT, 0, "is missing", "write it")];
@@ -107,7 +107,8 @@ pub fn limits_are_documented(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Every test that the gates leave out stands in the contributors' list of slow tests, and every test there exists.
+/// Checks that the list of slow tests names every ignored test, and that every test in the list
+/// exists.
 pub fn slow_tests_are_listed(repository: &Repository) -> Vec<Finding> {
     let Some(list) = repository.file(CONTRIBUTING) else {
         return vec![Finding::new(CONTRIBUTING, 0, "is missing", "write it")];
@@ -143,7 +144,7 @@ pub fn slow_tests_are_listed(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The tests of a file that are ignored: line of the attribute, and name.
+/// Returns the ignored tests of a file: line of the attribute, and name.
 fn ignored_tests(file: &File) -> impl Iterator<Item = (usize, &str)> {
     let mut ignored = None;
     file.lines().filter_map(move |(line, text)| {
@@ -156,7 +157,7 @@ fn ignored_tests(file: &File) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The lines outside fenced code.
+/// Returns the lines outside fenced code.
 fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     file.lines().filter(move |(_, line)| {
@@ -166,7 +167,7 @@ fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What stands in the round brackets of `[text](target)`, and after `[text]: `.
+/// Returns the targets of `[text](target)` and of `[text]: target`.
 fn link_targets(line: &str) -> Vec<&str> {
     let mut targets: Vec<&str> = line
         .split("](")
@@ -199,7 +200,7 @@ fn broken_link(repository: &Repository, from: &File, target: &str) -> Option<Str
     (!found).then(|| format!("{place} has no heading #{anchor}"))
 }
 
-/// The path from the root of what `relative` means in the file `from`.
+/// Resolves the path `relative` in the file `from`, from the root of the repository.
 fn resolved(from: &str, relative: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -215,7 +216,7 @@ fn resolved(from: &str, relative: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchor that a forge gives to a heading.
+/// Returns the anchor that code forges give to a heading.
 fn slug(heading: &str) -> String {
     heading
         .trim_start_matches('#')

@@ -1,4 +1,4 @@
-//! One thing that is not as it should be: where, what, and what to do about it.
+//! A violation of a rule: position, problem and remedy.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use std::fmt;
 pub struct Finding {
     /// Path from the root of the repository.
     pub path: String,
-    /// Line, counted from 1; 0 when the file as a whole is meant.
+    /// Line, counted from 1; 0 for the file as a whole.
     pub line: usize,
-    /// What is wrong, one lower-case clause.
+    /// The problem, one lower-case clause.
     pub problem: String,
-    /// What to do, one lower-case clause.
+    /// The remedy, one lower-case clause.
     pub remedy: String,
 }
 
 impl Finding {
-    /// A finding at `line` of `path`.
+    /// Creates a finding at `line` of `path`.
     pub fn new(
         path: &str,
         line: usize,

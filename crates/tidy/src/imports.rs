@@ -1,4 +1,4 @@
-//! Imports in three blocks: the standard library, other crates, this crate.
+//! The check that imports are in three blocks: the standard library, other crates, this crate.
 
 use crate::rust_text::{code_of, has_word};
 use crate::{Finding, Repository};
@@ -18,7 +18,7 @@ struct Import {
     origin: Origin,
 }
 
-/// Each run of imports is in the order of its blocks, with one empty line between blocks.
+/// Checks that each run of imports has its blocks in order, with one empty line between blocks.
 pub fn three_blocks(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.with_extension("rs") {
@@ -40,7 +40,7 @@ fn problem_between(lines: &[&str], before: &Import, after: &Import) -> Option<&'
         .get(before.last_line..after.first_line - 1)
         .unwrap_or_default();
     let trimmed = between.iter().map(|line| line.trim());
-    // Attributes belong to the import below them; anything else ends the run.
+    // Attributes belong to the import below them; any other line ends the run.
     if trimmed
         .clone()
         .any(|line| !line.is_empty() && !line.starts_with("#["))

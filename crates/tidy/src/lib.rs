@@ -1,8 +1,8 @@
-//! The repository checks itself: what the compiler cannot see about its own house.
+//! Checks of the repository that the compiler does not make.
 //!
 //! Each check is a function from a [`Repository`] to the [`Finding`]s in it. `tests/tidy.rs` runs
-//! every check over this repository; the tests beside each check show that it does find what it
-//! is there to find. Nothing outside the standard library is used.
+//! every check over this repository. The unit tests show that each check finds violations. The
+//! crate uses only the standard library.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! Licence expressions as packages state them, read far enough to tell what they allow.
+//! Evaluates licence expressions of packages against the allowed licences.
 
-/// Whether the licences in `allowed` satisfy `expression`, which is an SPDX expression or the
-/// older form with slashes. An exception after `WITH` counts as a part of its licence's name.
+/// Returns whether the licences in `allowed` satisfy `expression`, an SPDX expression or the older
+/// form with slashes. An exception after `WITH` counts as a part of its licence's name.
 ///
 /// # Errors
-/// Says what is wrong when it is not an expression.
+/// The reason why `expression` is malformed.
 pub(crate) fn is_satisfied(expression: &str, allowed: &[&str]) -> Result<bool, &'static str> {
     let spaced = expression
         .replace('/', " OR ")

@@ -1,4 +1,4 @@
-//! The crates' manifests: who may depend on whom, and where versions and lints are said.
+//! Checks of the crates' manifests: allowed dependencies, and the place of versions and lints.
 
 use crate::{File, Finding, Repository};
 
@@ -20,7 +20,7 @@ pub const RANKS: [(&str, u8); 14] = [
     ("probity-websubmit", 4),
 ];
 
-/// Libraries that have a home: only the crates named may depend on them, for tests too.
+/// Libraries that only the named crates may depend on, also for tests.
 pub const HOMES: [(&str, &[&str]); 11] = [
     (
         "tokio",
@@ -56,7 +56,7 @@ struct Dependency<'a> {
     value: &'a str,
 }
 
-/// Every crate depends on crates of lower rank only.
+/// Checks that every crate depends only on crates of lower rank.
 pub fn ranks(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in members(repository) {
@@ -72,7 +72,8 @@ pub fn ranks(repository: &Repository) -> Vec<Finding> {
             continue;
         };
         for dependency in dependencies(manifest) {
-            // A crate that names itself turns features on for its own tests; Cargo takes it nowhere else.
+            // A crate may depend on itself to enable features for its own tests; Cargo allows that
+            // only there.
             let itself = dependency.name == package;
             if !itself && rank_of(dependency.name).is_some_and(|other| other >= rank) {
                 findings.push(Finding::new(
@@ -90,7 +91,7 @@ pub fn ranks(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Libraries with a home are named nowhere else.
+/// Checks that no other crate depends on a library in [`HOMES`].
 pub fn homes(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in members(repository) {
@@ -112,7 +113,7 @@ pub fn homes(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Versions and lints are said in the root manifest and nowhere else.
+/// Checks that versions and lints are set in the root manifest only.
 pub fn inherit_from_root(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in members(repository) {
@@ -140,7 +141,7 @@ pub fn inherit_from_root(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Every dependency of a crate is named in its sources.
+/// Checks that every dependency of a crate is named in its sources.
 pub fn dependencies_are_used(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in members(repository) {
@@ -168,7 +169,7 @@ pub fn dependencies_are_used(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Manifests of the workspace's members.
+/// Returns the manifests of the workspace's members.
 fn members(repository: &Repository) -> impl Iterator<Item = &File> {
     repository
         .files
@@ -201,7 +202,7 @@ fn dependencies(manifest: &File) -> Vec<Dependency<'_>> {
         {
             let header = header.trim_end_matches(']');
             inside = header.ends_with("dependencies");
-            // The long form: a table for one dependency, which may then spell out a version.
+            // The long form: a table for one dependency, which may then have a version.
             if let Some((table, name)) = header.rsplit_once('.')
                 && table.ends_with("dependencies")
             {

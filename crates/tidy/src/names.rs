@@ -1,13 +1,13 @@
-//! What files are called, how large they are, and which of them may be executed.
+//! Checks of files: names, sizes and executable bits.
 
 use crate::{Finding, Repository};
 
-/// Beginnings of names that say nothing about what is inside.
+/// Prefixes of names that do not describe their content.
 const EMPTY_WORDS: [&str; 8] = [
     "util", "helper", "common", "misc", "manager", "handler", "wrapper", "shared",
 ];
 
-/// Ends of names this repository has a use for.
+/// Allowed file extensions.
 const EXTENSIONS: [&str; 22] = [
     "c",
     "conf",
@@ -33,7 +33,7 @@ const EXTENSIONS: [&str; 22] = [
     "txt",
 ];
 
-/// Files without an extension, and scripts.
+/// Allowed names of files without an extension, and of scripts.
 const NAMES: [&str; 8] = [
     "LICENSE",
     ".gitignore",
@@ -45,13 +45,13 @@ const NAMES: [&str; 8] = [
     "NOTICE",
 ];
 
-/// The largest file, in bytes: anything larger belongs outside a repository of sources.
+/// Size limit of a file, in bytes; the repository holds sources only.
 const FILE_BYTES_MAX: usize = 262_144;
 
 /// Files that may be larger.
 const LARGE_FILES: [&str; 2] = ["Cargo.lock", "fuzz/Cargo.lock"];
 
-/// No file or folder is a room for leftovers.
+/// Checks that no name of a file or folder begins with a word of `EMPTY_WORDS`.
 pub fn no_empty_words(repository: &Repository) -> Vec<Finding> {
     let has_empty_word = |path: &str| {
         path.split('/')
@@ -72,7 +72,7 @@ pub fn no_empty_words(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
-/// Every file is of a kind that is used here.
+/// Checks that every file has an allowed extension or name.
 pub fn known_kinds(repository: &Repository) -> Vec<Finding> {
     repository
         .files
@@ -89,7 +89,7 @@ pub fn known_kinds(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
-/// No file is larger than a source file has reason to be.
+/// Checks that no file exceeds the size limit.
 pub fn sizes(repository: &Repository) -> Vec<Finding> {
     repository
         .files
@@ -108,7 +108,7 @@ pub fn sizes(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
-/// Scripts may be executed and nothing else may.
+/// Checks that scripts are executable and other files are not.
 pub fn executable_bits(repository: &Repository) -> Vec<Finding> {
     repository
         .files

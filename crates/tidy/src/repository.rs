@@ -1,11 +1,11 @@
-//! The files of the repository, as the checks see them.
+//! The files of the repository, as the checks read them.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders that never hold sources; skipped when git cannot be asked.
+/// Folders that never hold sources; skipped if git is not available.
 const FOLDERS_SKIPPED: [&str; 5] = [".git", "target", "artifacts", "node_modules", ".venv"];
 
 /// One file with its content.
@@ -13,14 +13,14 @@ const FOLDERS_SKIPPED: [&str; 5] = [".git", "target", "artifacts", "node_modules
 pub struct File {
     /// Path from the root, with forward slashes.
     pub path: String,
-    /// The content, as it is.
+    /// The content.
     pub bytes: Vec<u8>,
-    /// Whether the owner may execute it.
+    /// `true` if the owner may execute the file.
     pub executable: bool,
 }
 
 impl File {
-    /// A file that may not be executed.
+    /// Creates a file that is not executable.
     pub fn new(path: &str, content: &str) -> Self {
         Self {
             path: path.into(),
@@ -29,22 +29,23 @@ impl File {
         }
     }
 
-    /// The content as text, nothing when it is not UTF-8.
+    /// Returns the content as text; `None` if it is not UTF-8.
     pub fn text(&self) -> Option<&str> {
         str::from_utf8(&self.bytes).ok()
     }
 
-    /// Each line with its number, counted from 1; none when the content is not UTF-8.
+    /// Returns each line with its number, counted from 1; nothing if the content is not UTF-8.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text().unwrap_or_default().lines())
     }
 
-    /// The last part of the path.
+    /// Returns the last component of the path.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// What follows the last dot of the name, nothing when there is none or it comes first.
+    /// Returns the extension after the last dot of the name; `None` if there is no dot or the only
+    /// dot comes first.
     pub fn extension(&self) -> Option<&str> {
         self.name()
             .rsplit_once('.')
@@ -52,23 +53,23 @@ impl File {
             .map(|(_, end)| end)
     }
 
-    /// Whether its first line asks for an interpreter.
+    /// Returns whether the file begins with `#!/`.
     pub fn is_script(&self) -> bool {
         self.bytes.starts_with(b"#!/")
     }
 
-    /// Whether some folder on its path has this name.
+    /// Returns whether a folder on its path has this name.
     pub fn is_under(&self, folder: &str) -> bool {
         self.path.rsplit('/').skip(1).any(|part| part == folder)
     }
 
-    /// Whether the bytes are input of a test, and so may be anything at all.
+    /// Returns whether the file is input of a test, which may have any content.
     pub fn is_test_input(&self) -> bool {
         self.is_under("testdata") || self.is_under("corpus")
     }
 }
 
-/// All files that are, or could next be, under version control.
+/// All files that are under version control, or could be added to it.
 #[derive(Debug, Clone)]
 pub struct Repository {
     /// The files, by path.
@@ -76,8 +77,8 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Reads the repository whose root folder is `root`: what git tracks or would add, or every
-    /// file below it when there is no git.
+    /// Reads the repository with the root folder `root`: the files that git tracks or would add.
+    /// Without git it reads every file below `root`.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -89,7 +90,7 @@ impl Repository {
         let mut files = Vec::new();
         for path in paths {
             let place = root.join(&path);
-            // Git still lists what was deleted but not committed yet.
+            // Git still lists files that were deleted but not committed yet.
             let Ok(metadata) = place.symlink_metadata() else {
                 continue;
             };
@@ -107,7 +108,7 @@ impl Repository {
         Ok(Self { files })
     }
 
-    /// A repository of these paths and contents.
+    /// Creates a repository with these paths and contents.
     pub fn of(files: &[(&str, &str)]) -> Self {
         Self {
             files: files
@@ -117,12 +118,12 @@ impl Repository {
         }
     }
 
-    /// The file at `path`, if there is one.
+    /// Returns the file at `path`, if there is one.
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Whether `path` names a file, or a folder that holds one.
+    /// Returns whether `path` is a file, or a folder that holds one.
     pub fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         self.files.iter().any(|file| {
@@ -132,7 +133,7 @@ impl Repository {
         })
     }
 
-    /// The files whose names end in `.extension`, test inputs left out.
+    /// Returns the files with the extension `extension`, without test inputs.
     pub fn with_extension(&self, extension: &str) -> impl Iterator<Item = &File> {
         self.files
             .iter()

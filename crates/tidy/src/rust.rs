@@ -1,31 +1,31 @@
-//! The shape of each Rust file: its first line, its length, its macros, its unsafe code.
+//! Checks of each Rust file: first line, length, macros and unsafe code.
 
 use crate::rust_text::{code_of, has_word};
 use crate::{File, Finding, Repository};
 
-/// Most lines of a source file, inline tests left out.
+/// Greatest number of lines of a source file without inline tests.
 const SOURCE_LINES_MAX: usize = 600;
 
-/// Most lines of a file that holds tests or benchmarks alone.
+/// Greatest number of lines of a file with only tests or benchmarks.
 const TEST_LINES_MAX: usize = 1_200;
 
-/// Most lines of tests at the end of a source file.
+/// Greatest number of lines of tests at the end of a source file.
 const INLINE_TEST_LINES_MAX: usize = 200;
 
-/// Source files that may be longer, with the length they must not grow past.
+/// Source files that may be longer, each with its own limit.
 const LONG_FILES: [(&str, usize); 0] = [];
 
 /// Folders whose sources may hold unsafe code.
 const UNSAFE_FOLDERS: [&str; 2] = ["crates/queue/src/", "crates/capi/src/"];
 
-/// Macros that stand for code not written, or for a look inside while writing it.
+/// Macros that mark unfinished code, or print values for debugging.
 const UNFINISHED_MACROS: [&str; 3] = [
     concat!("db", "g"),
     concat!("to", "do"),
     concat!("unimpl", "emented"),
 ];
 
-/// The first line of a file says what it holds; `tests.rs` is said by its name.
+/// Checks that the first line of each file is a module comment; `tests.rs` needs none.
 pub fn first_lines(repository: &Repository) -> Vec<Finding> {
     repository
         .with_extension("rs")
@@ -38,7 +38,7 @@ pub fn first_lines(repository: &Repository) -> Vec<Finding> {
         .collect()
 }
 
-/// No file is longer than one subject needs.
+/// Checks that no file exceeds its limit of lines.
 pub fn lengths(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.with_extension("rs") {
@@ -72,12 +72,12 @@ pub fn lengths(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The list of long files shrinks: each entry is needed and as low as can be.
+/// Checks that each exception for a long file is needed and as low as possible.
 pub fn long_files_shrink(repository: &Repository) -> Vec<Finding> {
     stale_exceptions(repository, &LONG_FILES)
 }
 
-/// No macro that stands for missing code is left.
+/// Checks that no macro marks unfinished code.
 pub fn no_unfinished_macros(repository: &Repository) -> Vec<Finding> {
     in_code(repository, |_, line| {
         let name = UNFINISHED_MACROS
@@ -87,7 +87,7 @@ pub fn no_unfinished_macros(repository: &Repository) -> Vec<Finding> {
     })
 }
 
-/// Unsafe code has an address.
+/// Checks that only the allowed folders have unsafe code.
 pub fn unsafe_code_is_at_home(repository: &Repository) -> Vec<Finding> {
     in_code(repository, |path, line| {
         let at_home = UNSAFE_FOLDERS.iter().any(|folder| path.starts_with(folder));
@@ -149,7 +149,7 @@ fn stale_exceptions(repository: &Repository, exceptions: &[(&str, usize)]) -> Ve
     findings
 }
 
-/// How many lines come before the `mod tests { ... }` that ends the file, if one does.
+/// Returns the number of lines before the `mod tests { ... }` that ends the file, if there is one.
 fn inline_tests_from(file: &File) -> Option<usize> {
     let code = code_of(file.text().unwrap_or_default());
     let lines: Vec<&str> = code.lines().collect();
@@ -162,7 +162,7 @@ fn inline_tests_from(file: &File) -> Option<usize> {
         .rev()
         .take_while(|line| line.starts_with("#["))
         .count();
-    // Code after the module would escape the count.
+    // Code after the module would not be counted.
     let closes = lines
         .iter()
         .skip(module)

@@ -1,7 +1,7 @@
-//! Rust source with its comments and literals blanked out, so that words in them do not count.
+//! Blanks out comments and literals of Rust source, so that checks ignore the words in them.
 
-/// The code alone: every character of a comment, string or character literal becomes a space,
-/// line feeds stay, so that line numbers and columns are those of the source.
+/// Returns the code alone: every character of a comment, string or character literal becomes a
+/// space. Line feeds stay, so that line numbers and columns do not change.
 pub(crate) fn code_of(source: &str) -> String {
     let characters: Vec<char> = source.chars().collect();
     let mut code = String::with_capacity(source.len());
@@ -22,7 +22,7 @@ pub(crate) fn code_of(source: &str) -> String {
     code
 }
 
-/// Whether `code` has `word` on its own, that is not as a part of a longer one.
+/// Returns whether `code` has `word` as a whole word.
 pub(crate) fn has_word(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(start, _)| {
         let before = code.get(..start).and_then(|text| text.chars().next_back());
@@ -37,7 +37,7 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// How many characters at the front are one comment or literal; 0 when it is code.
+/// Returns the length in characters of the comment or literal at the front; 0 if there is none.
 fn literal_or_comment(rest: &[char], follows_word: bool) -> usize {
     match rest {
         ['/', '/', ..] => rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()),
@@ -85,7 +85,7 @@ fn quoted(rest: &[char], quote: char) -> usize {
     rest.len()
 }
 
-/// A raw string whose number signs start at `start`; 0 when it is a raw identifier.
+/// Returns the length of a raw string whose number signs start at `start`; 0 for a raw identifier.
 fn raw(rest: &[char], start: usize) -> usize {
     let signs = rest.iter().skip(start).take_while(|c| **c == '#').count();
     if rest.get(start + signs) != Some(&'"') {

@@ -1,15 +1,15 @@
-//! The characters and words of every text file.
+//! Checks of the characters and words of every text file.
 
 use crate::rust_text::has_word;
 use crate::{File, Finding, Repository};
 
-/// Sources that may hold characters outside ASCII, each with a reason beside it.
+/// Sources that may hold characters outside ASCII, each with its reason.
 const NOT_ASCII: [&str; 0] = [];
 
-/// Notes to oneself. They are put together here so that this file does not hold them.
+/// Markers of unfinished work, built from parts so that this file does not contain them.
 const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// Beginnings of absolute paths that exist on one machine only.
+/// Prefixes of absolute paths that exist on one machine only.
 const MACHINE_PATHS: [&str; 5] = [
     concat!("/ho", "me/"),
     concat!("/ro", "ot/"),
@@ -18,7 +18,7 @@ const MACHINE_PATHS: [&str; 5] = [
     concat!("/t", "mp/"),
 ];
 
-/// Hosts that packages come from; which one is used is the machine's configuration.
+/// Hosts of package registries; the choice belongs to the machine's configuration.
 const REGISTRY_HOSTS: [&str; 6] = [
     concat!("crates", ".io"),
     concat!("py", "pi.org"),
@@ -28,7 +28,7 @@ const REGISTRY_HOSTS: [&str; 6] = [
     concat!("deb.debian", ".org"),
 ];
 
-/// Source is ASCII, so that what is read is what is compiled.
+/// Checks that sources are ASCII, so that the compiler reads what a reviewer sees.
 pub fn ascii(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in texts(repository).filter(|file| is_source(file)) {
@@ -57,7 +57,8 @@ pub fn ascii(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// No line ends in blanks or holds a tab or control character, and the last one ends.
+/// Checks that no line ends in blanks or holds a tab or control character, and that the last line
+/// ends with a line feed.
 pub fn blanks(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in texts(repository) {
@@ -101,7 +102,7 @@ pub fn blanks(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Nothing is left for later.
+/// Checks that no marker of unfinished work is left.
 pub fn nothing_unfinished(repository: &Repository) -> Vec<Finding> {
     found_in_lines(repository, |line| {
         let word = UNFINISHED.iter().find(|word| has_word(line, word))?;
@@ -112,7 +113,7 @@ pub fn nothing_unfinished(repository: &Repository) -> Vec<Finding> {
     })
 }
 
-/// No path of somebody's machine and no registry is named.
+/// Checks that no machine-specific path and no package registry is named.
 pub fn nothing_of_one_machine(repository: &Repository) -> Vec<Finding> {
     let mut findings = found_in_lines(repository, |line| {
         let path = MACHINE_PATHS
@@ -148,7 +149,8 @@ fn found_in_lines(
     findings
 }
 
-/// Whether `line` holds an absolute path that begins with `folder`, not one that goes through it.
+/// Returns whether `line` holds an absolute path that begins with `folder`, not one that contains
+/// it.
 fn begins_a_path(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(start, _)| {
         let before = line.get(..start).and_then(|text| text.chars().next_back());
@@ -156,7 +158,7 @@ fn begins_a_path(line: &str, folder: &str) -> bool {
     })
 }
 
-/// Every file that people write; lock files and inputs of tests are not.
+/// Returns every text file that people write, without lock files and inputs of tests.
 fn texts(repository: &Repository) -> impl Iterator<Item = &File> {
     repository.files.iter().filter(|file| {
         !file.is_test_input()

@@ -1,4 +1,4 @@
-//! Every check, over this repository.
+//! Runs every check over this repository.
 
 #![expect(clippy::expect_used, reason = "a check that cannot start has failed")]
 
@@ -64,7 +64,7 @@ fn both_lock_files_hold_the_same_versions() {
     holds(dependencies::lock_files_agree);
 }
 
-/// Every package that is built for some platform, as name and version, a tab, and its licence.
+/// Returns every package that is built for some platform: name and version, a tab, and its licence.
 fn tree() -> String {
     let output = Command::new(env!("CARGO"))
         .current_dir(root())

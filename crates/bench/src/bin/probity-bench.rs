@@ -1,4 +1,4 @@
-//! The benchmarks: a program of their own, for who works on probity.
+//! The program `probity-bench`, which runs the benchmarks; it is meant for developers of Probity.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             let mut cause: Option<&dyn std::error::Error> = Some(&error);
             let mut err = std::io::stderr().lock();
             while let Some(error) = cause {
-                // There is nowhere left to report a failure to report.
+                // If standard error cannot be written, there is no other place to report to.
                 let _unreportable = writeln!(err, "probity-bench: {error}");
                 cause = error.source();
             }

@@ -1,4 +1,5 @@
-//! What an application consists of: tables, disguises, a generator of its data, and the disguises by hand.
+//! The parts of a benchmarked application: tables, disguises, a generator of its data, and
+//! equivalent hand-written statements.
 
 use clap::ValueEnum;
 use probity_disguise::Value;
@@ -6,7 +7,7 @@ use probity_disguise::Value;
 use super::place::Filler;
 use crate::command::BenchError;
 
-/// How much data.
+/// The amount of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Size {
     /// As published
@@ -17,72 +18,73 @@ pub(crate) enum Size {
     Small,
 }
 
-/// One application.
+/// A benchmarked application.
 pub(crate) struct Application {
     pub(crate) name: &'static str,
-    /// Statements that make its tables and indexes.
+    /// Statements that create its tables and indexes.
     pub(crate) tables: &'static [&'static str],
     /// Table and id column of the users.
     pub(crate) users: (&'static str, &'static str),
-    /// Users and tables, in the native form.
+    /// Users and tables, in the native specification format.
     pub(crate) description: &'static str,
-    /// Tables with owners: identifying columns and owner columns.
+    /// Tables with owners: table, identifying columns and owner columns.
     pub(crate) owned: &'static [(
         &'static str,
         &'static [&'static str],
         &'static [&'static str],
     )],
-    /// Disguises of one user.
+    /// Disguises that each affect one user.
     pub(crate) personal: &'static [Disguise],
-    /// The disguise of everybody, if there is one.
+    /// The disguise of all users, if there is one.
     pub(crate) global: Option<Disguise>,
-    /// Which users made by hand are there, as a condition.
+    /// SQL condition that selects the users created by the hand-written statements.
     pub(crate) made_by_hand: &'static str,
-    /// Fills the tables and gives the ids of users, those that disguises are measured on first.
+    /// Fills the tables and returns the ids of users, with those that disguises are measured on
+    /// first.
     pub(crate) fill: fn(&mut Filler<'_>, Size) -> Result<Users, BenchError>,
 }
 
-/// Who is there.
+/// Users of a filled application.
 pub(crate) struct Users {
     pub(crate) all: Vec<Value>,
     /// Users that are measured one by one.
     pub(crate) measured: Vec<Value>,
-    /// By how many users the time of the disguise of everybody is divided.
+    /// Number of users by which the time of the disguise of all users is divided.
     pub(crate) share: usize,
 }
 
-/// One disguise, with the same by hand.
+/// A disguise and the equivalent hand-written statements.
 pub(crate) struct Disguise {
     pub(crate) name: &'static str,
-    /// What coming back is called.
+    /// Name of the reverse operation.
     pub(crate) back: &'static str,
     pub(crate) spec: &'static str,
-    /// In the order in which a developer would write it; empty when nobody did.
+    /// Hand-written steps, in a developer's order; empty if there are none.
     pub(crate) by_hand: &'static [Step],
 }
 
-/// A step by hand, for one user.
+/// A hand-written step for one user.
 pub(crate) enum Step {
     /// `DELETE` of the user's rows.
     Delete {
         table: &'static str,
         owner: &'static str,
     },
-    /// A column of the user's rows overwritten.
+    /// Overwrites a column of the user's rows.
     Overwrite {
         table: &'static str,
         owner: &'static str,
         column: &'static str,
-        /// Beside the owner; empty for all rows.
+        /// Condition besides the owner; empty for all rows.
         condition: &'static str,
     },
-    /// The user's rows given to new users, one a row.
+    /// Assigns each of the user's rows to a new user.
     Scatter {
         table: &'static str,
         id: &'static str,
         owner: &'static str,
     },
-    /// The user's rows given to new users, one a group.
+    /// Assigns each group of the user's rows to a new user.
     Group {
         table: &'static str,
         owner: &'static str,

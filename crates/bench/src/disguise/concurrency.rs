@@ -1,4 +1,4 @@
-//! Requests of an application, and what disguises beside them do to their number and their times.
+//! Requests of an application with concurrent disguises: effect on throughput and latency.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use super::{lobsters, websubmit};
 use crate::command::{BenchError, OutputArguments};
 use crate::workload::Random;
 
-/// How often a transaction that another one stood in the way of is tried.
+/// Greatest number of attempts for a transaction that conflicts with another one.
 const TRIES_MAX: u32 = 100;
 
-/// Which requests.
+/// The mix of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mix {
     /// The forum's mix, without pauses, beside one user who leaves and returns
@@ -33,7 +33,7 @@ enum Mix {
     Websubmit,
 }
 
-/// Who of the forum leaves and returns.
+/// The users of the forum that leave and return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Beside {
     /// A user at random
@@ -42,10 +42,10 @@ enum Beside {
     Heaviest,
 }
 
-/// What `concurrency` is told.
+/// Arguments of `concurrency`.
 #[derive(Debug, Args)]
 pub struct ConcurrencyArguments {
-    /// Which requests; may be repeated [default: both]
+    /// Mix of requests; may be repeated [default: both]
     #[arg(long = "application", value_enum)]
     mixes: Vec<Mix>,
     /// Empty database of a server, as in `probity disguise --db` [default: a new `SQLite` file]
@@ -89,24 +89,24 @@ pub struct ConcurrencyArguments {
     pub(crate) output: OutputArguments,
 }
 
-/// A part of a round: who leaves and returns meanwhile.
+/// A part of a round, with the users that leave and return during it.
 struct Part {
     name: &'static str,
     leaving: Vec<Value>,
-    /// Requests a second of each round.
+    /// Requests per second in each round.
     rates: Vec<f64>,
-    /// Per cent by which they were fewer than in the part without disguises beside each.
+    /// Decrease in per cent from the adjacent part without disguises, in each round.
     losses: Vec<f64>,
-    /// Milliseconds of all requests, applies and reveals.
+    /// Durations of all requests, applies and reveals, in milliseconds.
     requests: Vec<f64>,
     applies: Vec<f64>,
     reveals: Vec<f64>,
 }
 
-/// Milliseconds of leaving and of returning.
+/// Durations of applies and reveals, in milliseconds.
 type Times = (Vec<f64>, Vec<f64>);
 
-/// What every thread of a run needs.
+/// State that all threads of a run share.
 struct Run<'a> {
     place: &'a Place,
     application: &'a Application,
@@ -119,7 +119,7 @@ struct Run<'a> {
 }
 
 impl ConcurrencyArguments {
-    /// Measures what is asked for and writes it down.
+    /// Runs the requested measurements and writes the results.
     pub(crate) fn run(&self, out: &mut dyn std::io::Write) -> Result<(), BenchError> {
         let folder = self.output.folder()?;
         let mut figures = Vec::new();
@@ -180,7 +180,7 @@ impl ConcurrencyArguments {
         admission.with_share(self.share.unwrap_or(Share::WHOLE))
     }
 
-    /// Those whose leaving may be felt.
+    /// Returns the parts with disguises that can affect the requests.
     fn parts(&self, mix: Mix, ready: &Ready) -> Vec<Part> {
         match mix {
             Mix::Lobsters => {
@@ -206,7 +206,7 @@ impl Beside {
                 "beside a user at random",
                 ready.measured(3).into_iter().nth(1),
             ),
-            // That of the highest id.
+            // The user with the highest id has the most rows.
             Self::Heaviest => ("beside the heaviest user", ready.users.all.last().cloned()),
         };
         Part::new(name, user.into_iter().collect())
@@ -293,8 +293,8 @@ impl Part {
 }
 
 impl Run<'_> {
-    /// A part without disguises and one beside them, in this order or the other, so that what becomes faster or slower
-    /// meanwhile does so for both.
+    /// Measures a part without disguises and a part with them, in either order. A drift of the
+    /// machine's speed then affects both alike.
     fn pair(
         &mut self,
         nobody: &mut Part,
@@ -313,8 +313,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// One part of a round: requests from every thread until the time is over, and disguises as long; gives the
-    /// requests a second.
+    /// Runs one part of a round: every thread makes requests, and disguises run, until the time is
+    /// over. Returns the requests per second.
     #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
     #[expect(
         clippy::disallowed_methods,
@@ -354,7 +354,7 @@ impl Run<'_> {
         })
     }
 
-    /// Requests one after the other; gives the time of each.
+    /// Makes requests one after the other; returns their durations.
     fn ask(&self, number: usize) -> Result<Vec<f64>, BenchError> {
         let mut database = self.place.connect()?;
         let mut random = Random::new(self.seed.wrapping_add(number as u64 + 1));
@@ -369,7 +369,7 @@ impl Run<'_> {
         Ok(times)
     }
 
-    /// Lets `user` leave and return until the time is over.
+    /// Applies and reveals the disguise of `user` until the time is over.
     fn leave<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -392,8 +392,8 @@ impl Run<'_> {
     }
 }
 
-/// Between which of the samples the median of what they are drawn from lies, but for one time in twenty, whatever its
-/// distribution: their numbers in order are those of a binomial distribution about the middle.
+/// Returns the bounds of a 95 % confidence interval for the median. It assumes no distribution: the
+/// ranks of the bounds follow from the binomial distribution with p = 1/2.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -404,7 +404,7 @@ fn median_bounds(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len() as f64;
-    // The normal approximation of that distribution.
+    // Normal approximation of the binomial distribution.
     let reach = 1.96 * count.sqrt() / 2.0;
     let lower = (count / 2.0 - reach - 1.0).floor().max(0.0) as usize;
     let upper = (count / 2.0 + reach).ceil() as usize;
@@ -415,7 +415,7 @@ fn median_bounds(samples: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Tries `work` again as long as another transaction stands in its way.
+/// Retries `work` while it conflicts with another transaction.
 fn persist<T>(mut work: impl FnMut() -> Result<T, BenchError>) -> Result<T, BenchError> {
     let mut tries = 1;
     loop {
@@ -439,7 +439,7 @@ fn is_busy(error: &BenchError) -> bool {
     }
 }
 
-/// One where the system does not tell.
+/// Returns the number of processors; 1 if it is unknown.
 fn processors() -> NonZero<u32> {
     let known = std::thread::available_parallelism().ok();
     let count = known.and_then(|count| NonZero::try_from(count).ok());

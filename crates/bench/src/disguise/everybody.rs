@@ -1,5 +1,5 @@
-//! The disguise of everybody by hand, in the shape of Edna's: each table read once and each row updated once (M1), or
-//! whole-table statements (M2).
+//! Hand-written disguise of all users. As in Edna's, each table is read once and each row updated
+//! once (M1). Alternatively, statements cover whole tables (M2).
 
 use probity_disguise::{Database, Dialect, Value};
 
@@ -9,8 +9,8 @@ use super::manual::{Manual, SETS_FIRST, SETS_RANGE, number};
 use crate::command::BenchError;
 
 impl Application {
-    /// Fails if an owner column of `steps` still names somebody who was there before: a baseline that does less than the
-    /// disguise is no baseline.
+    /// Returns an error if an owner column of `steps` still refers to an original user. A baseline
+    /// must do as much as the disguise.
     pub(crate) fn expect_nobody(
         &self,
         database: &mut dyn Database,
@@ -37,7 +37,7 @@ impl Application {
     }
 }
 
-/// Owner columns of one table, given to new users together.
+/// Owner columns of one table, whose owners are replaced together.
 struct Columns<'s> {
     table: &'s str,
     id: &'s str,
@@ -45,7 +45,7 @@ struct Columns<'s> {
 }
 
 impl Manual<'_> {
-    /// Does all `steps` for everybody, within the transaction that the caller began.
+    /// Runs all `steps` for all users, within the caller's transaction.
     pub(crate) fn everybody(
         &mut self,
         database: &mut dyn Database,
@@ -56,7 +56,7 @@ impl Manual<'_> {
         let mut scattered: Vec<Columns<'_>> = Vec::new();
         for step in steps {
             match step {
-                // Nobody's rows go when everybody is anonymised.
+                // A disguise of all users deletes no rows.
                 Step::Delete { table, .. } => {
                     return Err(BenchError::Failed(format!("{table}: rows of everybody")));
                 }
@@ -74,7 +74,7 @@ impl Manual<'_> {
                         owners: vec![owner],
                     }),
                 },
-                // Edna's own loop: the rows of one user after the other.
+                // Edna's own loop: the rows of one user at a time.
                 Step::Group { .. } if way == Way::Rows => {
                     for user in users {
                         self.run(database, std::slice::from_ref(step), user, way)?;
@@ -119,7 +119,7 @@ impl Manual<'_> {
         Ok(())
     }
 
-    /// Reads the table once, makes the new users, and updates each row once.
+    /// Reads the table once, creates the new users, and updates each row once.
     fn scatter_all_rows(
         &mut self,
         database: &mut dyn Database,
@@ -135,7 +135,7 @@ impl Manual<'_> {
         for mut row in rows {
             let (values, _) = row.split_at_mut(owners.len());
             for value in values {
-                // A paper without a shepherd has nobody there.
+                // Papers without a shepherd have no user in this column.
                 if *value != Value::Int(0) && *value != Value::Null {
                     *value = self.next_id();
                     made.push(value.clone());
@@ -152,7 +152,8 @@ impl Manual<'_> {
         Ok(())
     }
 
-    /// Two kinds of statements over the whole table: one insertion a column, one update.
+    /// Scatters a table with two kinds of whole-table statements: one insertion per column, one
+    /// update.
     fn scatter_all_sets(
         &self,
         database: &mut dyn Database,
@@ -174,7 +175,8 @@ impl Manual<'_> {
     }
 }
 
-/// Gives each group of each owner a new user, by whole-table statements over a table of groups.
+/// Assigns each group of each owner to a new user, by whole-table statements over a table of
+/// groups.
 fn group_all(
     database: &mut dyn Database,
     table: &str,

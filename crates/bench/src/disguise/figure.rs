@@ -1,4 +1,4 @@
-//! Figures of disguises: percentiles, ratios to the work by hand, and their forms.
+//! Figures of disguises: percentiles, ratios to the hand-written statements, and output.
 
 use std::io::Write;
 
@@ -8,19 +8,19 @@ use crate::command::{BenchError, OutputArguments};
 use crate::output::{Document, write_document};
 use crate::plot::Bar;
 
-/// Who did it.
+/// The implementation that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
-    /// By hand, row by row, as in Edna's baselines.
+    /// Hand-written, row by row, as in Edna's baselines.
     Rows,
-    /// By hand, a statement for all rows.
+    /// Hand-written, one statement for all rows.
     Sets,
     /// A disguise.
     Disguise,
 }
 
 impl Way {
-    /// All ways, each first in every third turn.
+    /// Returns all ways, rotated by `turn`, so that each is first in every third turn.
     pub(crate) fn from_turn(turn: usize) -> [Self; 3] {
         let mut ways = [Self::Rows, Self::Sets, Self::Disguise];
         ways.rotate_left(turn % 3);
@@ -36,19 +36,19 @@ impl Way {
     }
 }
 
-/// What was measured of one operation.
+/// The measurements of one operation.
 pub(crate) struct Figure {
     pub(crate) database: &'static str,
     pub(crate) application: &'static str,
     pub(crate) operation: String,
     pub(crate) way: Way,
     pub(crate) unit: &'static str,
-    /// Sorted.
+    /// Measured values, sorted.
     pub(crate) samples: Vec<f64>,
 }
 
 impl Figure {
-    /// The value below which `share` of the samples lie.
+    /// Returns the value below which the fraction `share` of the samples lie.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -61,7 +61,7 @@ impl Figure {
     }
 }
 
-/// The same operation by hand, to compare with.
+/// Returns the figure of the same operation by hand, for comparison.
 fn baseline<'f>(figures: &'f [Figure], figure: &Figure, way: Way) -> Option<&'f Figure> {
     figures.iter().find(|other| {
         other.way == way
@@ -91,7 +91,7 @@ fn row(figures: &[Figure], figure: &Figure) -> Value {
     })
 }
 
-/// Writes `figures` wherever `arguments` ask for it.
+/// Writes `figures` in every form that `arguments` request.
 pub(crate) fn write(
     figures: &[Figure],
     arguments: &OutputArguments,

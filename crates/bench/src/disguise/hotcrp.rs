@@ -140,7 +140,7 @@ pub(super) const fn application() -> Application {
     }
 }
 
-/// How large a conference is.
+/// The size of a conference.
 struct Conference {
     authors: i64,
     reviewers: i64,
@@ -179,7 +179,7 @@ const fn conference(size: Size) -> Conference {
     }
 }
 
-/// Rows of a table that refer to a paper and a person, before they are written table by table.
+/// Rows that refer to a paper and a person, collected to be written table by table.
 #[derive(Default)]
 struct Referring {
     reviews: Vec<(i64, i64)>,
@@ -212,7 +212,7 @@ fn fill(filler: &mut Filler<'_>, size: Size) -> Result<Users, BenchError> {
     }
     write(filler, referring)?;
     let reviewers = usize::try_from(of.reviewers).unwrap_or_default();
-    // The published evaluation leaves out the first and the last one.
+    // The published evaluation does not measure the first and the last reviewer.
     let measured = all.iter().take(reviewers.saturating_sub(1)).skip(1);
     Ok(Users {
         measured: measured.cloned().collect(),
@@ -221,7 +221,7 @@ fn fill(filler: &mut Filler<'_>, size: Size) -> Result<Users, BenchError> {
     })
 }
 
-/// Writes one paper and notes what refers to it.
+/// Writes one paper and collects the rows that refer to it.
 fn submit(
     filler: &mut Filler<'_>,
     of: &Conference,

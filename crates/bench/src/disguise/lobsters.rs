@@ -50,7 +50,7 @@ const TABLES: [&str; 41] = [
     "CREATE INDEX moderations_user ON moderations (user_id)",
 ];
 const SINCE: &str = "2026-01-01 00:00:00";
-/// Every which story is about the topic that users may leave.
+/// Interval of the stories about the topic that users may leave.
 const TOPIC_EVERY: i64 = 5;
 
 const fn delete(table: &'static str) -> Step {
@@ -175,7 +175,7 @@ pub(super) const fn application() -> Application {
     }
 }
 
-/// Users, stories and comments.
+/// Returns the numbers of users, stories and comments.
 const fn counts(size: Size) -> (i64, i64, i64) {
     match size {
         Size::Paper => (15_950, 111_787, 333_492),
@@ -211,7 +211,7 @@ fn fill(filler: &mut Filler<'_>, size: Size) -> Result<Users, BenchError> {
     })
 }
 
-/// Writes stories and their tags; gives the author of each.
+/// Writes stories and their tags; returns the author of each.
 fn write_stories(
     filler: &mut Filler<'_>,
     users: i64,
@@ -219,7 +219,7 @@ fn write_stories(
 ) -> Result<Vec<i64>, BenchError> {
     let mut authors = Vec::new();
     for story in 1..=stories {
-        // The user with the highest id has the most.
+        // The user with the highest id has the most stories.
         let author = users - filler.skewed(users);
         authors.push(author);
         let url = Value::Text(format!("https://example.org/{story}"));
@@ -248,7 +248,7 @@ fn write_stories(
     Ok(authors)
 }
 
-/// Writes comments; gives author and story of each.
+/// Writes comments; returns author and story of each.
 fn write_comments(
     filler: &mut Filler<'_>,
     users: i64,
@@ -279,12 +279,13 @@ fn write_comments(
     Ok(commenters)
 }
 
-/// Half of the comments answer another one, and come with a message to the author of the story.
+/// Returns whether a comment answers another one: every second one does, with a message to the
+/// story's author.
 const fn has_parent(comment: i64) -> bool {
     comment % 2 == 0
 }
 
-/// Writes the votes of authors for what is their own.
+/// Writes each author's votes for their own stories and comments.
 fn write_votes(
     filler: &mut Filler<'_>,
     authors: &[i64],

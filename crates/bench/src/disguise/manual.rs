@@ -1,6 +1,7 @@
-//! Disguises by hand: row by row as in Edna's baselines (M1), and with one statement for all rows of a table (M2).
+//! Hand-written disguises: row by row as in Edna's baselines (M1), and with one statement for all
+//! rows of a table (M2).
 //!
-//! Nothing is recorded, so nothing done here can ever come back.
+//! They record nothing, so they cannot be reversed.
 
 use probity_disguise::{Database, Dialect, Value};
 
@@ -9,15 +10,15 @@ use super::figure::Way;
 use crate::command::BenchError;
 use crate::workload::Random;
 
-/// Users made row by row have ids from here on.
+/// First id of users created row by row.
 const ROWS_FIRST: i64 = 5_000_000_000_000_000;
-/// Users made for all rows of an owner column have ids from here on, each column its own range.
+/// First id of users created for all rows of an owner column; each column has its own range.
 pub(crate) const SETS_FIRST: i64 = 6_000_000_000_000_000;
 pub(crate) const SETS_RANGE: i64 = 1_000_000_000_000;
-/// How many users one statement makes, and one `CASE` tells apart.
+/// Number of users per insertion and per `CASE` expression.
 const RUN: usize = 200;
 
-/// The work of one application by hand.
+/// Hand-written disguises of one application.
 pub(crate) struct Manual<'a> {
     pub(crate) application: &'a Application,
     pub(crate) random: Random,
@@ -25,7 +26,7 @@ pub(crate) struct Manual<'a> {
 }
 
 impl Manual<'_> {
-    /// Does all `steps` for `user`, within the transaction that the caller began.
+    /// Runs all `steps` for `user`, within the caller's transaction.
     pub(crate) fn run(
         &mut self,
         database: &mut dyn Database,
@@ -104,7 +105,8 @@ impl Manual<'_> {
         Ok(())
     }
 
-    /// The beginning of a statement that inserts one user with the id `made` for each row that its end selects.
+    /// Returns the beginning of an `INSERT` that creates a user with the id `made` for each row of
+    /// the `SELECT` that follows.
     pub(crate) fn insert_from(&self, made: &str) -> String {
         let (users, key) = self.application.users;
         let (columns, values) = match users {
@@ -164,13 +166,13 @@ impl Manual<'_> {
         Ok(())
     }
 
-    /// The id of the next user made row by row.
+    /// Returns the id of the next user created row by row.
     pub(crate) const fn next_id(&mut self) -> Value {
         self.made += 1;
         Value::Int(ROWS_FIRST + self.made)
     }
 
-    /// Inserts new users, many a statement.
+    /// Inserts new users, many per statement.
     pub(crate) fn make(
         &mut self,
         database: &mut dyn Database,
@@ -213,7 +215,7 @@ impl Manual<'_> {
     }
 }
 
-/// Bytes in all of the engine's own tables: of the values, and as the database lays them out.
+/// Returns the bytes of the engine's own tables: of the values, and as stored by the database.
 pub(crate) fn metadata_bytes(database: &mut dyn Database) -> Result<(f64, f64), BenchError> {
     let dialect = database.dialect();
     let catalog = database.catalog()?;
@@ -236,7 +238,7 @@ pub(crate) fn metadata_bytes(database: &mut dyn Database) -> Result<(f64, f64), 
         let sql = format!("SELECT SUM({}) FROM {name}", lengths.join("+"));
         content += number(database, &sql)?;
         if dialect == Dialect::Mysql {
-            // The server counts pages now and then, or when it is told to.
+            // The server updates its page counts only from time to time, or on request.
             database.query(&format!("ANALYZE TABLE {name}"), &[])?;
         }
     }

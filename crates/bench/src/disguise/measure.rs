@@ -1,5 +1,5 @@
-//! One application on one database: disguises of single users beside the same by hand, the disguise of everybody,
-//! and disguises on top of it.
+//! Measures one application on one database: disguises of single users and by hand, the disguise of
+//! all users, and disguises on top of that.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use super::ready::{Ready, timed};
 use crate::command::BenchError;
 use crate::workload::Random;
 
-/// Passwords are measured a few times only: each is meant to be slow.
+/// Number of measurements of passwords, whose hash is slow by design.
 const PASSWORDS: usize = 5;
 
-/// What is measured, and what came of it so far.
+/// The parameters of a measurement, and its figures so far.
 pub(crate) struct Measurement<'a> {
     pub(crate) application: &'a Application,
     pub(crate) place: &'a Place,
     pub(crate) size: Size,
     pub(crate) users: usize,
-    /// How often the disguise of everybody is measured.
+    /// Number of measurements of the disguise of all users.
     pub(crate) rounds: usize,
     pub(crate) suite: Suite,
     pub(crate) seed: u64,
     pub(crate) figures: &'a mut Vec<Figure>,
 }
 
-/// Rows of one user, as they were.
+/// The original rows of one user, by table.
 type Kept = Vec<(String, Vec<Vec<Value>>)>;
 
 impl Measurement<'_> {
@@ -81,7 +81,7 @@ impl Measurement<'_> {
         });
     }
 
-    /// What an account costs more: a key, and what a password costs beside it.
+    /// Measures the additional cost of an account: of a key, and of a password.
     fn accounts(&mut self, ready: &mut Ready) -> Result<(), BenchError> {
         let samples = std::mem::take(&mut ready.registered_ms);
         self.tell(ready, "register", Way::Disguise, samples);
@@ -100,8 +100,8 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// One user after the other: by hand and undone again, and disguised and revealed. The ways take turns in coming
-    /// first, so that none has its rows warmed by the others more often than they have.
+    /// Measures one user after the other: by hand and undone, and disguised and revealed. The order
+    /// of the ways rotates, so that each finds its rows cached equally often.
     fn personal(&mut self, ready: &mut Ready, disguise: &Disguise) -> Result<(), BenchError> {
         let spec = SpecFile::parse(disguise.spec)?.spec;
         let mut manual = self.manual();
@@ -113,7 +113,7 @@ impl Measurement<'_> {
                 if way == Way::Disguise {
                     let (applied, ms) = timed(|| ready.apply(&spec, Some(&user), None))?;
                     samples.entry(way).or_default().push(ms);
-                    // Nothing hidden, nothing to bring back.
+                    // A disguise that hid no rows has nothing to reveal.
                     if applied.rows.values().any(|rows| *rows > 0) {
                         let ((), ms) = timed(|| ready.reveal(&user, applied.id))?;
                         back.push(ms);
@@ -138,7 +138,7 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// Every tenth user leaves for good, and the bytes that it takes to let them come back are weighed.
+    /// Disguises every tenth user for good, and measures the bytes that later reveals need.
     #[expect(clippy::cast_precision_loss, reason = "counts of placeholders")]
     fn storage(&mut self, ready: &mut Ready) -> Result<(), BenchError> {
         let Some(disguise) = self.application.personal.last() else {
@@ -178,8 +178,8 @@ impl Measurement<'_> {
         }
     }
 
-    /// The disguise of everybody and the same by hand, each on a database of its own, several times in turns; then
-    /// single users on top of the last disguise.
+    /// Measures the disguise of all users and the same by hand, each on its own database, several
+    /// times in rotation. Then it measures single users on top of the last disguise.
     fn everybody(&mut self, disguise: &Disguise) -> Result<(), BenchError> {
         let mut samples: BTreeMap<Way, Vec<f64>> = BTreeMap::new();
         for turn in 0..self.rounds {
@@ -223,7 +223,7 @@ impl Measurement<'_> {
         Ok(ms / ready.users.share as f64)
     }
 
-    /// Disguises everybody, then single users on top of that.
+    /// Disguises all users, then single users on top of that.
     #[expect(clippy::cast_precision_loss, reason = "counts of placeholders")]
     fn over(&mut self, ready: &mut Ready, disguise: &Disguise) -> Result<(), BenchError> {
         let spec = SpecFile::parse(disguise.spec)?.spec;
@@ -268,8 +268,8 @@ impl Measurement<'_> {
     }
 }
 
-/// Begins a transaction as an application would by hand: at the level that its server has by default, while a disguise
-/// runs serialisable. The clock of a baseline starts after it.
+/// Begins a transaction for a hand-written disguise at the server's default isolation level; a
+/// disguise runs serialisable. A baseline's time is measured from after this call.
 fn begin_by_hand(database: &mut dyn Database) -> Result<(), BenchError> {
     match database.dialect() {
         Dialect::Mysql => {
@@ -286,7 +286,7 @@ fn begin_by_hand(database: &mut dyn Database) -> Result<(), BenchError> {
 }
 
 impl Ready {
-    /// All rows that the description gives to `user`, in order.
+    /// Returns all rows that the description assigns to `user`, in order.
     fn rows_of(&mut self, application: &Application, user: &Value) -> Result<Kept, BenchError> {
         let database = self.engine.database();
         let dialect = database.dialect();
@@ -309,7 +309,7 @@ impl Ready {
         Ok(kept)
     }
 
-    /// Fails if the rows of `user` are not those of `before`.
+    /// Returns an error if the rows of `user` differ from `before`.
     fn expect_rows(
         &mut self,
         application: &Application,
@@ -325,7 +325,7 @@ impl Ready {
         )))
     }
 
-    /// Undoes what was done by hand.
+    /// Restores the rows that the hand-written statements changed.
     fn put_back(
         &mut self,
         application: &Application,

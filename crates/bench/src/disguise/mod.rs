@@ -1,4 +1,5 @@
-//! Disguises: the three applications of Edna's evaluation, beside what a developer would write by hand.
+//! Benchmarks of disguises: the three applications of Edna's evaluation, compared with hand-written
+//! statements.
 
 mod application;
 mod busy;
@@ -27,11 +28,11 @@ use self::measure::Measurement;
 use self::place::Place;
 use crate::command::{BenchError, OutputArguments};
 
-/// Users measured one by one when nothing else is said, as in the paper.
+/// Default number of users measured one by one, as in the paper.
 const USERS: usize = 200;
-/// The same in a test.
+/// Number of users measured one by one in a test.
 const USERS_SMALL: usize = 3;
-/// How often the disguise of everybody is measured when nothing else is said.
+/// Default number of measurements of the disguise of all users.
 const ROUNDS: usize = 5;
 
 /// The applications.
@@ -57,7 +58,7 @@ impl Name {
     }
 }
 
-/// What `disguise` is told.
+/// Arguments of `disguise`.
 #[derive(Debug, Args)]
 pub struct DisguiseArguments {
     /// Application; may be repeated [default: all three]
@@ -75,7 +76,7 @@ pub struct DisguiseArguments {
     /// Users measured one by one, spread over all [default: 200]
     #[arg(long)]
     users: Option<usize>,
-    /// How often the disguise of everybody is measured [default: 5]
+    /// Measurements of the disguise of everybody [default: 5]
     #[arg(long)]
     rounds: Option<usize>,
     /// Threads that keep the processor busy beside the measurement
@@ -98,7 +99,7 @@ pub struct DisguiseArguments {
 }
 
 impl DisguiseArguments {
-    /// Measures what is asked for and writes it down.
+    /// Runs the requested measurements and writes the results.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), BenchError> {
         let folder = self.output.folder()?;
         let _busy = Busy::start(self.load);

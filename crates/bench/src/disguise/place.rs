@@ -1,4 +1,4 @@
-//! A database to measure on, and how it is filled.
+//! A database to measure on, and the insertion of its data.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,20 +9,20 @@ use probity_disguise::{Database, Dialect, Value};
 use crate::command::BenchError;
 use crate::workload::Random;
 
-/// Values of one insertion while tables are filled.
+/// Number of values per insertion while tables are filled.
 const VALUES_A_STATEMENT: usize = 4_000;
 
-/// Where a database is.
+/// Location of a database.
 pub(crate) struct Place {
     kind: Kind,
-    /// It was empty when this run came to it.
+    /// `true` once this run has found it empty.
     is_ours: AtomicBool,
 }
 
 enum Kind {
-    /// A `SQLite` file that is made anew, and whether it waits for the disk.
+    /// A new `SQLite` file, and whether commits wait for the disk.
     File(PathBuf, bool),
-    /// A server's database, empty at the beginning.
+    /// A server's database, which is empty at the beginning.
     Server(String),
 }
 
@@ -34,7 +34,7 @@ impl Place {
         }
     }
 
-    /// The server's database at `url`, an argument that holds no password.
+    /// Parses `url`, the address of a server's database without a password.
     pub(crate) fn server(url: &str) -> Result<Self, BenchError> {
         if holds_password(url) {
             return Err(BenchError::Failed(
@@ -45,7 +45,7 @@ impl Place {
         Ok(Self::at(url.to_owned()))
     }
 
-    /// The server's database whose address is the first line of a file.
+    /// Reads the address of a server's database from the first line of a file.
     pub(crate) fn server_in(file: &Path) -> Result<Self, BenchError> {
         let text = std::fs::read_to_string(file)?;
         let line = text.lines().next().unwrap_or_default();
@@ -59,8 +59,8 @@ impl Place {
         }
     }
 
-    /// Connects to an empty database: a new file, or a server's database, from which the tables of an earlier part of
-    /// the same run are dropped, the engine's own and those that `statements` make.
+    /// Connects to an empty database: a new file, or a server's database. There it drops the tables
+    /// of an earlier part of the same run: the engine's own and those that `statements` create.
     pub(crate) fn empty(&self, statements: &[&str]) -> Result<Box<dyn Database>, BenchError> {
         match &self.kind {
             Kind::File(path, _) => {
@@ -79,7 +79,7 @@ impl Place {
             }
             Kind::Server(url) => {
                 let mut database = connect(url)?;
-                // Relaxed: one thread empties the place.
+                // Relaxed: only one thread empties the database.
                 let is_ours = self.is_ours.load(Ordering::Relaxed);
                 drop_made(database.as_mut(), statements, is_ours)?;
                 self.is_ours.store(true, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Place {
         }
     }
 
-    /// Another connection to the database.
+    /// Opens another connection to the database.
     pub(crate) fn connect(&self) -> Result<Box<dyn Database>, BenchError> {
         match &self.kind {
             Kind::File(path, sync) => {
@@ -106,13 +106,13 @@ impl Place {
     }
 }
 
-/// The table that a statement makes.
+/// Returns the table that a statement creates.
 pub(crate) fn made_by(statement: &str) -> Option<&str> {
     let rest = statement.strip_prefix("CREATE TABLE ")?;
     rest.split_whitespace().next()
 }
 
-/// Drops what an earlier part of this run made; refuses a database in which anything else is.
+/// Drops the tables of an earlier part of this run; returns an error if the database has any other.
 fn drop_made(
     database: &mut dyn Database,
     statements: &[&str],
@@ -131,7 +131,7 @@ fn drop_made(
     Ok(())
 }
 
-/// What databases are called in results.
+/// Returns the name of the database in results.
 pub(crate) const fn called(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Sqlite => "SQLite",
@@ -141,7 +141,7 @@ pub(crate) const fn called(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Fills tables, many rows a statement.
+/// Fills tables, many rows per statement.
 pub(crate) struct Filler<'a> {
     database: &'a mut dyn Database,
     pub(crate) random: Random,
@@ -161,7 +161,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Adds a row; rows of one table come together.
+    /// Adds a row; all rows of a table must be added together.
     pub(crate) fn row<const N: usize>(
         &mut self,
         table: &'static str,
@@ -182,7 +182,7 @@ impl<'a> Filler<'a> {
         Ok(())
     }
 
-    /// `words` words of a small vocabulary.
+    /// Returns a text of `words` words of a small vocabulary.
     pub(crate) fn text(&mut self, words: u64) -> Value {
         const WORDS: [&str; 8] = [
             "lecture ", "answer ", "because ", "theorem ", "review ", "value ", "the ", "of ",
@@ -195,8 +195,8 @@ impl<'a> Filler<'a> {
         Value::Text(text)
     }
 
-    /// A number below `bound`, the small ones far more often: with n users the first gets about a share of 1 to the
-    /// root of n.
+    /// Returns a number below `bound`; small numbers are far more frequent. Of n numbers the first
+    /// has a share of about 1 / sqrt(n).
     pub(crate) fn skewed(&mut self, bound: i64) -> i64 {
         let fraction = u128::from(self.random.below(1 << 32));
         let squared = (fraction * fraction) >> 32;
@@ -210,7 +210,7 @@ impl<'a> Filler<'a> {
     }
 }
 
-/// Inserts rows of `width` values, as they come one after the other.
+/// Inserts rows of `width` values each, which are concatenated.
 pub(crate) fn insert(
     database: &mut dyn Database,
     table: &str,

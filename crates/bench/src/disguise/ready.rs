@@ -1,4 +1,4 @@
-//! A filled database with everybody registered, and the operations on it.
+//! A filled database with all users registered, and the operations on it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,10 +14,10 @@ use super::place::{Filler, Place, made_by};
 use crate::command::BenchError;
 use crate::workload::Random;
 
-/// Disguises are stamped from here on; a fixed time makes runs comparable.
+/// First timestamp of disguises; it is fixed, so that runs are comparable.
 const FIRST_TIME: i64 = 1_767_225_600_000_000_000;
 
-/// A filled database, and the keys of those who are measured.
+/// A filled database, and the keys of the measured users.
 pub(crate) struct Ready {
     pub(crate) engine: Engine<Box<dyn Database>>,
     pub(crate) users: Users,
@@ -27,7 +27,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Makes the database anew, fills it and registers everybody.
+    /// Creates the database, fills it and registers all users.
     pub(crate) fn new(
         application: &Application,
         place: &Place,
@@ -71,7 +71,7 @@ impl Ready {
         Ok(ready)
     }
 
-    /// One user's disguises over another connection to a database that is filled already.
+    /// Opens another connection to a filled database for one user's disguises.
     pub(crate) fn beside(place: &Place, user: &Value, key: SecretKey) -> Result<Self, BenchError> {
         Ok(Self {
             engine: Engine::stored(place.connect()?)?,
@@ -86,7 +86,7 @@ impl Ready {
         })
     }
 
-    /// `count` users, spread evenly over those that are measured.
+    /// Returns `count` of the users to be measured, evenly spread.
     pub(crate) fn measured(&self, count: usize) -> Vec<Value> {
         let step = (self.users.measured.len() / count.max(1)).max(1);
         let spread = self.users.measured.iter().step_by(step);
@@ -122,7 +122,7 @@ impl Ready {
         })?)
     }
 
-    /// Reveals all of a disguise, or fails.
+    /// Reveals a disguise completely, or returns an error.
     pub(crate) fn reveal(&mut self, user: &Value, id: DisguiseId) -> Result<(), BenchError> {
         let (time, key) = (self.now()?, self.key(user)?);
         let revealed = self.engine.reveal(&RevealRequest {
@@ -144,8 +144,8 @@ impl Ready {
     }
 }
 
-/// Lets the database count what it was filled with, as it would have by itself in an application's life; the plans of
-/// queries follow from that.
+/// Updates the database's statistics, as a running application's database would have done, because
+/// query plans depend on them.
 fn count_rows(database: &mut dyn Database, statements: &[&str]) -> Result<(), BenchError> {
     let made = statements.iter().filter_map(|sql| made_by(sql));
     let tables: Vec<String> = made.map(|table| database.dialect().quote(table)).collect();
@@ -159,7 +159,7 @@ fn count_rows(database: &mut dyn Database, statements: &[&str]) -> Result<(), Be
     Ok(())
 }
 
-/// What `work` gives, and the milliseconds that it took.
+/// Returns the result of `work` and its duration in milliseconds.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark measures with the system's clock"

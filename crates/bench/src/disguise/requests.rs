@@ -1,4 +1,4 @@
-//! What an application is asked while it is used, in the shares of the published mixes.
+//! Requests to the applications, in the proportions of the published mixes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,27 +7,28 @@ use probity_disguise::{Database, DatabaseError, Value};
 
 use crate::workload::Random;
 
-/// A student thinks for ten to twenty times so long before the next edit.
+/// Unit of a student's think time, which is ten to twenty of it.
 const THOUGHT: Duration = Duration::from_millis(25);
 const THOUGHTS_LEAST: u64 = 10;
 const QUESTIONS: u64 = 4;
-/// Ids that requests give out begin here; whoever filled the tables stayed below.
+/// First id of rows that requests create; the generated data has lower ids.
 const NEW_IDS: u64 = 1 << 40;
 
-/// Requests of users who stay.
+/// Requests of users who are not disguised.
 pub(crate) struct Requests {
     users: Vec<Value>,
     kind: Kind,
 }
 
 enum Kind {
-    /// Reading and writing, with this many stories.
+    /// Reads and writes in a forum with this many stories.
     Forum { stories: u64, ids: AtomicU64 },
-    /// Edits of answers, with pauses.
+    /// Edits of answers, with think times.
     Homework { lectures: u64 },
 }
 
-/// Requests of the forum: in 100,000, how often each is made (Edna's evaluation, section 5 of its draft).
+/// Requests of the forum, with their frequency in 100,000 (Edna's evaluation, section 5 of its
+/// draft).
 const MIX: [(u64, Ask); 8] = [
     (55_842, read_story),
     (30_105, front_page),
@@ -41,7 +42,7 @@ const MIX: [(u64, Ask); 8] = [
 
 type Ask = fn(&mut Asking<'_>) -> Result<(), DatabaseError>;
 
-/// A request of the forum: where, by whom, and about what.
+/// A request of the forum: database, user and object.
 struct Asking<'a> {
     database: &'a mut dyn Database,
     random: &'a mut Random,
@@ -56,7 +57,7 @@ impl Asking<'_> {
     }
 
     fn new_id(&self) -> Value {
-        // Relaxed: only the number counts.
+        // Relaxed: only the number matters.
         number(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -73,7 +74,7 @@ impl Requests {
         Self { users, kind }
     }
 
-    /// Waits as long as a person does before the next request.
+    /// Waits for a person's think time before the next request.
     #[expect(clippy::disallowed_methods, reason = "people do not look at a clock")]
     pub(crate) fn pause(&self, random: &mut Random, over: &AtomicBool) {
         if !matches!(self.kind, Kind::Homework { .. }) {

@@ -73,7 +73,7 @@ fn fill(filler: &mut Filler<'_>, size: Size) -> Result<Users, BenchError> {
     }
     let mut all = Vec::new();
     for user in 0..=users {
-        // The last one is the admin, who answers nothing.
+        // The last user is the admin, who answers no questions.
         let email = Value::Text(if user == users {
             "admin@mail.edu".to_owned()
         } else {

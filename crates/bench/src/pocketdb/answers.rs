@@ -1,4 +1,5 @@
-//! The answers of the pocket database beside those of `SQLite` on the same rows, in every state.
+//! Comparison of the pocket database's answers with those of `SQLite` on the same rows, in every
+//! state.
 
 use std::path::Path;
 
@@ -11,10 +12,10 @@ use super::queries::{self, Query};
 use super::{Bench, Figure, changes, failed};
 use crate::command::{BenchError, PocketArguments};
 
-/// Rows that go to `SQLite` together.
+/// Number of rows per transaction of `SQLite`.
 const ROWS_TOGETHER: usize = 1_000;
 
-/// Asks both in every state; the first difference is an error.
+/// Runs all queries on both in every state; the first difference is an error.
 pub(super) fn run(
     data: &Data,
     folder: &Path,
@@ -45,11 +46,11 @@ pub(super) fn run(
     Ok(bench.figures)
 }
 
-/// The same rows in `SQLite`.
+/// A `SQLite` database with the same rows.
 struct Mirror {
     database: Sqlite,
     data: Data,
-    /// Rows of T0.
+    /// Number of rows of T0.
     rows: u32,
 }
 
@@ -70,7 +71,7 @@ impl Mirror {
         })
     }
 
-    /// Fills every table, and then indexes it.
+    /// Fills every table, then creates its indexes.
     fn load(&mut self) -> Result<(), BenchError> {
         for table in &TABLES {
             let mut definitions = Data::plain_definition(table).into_iter();
@@ -112,7 +113,7 @@ impl Mirror {
         Ok(self.database.commit()?)
     }
 
-    /// Asks both every query.
+    /// Runs every query on both.
     fn compare(&mut self, bench: &mut Bench, state: &str) -> Result<(), BenchError> {
         let asked: Vec<Query> = queries::all(&self.data)
             .into_iter()
@@ -164,13 +165,13 @@ impl Mirror {
     }
 }
 
-/// A row of an answer as one text.
+/// Returns a row of an answer as one text.
 fn line(row: &[Value]) -> String {
     let texts: Vec<String> = row.iter().map(|value| format!("{value:?}")).collect();
     texts.join(", ")
 }
 
-/// Keeps a whole answer.
+/// Collects all rows of an answer.
 struct Kept(Vec<String>);
 
 impl Sink for Kept {

@@ -1,19 +1,20 @@
-//! The data set of the paper: six tables along foreign keys, every value a function of its row.
+//! The data set of the paper: six tables linked by foreign keys, with every value a function of its
+//! row.
 //!
-//! Sizes and labels are those derived in the reference; a keyed permutation of the rows gives each
-//! label its exact number of rows, so neither the generator nor the engine keeps anything.
+//! Sizes and labels are those derived in the reference. A keyed permutation of the rows gives each
+//! label its exact number of rows. So neither the generator nor the engine stores anything.
 
 use probity_disguise::Value;
 
-/// Rows of T0 to T5 at full size.
+/// Numbers of rows of T0 to T5 at full size.
 const FULL: [u32; 6] = [1_000_000, 100_000, 10_000, 125_000, 1_667, 33_333];
-/// Bytes of a row without its foreign keys.
+/// Length of a row without its foreign keys, in bytes.
 const ROW_BYTES: usize = 160;
-/// Bytes of an indexed value.
+/// Length of an indexed value, in bytes.
 pub(super) const LABEL_BYTES: usize = 10;
-/// Rounds of the permutation.
+/// Number of rounds of the permutation.
 const ROUNDS: u64 = 4;
-/// The columns besides the id, with the code that the permutation takes.
+/// The columns besides the id, each with its code in the permutation.
 const COLUMNS: [(&str, u64); 4] = [("dup10", 10), ("dup100", 11), ("ms1", 12), ("ms10", 13)];
 
 /// A table of the data set.
@@ -38,7 +39,7 @@ const fn table(number: usize, references: &'static [usize]) -> Table {
     Table { number, references }
 }
 
-/// The data set at some size.
+/// The data set at one size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Data {
     rows: [u32; 6],
@@ -46,7 +47,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// The data set with T0 of `rows` rows and the others in proportion.
+    /// Creates the data set with `rows` rows of T0 and the other tables in proportion.
     pub(super) fn new(rows: u32, seed: u64) -> Self {
         let [full, ..] = FULL;
         let scaled = FULL.map(|of| {
@@ -56,12 +57,12 @@ impl Data {
         Self { rows: scaled, seed }
     }
 
-    /// Rows of a table.
+    /// Returns the number of rows of a table.
     pub(super) fn rows(&self, table: usize) -> u32 {
         self.rows.get(table).copied().unwrap_or(0)
     }
 
-    /// `CREATE TABLE` of a table.
+    /// Returns the `CREATE TABLE` statement of a table.
     pub(super) fn definition(table: &Table) -> String {
         let columns = COLUMNS.map(|(name, _)| format!("{name} CHAR({LABEL_BYTES}) INDEXED"));
         let keys = table.references.iter();
@@ -77,7 +78,7 @@ impl Data {
         )
     }
 
-    /// The stored columns of row `row`, counted from zero.
+    /// Returns the stored columns of row `row`, counted from zero.
     pub(super) fn row(&self, table: &Table, row: u32, out: &mut Vec<u8>) {
         out.clear();
         for (column, code) in COLUMNS {
@@ -94,7 +95,7 @@ impl Data {
         out.resize(start + filler, b'.');
     }
 
-    /// The ids that row `row` refers to.
+    /// Returns the ids that row `row` refers to.
     pub(super) fn references(&self, table: &Table, row: u32, out: &mut Vec<u32>) {
         out.clear();
         for &to in table.references {
@@ -103,7 +104,8 @@ impl Data {
         }
     }
 
-    /// The values of row `row` for another database, its id first; rows beyond the data set repeat it.
+    /// Returns the values of row `row` for another database, its id first. Rows beyond the data set
+    /// repeat it.
     pub(super) fn values(&self, table: &Table, row: u32) -> Vec<Value> {
         let source = row % self.rows(table.number).max(1);
         let (mut bytes, mut references) = (Vec::new(), Vec::new());
@@ -115,8 +117,8 @@ impl Data {
         values
     }
 
-    /// What each index of a table knows of row `row`: labels of its own and of everything that it
-    /// leads to, and the ids of the latter.
+    /// Returns the keys of row `row` in all indexes of a table. They are its own labels, the labels
+    /// of all rows that it refers to, and those rows' ids.
     pub(super) fn keys(&self, table: &Table, row: u32, out: &mut Vec<u32>) {
         out.clear();
         self.labels_of(table.number, row, out);
@@ -140,7 +142,7 @@ impl Data {
         }
     }
 
-    /// `CREATE TABLE` of a table for another database, and its indexes.
+    /// Returns the `CREATE TABLE` statement of a table for another database, and its indexes.
     pub(super) fn plain_definition(table: &Table) -> Vec<String> {
         let number = table.number;
         let keys = table.references.iter().map(|to| format!("t{to}"));
@@ -162,7 +164,7 @@ impl Data {
             .collect()
     }
 
-    /// `INSERT` of a row into that table.
+    /// Returns the `INSERT` statement of a row into that table.
     pub(super) fn insertion(table: &Table) -> String {
         let values = vec!["?"; 1 + table.references.len() + COLUMNS.len() + 2];
         format!(
@@ -172,7 +174,7 @@ impl Data {
         )
     }
 
-    /// The texts of a row.
+    /// Returns the texts of a row.
     pub(super) fn texts(row: &[u8]) -> impl Iterator<Item = String> {
         let (labels, filler) = row.split_at((COLUMNS.len() + 1) * LABEL_BYTES);
         let texts = labels.chunks(LABEL_BYTES).chain([filler]);
@@ -193,12 +195,13 @@ impl Data {
         }
     }
 
-    /// Different labels of a column.
+    /// Returns the number of distinct labels of a column.
     pub(super) fn labels(&self, table: usize, rows_each: u32) -> u32 {
         self.rows(table).div_ceil(rows_each)
     }
 
-    /// The label that `count` labels of a column are not below, in the order of texts.
+    /// Returns the label with exactly `count` labels of the column at or after it, in the order of
+    /// texts.
     pub(super) fn label_from_end(&self, table: usize, rows_each: u32, count: usize) -> String {
         let labels = 1..=self.labels(table, rows_each);
         let mut labels: Vec<String> = labels.map(|label| format!("VAL_{label}")).collect();
@@ -207,7 +210,7 @@ impl Data {
         labels.get(at).cloned().unwrap_or_default()
     }
 
-    /// Where a keyed permutation of the rows of a table puts `row`.
+    /// Returns the image of `row` under a keyed permutation of a table's rows.
     fn permuted(&self, table: usize, code: u64, row: u32) -> u32 {
         let rows = u64::from(self.rows(table));
         let bits = (64 - (rows - 1).leading_zeros()).next_multiple_of(2).max(2);
@@ -232,7 +235,7 @@ impl Data {
     }
 }
 
-/// The finaliser of splitmix64.
+/// Returns the splitmix64 finaliser of `number`.
 pub(super) fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -261,7 +264,7 @@ mod tests {
         }
         assert_eq!(tens, 10);
         assert_eq!(data.label_from_end(5, 10, 1), "VAL_9");
-        // As many as there are indexes.
+        // The number of keys is that of the indexes.
         let mut keys = Vec::new();
         for (table, indexes) in [(0, 29), (1, 9), (2, 4), (3, 14), (4, 4), (5, 4)] {
             let table = TABLES.iter().find(|found| found.number == table).unwrap();

@@ -1,26 +1,26 @@
-//! A flash translation layer, simulated: pages that can be written anywhere again and again, on flash
-//! where they cannot.
+//! A simulated flash translation layer: pages can be rewritten in any order, on flash that must be
+//! erased by blocks.
 //!
-//! It maps page by page, writes to one open block, and when blocks run out it moves what still holds
-//! of the block with the least to keep. The map itself costs nothing here, which favours the layer.
+//! It maps page by page and writes to one open block. When free blocks run out, it moves the valid
+//! pages of the block with the fewest. The map itself costs nothing here, which favours the layer.
 
 use probity_pocketdb::flash::{BLOCK_PAGES, FlashCounters};
 
 use super::data::mixed;
 
-/// One spare page for so many that can be addressed.
+/// Number of addressable pages per spare page.
 const SPARE_SHARE: u32 = 8;
-/// Blocks that stay free, so that there is somewhere to move pages to.
+/// Number of blocks that stay free as targets of moves.
 const FREE_BLOCKS_MIN: usize = 4;
-/// A page that is nowhere yet.
+/// The place of a page that was never written, and the content of an empty place.
 const NOWHERE: u32 = u32::MAX;
 
-/// The layer and the flash below it.
+/// The translation layer and the flash below it.
 pub(super) struct Ftl {
-    /// Where each page is, and which page is there.
+    /// The physical place of each page, and the page at each physical place.
     places: Vec<u32>,
     pages: Vec<u32>,
-    /// Pages of each block that still hold.
+    /// Number of valid pages of each block.
     valid: Vec<u32>,
     free: Vec<u32>,
     open: u32,
@@ -29,8 +29,8 @@ pub(super) struct Ftl {
 }
 
 impl Ftl {
-    /// A layer for `pages` pages, all of them written once, then as many writes at random, so that
-    /// what is measured is not a new chip.
+    /// Creates a layer for `pages` pages. It writes all of them once and then as many at random, so
+    /// that measurements start on a used chip.
     pub(super) fn used(pages: u32, seed: u64) -> Self {
         let physical = pages + pages / SPARE_SHARE;
         let margin = u32::try_from(FREE_BLOCKS_MIN * 2).unwrap_or(0);
@@ -58,7 +58,7 @@ impl Ftl {
         self.counters.page_reads += 1;
     }
 
-    /// Writes a page anew.
+    /// Writes a page again.
     pub(super) fn write(&mut self, page: u32) {
         self.put(page);
         while self.free.len() < FREE_BLOCKS_MIN {
@@ -93,7 +93,7 @@ impl Ftl {
         }
     }
 
-    /// Frees the block with the least to keep.
+    /// Erases the block with the fewest valid pages, after moving these.
     fn collect(&mut self) {
         let open = self.open;
         let blocks = (0u32..).zip(self.valid.iter().copied());
@@ -127,7 +127,7 @@ mod tests {
         }
         let valid: u32 = layer.valid.iter().sum();
         assert_eq!(valid, 1_000);
-        // Moving costs something, and no write is free of it in the long run.
+        // Moves add programs, so in the long run the cost of a write exceeds one program.
         let programs = layer.counters.programs;
         assert!(programs > 20_000 && programs < 120_000, "{programs}");
         assert!(layer.counters.erases * u64::from(BLOCK_PAGES) <= programs + 64);

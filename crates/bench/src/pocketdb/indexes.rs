@@ -1,8 +1,8 @@
-//! The four indexes of the paper's figure 8, counted page by page: what a lookup and an insertion
-//! read in a log of keys, for eleven numbers of different values.
+//! Page counts of the four indexes of the paper's figure 8, for eleven numbers of distinct values.
+//! Counted are the reads of a lookup and of an insertion in a log of keys.
 //!
-//! A model, not the engine: KEY pages of 84 rows, pages of 12 Bloom filters, pointers of 12 bits
-//! with a bound of one filter page, or of 8 bytes without a bound.
+//! This is a model, not the engine. It has KEY pages of 84 rows and pages of 12 Bloom filters.
+//! Pointers have 12 bits with a bound of one filter page, or 8 bytes without a bound.
 
 use probity_pocketdb::Operations;
 use probity_pocketdb::flash::FlashCounters;
@@ -10,37 +10,37 @@ use probity_pocketdb::flash::FlashCounters;
 use super::Figure;
 use super::data::mixed;
 
-/// Rows of the paper's second data set.
+/// Number of rows of the paper's second data set.
 const ROWS: u32 = 300_000;
-/// Different values of its attributes.
+/// Numbers of distinct values of its attributes.
 const DISTINCT: [u32; 11] = [
     3, 15, 30, 150, 300, 1_000, 1_500, 3_000, 30_000, 150_000, 300_000,
 ];
-/// Rows of one KEY page.
+/// Number of rows per KEY page.
 const KEY_ROWS: u32 = 84;
-/// Filters of one page.
+/// Number of filters per page.
 const FILTERS: u32 = 12;
-/// Rows that one page of filters stands for.
+/// Number of rows that one page of filters covers.
 const FILTER_ROWS: u32 = KEY_ROWS * FILTERS;
-/// Pages of filters that an insertion with a bound searches.
+/// Number of filter pages that an insertion with a bound searches.
 const BOUND: u32 = 1;
-/// Pointers of one page, of 8 bytes and of 12 bits.
+/// Numbers of pointers per page, for 8 bytes and for 12 bits.
 const WIDE_POINTERS: u32 = 254;
 const NARROW_POINTERS: u32 = 762;
-/// A filter of 16 bits a row and 4 hashes is wrong in so many of a million cases.
+/// False positives per million of a filter with 16 bits per row and 4 hashes.
 const FALSE_POSITIVES: u64 = 2_394;
 const MILLION: u64 = 1_000_000;
-/// Keys that are looked up of each attribute.
+/// Number of keys looked up per attribute.
 const PROBES: u32 = 8;
 
-/// An index and whether its pointers are searched without a bound.
+/// The search for a row's predecessor: with or without a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chain {
     Unbounded,
     Bounded,
 }
 
-/// A row's value and the log that it is in.
+/// An attribute of the rows, with its number of distinct values.
 #[derive(Debug, Clone, Copy)]
 struct Attribute {
     distinct: u32,
@@ -52,7 +52,7 @@ impl Attribute {
         u32::try_from(random % u64::from(self.distinct)).unwrap_or(0)
     }
 
-    /// Whether the filter of KEY page `page` holds `value` although no row of it does.
+    /// Returns whether the filter of KEY page `page` has a false positive for `value`.
     fn is_false(self, value: u32, page: u32) -> bool {
         let random =
             mixed(u64::from(value) << 32 | u64::from(page) ^ u64::from(self.distinct) << 20);
@@ -63,8 +63,8 @@ impl Attribute {
         (0..ROWS).filter(|&row| self.value(row) == value).collect()
     }
 
-    /// Reads filters from filter page `from` down until one leads to a row: pages read, and the
-    /// newest row found of `rows`, all of the value's.
+    /// Reads filters from filter page `from` down to the newest row with `value`, among `rows`.
+    /// Returns the number of pages read, and that row.
     fn search(self, value: u32, rows: &[u32], from: Option<u32>) -> (u64, Option<u32>) {
         let Some(from) = from else {
             return (0, None);
@@ -79,7 +79,7 @@ impl Attribute {
         (reads, found)
     }
 
-    /// Pages that a lookup with pointers reads.
+    /// Returns the number of pages that a lookup along pointers reads.
     fn chained(self, value: u32, rows: &[u32], chain: Chain) -> u64 {
         let per_page = match chain {
             Chain::Unbounded => WIDE_POINTERS,
@@ -110,7 +110,7 @@ impl Attribute {
         reads
     }
 
-    /// Pages that all insertions together read to find the row before.
+    /// Returns the number of pages that all insertions together read to find the preceding row.
     fn inserted(self, chain: Chain) -> u64 {
         let mut last = vec![None; self.distinct as usize];
         let mut reads = 0;
@@ -125,7 +125,8 @@ impl Attribute {
         reads
     }
 
-    /// Pages that one insertion reads: buffered rows and filters cost nothing.
+    /// Returns the number of pages that one insertion reads; buffered rows and filters cost
+    /// nothing.
     fn linking(self, row: u32, value: u32, before: Option<u32>, chain: Chain) -> u64 {
         let page = row / KEY_ROWS;
         if before.is_some_and(|before| before / KEY_ROWS == page) {
@@ -147,12 +148,12 @@ impl Attribute {
     }
 }
 
-/// Whether an insertion of `row` with a bound found `before`.
+/// Returns whether an insertion of `row` with a bound found `before`.
 fn is_linked(row: u32, before: u32) -> bool {
     before / FILTER_ROWS + BOUND >= row / FILTER_ROWS
 }
 
-/// Reads of a lookup, the mean of some keys: full scan, Bloom scan, Bloom skip, bounded skip.
+/// Returns the mean number of reads of a lookup: full scan, Bloom scan, Bloom skip, bounded skip.
 fn lookups(attribute: Attribute) -> [u64; 4] {
     let mut sums = [0; 4];
     let pages = u64::from(ROWS.div_ceil(KEY_ROWS));
@@ -179,7 +180,7 @@ fn lookups(attribute: Attribute) -> [u64; 4] {
     sums.map(|sum| sum / u64::from(PROBES))
 }
 
-/// Every lookup and every insertion of figure 8.
+/// Returns the figures of every lookup and insertion of figure 8.
 pub(super) fn figures() -> Vec<Figure> {
     let mut figures = Vec::new();
     for distinct in DISTINCT {
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn lookups_have_the_shapes_of_the_figure() {
-        // Full scan, Bloom scan, skip and bounded skip, as an independent model found them.
+        // Full scan, Bloom scan, skip and bounded skip, from an independent model.
         let expected = [
             (3, [3_572, 3_870, 1_184, 396]),
             (300, [3_572, 1_177, 677, 408]),

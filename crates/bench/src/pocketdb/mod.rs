@@ -1,7 +1,7 @@
-//! The pocket database: what insertions, queries, lifetimes and reorganisations cost.
+//! Benchmarks of the pocket database: cost of insertions, queries, lifetimes and reorganisations.
 //!
-//! Transfers and cipher operations are counted, and do not depend on the machine; the time of the
-//! token's flash chip follows from them. Only rows a second are of this machine.
+//! Transfers and cipher operations are counted, so they do not depend on the machine. The time of
+//! the token's flash chip is computed from them. Only rows per second depend on this machine.
 
 mod answers;
 mod data;
@@ -30,33 +30,34 @@ use crate::command::{BenchError, PocketArguments};
 use crate::output::write_new;
 use crate::plot::{Bar, bars};
 
-/// Bytes of the secure store.
+/// Size of the secure store, in bytes.
 const STORE_BYTES: usize = 1 << 20;
-/// Pages of the device for each row of T0: log-only part, two reorganised parts, room to breathe.
+/// Number of device pages per row of T0: for the log-only part, two reorganised parts, and a
+/// reserve.
 const PAGES_PER_ROW: u32 = 2;
-/// Blocks of the smallest device.
+/// Number of blocks of the smallest device.
 const BLOCKS_MIN: u32 = 512;
-/// Rows of one commit while tables are loaded.
+/// Number of rows per commit while tables are loaded.
 const ROWS_PER_COMMIT: u32 = 64;
-/// Rows of each table that are inserted one by one to see what that costs.
+/// Number of rows of each table that are inserted one by one and measured.
 const SINGLE_ROWS: u32 = 2_000;
-/// The key of the database that is measured.
+/// The key of the measured database.
 const SECRET: [u8; 32] = [7; 32];
 
 type Vault = Store<FileFlash, MemoryStore>;
 
-/// What something cost.
+/// The cost of one measured operation.
 struct Figure {
     kind: &'static str,
     name: String,
     rows: u64,
     operations: Operations,
     seconds: f64,
-    /// Bytes of memory that the engine had planned for itself.
+    /// Planned memory of the engine, in bytes.
     memory: usize,
 }
 
-/// Runs the series, or the parts of it that were named.
+/// Runs the whole series, or the selected parts of it.
 pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<(), BenchError> {
     let folder = arguments.output.folder()?;
     let data = Data::new(arguments.rows, arguments.seed);
@@ -98,7 +99,7 @@ pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<()
     write(&figures, arguments, out)
 }
 
-/// Takes a database through all states.
+/// Measures a database in all states, one after the other.
 fn states(
     data: &Data,
     folder: &std::path::Path,
@@ -130,7 +131,8 @@ fn states(
     Ok(bench.figures)
 }
 
-/// A whole reorganisation of nine tenths of T0 that were reorganised before, with `more` rows added.
+/// Measures a whole reorganisation of nine tenths of T0, which were reorganised before, with `more`
+/// rows added.
 fn growth(
     data: &Data,
     folder: &std::path::Path,
@@ -147,7 +149,7 @@ fn growth(
     last.ok_or_else(|| BenchError::Failed("nothing was measured".into()))
 }
 
-/// Deletes of T0 and updates of T3 in turn, spread evenly.
+/// Returns deletes of T0 and updates of T3, alternately and evenly spread.
 fn changes(data: &Data, count: u32) -> Vec<String> {
     let rows = data.rows(0);
     let count = count.min(rows / 4).max(1);
@@ -200,7 +202,7 @@ impl Bench {
         })
     }
 
-    /// Notes what `work` cost; it returns how many rows it was about.
+    /// Records the cost of `work`, which returns its number of rows.
     #[expect(
         clippy::disallowed_methods,
         reason = "a benchmark measures with the system's clock"
@@ -251,7 +253,7 @@ impl Bench {
         Ok(count)
     }
 
-    /// Fills every table, T0 with its first `rows` rows.
+    /// Fills every table; of T0 only the first `rows` rows.
     fn load(&mut self, rows: u32) -> Result<(), BenchError> {
         for table in &TABLES {
             let rows = match table.number {
@@ -266,7 +268,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Inserts rows of every table, each a transaction of its own, as the paper does.
+    /// Inserts rows of every table, each in its own transaction, as the paper does.
     fn insert_singly(&mut self) -> Result<(), BenchError> {
         for table in &TABLES {
             let rows = self.data.rows(table.number);
@@ -294,7 +296,7 @@ impl Bench {
         })
     }
 
-    /// Runs the 18 queries, if they are wanted.
+    /// Runs the 18 queries if `wanted`.
     fn ask_if(&mut self, wanted: bool, state: &str) -> Result<(), BenchError> {
         if !wanted {
             return Ok(());
@@ -332,7 +334,7 @@ impl Bench {
         })
     }
 
-    /// Fills every table with a reorganisation after every `limit` rows of T0.
+    /// Fills every table, with a reorganisation after every `limit` rows of T0.
     fn live(&mut self, limit: u32) -> Result<(), BenchError> {
         self.measure(
             "lifetime",
@@ -392,7 +394,7 @@ impl Figure {
     }
 
     fn rows_per_second(&self) -> f64 {
-        // What is only counted takes no time.
+        // Counted operations have no measured time.
         if self.seconds > 0.0 {
             self.rows as f64 / self.seconds
         } else {

@@ -1,5 +1,5 @@
-//! What others cost for the same rows: B+-trees for the same indexes, `SQLite` and `SQLCipher`, all on a simulated
-//! flash translation layer with 64 KB of pages in memory.
+//! The cost of other engines for the same rows: B+-trees for the same indexes, `SQLite` and
+//! `SQLCipher`. All run on a simulated flash translation layer with a 64 KB page cache.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,21 +17,21 @@ use super::tree::{Cache, Tree};
 use super::{Figure, ROWS_PER_COMMIT, SINGLE_ROWS};
 use crate::command::BenchError;
 
-/// Pages of 64 KB.
+/// Number of pages in 64 KB.
 const CACHE_PAGES: usize = 32;
-/// Pages that trees may grow by while rows are inserted, for each tree.
+/// Number of pages that each tree may grow by while rows are inserted.
 const GROWTH_PAGES: u32 = 64;
-/// Rows of one page of the table itself, in the order of insertion.
+/// Number of rows per page of the table itself, in the order of insertion.
 const ROWS_PER_PAGE: u32 = 12;
-/// Bytes before the frames of a write-ahead log, before the page of a frame.
+/// Lengths of the write-ahead log's header and of a frame's header, in bytes.
 const LOG_HEAD_BYTES: usize = 32;
 const FRAME_HEAD_BYTES: usize = 24;
-/// Frames after which `SQLite` copies the log to the file by itself.
+/// Number of frames after which `SQLite` checkpoints the log by itself.
 const CHECKPOINT_FRAMES: usize = 1_000;
-/// Pages of the simulated file of the log.
+/// Number of pages of the simulated log file.
 const LOG_PAGES: u32 = 1_100;
 
-/// Rows of every table inserted one by one: in B+-trees for the same indexes.
+/// Measures insertions of single rows of every table into B+-trees for the same indexes.
 pub(super) fn trees(data: &Data) -> Vec<Figure> {
     TABLES.iter().map(|table| in_trees(data, table)).collect()
 }
@@ -71,20 +71,20 @@ fn in_trees(data: &Data, table: &Table) -> Figure {
     figure(name, more, &flash)
 }
 
-/// A key of a tree: equal labels are told apart by their rows.
+/// Returns the key of a tree entry; the row distinguishes equal labels.
 fn key_of(label: u32, row: u32) -> u64 {
     u64::from(label) << 32 | u64::from(row)
 }
 
-/// A database whose log is read.
+/// A database engine whose write-ahead log is read.
 enum Engine {
     Sqlite(Sqlite),
-    /// `SQLCipher` cannot be linked beside `SQLite`.
+    /// The shell of `SQLCipher`, which cannot be linked beside `SQLite`.
     Cipher(Shell),
 }
 
 impl Engine {
-    /// Carries out a statement; the shell may do it later.
+    /// Runs a statement; the shell may run it later.
     fn run(&mut self, statement: &str, values: &[Value]) -> Result<(), BenchError> {
         match self {
             Self::Sqlite(database) if values.is_empty() => {
@@ -98,7 +98,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns once everything is done.
+    /// Waits until all statements are done.
     fn wait(&mut self) -> Result<(), BenchError> {
         match self {
             Self::Sqlite(_) => Ok(()),
@@ -107,8 +107,8 @@ impl Engine {
     }
 }
 
-/// Rows of T0 in `SQLite`, one by one, with its own columns and references indexed; its pages are taken
-/// from its log and written to the simulated layer. What it reads is not seen.
+/// Measures insertions of single rows of T0 in `SQLite`, with its own columns and references
+/// indexed. The pages in its log are written to the simulated layer; its reads are not counted.
 pub(super) fn sqlite(data: &Data, folder: &Path) -> Result<Figure, BenchError> {
     let path = folder.join("compared.db");
     let mut engine = Engine::Sqlite(Sqlite::open(&path)?);
@@ -116,7 +116,8 @@ pub(super) fn sqlite(data: &Data, folder: &Path) -> Result<Figure, BenchError> {
     compare("SQLite", &mut engine, data, &path)
 }
 
-/// The same in `SQLCipher`, whose shell is `program`: every page is encrypted and authenticated.
+/// Measures the same in `SQLCipher` with the shell `program`: every page is encrypted and
+/// authenticated.
 pub(super) fn sqlcipher(data: &Data, folder: &Path, program: &Path) -> Result<Figure, BenchError> {
     let path = folder.join("encrypted.db");
     let mut engine = Engine::Cipher(Shell::start(Command::new(program), &path)?);
@@ -159,14 +160,14 @@ fn compare(
     }
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    // From here on the log is copied when its pages were counted.
+    // From here on the log is checkpointed only after its pages were counted.
     database.run("PRAGMA wal_autocheckpoint = 0", &[])?;
     checkpoint(database)?;
     let length = std::fs::metadata(path)?.len();
     let pages = u32::try_from(length / PAGE_BYTES as u64).unwrap_or(u32::MAX);
     let rows = data.rows(0);
     let more = SINGLE_ROWS.min(rows);
-    // Twice as many pages as the rows that come would take at the density so far.
+    // Twice the pages that the new rows take at the present density.
     let growth = u64::from(pages) * u64::from(2 * more) / u64::from(rows.max(1));
     let room = pages + u32::try_from(growth).unwrap_or(pages) + GROWTH_PAGES;
     let mut layer = Layer {
@@ -185,23 +186,23 @@ fn compare(
     Ok(figure(name, more, &layer.flash))
 }
 
-/// The simulated layer below `SQLite`: its log, then its file.
+/// The simulated flash below `SQLite`, first its log, then its file.
 struct Layer {
     flash: Ftl,
     log: std::path::PathBuf,
-    /// Frames of the log that were written.
+    /// Number of log frames already written.
     frames: usize,
-    /// Pages of the file.
+    /// Number of pages of the file.
     room: u32,
 }
 
 impl Layer {
-    /// Writes what a commit appended to the log, and what a checkpoint copies.
+    /// Writes the pages that a commit appended to the log, and those that a checkpoint copies.
     fn committed(&mut self, database: &mut Engine) -> Result<(), BenchError> {
         let length = usize::try_from(std::fs::metadata(&self.log)?.len()).unwrap_or(usize::MAX);
         let frames = length.saturating_sub(LOG_HEAD_BYTES) / (FRAME_HEAD_BYTES + PAGE_BYTES);
         for frame in self.frames..frames {
-            // The pages of a log are not those of a frame, but as many.
+            // A frame has a header, so it does not match a page exactly; each counts as one page.
             let page = u32::try_from(frame).unwrap_or(0) % LOG_PAGES;
             self.flash.write(page);
         }
@@ -228,7 +229,7 @@ impl Layer {
     }
 }
 
-/// Copies the log to the file and empties it.
+/// Checkpoints the log into the file and empties it.
 fn checkpoint(database: &mut Engine) -> Result<(), BenchError> {
     database.run("PRAGMA wal_checkpoint(TRUNCATE)", &[])?;
     database.wait()

@@ -26,7 +26,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Those that are run where none is named.
+    /// The parts that run by default.
     const USUAL: [Self; 6] = [
         Self::Insertion,
         Self::Queries,
@@ -37,11 +37,11 @@ impl Part {
     ];
 }
 
-/// The parts to be run.
+/// The selected parts.
 pub(super) struct Parts(Vec<Part>);
 
 impl Parts {
-    /// The parts that were named, or the usual ones.
+    /// Returns the parts in `named`, or the default ones.
     pub(super) fn of(named: &[Part]) -> Self {
         let parts = if named.is_empty() {
             &Part::USUAL
@@ -55,12 +55,13 @@ impl Parts {
         self.0.contains(&part)
     }
 
-    /// Whether one of `parts` is to be run.
+    /// Returns whether one of `parts` is selected.
     pub(super) fn has_any(&self, parts: &[Part]) -> bool {
         parts.iter().any(|&part| self.has(part))
     }
 
-    /// Whether a figure of the database that goes through all states belongs to one of the parts.
+    /// Returns whether a figure of the database that goes through all states belongs to a selected
+    /// part.
     pub(super) fn shows(&self, figure: &Figure) -> bool {
         match figure.kind {
             "insertion" => self.has(Part::Insertion),

@@ -7,7 +7,7 @@ use crate::command::BenchError;
 use crate::output::{make_folder, write_new};
 use crate::plot::{Bar, Line, bars, lines};
 
-/// Writes `figure7.svg` to `figure10.svg` to a folder.
+/// Writes `figure7.svg` to `figure10.svg` to `folder`.
 pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError> {
     make_folder(folder)?;
     let plots = [
@@ -22,7 +22,7 @@ pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError>
     Ok(())
 }
 
-/// Milliseconds of one row of each table, here and in B+-trees.
+/// Plots milliseconds per inserted row of each table, for this engine and for B+-trees.
 fn insertions(figures: &[Figure]) -> String {
     let single = |figure: &&Figure| {
         figure.kind == "comparison"
@@ -38,7 +38,7 @@ fn insertions(figures: &[Figure]) -> String {
     bars("Figure 7: insertions", unit, &shown)
 }
 
-/// Pages that a lookup reads, by the number of different values.
+/// Plots the pages that a lookup reads, by the number of distinct values.
 fn indexes(figures: &[Figure]) -> String {
     let mut drawn: Vec<Line> = Vec::new();
     let found = figures
@@ -62,13 +62,13 @@ fn indexes(figures: &[Figure]) -> String {
     lines("Figure 8: four indexes over 300,000 keys", axes, &drawn)
 }
 
-/// Milliseconds of the 18 queries in every state.
+/// Plots milliseconds of the 18 queries in every state.
 fn queries(figures: &[Figure]) -> String {
     let shown = figures.iter().filter(|figure| figure.kind == "query");
     let mut shown: Vec<Bar> = shown
         .map(|figure| bar(figure, figure.milliseconds()))
         .collect();
-    // The states of one query beside each other, the queries in their order.
+    // Groups the states of each query, in the order of the queries.
     let order: Vec<String> = shown
         .iter()
         .map(|bar| query_of(&bar.label).to_owned())
@@ -79,7 +79,7 @@ fn queries(figures: &[Figure]) -> String {
     bars("Figure 9: the 18 queries", unit, &shown)
 }
 
-/// Seconds of every whole reorganisation.
+/// Plots seconds of every whole reorganisation.
 fn reorganisations(figures: &[Figure]) -> String {
     let shown = figures
         .iter()

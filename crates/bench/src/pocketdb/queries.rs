@@ -14,12 +14,12 @@ const T5: &str = "JOIN T5 ON T3.t5 = T5.id";
 const ALL: &str = "JOIN T1 ON T0.t1 = T1.id JOIN T2 ON T1.t2 = T2.id JOIN T3 ON T0.t3 = T3.id \
                    JOIN T4 ON T3.t4 = T4.id JOIN T5 ON T3.t5 = T5.id";
 
-/// A query on T0 and the tables of `joins` that shows one column of each.
+/// Returns a query on T0 and the tables of `joins` that shows one column of each.
 fn one(joins: &str, shown: &str, condition: &str) -> String {
     format!("SELECT T0.a1{shown} FROM T0 {joins} WHERE {condition}")
 }
 
-/// The queries in the order of the paper.
+/// Returns the queries in the order of the paper.
 pub(super) fn all(data: &Data) -> Vec<Query> {
     let label = |table, rows_each| format!("VAL_{}", data.labels(table, rows_each).div_ceil(2));
     let id = |table| data.rows(table).div_ceil(2);
@@ -93,7 +93,8 @@ pub(super) fn all(data: &Data) -> Vec<Query> {
         .collect()
 }
 
-/// Queries that ask what those of the paper do not: groups, order, ranges, and what updates changed.
+/// Returns queries for features that the paper's do not use: groups, order, ranges, and updated
+/// rows.
 pub(super) fn more(data: &Data) -> Vec<Query> {
     let (rows, third) = (data.rows(0), data.rows(3).div_ceil(3));
     let from = data.label_from_end(0, 10, 3);

@@ -1,4 +1,5 @@
-//! The shell of another database as a process of its own: statements go in, and a mark comes back.
+//! The shell of another database as a child process; an echoed mark tells that all statements are
+//! done.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -12,12 +13,12 @@ pub(super) struct Shell {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// Marks asked for.
+    /// Number of marks requested.
     marks: u64,
 }
 
 impl Shell {
-    /// Starts a shell on a database in `file`; it ends at the first statement that fails.
+    /// Starts a shell on the database `file`; the shell exits at the first statement that fails.
     pub(super) fn start(mut command: Command, file: &Path) -> io::Result<Self> {
         let arguments: [&OsStr; 3] = ["-batch".as_ref(), "-bail".as_ref(), file.as_ref()];
         let mut child = command
@@ -36,7 +37,7 @@ impl Shell {
         })
     }
 
-    /// Sends a statement whose question marks stand for `values`, without waiting for it.
+    /// Sends a statement whose question marks are replaced by `values`; does not wait for it.
     pub(super) fn send(&mut self, statement: &str, values: &[Value]) -> io::Result<()> {
         let mut text = String::with_capacity(statement.len());
         let mut parts = statement.split('?');
@@ -51,7 +52,7 @@ impl Shell {
         input.write_all(text.as_bytes())
     }
 
-    /// Returns once everything that was sent is done.
+    /// Waits until all statements sent are done.
     pub(super) fn wait(&mut self) -> io::Result<()> {
         self.marks += 1;
         let mark = format!("mark {}", self.marks);
@@ -72,7 +73,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // It ends where its input ends.
+        // Closing its input ends the shell.
         self.input = None;
         let _status = self.child.wait();
     }
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_shell_does_what_it_is_sent_and_tells_when_it_ended() {
-        // Not a database, but it reads lines and answers the mark.
+        // A script in place of a database: it reads lines and answers the mark.
         let folder = tempfile::tempdir().unwrap();
         let script = "while IFS= read -r line; do\n  case \"$line\" in\n    SELECT*) line=${line#*\\'}; \
              echo \"${line%%\\'*}\" ;;\n    STOP*) exit 1 ;;\n    *) echo \"$line\" >> \"$2\" ;;\n  esac\ndone\n";

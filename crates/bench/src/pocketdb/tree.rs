@@ -1,36 +1,36 @@
-//! B+-trees whose nodes are pages, read through one small cache and written at each commit.
+//! B+-trees whose nodes are pages, read through a small cache and written at each commit.
 
 use std::collections::BTreeSet;
 
 use super::ftl::Ftl;
 
-/// Keys of a node: 2,032 bytes hold 145 of 14 bytes, a label and an id.
+/// Number of keys per node: 2,032 bytes hold 145 keys of 14 bytes, a label and an id each.
 const NODE_KEYS: usize = 145;
 
 /// A tree of keys.
 pub(super) struct Tree {
     nodes: Vec<Node>,
     root: usize,
-    /// The page of its first node; the others follow as they come into being.
+    /// The page of its first node; later nodes have the pages after it.
     pub(super) first_page: u32,
 }
 
 struct Node {
     keys: Vec<u64>,
-    /// The nodes below, one for each key, whose first key it is; none of a leaf.
+    /// Child nodes, one per key, which is the child's first key; empty in a leaf.
     children: Vec<usize>,
 }
 
-/// Pages in memory, and which of them differ from the flash.
+/// The cached pages, and those of them that must be written.
 pub(super) struct Cache {
-    /// The page used last comes last.
+    /// Cached pages; the most recently used is last.
     pages: Vec<u32>,
     dirty: BTreeSet<u32>,
     room: usize,
 }
 
 impl Cache {
-    /// A cache of `room` pages.
+    /// Creates a cache of `room` pages.
     pub(super) fn new(room: usize) -> Self {
         Self {
             pages: Vec::with_capacity(room),
@@ -39,7 +39,7 @@ impl Cache {
         }
     }
 
-    /// Has a page in memory; a page that makes room is written first if it must be.
+    /// Loads a page into the cache; writes the evicted page first if it is dirty.
     pub(super) fn touch(&mut self, page: u32, is_new: bool, flash: &mut Ftl) {
         if let Some(at) = self.pages.iter().position(|&known| known == page) {
             self.pages.remove(at);
@@ -57,13 +57,13 @@ impl Cache {
         self.pages.push(page);
     }
 
-    /// Has a page in memory and changes it.
+    /// Loads a page into the cache and marks it dirty.
     pub(super) fn change(&mut self, page: u32, is_new: bool, flash: &mut Ftl) {
         self.touch(page, is_new, flash);
         self.dirty.insert(page);
     }
 
-    /// Writes every changed page.
+    /// Writes every dirty page.
     pub(super) fn commit(&mut self, flash: &mut Ftl) {
         for page in std::mem::take(&mut self.dirty) {
             flash.write(page);
@@ -72,7 +72,7 @@ impl Cache {
 }
 
 impl Tree {
-    /// An empty tree.
+    /// Creates an empty tree.
     pub(super) fn new() -> Self {
         Self {
             nodes: vec![Node {
@@ -84,12 +84,13 @@ impl Tree {
         }
     }
 
-    /// Nodes of the tree.
+    /// Returns the number of nodes.
     pub(super) fn pages(&self) -> u32 {
         u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
     }
 
-    /// Adds a key; tells `used` each node on the way, then each node that changed and whether it is new.
+    /// Adds a key. Calls `used` for each node on the way, then for each changed node and whether it
+    /// is new.
     pub(super) fn insert(&mut self, key: u64, used: &mut impl FnMut(u32, Option<bool>)) {
         let mut path = Vec::new();
         let mut node = self.root;
@@ -123,7 +124,7 @@ impl Tree {
         self.first_page + u32::try_from(node).unwrap_or(0)
     }
 
-    /// Adds a key to a node; when it is full, returns the first key of a new node behind it.
+    /// Adds a key to a node; if the node is split, returns the first key of the new node after it.
     fn add(
         &mut self,
         node: usize,
@@ -152,7 +153,7 @@ impl Tree {
         Some((first, Some(new)))
     }
 
-    /// Puts a new root above the old one and the node that was split from it.
+    /// Adds a new root above the old one and the node that was split from it.
     fn grow(&mut self, key: u64, child: Option<usize>, used: &mut impl FnMut(u32, Option<bool>)) {
         let Some(child) = child else {
             return;
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
     use crate::pocketdb::data::mixed;
 
-    /// All keys, from the leftmost leaf on.
+    /// Collects all keys, from the leftmost leaf on.
     fn keys(tree: &Tree, node: usize, out: &mut Vec<u64>) -> usize {
         let found = &tree.nodes[node];
         assert!(found.keys.len() <= NODE_KEYS);
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(keys(&tree, tree.root, &mut found), 3);
         wanted.sort_unstable();
         assert_eq!(found, wanted);
-        // About two thirds full, as such trees are.
+        // About two thirds full, as expected of B+-trees with random insertions.
         assert!((400..750).contains(&tree.pages()), "{}", tree.pages());
     }
 
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(flash.counters.page_reads, 2);
         let before = flash.counters.programs;
         cache.touch(3, true, &mut flash);
-        // Page 1 had to go, and was written.
+        // Page 1 was evicted, and written.
         assert!(flash.counters.programs > before);
         let before = flash.counters.programs;
         cache.commit(&mut flash);

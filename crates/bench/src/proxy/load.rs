@@ -1,4 +1,4 @@
-//! Clients that say the same thing again and again, as `redis-benchmark` does, and what they see.
+//! Clients that repeat one command, as `redis-benchmark` does, and their measurements.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +12,10 @@ use crate::command::BenchError;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const REPLY_BYTES: usize = 16 << 10;
-/// Keys that are filled in one go before a run.
+/// Number of keys that are filled with one command before a run.
 const FILLED_AT_ONCE: u64 = 500;
 
-/// What is said.
+/// The command that the clients send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Set,
@@ -31,24 +31,24 @@ impl Verb {
     }
 }
 
-/// How often, how many at once, and about which keys.
+/// The load of a run: command, pipelining, clients, requests and keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) verb: Verb,
     /// Commands sent before their replies are read.
     pub(super) pipeline: u64,
     pub(super) clients: u64,
-    /// Commands of all clients together, about.
+    /// Number of commands of all clients together, before rounding to full pipelines.
     pub(super) requests: u64,
     pub(super) keys: u64,
     pub(super) payload_bytes: usize,
 }
 
-/// What the clients saw.
+/// The measurements of the clients.
 pub(super) struct Pace {
     pub(super) seconds: f64,
     pub(super) requests: u64,
-    /// Microseconds from the first byte said to the last byte heard of each pipeline, sorted.
+    /// Microseconds from the first byte sent to the last byte received of each pipeline, sorted.
     waits: Vec<f64>,
 }
 
@@ -64,12 +64,12 @@ impl Pace {
 }
 
 impl Load {
-    /// Pipelines that each client sends.
+    /// Returns the number of pipelines that each client sends.
     fn rounds(&self) -> u64 {
         (self.requests / self.clients / self.pipeline).max(1)
     }
 
-    /// Gives every key a value, which reads then find.
+    /// Sets a value for every key, so that reads find one.
     pub(super) fn fill(&self, address: SocketAddr) -> io::Result<()> {
         let value = vec![b'v'; self.payload_bytes];
         let mut client = connect(address)?;
@@ -86,7 +86,7 @@ impl Load {
         Ok(())
     }
 
-    /// Lets all clients say it, and measures.
+    /// Runs all clients and measures.
     #[expect(
         clippy::disallowed_methods,
         reason = "a benchmark measures with the system's clock"
@@ -122,7 +122,7 @@ impl Load {
         })
     }
 
-    /// Commands that are really sent: full pipelines of every client.
+    /// Returns the number of commands actually sent: full pipelines of every client.
     pub(super) fn requests_said(&self) -> u64 {
         self.rounds() * self.pipeline * self.clients
     }

@@ -1,4 +1,5 @@
-//! The proxy's cost: the same clients at a server, at the server through the proxy, and at the store.
+//! The proxy benchmark: the same clients at a bare server, at the server through the proxy, and at
+//! the embedded store.
 
 mod load;
 mod server;
@@ -15,7 +16,7 @@ use crate::command::{BenchError, ProxyArguments};
 use crate::output::{Document, write_document};
 use crate::plot::Bar;
 
-/// Requests of a run when a test wants to see it run, and of how many keys.
+/// Limits for tests: requests per run, and keys.
 const SMALL_REQUESTS: u64 = 400;
 const SMALL_KEYS: u64 = 20;
 
@@ -27,10 +28,10 @@ struct Row {
     requests_per_second: f64,
     p50_us: f64,
     p99_us: f64,
-    /// Of the log; 0 where there is none.
+    /// Entries and bytes of the log; 0 without a log.
     entries: u64,
     stored_bytes: u64,
-    /// Requests a second of the bare server in the same run.
+    /// Requests per second of the bare server in the same run.
     direct: f64,
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &ProxyArguments, out: &mut dyn Write) -> Result<(),
     write_document(&document, &arguments.output, out, &|out| table(&rows, out))
 }
 
-/// Each command one at a time and pipelined.
+/// Returns each command unpipelined and pipelined.
 fn loads(arguments: &ProxyArguments) -> Vec<Load> {
     let (requests, keys) = if arguments.small {
         (SMALL_REQUESTS, SMALL_KEYS)

@@ -1,4 +1,4 @@
-//! The server that the proxy is compared with: one that is named, or one started for the purpose.
+//! The server that the proxy is compared with: a given one, or one started for the benchmark.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use probity_proxy::config::Place;
 
 use crate::command::BenchError;
 
-/// How often a server just started is tried, and how long between.
+/// Number of connection attempts to a new server, and the pause between them.
 const ATTEMPTS: u32 = 250;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -17,12 +17,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Server {
     pub(super) upstream: Upstream,
     pub(super) address: SocketAddr,
-    /// The process and its folder, where it was started here.
+    /// Process and folder of a server that was started here.
     started: Option<(Child, tempfile::TempDir)>,
 }
 
 impl Server {
-    /// The server at `url`, or a new one.
+    /// Returns the server at `url`, or starts one.
     pub(super) fn start(url: Option<&str>) -> Result<Self, BenchError> {
         match url {
             Some(url) => Self::named(url),
@@ -90,7 +90,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some((child, _folder)) = &mut self.started {
-            // It may have ended by itself.
+            // It may have exited by itself.
             let _ended = child.kill();
             let _ended = child.wait();
         }

@@ -1,4 +1,4 @@
-//! What stands behind the clients: the bare server, the proxy before it, the proxy before the store.
+//! The backend of the clients: the bare server, the proxy before it, or the proxy before the store.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::server::Server;
 use crate::command::BenchError;
 use crate::ingest::{root_key, stored_bytes};
 
-/// What stands behind the clients.
+/// The backend of the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Direct,
@@ -22,7 +22,7 @@ pub(super) enum Stage {
     Store(Durability),
 }
 
-/// Every stage, the bare server first.
+/// Every stage; the bare server is the first.
 pub(super) const STAGES: [Stage; 6] = [
     Stage::Direct,
     Stage::Proxy(Durability::Relaxed),
@@ -32,7 +32,7 @@ pub(super) const STAGES: [Stage; 6] = [
     Stage::Store(Durability::Strict),
 ];
 
-/// What one run showed.
+/// The results of one run.
 pub(super) struct Run {
     pub(super) pace: Pace,
     pub(super) entries: u64,
@@ -48,7 +48,8 @@ impl Stage {
         }
     }
 
-    /// Sets the stage up in `folder`, plays `load` on it, and checks that all of it was recorded.
+    /// Sets up the stage in `folder`, runs `load` on it, and checks that all commands were
+    /// recorded.
     pub(super) fn run(
         self,
         load: &Load,
@@ -88,7 +89,7 @@ impl Stage {
     }
 }
 
-/// Plays `load` on a proxy before `backend`, with a new log at `path`.
+/// Runs `load` on a proxy before `backend`, with a new log at `path`.
 fn recorded(
     load: &Load,
     backend: Backend,
@@ -145,7 +146,7 @@ fn recorded(
     })
 }
 
-/// Entries of the default stream, after a verification.
+/// Verifies the log and returns the number of entries of the default stream.
 fn entries(path: &Path) -> Result<u64, BenchError> {
     let report = verify(path, &VerifyOptions::default())?;
     if !report.is_intact() {

@@ -43,7 +43,7 @@ pub(super) fn put_packed(out: &mut Vec<u8>, values: impl Iterator<Item = u32>, w
     out.extend_from_slice(&rest[..bits.div_ceil(8) as usize]);
 }
 
-/// Reads what [`put_packed`] wrote; bits that fill the last byte must be zeros.
+/// Reads the output of [`put_packed`]; unused bits of the last byte must be zeros.
 pub(super) fn packed(
     reader: &mut Reader<'_>,
     count: usize,
@@ -77,7 +77,7 @@ pub(super) fn packed(
     Ok(values)
 }
 
-/// Writes values of two bits each: one byte for all if they are the same, or 2 and then each.
+/// Writes values of two bits each: one byte if all are equal, else the byte 2 and then each value.
 pub(super) fn put_pairs(out: &mut Vec<u8>, values: &[u8]) {
     let first = values.first().copied().unwrap_or_default();
     if values.iter().all(|value| *value == first) {
@@ -88,7 +88,7 @@ pub(super) fn put_pairs(out: &mut Vec<u8>, values: &[u8]) {
     }
 }
 
-/// Reads `count` values that [`put_pairs`] wrote.
+/// Reads `count` values written by [`put_pairs`].
 pub(super) fn pairs(reader: &mut Reader<'_>, count: usize) -> Result<Vec<u8>, DecodeError> {
     match reader.u8()? {
         0 => {
@@ -109,14 +109,15 @@ pub(super) fn pairs(reader: &mut Reader<'_>, count: usize) -> Result<Vec<u8>, De
     }
 }
 
-/// The least value of a block, and the bits that the others' differences from it need.
+/// Returns the least value of a block, and the bits that the differences from it need.
 fn shape(block: &[i64]) -> (i64, u32) {
     let least = block.iter().copied().min().unwrap_or_default();
     let most = block.iter().copied().max().unwrap_or_default();
     (least, width_of(most.wrapping_sub(least).cast_unsigned()))
 }
 
-/// Writes `values` in blocks: each block's smallest value, the width of the differences, the differences.
+/// Writes `values` in blocks: the least value of each, the width of the differences, the
+/// differences.
 pub(super) fn put_blocks(out: &mut Vec<u8>, values: &[i64]) {
     for block in values.chunks(BLOCK) {
         let (least, width) = shape(block);
@@ -135,7 +136,7 @@ pub(super) fn put_blocks(out: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
-/// Reads `count` values that [`put_blocks`] wrote, in the one form that it writes.
+/// Reads `count` values written by [`put_blocks`]; refuses any other encoding of them.
 pub(super) fn blocks(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, DecodeError> {
     let mut values = Vec::with_capacity(count);
     while values.len() < count {
@@ -202,7 +203,7 @@ mod tests {
         assert!(blocks(&mut Reader::new(&vec![0xFF; 40], "blocks"), 5).is_err());
     }
 
-    /// A second form of the same values would make two bodies of one frame.
+    /// A second encoding of the same values would allow two bodies for one frame.
     #[test]
     fn only_the_form_that_is_written_is_read() {
         let block = |bytes: &[u8]| blocks(&mut Reader::new(bytes, "blocks"), 2).is_err();

@@ -1,4 +1,4 @@
-//! Columns back to entries: for untrusted bytes, so every count is checked before it is believed.
+//! Decodes columns to entries. The bytes are untrusted, so every count is checked before use.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -27,7 +27,7 @@ pub struct Columns<'a> {
     plain: &'a [u8],
 }
 
-/// One text column: its words, and which entry has which.
+/// One text column: its distinct words, and the word of each entry.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Text<'a> {
@@ -37,12 +37,12 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The distinct words in order of first appearance.
+    /// Returns the distinct words in order of first appearance.
     pub fn words(&self) -> &[&'a [u8]] {
         &self.words
     }
 
-    /// The number of entry `index`'s word.
+    /// Returns the number of entry `index`'s word.
     pub fn number(&self, index: usize) -> usize {
         if self.identity {
             return index;
@@ -53,7 +53,7 @@ impl<'a> Text<'a> {
             .unwrap_or_default()
     }
 
-    /// The word of entry `index`; empty where the column is absent.
+    /// Returns the word of entry `index`; empty if the column is absent.
     pub fn word(&self, index: usize) -> &'a [u8] {
         self.words
             .get(self.number(index))
@@ -62,18 +62,19 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The two parts of a section body while they are read.
+/// The unread rest of both parts of a section body.
 pub(super) struct Parts<'r, 'a> {
     pub(super) packed: Reader<'r>,
     pub(super) plain: Reader<'a>,
 }
 
 impl<'a> Columns<'a> {
-    /// Takes a section body of a log of `version` apart: its packed bytes and its decompressed bytes.
+    /// Decodes a section body of a log of `version` from its packed part and its decompressed plain
+    /// part.
     ///
     /// # Errors
-    /// On anything the encoder of that version would not write, but that words may be equal and forms may be chosen
-    /// otherwise.
+    /// When the encoder of that version would not write these bytes. Words may be equal, and
+    /// another allowed form may be chosen.
     pub fn decode(
         version: Version,
         packed_bytes: &[u8],
@@ -113,12 +114,12 @@ impl<'a> Columns<'a> {
         Ok(columns)
     }
 
-    /// Which columns there are.
+    /// Returns the set of columns that are present.
     pub const fn set(&self) -> ColumnSet {
         self.set
     }
 
-    /// Whether there is text column `column`.
+    /// Returns whether text column `column` is present.
     pub(crate) const fn has_text(&self, column: usize) -> bool {
         self.set.has_text(column)
     }
@@ -128,12 +129,12 @@ impl<'a> Columns<'a> {
         self.count
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there are no entries.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The time of entry `index`, in nanoseconds since 1970; 0 where the column is absent.
+    /// Returns the time of entry `index`, in nanoseconds since 1970; 0 if the column is absent.
     pub fn time(&self, index: usize) -> i64 {
         self.times.get(index).copied().unwrap_or_default()
     }
@@ -143,17 +144,18 @@ impl<'a> Columns<'a> {
         self.outcomes.get(index).copied().unwrap_or_default()
     }
 
-    /// The time at which the log took entry `index`, in nanoseconds since 1970; 0 where there is none.
+    /// Returns the time at which the log took entry `index`, in nanoseconds since 1970; 0 if there
+    /// is none.
     pub fn taken(&self, index: usize) -> i64 {
         self.taken.get(index).copied().unwrap_or_default()
     }
 
-    /// What is only claimed of entry `index`, as [`Claimed::code`](crate::Claimed::code).
+    /// Returns the claimed fields of entry `index`, as [`Claimed::code`](crate::Claimed::code).
     pub fn claimed(&self, index: usize) -> u8 {
         self.claimed.get(index).copied().unwrap_or_default()
     }
 
-    /// Text column `column`, numbered as in [`Row::texts`](crate::row::Row).
+    /// Returns text column `column`, numbered as in [`Row::texts`](crate::row::Row).
     pub fn text(&self, column: usize) -> Option<&Text<'a>> {
         self.texts.get(column)
     }
@@ -169,7 +171,7 @@ impl<'a> Columns<'a> {
         self.plain.get(range).unwrap_or_default()
     }
 
-    /// Entry `index`, from these columns alone.
+    /// Builds entry `index` from these columns alone.
     ///
     /// # Errors
     /// When a name is not UTF-8, or time or outcome are out of range.
@@ -177,7 +179,8 @@ impl<'a> Columns<'a> {
         self.entry_with(index, self.texts(index), self.payload(index))
     }
 
-    /// Entry `index` with its texts and payload given and everything else from these columns.
+    /// Builds entry `index` with the given texts and payload and all other fields from these
+    /// columns.
     ///
     /// # Errors
     /// As [`Columns::entry`].
@@ -198,7 +201,8 @@ impl<'a> Columns<'a> {
         .entry()
     }
 
-    /// Only a section of subjects is without times, and it has no column that stands in the shared one.
+    /// Checks that times are present, except in a section of subjects, which has no column of the
+    /// shared section.
     fn check_set(&self, reader: &Reader<'_>) -> Result<(), DecodeError> {
         if self.count == 0 && self.set.0 & !ColumnSet::TIME != 0 {
             return Err(reader.error("has a column without values"));
@@ -210,7 +214,7 @@ impl<'a> Columns<'a> {
         Err(reader.error("holds columns without times"))
     }
 
-    /// The columns that are not texts.
+    /// Decodes the columns that are not texts.
     fn decode_fixed(&mut self, parts: &mut Parts<'_, 'a>) -> Result<(), DecodeError> {
         if self.set.has(ColumnSet::PAYLOAD) {
             self.payloads = payloads(parts, self.count)?;
@@ -262,7 +266,7 @@ impl<'a> Columns<'a> {
                 *slot = text;
             }
         }
-        // The sections of subjects are those of the words here, and entries about nobody have one, too.
+        // Each word of the subjects column has a section, and so do the entries about nobody.
         if let Some(text) = self.texts.get_mut(SUBJECTS)
             && self.count > 0
             && !self.set.has_text(SUBJECTS)
@@ -302,7 +306,7 @@ impl<'a> Columns<'a> {
         Ok(text)
     }
 
-    /// Numbers that follow from those of the column `parent`, which was decoded before.
+    /// Reads numbers that are derived from those of the column `parent`, which was decoded before.
     pub(super) fn derived(
         &self,
         reader: &mut Reader<'_>,
@@ -318,7 +322,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The words of a column of `count` entries: how many, their lengths, their bytes.
+/// Reads the words of a column of `count` entries: their number, their lengths, their bytes.
 pub(super) fn words<'a>(
     parts: &mut Parts<'_, 'a>,
     count: usize,
@@ -335,12 +339,12 @@ pub(super) fn words<'a>(
     Ok(words)
 }
 
-/// Bits of a number of one of `distinct` words.
+/// Returns the bits that a word's number needs, with `distinct` words.
 pub(super) fn width_for(distinct: usize) -> u32 {
     width_of(u64::try_from(distinct.saturating_sub(1)).unwrap_or(u64::MAX))
 }
 
-/// Each word has a number, and they count up in order of first appearance.
+/// Checks that each word is used, and that words are numbered in order of first appearance.
 pub(super) fn check_numbers(
     reader: &Reader<'_>,
     numbers: &[u32],
@@ -360,7 +364,7 @@ pub(super) fn check_numbers(
     }
 }
 
-/// Where each entry's payload lies; payloads stand first among the decompressed bytes.
+/// Reads the byte range of each entry's payload; payloads stand first among the decompressed bytes.
 fn payloads(parts: &mut Parts<'_, '_>, count: usize) -> Result<Vec<Range<usize>>, DecodeError> {
     let mut ranges = Vec::with_capacity(count);
     for length in blocks(&mut parts.packed, count)? {

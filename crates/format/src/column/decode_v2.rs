@@ -1,32 +1,32 @@
 //! Section bodies of version 2: read, never written.
 //!
-//! They differ from those of version 3 in the numbers of the columns' bits, in the order and the forms of the text
-//! columns, and in that a column without values stands there all the same.
+//! They differ from those of version 3 in the numbers of the columns' bits, and in the order and
+//! forms of the text columns. A column without values is present too.
 
 use super::decode::{Columns, Parts, Text, check_numbers, width_for, words};
 use super::{ColumnSet, text_bit};
 use crate::error::DecodeError;
 use crate::wire::Reader;
 
-/// The columns of one section for everything: texts 0 to 7, payload, times and outcomes.
+/// The columns of a section that holds every column: texts 0 to 7, payload, times and outcomes.
 const ALL: u16 = 0x3FF;
 const PAYLOAD: u16 = 1 << 8;
 const TIME: u16 = 1 << 9;
 const KEY: u16 = 1 << 1;
 const SUBJECTS: u16 = 1 << 2;
 
-/// The order of the text columns; others may follow from the first three.
+/// The order of the text columns; others may be derived from the first three.
 const ORDER: [usize; 8] = [1, 5, 2, 0, 3, 4, 6, 7];
 const PARENTS: usize = 3;
 
 const CONSTANT: u8 = 0;
 const PACKED: u8 = 1;
 const IDENTITY: u8 = 2;
-/// Each number is a byte in the plain part.
+/// Form of numbers in which each is one byte in the plain part.
 const BYTES: u8 = 3;
 const DERIVED: u8 = 4;
 
-/// The columns that `bits` of version 2 stand for.
+/// Returns the columns that `bits` of version 2 stand for.
 pub(super) fn set(bits: u16, reader: &Reader<'_>) -> Result<ColumnSet, DecodeError> {
     let known = [ALL, ALL & !(KEY | PAYLOAD), KEY | SUBJECTS | PAYLOAD];
     if !known.contains(&bits) {

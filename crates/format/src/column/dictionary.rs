@@ -12,9 +12,10 @@ use alloc::vec::Vec;
 
 use crate::short::{ENDS_MAX, ends, same, wide_ends};
 
-/// Numbers words: the first distinct word is 0, the next 1, and so on. Reused from frame to frame.
+/// Numbers words: the first distinct word is 0, the next 1, and so on. It is reused from frame to
+/// frame.
 ///
-/// The hash is seeded for each frame, so that nobody who chooses words can make them collide.
+/// The hash is seeded for each frame, so that nobody who chooses words can cause collisions.
 #[derive(Default)]
 pub(super) struct Dictionary {
     slots: Vec<Slot>,
@@ -24,7 +25,8 @@ pub(super) struct Dictionary {
     seeds: Seeds,
 }
 
-/// Everything a lookup needs but the word itself, so that it touches one cache line of the table.
+/// A slot of the hash table. A lookup needs only the slot and the word's bytes, so it touches one
+/// cache line of the table.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     tag: u32,
@@ -35,13 +37,13 @@ struct Slot {
 }
 
 const SLOTS_MIN: usize = 64;
-/// At least as many: more waste the cache, fewer lead to longer searches.
+/// Slots for each word, at least: more would miss the cache, fewer would lengthen the search.
 const SLOTS_PER_WORD: usize = 2;
 /// An odd constant with well-mixed bits (the fractional part of the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Dictionary {
-    /// Forgets every word. The next frame will hardly have many more than the last one: the table is as large as that asks for.
+    /// Removes all words. The table is sized for as many words as the last frame had.
     pub(super) fn reset(&mut self, seed: u64) {
         let slots = (self.ends.len() * SLOTS_PER_WORD).next_power_of_two();
         self.words.clear();
@@ -51,14 +53,14 @@ impl Dictionary {
         self.slots.resize(slots.max(SLOTS_MIN), Slot::default());
     }
 
-    /// Appends the number of each of `words` to `numbers`; they become known.
+    /// Appends the number of each of `words` to `numbers`; adds new words.
     #[inline]
     pub(super) fn number_all<'a>(
         &mut self,
         words: impl Iterator<Item = &'a [u8]> + Clone,
         numbers: &mut Vec<u32>,
     ) {
-        // Columns with one value are common (and empty ones more so): no hash for them.
+        // Columns with one value, mostly the empty one, are common: they need no hash.
         if self.ends.len() == 1 && words.clone().all(|word| same(word, &self.words)) {
             numbers.extend(words.map(|_| 0));
         } else {
@@ -66,7 +68,7 @@ impl Dictionary {
         }
     }
 
-    /// The number of `word`, which becomes known.
+    /// Returns the number of `word`; adds it if it is new.
     #[inline]
     pub(super) fn number(&mut self, word: &[u8]) -> u32 {
         let hash = self.seeds.hash(word);
@@ -91,17 +93,17 @@ impl Dictionary {
         &self.words[start..start + slot.length as usize]
     }
 
-    /// Number of distinct words.
+    /// Returns the number of distinct words.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The words, one after another.
+    /// Returns the bytes of all words, concatenated.
     pub(super) fn words(&self) -> &[u8] {
         &self.words
     }
 
-    /// The length of each word.
+    /// Returns the length of each word.
     pub(super) fn lengths(&self) -> impl Iterator<Item = u32> + '_ {
         let starts = core::iter::once(0).chain(self.ends.iter().copied());
         self.ends.iter().zip(starts).map(|(end, start)| end - start)
@@ -147,10 +149,10 @@ impl Dictionary {
     }
 }
 
-/// What hashes are keyed with.
+/// The random keys of the hash.
 ///
-/// Both halves of every multiplication are keyed: with one known, a word chosen to make that half 0 would hash to 0
-/// whatever the rest of it is.
+/// Both factors of every multiplication are keyed. With one known, a word that makes that factor 0
+/// would hash to 0 whatever its other bytes.
 #[derive(Clone, Copy, Default)]
 struct Seeds {
     first: u64,
@@ -165,7 +167,7 @@ impl Seeds {
         }
     }
 
-    /// A fast hash of short words: folded 64-bit multiplications over sixteen bytes at a time.
+    /// Hashes short words fast: folded 64-bit multiplications over sixteen bytes at a time.
     #[inline]
     fn hash(self, word: &[u8]) -> u64 {
         let state = (word.len() as u64).wrapping_mul(MIX);
@@ -173,7 +175,7 @@ impl Seeds {
             let (first, last) = ends(word);
             return fold(first ^ self.first ^ state, last ^ self.last);
         }
-        // The first and last 16 bytes, and whatever is between.
+        // Hashes the first and last 16 bytes, then any between them.
         let (first, last) = wide_ends(word).unwrap_or_default();
         let mut state = self.fold_wide(self.fold_wide(state, first), last);
         let (chunks, _) = word.as_chunks::<16>();
@@ -192,7 +194,7 @@ impl Seeds {
     }
 }
 
-/// The two halves of the product, one over the other.
+/// Multiplies to 128 bits and returns the XOR of the two halves.
 #[inline]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
@@ -240,7 +242,8 @@ mod tests {
                     dictionary.number(&word);
                 }
             }
-            // One word is the same for every place; the others are distinct, and so are nearly all their hashes.
+            // One word is equal at every place; the others are distinct, and so are nearly all
+            // their hashes.
             let distinct = length * 255 + 1;
             assert_eq!(dictionary.len(), distinct);
             hashes.sort_unstable();

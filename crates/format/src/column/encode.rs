@@ -1,4 +1,4 @@
-//! Rows to columns: the hot path of every sealer.
+//! Encodes rows to columns: the hot path of every sealer.
 
 #![expect(
     clippy::indexing_slicing,
@@ -18,13 +18,13 @@ use super::{ColumnSet, TEXTS_AT, form, text_bit};
 use crate::row::{Row, TEXT_COLUMNS};
 use crate::wire::put_varint;
 
-/// Turns rows into the columns of one section; keeps its memory from section to section.
+/// Encodes rows to the columns of one section; reuses its memory from section to section.
 #[derive(Default)]
 pub struct Encoder {
     columns: Option<ColumnSet>,
     count: usize,
     dictionaries: [Dictionary; TEXT_COLUMNS],
-    /// Empty for a column that has had no word but the empty one.
+    /// Numbers of the words of each column; empty while a column has had empty words only.
     numbers: [Vec<u32>; TEXT_COLUMNS],
     seed: u64,
     times: Vec<i64>,
@@ -42,14 +42,14 @@ pub struct Encoder {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Parts<'a> {
-    /// Descriptors and packed numbers: as dense as they get, never compressed.
+    /// Descriptors and packed numbers; never compressed, because they are dense already.
     pub packed: &'a [u8],
-    /// Words, payloads and skewed numbers: what the compressor is for.
+    /// Words, payloads and skewed numbers, to be compressed.
     pub plain: &'a [u8],
 }
 
 impl Encoder {
-    /// Starts a section of `columns`; `seed` must not be predictable to those who choose words.
+    /// Starts a section with `columns`; `seed` must be unpredictable to those who choose words.
     pub fn begin(&mut self, columns: ColumnSet, seed: u64) {
         self.columns = Some(columns);
         self.count = 0;
@@ -66,7 +66,8 @@ impl Encoder {
         self.plain.clear();
     }
 
-    /// Adds rows, a column at a time: a few dozen at once are best, so that they stay in the first cache.
+    /// Adds rows, one column at a time. A few dozen rows per call are best, so that they stay in
+    /// the L1 cache.
     #[inline]
     pub fn extend(&mut self, rows: &[Row<'_>]) {
         let Some(columns) = self.columns else { return };
@@ -91,7 +92,7 @@ impl Encoder {
         self.count += rows.len();
     }
 
-    /// A column costs nothing until its first word that is not empty.
+    /// Adds the words of one text column; a column costs nothing until its first non-empty word.
     #[inline]
     fn extend_text(&mut self, column: usize, rows: &[Row<'_>]) {
         let words = rows.iter().map(|row| row.texts[column]);
@@ -142,7 +143,7 @@ impl Encoder {
         }
     }
 
-    /// Those of `columns` that say anything; times and outcomes always do.
+    /// Returns those of `columns` that have a value; times and outcomes are always among them.
     fn with_values(&self, columns: ColumnSet) -> ColumnSet {
         let mut there = columns.0 & ColumnSet::TIME;
         if !self.plain.is_empty() {
@@ -162,10 +163,11 @@ impl Encoder {
         ColumnSet(there)
     }
 
-    /// Times as the first and differences from the entry before, and outcomes. Leaves the times as they were.
+    /// Writes times (the first, then differences between neighbours) and outcomes. Leaves `times`
+    /// unchanged.
     fn finish_times(&mut self) {
         let first = self.times.first().copied().unwrap_or_default();
-        // The first time stands apart so that it widens no block.
+        // The first time is stored separately, because it would widen its block.
         self.packed.extend_from_slice(&first.to_le_bytes());
         self.lengths.clear();
         let pairs = self.times.windows(2);
@@ -199,8 +201,8 @@ impl Encoder {
         }
     }
 
-    /// The column before this one with the fewest words whose word decides this column's word, if that saves anything;
-    /// `best` then holds this column's number for each word of that.
+    /// Returns the earlier column with the fewest words that determines this column's word, if
+    /// deriving saves bytes. `best` then holds this column's number for each word of that column.
     fn parent(&mut self, column: usize) -> Option<usize> {
         let own = self.dictionaries[column].len();
         let mut fewest = self.count / 4 * 3 + 1;
@@ -219,7 +221,8 @@ impl Encoder {
         found
     }
 
-    /// Whether the word of `parent` decides that of `column`; `table` then holds the one for each of the other.
+    /// Returns whether the word of `parent` determines that of `column`. `table` then holds the
+    /// number in `column` for each word of `parent`.
     fn follows(&mut self, column: usize, parent: usize, words: usize) -> bool {
         self.table.clear();
         self.table.resize(words, u32::MAX);

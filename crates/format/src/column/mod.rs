@@ -1,8 +1,8 @@
-//! The columns of a section: fields of many entries side by side, in the form that packs best.
+//! The columns of a section: each field of all entries, stored column by column.
 //!
-//! `docs/format.md`, "Section body". Columns halve the stored size and are cheaper to compress
-//! than rows: words are stored once a frame, their numbers in as many bits as needed, numbers that
-//! follow from another column not at all, and only what is worth it goes through the compressor.
+//! `docs/format.md`, "Section body". Columns halve the stored size and compress faster than rows.
+//! Words are stored once per frame, their numbers in as few bits as needed, and derived numbers not
+//! at all. Only columns that gain by it are compressed.
 
 mod bits;
 mod decode;
@@ -19,20 +19,20 @@ pub use encode::{Encoder, Parts};
 
 use crate::row::TEXT_COLUMNS;
 
-/// Which columns a section holds: one bit each, in the order in which the columns stand.
+/// The set of columns of a section: one bit each, in the order in which the columns are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnSet(u16);
 
 impl ColumnSet {
-    /// Every column: what a stream that is not erasable seals together.
+    /// Every column, for streams that are not erasable.
     pub const ALL: Self = Self(0xFFFF);
     /// Columns that identify or describe a subject: payload, key, subjects, idempotency.
     pub const SUBJECT: Self =
         Self(Self::PAYLOAD | text_bit(KEY) | text_bit(SUBJECTS) | text_bit(IDEMPOTENCY));
-    /// Those of a section about several people, whose names stand in their shares.
+    /// The subject columns of a section about several people, whose names are in its shares.
     pub const PEOPLE: Self = Self(Self::SUBJECT.0 & !text_bit(SUBJECTS));
-    /// Columns that may outlive a subject; the subjects column then holds pseudonyms, and its word
-    /// numbers say which subject section an entry's other columns are in.
+    /// The columns that may outlive a subject. The subjects column then holds pseudonyms, and the
+    /// numbers of its words give each entry's subject section.
     pub const SHARED: Self = Self(Self::ALL.0 & !Self::SUBJECT.0 | text_bit(SUBJECTS));
 
     const PAYLOAD: u16 = 1;
@@ -49,12 +49,12 @@ impl ColumnSet {
     }
 }
 
-/// Bits before those of the text columns.
+/// Number of bits before those of the text columns.
 const TEXTS_AT: usize = 4;
 
 const _: () = assert!(TEXTS_AT + TEXT_COLUMNS == 16, "each column has a bit");
 
-/// The bit of text column `column`.
+/// Returns the bit of text column `column`.
 const fn text_bit(column: usize) -> u16 {
     1 << TEXTS_AT << column
 }
@@ -70,14 +70,15 @@ pub(crate) const SUBMITTER: usize = 8;
 /// Number of the idempotency column in a row's texts.
 pub(crate) const IDEMPOTENCY: usize = 11;
 
-/// How the numbers of a text column are stored.
+/// The forms in which the numbers of a text column are stored.
 mod form {
-    /// One word only: nothing is stored.
+    /// One word only; no numbers are stored.
     pub(super) const CONSTANT: u8 = 0;
     /// Each number in as few bits as the count of words needs.
     pub(super) const PACKED: u8 = 1;
     /// Entry i has word i.
     pub(super) const IDENTITY: u8 = 2;
-    /// The word follows from the word of another column; one number for each word of that.
+    /// The word is derived from the word of another column: one number for each word of that
+    /// column.
     pub(super) const DERIVED: u8 = 3;
 }

@@ -1,4 +1,5 @@
-//! The times at which the log took entries: near what callers claim, or equal in runs, for a batch is taken at once.
+//! The times at which the log took entries. They are near the claimed times, or equal in runs,
+//! because a batch is taken at once.
 
 use alloc::vec::Vec;
 
@@ -8,9 +9,9 @@ use crate::wire::{Reader, put_varint};
 
 /// Differences from the claimed times, as blocks.
 const FROM_TIME: u8 = 0;
-/// Runs of equal times: how many, the first, differences from run to run, lengths less one.
+/// Runs of equal times: number of runs, first time, differences between runs, lengths less one.
 const RUNS: u8 = 1;
-/// Where a run has as many entries, on average, the other form is not tried.
+/// Average length of runs, in entries, from which only the form of runs is tried.
 const LONG_RUN: usize = 16;
 
 /// Writes `taken` in the shorter form; `times` are the claimed times of the same entries.
@@ -57,7 +58,7 @@ fn put_runs(out: &mut Vec<u8>, taken: &[i64]) -> usize {
     lengths.len()
 }
 
-/// Reads what [`put_taken`] wrote for entries with these claimed `times`.
+/// Reads the output of [`put_taken`] for entries with these claimed `times`.
 pub(super) fn taken(reader: &mut Reader<'_>, times: &[i64]) -> Result<Vec<i64>, DecodeError> {
     let taken = match reader.u8()? {
         FROM_TIME => {
@@ -122,7 +123,8 @@ mod tests {
         out.len() - 3
     }
 
-    /// What the field costs: next to nothing for batches, and the jitter between claim and clock for single entries.
+    /// The field costs almost no bytes for batches, and the jitter between claimed time and clock
+    /// for single entries.
     #[test]
     fn times_taken_cost_little() {
         let claimed = |step: i64| -> Vec<i64> { (0..8192).map(|i| BASE + i * step).collect() };
@@ -155,7 +157,7 @@ mod tests {
             taken(&mut reader, &[1, 2, 3]).and_then(|_taken| reader.finish())
         };
         let first = 9_i64.to_le_bytes();
-        // Two runs: of one and of two entries, 4 apart.
+        // Two runs, of one and of two entries, 4 apart.
         assert_eq!(good(&[&[2], &first[..], &[8, 0, 0, 1, 2]].concat()), Ok(()));
         for bad in [
             [&[2], &first[..], &[0, 0, 0, 1, 2]].concat(),

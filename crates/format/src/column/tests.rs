@@ -1,4 +1,4 @@
-//! Columns against rows: whatever goes in comes out, and nothing malformed gets through.
+//! Columns and rows: encoding round trips, and malformed input is refused.
 
 #![expect(
     clippy::cast_possible_wrap,
@@ -15,7 +15,7 @@ use crate::entry::{Entry, Outcome, Subjects, Timestamp};
 use crate::row::{Rows, encode_row, row_bytes};
 use crate::version::Version;
 
-/// Rows of entries whose fields vary as `field(column, index)` says.
+/// Encodes rows whose fields have the value `field(column, index)`.
 fn rows(count: usize, field: impl Fn(usize, usize) -> String) -> Vec<u8> {
     let mut out = Vec::new();
     for index in 0..count {
@@ -132,7 +132,7 @@ fn damaged_columns_are_refused_or_at_least_harmless() {
         for bit in 0..8 {
             let mut bad = packed.clone();
             bad[place] ^= 1 << bit;
-            // Authentication rejects such bytes before; here nothing may panic.
+            // Authentication rejects such bytes earlier; this checks only that nothing panics.
             if let Ok(columns) = Columns::decode(Version::NEWEST, &bad, &plain) {
                 for index in 0..columns.len() {
                     let _ = (columns.texts(index), columns.payload(index));
@@ -143,7 +143,7 @@ fn damaged_columns_are_refused_or_at_least_harmless() {
     assert!(Columns::decode(Version::NEWEST, &vec![0xFF; 64], &plain).is_err());
 }
 
-/// The rows that `version-2.txt` was made from by the encoder of version 2; every form of it is in there.
+/// The rows from which the encoder of version 2 made `version-2.txt`; they use every form of it.
 fn captured_rows() -> Vec<u8> {
     rows(96, |column, index| match column {
         0 => ["create", "read", "update", "delete"][index * 7 % 4].into(),
@@ -158,7 +158,7 @@ fn captured_rows() -> Vec<u8> {
     })
 }
 
-/// The bytes behind `name`: packed and plain part of a body, or a row.
+/// Returns the captured bytes named `name`: packed and plain part of a body, or a row.
 fn captured(name: &str) -> Vec<Vec<u8>> {
     let mut lines = include_str!("version-2.txt").lines();
     let line = lines.find_map(|line| line.strip_prefix(&format!("{name} ")));
@@ -172,7 +172,7 @@ fn captured(name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Logs of version 2 stay readable. The encoder that wrote these bytes is gone.
+/// Logs of version 2 stay readable. The encoder that wrote these bytes was removed.
 #[test]
 fn bodies_of_version_2_are_read() {
     let rows = captured_rows();
@@ -216,7 +216,7 @@ fn bodies_of_version_2_are_read() {
     assert!(columns.is_empty());
 }
 
-/// No body is one of both versions, and damage to one of version 2 is refused or harmless.
+/// No body is valid in both versions, and a damaged body of version 2 is refused or harmless.
 #[test]
 fn bodies_of_version_2_are_checked_like_others() {
     for name in ["all", "shared", "subject"] {
@@ -239,7 +239,7 @@ fn bodies_of_version_2_are_checked_like_others() {
     }
 }
 
-/// What nobody says costs nothing: not even the byte that says how many words a column has.
+/// A column without values takes no bytes, not even a count of words.
 #[test]
 fn columns_without_values_are_not_there() {
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
@@ -248,7 +248,7 @@ fn columns_without_values_are_not_there() {
     encode_row(&entry, &mut row);
     let rows = row.repeat(5);
     let (packed, plain) = encode(&mut Encoder::default(), &rows, ColumnSet::ALL);
-    // The set, the count, the first time, one block of differences, one outcome, one action of one word.
+    // Set, count, first time, one block of differences, one outcome, and one action of one word.
     assert_eq!(packed.len(), 2 + 1 + 8 + 2 + 2 + 2);
     assert_eq!(plain, b"\x04read");
     for (set, left) in [(ColumnSet::SUBJECT, 0), (ColumnSet::SHARED, 0x12)] {
@@ -257,13 +257,14 @@ fn columns_without_values_are_not_there() {
         let columns = Columns::decode(Version::V3, &packed, &plain).unwrap();
         assert_eq!(columns.len(), 5);
     }
-    // The sections of subjects are counted by the words of the shared column, absent or not.
+    // The words of the shared column determine the sections of subjects, even if that column is
+    // absent.
     let (packed, plain) = encode(&mut Encoder::default(), &rows, ColumnSet::SHARED);
     let columns = Columns::decode(Version::V3, &packed, &plain).unwrap();
     assert_eq!(columns.text(super::SUBJECTS).unwrap().words(), [b""]);
 }
 
-/// A body in another form than the encoder's would be a second body of the same entries.
+/// Another encoding than the encoder's would be a second body for the same entries.
 #[test]
 fn what_the_encoder_would_not_write_is_refused() {
     let two = rows(2, |column, index| match column {

@@ -1,6 +1,8 @@
-//! The certificate of a signing key, shown by inclusion in the journal: as long after ten years as on the first day.
+//! The certificate of a signing key, proved by inclusion in the journal. Its size does not grow
+//! with the number of certificates.
 //!
-//! `docs/format.md`, "Entry proof". Whoever trusts the journal's checkpoint knows from it every key that the journal certifies.
+//! `docs/format.md`, "Entry proof". A verifier who trusts the journal's checkpoint thereby trusts
+//! every key that the journal certifies.
 
 use alloc::format;
 use alloc::string::String;
@@ -24,12 +26,14 @@ use crate::wire::Reader;
 
 /// Action of the journal's entries that certify a key.
 const CERTIFY: &str = "key.certify";
-/// Action of the entry that names the frame of the newest certificate; every frame behind one has it, unless it certifies a key.
+/// Action of the entry that names the frame of the newest certificate. Every later frame has it,
+/// unless it certifies a key.
 const NEWEST: &str = "key.newest";
-/// What follows a log's name in the origin of its journal's checkpoints.
+/// Suffix of a log's name in the origin of its journal's checkpoints.
 const JOURNAL: &str = "/streams/journal";
 
-/// The certificate of the key that signed a checkpoint, in the journal as it was when the proof was made, and that it was the newest.
+/// The proof that the journal holds the certificate of the key that signed a checkpoint. It also
+/// shows that no later key was certified when the proof was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -38,40 +42,44 @@ const JOURNAL: &str = "/streams/journal";
 pub struct Certified {
     /// Number of frames of the journal.
     pub size: u64,
-    /// The signature lines of the journal's checkpoint of that size: its signing key's and the witness key's, then those of witnesses.
+    /// The signature lines of the journal's checkpoint of that size: of its signing key, of the
+    /// witness key, then of witnesses.
     pub signatures: Vec<Signature>,
     /// The log's witness key, as in its geometry.
     pub witness: [u8; PUBLIC_KEY_BYTES],
     /// The frame that holds the certificate.
     pub certificate: JournalFrame,
-    /// The journal's last frame, which says that the certificate is the newest; nothing where it holds that itself.
+    /// The journal's last frame, which names the certificate's frame as the newest; `None` if the
+    /// certificate is in the last frame.
     pub last: Option<JournalFrame>,
-    /// The public key from which `links` lead to the one that signed the journal's checkpoint; that key itself where there are none.
+    /// The public key from which `links` lead to the key that signed the journal's checkpoint;
+    /// without links, that key.
     pub first_key: [u8; PUBLIC_KEY_BYTES],
-    /// At most [`PROOF_LINKS_MAX`] steps from key to key.
+    /// The certificates that lead from key to key, at most [`PROOF_LINKS_MAX`].
     pub links: Vec<Link>,
-    /// An older head of the journal, which it grew from, for whoever remembers that one.
+    /// An older head of the journal with a consistency proof, for a recipient who remembers that
+    /// head.
     pub grown: Option<Grown>,
 }
 
-/// A frame of the journal, with what shows that it is one.
+/// A frame of the journal and its inclusion proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "whoever makes a proof builds it field by field"
 )]
 pub struct JournalFrame {
-    /// Its record.
+    /// The record of the frame.
     pub record: Record,
-    /// From the record to the journal's root, sibling of the record first.
+    /// The path from the record to the journal's root, sibling of the record first.
     pub path: Vec<Hash>,
-    /// The leaf of its header and directory.
+    /// The leaf hash of its header and directory.
     pub clear: Hash,
-    /// Its one section, which is in clear.
+    /// The frame's only section, which is not encrypted.
     pub section: Vec<u8>,
 }
 
-/// An older head of a tree, and the proof that the tree grew from it.
+/// An older head of a tree, and the consistency proof from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -80,13 +88,13 @@ pub struct JournalFrame {
 pub struct Grown {
     /// Number of leaves of the older tree, not 0.
     pub size: u64,
-    /// Its root.
+    /// The root of the older tree.
     pub root: Hash,
-    /// From the one to the other (RFC 9162 section 2.1.4).
+    /// The consistency proof (RFC 9162 section 2.1.4).
     pub path: Vec<Hash>,
 }
 
-/// What the journal says about a key.
+/// The verified journal head of a proof.
 pub(super) struct Told {
     /// The journal's checkpoint with all its signature lines.
     pub(super) note: SignedNote,
@@ -158,8 +166,9 @@ impl Certified {
         })
     }
 
-    /// Follows the links, checks both signature lines of the log, and reads the certificate that the journal holds. Gives the keys that
-    /// the links lead over, named as the log, the newest of the journal last: it signed the journal's checkpoint.
+    /// Follows the links, checks both signature lines of the log, and reads the certificate in the
+    /// journal. Returns the keys along the links, named as the log. The last of them is the newest
+    /// in the journal and signed its checkpoint.
     pub(super) fn check(&self, log: &str) -> Result<(Vec<VerifierKey>, Told), DecodeError> {
         let keys = self.linked_keys(log)?;
         let root = self.certificate.root(self.size)?;
@@ -176,7 +185,7 @@ impl Certified {
         Ok((keys, Told { note, head }))
     }
 
-    /// The keys from the first one over the links.
+    /// Returns the first key and the keys along the links.
     fn linked_keys(&self, log: &str) -> Result<Vec<VerifierKey>, DecodeError> {
         let mut keys = Vec::from([VerifierKey::new(log, self.first_key)?]);
         for link in &self.links {
@@ -186,7 +195,8 @@ impl Certified {
         Ok(keys)
     }
 
-    /// The journal's checkpoint with this `root`, which `signer` and the witness key must have signed.
+    /// Builds the journal's checkpoint with this `root`, and checks the signatures of `signer` and
+    /// the witness key.
     fn signed_head(
         &self,
         log: &str,
@@ -195,7 +205,7 @@ impl Certified {
     ) -> Result<(SignedNote, Checkpoint), DecodeError> {
         let origin = journal_origin(log);
         let head = Checkpoint::new(&origin, self.size, root)?;
-        // The log's own lines have no name of their own here, so that a proof has one form.
+        // Lines of the log itself have an empty name here, so that a proof has only one form.
         if self.signatures.iter().any(|line| line.name() == origin) {
             return Err(error("has a line that repeats the journal's name"));
         }
@@ -211,8 +221,9 @@ impl Certified {
         Ok((note, head))
     }
 
-    /// No later key is certified: the last frame is the certificate's, or names that. Otherwise whoever has a key that was
-    /// replaced long ago could sign a head of today, whose text everybody has.
+    /// Checks that no later key is certified: the last frame is the certificate's, or names it as
+    /// the newest. Otherwise the holder of a replaced key could sign the current head, whose text
+    /// is public.
     fn check_newest(&self, root: &Hash) -> Result<(), DecodeError> {
         let frame = self.certificate.record.frame;
         let Some(last) = &self.last else {
@@ -239,7 +250,8 @@ impl Certified {
         }
     }
 
-    /// The signature lines under their names in the note; a line of the log itself bears the journal's origin.
+    /// Returns the signature lines with their names in the note; a line of the log itself has the
+    /// journal's origin.
     fn name_lines(&self, origin: &str) -> Vec<Signature> {
         let named = |line: &Signature| match line.name() {
             "" => Signature::new(origin, line.id(), line.bytes().to_vec()),
@@ -266,14 +278,14 @@ impl JournalFrame {
         })
     }
 
-    /// The root of a journal of `size` frames that has the record in its place.
+    /// Computes the root of a journal of `size` frames from the record and its path.
     fn root(&self, size: u64) -> Result<Hash, DecodeError> {
         let leaf = leaf_hash(&self.record.encode());
         root_from_inclusion(leaf, self.record.frame, size, &self.path)
             .map_err(|_wrong| error("has a path that does not fit its size"))
     }
 
-    /// Calls `visit` for each entry of the frame, whose section must be that of its record.
+    /// Checks the frame's section against its record, and calls `visit` for each entry.
     fn for_each(
         &self,
         visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), DecodeError>,
@@ -289,7 +301,8 @@ impl JournalFrame {
         (0..columns.len()).try_for_each(|index| visit(&columns.entry(index)?))
     }
 
-    /// The key that the frame certifies: it has one certificate, which the key that it names has signed.
+    /// Returns the key that the frame certifies. The frame must have exactly one certificate,
+    /// signed by the key that its entry names.
     fn certified(&self, log: &str) -> Result<VerifierKey, DecodeError> {
         let mut certified = None;
         self.for_each(&mut |entry| {
@@ -310,7 +323,7 @@ impl JournalFrame {
         certified.ok_or_else(|| error("certifies no key in the frame shown"))
     }
 
-    /// The frame of the newest certificate, as this one says.
+    /// Returns the index of the frame that this one names as holding the newest certificate.
     fn newest(&self) -> Result<Option<u64>, DecodeError> {
         let mut newest = None;
         self.for_each(&mut |entry| match entry.action {
@@ -334,8 +347,8 @@ fn error(reason: &'static str) -> DecodeError {
 }
 
 impl Told {
-    /// Whether `kept`, a head of the journal that somebody remembers, is this one or one that it is shown to have grown from. Nothing
-    /// where the proof shows neither.
+    /// Returns whether this head equals `kept`, a head of the journal that the recipient remembers,
+    /// or extends it. `None` if the proof shows no head of that size.
     pub(super) fn grew_from(&self, kept: &Checkpoint, grown: Option<&Grown>) -> Option<bool> {
         if kept.size() == self.head.size() {
             return Some(kept.root() == self.head.root());
@@ -345,7 +358,7 @@ impl Told {
     }
 }
 
-/// The origin of the checkpoints of the journal of `log`.
+/// Returns the origin of the checkpoints of the journal of `log`.
 pub(super) fn journal_origin(log: &str) -> String {
     format!("{log}{JOURNAL}")
 }

@@ -1,4 +1,5 @@
-//! The chain file: every certificate of a log, for whoever has an early key and a proof that begins with a later one.
+//! The chain file: every certificate of a log, for a recipient whose key is older than the first
+//! key of a proof.
 //!
 //! `docs/format.md`, "Chain file".
 
@@ -26,7 +27,7 @@ pub struct KeyChain {
 }
 
 impl KeyChain {
-    /// The chain of the log that `first` is named as.
+    /// Creates the chain of the log named as the key `first`.
     ///
     /// # Errors
     /// When there are more than [`CHAIN_LINKS_MAX`] links, or the name is too long.
@@ -47,7 +48,7 @@ impl KeyChain {
         })
     }
 
-    /// The content of a chain file.
+    /// Returns the content of a chain file.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::from(*MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -61,10 +62,10 @@ impl KeyChain {
         out
     }
 
-    /// The chain in the content of a chain file.
+    /// Reads the content of a chain file.
     ///
     /// # Errors
-    /// Where `content` is not what [`KeyChain::encode`] writes.
+    /// If `content` is not exactly what [`KeyChain::encode`] writes.
     pub fn parse(content: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(content, "chain of keys");
         if &reader.array::<4>()? != MAGIC || reader.u16()? != VERSION {
@@ -84,27 +85,28 @@ impl KeyChain {
         Self::new(&VerifierKey::new(log, first)?, links)
     }
 
-    /// The log's name.
+    /// Returns the log's name.
     pub fn log(&self) -> &str {
         &self.log
     }
 
-    /// Number of certificates.
+    /// Returns the number of certificates.
     pub const fn len(&self) -> usize {
         self.links.len()
     }
 
-    /// Whether the log has no key but its first.
+    /// Returns whether the log has only its first key.
     pub const fn is_empty(&self) -> bool {
         self.links.is_empty()
     }
 
-    /// The public keys that `known` leads to, itself first: those that it vouches for, one by the other.
+    /// Verifies the certificates after `known`, and returns its public key and those of all later
+    /// keys.
     ///
-    /// Takes one verification of a signature for each certificate behind `known`.
+    /// Takes one signature verification per certificate after `known`.
     ///
     /// # Errors
-    /// When `known` is none of the chain's keys, or a certificate is not signed by the key before.
+    /// When the chain does not contain `known`, or a certificate is not signed by the key before.
     pub fn follow(&self, known: &VerifierKey) -> Result<Vec<[u8; PUBLIC_KEY_BYTES]>, DecodeError> {
         let error = |reason| DecodeError::new("chain of keys", 0, reason);
         let successors = self.links.iter().map(|link| link.successor);

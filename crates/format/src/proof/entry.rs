@@ -1,8 +1,9 @@
-//! The proof of one entry, as a file that stands alone: who did what when, and that it is in the log.
+//! The stand-alone proof of one entry and of its inclusion in the log.
 //!
-//! `docs/format.md`, "Entry proof". A tlog-proof of the record of the entry's frame, for any verifier of that format;
-//! its extra data holds the record, the way from the entry to the record, and what leads from a key
-//! that the recipient knows to the one that signed the checkpoint.
+//! `docs/format.md`, "Entry proof". It is a tlog-proof of the record of the entry's frame, for any
+//! verifier of that format. Its extra data holds the record and the path from the entry to the
+//! record. It also holds the certificates from a key that the recipient knows to the key that
+//! signed the checkpoint.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -32,32 +33,32 @@ use crate::version::Version;
 use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBEP";
-/// Of proofs with a record of version 2, and with one of version 3.
+/// Version of proofs with a record of version 2, and of version 3.
 const VERSIONS: [(u16, Version); 2] = [(1, Version::V2), (2, Version::V3)];
 
-/// The proof of one entry. It shows the entry, so it is personal data: the type has no `Debug`.
+/// The proof of one entry. It contains the entry, so it is personal data: the type has no `Debug`.
 #[expect(
     clippy::exhaustive_structs,
     reason = "whoever makes a proof builds it field by field"
 )]
 pub struct EntryProof {
-    /// What the stream's identity follows from; in version 3 only where the evidence shows sections.
+    /// The inputs of the stream's identity; in version 3 only if the evidence shows sections.
     pub identity: Option<Identity>,
-    /// What leads to the key that signed the checkpoint.
+    /// The certificates that lead to the key that signed the checkpoint.
     pub signers: Signers,
     /// The record of the entry's frame.
     pub record: Record,
     /// Place of the entry in its frame, from 0.
     pub place: u32,
-    /// From the entry to the record.
+    /// The proof from the entry to the record.
     pub evidence: Evidence,
-    /// From the record to the root in the checkpoint, sibling of the record first.
+    /// The path from the record to the root in the checkpoint, sibling of the record first.
     pub path: Vec<Hash>,
     /// The signed checkpoint, verbatim.
     pub checkpoint: String,
 }
 
-/// What a stream's identity follows from, besides the names in its checkpoint.
+/// The inputs of a stream's identity, besides the names in its checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -72,29 +73,31 @@ pub struct Identity {
     pub config: StreamConfig,
 }
 
-/// What leads from a key of the log to the one that signed a stream's checkpoint.
+/// The certificates that lead from a key of the log to the key that signed a stream's checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "whoever makes a proof chooses by the log's version"
 )]
 pub enum Signers {
-    /// In a log of version 2: every certificate from `first_key` to the one that signed the checkpoint.
+    /// Every certificate from `first_key` to the key that signed the checkpoint, in a log of
+    /// version 2.
     Listed {
-        /// The public key that the chain begins with.
+        /// The first public key of the chain.
         first_key: [u8; PUBLIC_KEY_BYTES],
-        /// From that key to the one that signed the checkpoint.
+        /// The certificates from that key to the key that signed the checkpoint.
         links: Vec<Link>,
     },
-    /// The certificate of the key that signed the checkpoint, shown in the journal.
+    /// The certificate of the key that signed the checkpoint, proved in the journal.
     Certified(Box<Certified>),
 }
 
 impl EntryProof {
-    /// The text of a `.tlog-proof` file.
+    /// Returns the text of a `.tlog-proof` file.
     ///
     /// # Errors
-    /// When it has more certificates or extra data than the format allows, or parts of another version.
+    /// When it has more certificates or extra data than the format allows, or mixes parts of both
+    /// versions.
     pub fn encode(&self) -> Result<String, DecodeError> {
         let error = |reason| DecodeError::new("entry proof", 0, reason);
         let (links, links_max, suits) = match &self.signers {
@@ -162,10 +165,10 @@ impl EntryProof {
         out
     }
 
-    /// The proof in the text of a `.tlog-proof` file, nothing of it verified yet.
+    /// Parses the text of a `.tlog-proof` file; verifies nothing.
     ///
     /// # Errors
-    /// [`EntryProofError::Form`] where `text` is not what [`EntryProof::encode`] writes.
+    /// [`EntryProofError::Form`] if `text` is not exactly what [`EntryProof::encode`] writes.
     pub fn parse(text: &str) -> Result<Self, EntryProofError> {
         let proof = TlogProof::parse(text).map_err(EntryProofError::Form)?;
         let form = |reason| EntryProofError::Form(DecodeError::new("entry proof", 0, reason));
@@ -226,18 +229,19 @@ impl EntryProof {
         })
     }
 
-    /// Checks the proof from the key that the recipient knows to the entry, and gives what it proves.
+    /// Checks the proof from the key that the recipient knows to the entry, and returns the proved
+    /// facts.
     ///
     /// # Errors
-    /// See [`EntryProofError`]: the first thing that does not hold.
+    /// See [`EntryProofError`]: the first check that fails.
     pub fn check(&self, known: &VerifierKey) -> Result<Proved, EntryProofError> {
         self.check_with(&Trust::key(known))
     }
 
-    /// As [`EntryProof::check`], with more than a key to go by.
+    /// Checks the proof as [`EntryProof::check`] does, with further conditions than a key.
     ///
     /// # Errors
-    /// See [`EntryProofError`]: the first thing that does not hold.
+    /// See [`EntryProofError`]: the first check that fails.
     pub fn check_with(&self, trust: &Trust<'_>) -> Result<Proved, EntryProofError> {
         let note = SignedNote::parse(self.checkpoint.as_bytes());
         let note = note.map_err(|error| EntryProofError::Checkpoint(NoteError::Decode(error)))?;
@@ -266,7 +270,8 @@ impl EntryProof {
             keys: &keys,
             journal: told.as_ref().map(|(told, shown)| (told, *shown)),
         });
-        // What the recipient lacks is said last: a proof that is wrong in itself is wrong whatever they know.
+        // Insufficient trust is reported last: a proof that is invalid in itself is invalid for
+        // every recipient.
         let (vouched, lacks) = match vouched {
             Ok(vouched) => (vouched, None),
             Err(error) if error.leaves_open() => (Vouched::default(), Some(error)),
@@ -303,14 +308,16 @@ impl EntryProof {
         })
     }
 
-    /// The identity of the stream, where the proof says what it follows from; a record of version 2 must name it.
+    /// Computes the identity of the stream, if the proof has its inputs; a record of version 2 must
+    /// hold it.
     fn check_record(
         &self,
         log: &str,
         stream: &StreamName,
     ) -> Result<Option<StreamId>, EntryProofError> {
         let Some(identity) = &self.identity else {
-            // The checkpoint's origin is the stream's, and nothing is opened that is bound to more.
+            // The checkpoint's origin names the stream, and without sections nothing else is bound
+            // to its identity.
             return Ok(None);
         };
         let anchor = VerifierKey::new(log, identity.anchor).map_err(EntryProofError::Record)?;
@@ -392,7 +399,7 @@ fn decode_config(version: Version, reader: &mut Reader<'_>) -> Result<StreamConf
         .ok_or_else(|| reader.error("has no stream configuration"))
 }
 
-/// Identity and certificates of a proof in a log of version 2.
+/// Reads identity and certificates of a proof in a log of version 2.
 fn decode_listed(reader: &mut Reader<'_>) -> Result<(Option<Identity>, Signers), DecodeError> {
     let (log_id, anchor, first_key) = (reader.array()?, reader.array()?, reader.array()?);
     let count = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
@@ -409,7 +416,7 @@ fn decode_listed(reader: &mut Reader<'_>) -> Result<(Option<Identity>, Signers),
     Ok((Some(identity), Signers::Listed { first_key, links }))
 }
 
-/// Follows all certificates from `first`; gives the keys on the way, the one at the end last.
+/// Follows all certificates from `first`; returns the keys on the way, the newest last.
 fn follow_all(
     first: [u8; PUBLIC_KEY_BYTES],
     links: &[Link],
@@ -425,7 +432,7 @@ fn follow_all(
     Ok(keys)
 }
 
-/// The names of log and stream in the first line of the checkpoint.
+/// Returns the names of log and stream from the first line of the checkpoint.
 fn names(note: &SignedNote) -> Result<(String, StreamName), EntryProofError> {
     let error = |reason| {
         EntryProofError::Checkpoint(NoteError::Decode(DecodeError::new("checkpoint", 0, reason)))
@@ -436,7 +443,7 @@ fn names(note: &SignedNote) -> Result<(String, StreamName), EntryProofError> {
         .ok_or_else(|| error("has an origin that names no stream"))?;
     let stream =
         StreamName::new(stream).map_err(|_bad_name| error("has an origin that names no stream"))?;
-    // A log of that name would have the name of another log's stream, whose keys are then taken for its own.
+    // Such a log has the name of another log's stream, so its keys could be taken for that log's.
     if is_named_as_stream(log) {
         return Err(error(
             "is of a log that is named as a stream of another one",
@@ -460,7 +467,7 @@ fn open_checkpoint(note: &SignedNote, signer: &VerifierKey) -> Result<Checkpoint
         .map_err(EntryProofError::Checkpoint)
 }
 
-/// What a proof proves.
+/// The facts that a valid proof proves.
 #[non_exhaustive]
 pub struct Proved {
     /// The log's name.
@@ -469,32 +476,34 @@ pub struct Proved {
     pub stream: StreamName,
     /// Index of the entry in the stream.
     pub index: u64,
-    /// The record of its frame.
+    /// The record of the entry's frame.
     pub record: Record,
-    /// The checkpoint that covers it.
+    /// The checkpoint whose tree contains the record.
     pub checkpoint: Checkpoint,
     /// The key that signed the checkpoint.
     pub signer: VerifierKey,
-    /// The head of the journal, of which that key is the newest; a log of version 2 has none.
+    /// The head of the journal in which that key is the newest; `None` in a log of version 2.
     pub journal: Option<Checkpoint>,
-    /// When the witness that was asked for cosigned that head, in seconds since 1970: it vouches for the journal as it was then.
+    /// Time at which the requested witness cosigned that head, in seconds since 1970. The witness
+    /// vouches for the journal as of that time.
     pub cosigned: Option<u64>,
-    /// Size in frames of the remembered head which that one is, or grew from. A key that was replaced behind it could have signed.
+    /// Size in frames of the remembered head, which the journal's head equals or extends. A key
+    /// replaced after that size could have signed a false head.
     pub kept: Option<u64>,
-    /// Entries of the frame that the proof shows whole, this one included.
+    /// Number of entries of the frame that the proof discloses completely, including this one.
     pub entries_whole: u32,
-    /// Entries of the frame that the proof shows without key, subjects and payload.
+    /// Number of entries of the frame that the proof discloses without key, subjects and payload.
     pub entries_partly: u32,
-    /// What of the people of the entry it does not show.
+    /// The people of the entry that the proof does not disclose.
     pub closed: Closed,
     row: Vec<u8>,
 }
 
 impl Proved {
-    /// The entry.
+    /// Returns the entry.
     ///
     /// # Errors
-    /// Never: it was read once when the proof was checked.
+    /// Never: the row was decoded when the proof was checked.
     pub fn entry(&self) -> Result<Entry<'_>, DecodeError> {
         decode_row(&self.row)?.entry()
     }

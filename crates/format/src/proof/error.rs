@@ -1,4 +1,5 @@
-//! Why an entry proof proves nothing, or nothing yet to whoever checks it.
+//! Errors of entry proofs: the proof is invalid, or the recipient's trust is not sufficient to
+//! accept it.
 
 use alloc::string::String;
 use core::fmt;
@@ -7,89 +8,94 @@ use super::ProofError;
 use crate::error::DecodeError;
 use crate::note::NoteError;
 
-/// Why an entry proof proves nothing, by where it breaks.
+/// The reason why an entry proof is not accepted, by the step that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntryProofError {
     /// The text is no entry proof.
     Form(DecodeError),
-    /// The key given is of another name than the log.
+    /// The recipient's key does not have the log's name.
     OtherName {
-        /// The name of the key given.
+        /// The name of the recipient's key.
         known: String,
         /// The name of the log.
         log: String,
     },
-    /// The proof shows nothing that leads from the key given to the one that signed.
+    /// No certificate in the proof leads from the recipient's key to the key that signed.
     UnknownKey,
-    /// The key given is the witness key, which proves nothing without a witness's cosignature or a remembered head.
+    /// The recipient's key is the witness key, which needs a cosignature or a remembered head as
+    /// well.
     NotVouched,
-    /// The key given is named as the witness key, and the journal in the proof bears the line of another one.
+    /// The recipient's key is named as the witness key, but the journal in the proof has the
+    /// signature line of another one.
     OtherWitnessKey,
-    /// The proof is of version 1, which shows no journal, and the recipient asked for something that is compared with one.
+    /// The proof has version 1 and holds no journal, which one of the recipient's conditions is
+    /// compared with.
     NoJournal {
-        /// What was to be compared, as a noun.
+        /// The condition, as a noun.
         asked: &'static str,
     },
-    /// The witness given has not cosigned the head of the journal in the proof.
+    /// The requested witness has not cosigned the head of the journal in the proof.
     NotCosigned {
-        /// Its name.
+        /// The name of the witness.
         witness: String,
     },
-    /// The witness given cosigned the head of the journal in the proof earlier than the recipient asks for.
+    /// The requested witness cosigned the head of the journal in the proof too early.
     CosignedEarlier {
-        /// Its name.
+        /// The name of the witness.
         witness: String,
-        /// When it cosigned, in seconds since 1970.
+        /// Time of the cosignature, in seconds since 1970.
         time: u64,
-        /// The earliest time asked for, in seconds since 1970.
+        /// Earliest time requested, in seconds since 1970.
         since: u64,
     },
-    /// The head of the journal that was remembered has another size than the proof's, and the proof does not show that one grew from
-    /// the other.
+    /// The remembered head of the journal has another size than the proof's, and the proof holds no
+    /// consistency proof for it.
     NotCompared {
-        /// Size of the head that was remembered.
+        /// Size of the remembered head.
         kept: u64,
-        /// Size of the proof's.
+        /// Size of the head in the proof.
         size: u64,
     },
-    /// The head that was remembered is not one of the journal of the proof's log.
+    /// The remembered head is of the journal of another log.
     OtherHead {
-        /// Its origin.
+        /// The origin of the remembered head.
         kept: String,
         /// The name of the proof's log.
         log: String,
     },
-    /// The journal in the proof is not the one that was remembered: another history was signed.
+    /// The journal in the proof is inconsistent with the remembered head: the log signed two
+    /// histories.
     OtherHistory {
-        /// Size of the head that was remembered.
+        /// Size of the remembered head.
         kept: u64,
     },
-    /// The chain of keys does not hold together from the key given on.
+    /// The chain of keys is invalid after the recipient's key.
     Chain(DecodeError),
-    /// The chain of keys ends before the keys that the proof begins with.
+    /// The chain of keys ends before the first key of the proof.
     ChainTooShort,
-    /// A key certificate does not lead on.
+    /// A key certificate is invalid.
     Certificate {
-        /// Which, from 1; 0 for the first key itself.
+        /// Number of the certificate, from 1; 0 for the first key itself.
         link: usize,
-        /// What is wrong with it.
+        /// The reason.
         error: DecodeError,
     },
-    /// The journal in the proof does not show the certificate of the key that signed.
+    /// The journal in the proof does not prove the certificate of the key that signed.
     Journal(DecodeError),
     /// The checkpoint is malformed or not signed by the last key of the chain.
     Checkpoint(NoteError),
     /// The record is not in the tree of the checkpoint.
     Tree(ProofError),
-    /// The record is not one of this log and stream.
+    /// The record does not belong to this log and stream.
     Record(DecodeError),
     /// The entry is not in the frame of the record.
     Entry(DecodeError),
 }
 
 impl EntryProofError {
-    /// Whether the proof may well hold, and what the recipient gave does not suffice to say so.
+    /// Returns whether the proof may be valid, but the recipient's trust is not sufficient to
+    /// decide.
     pub const fn leaves_open(&self) -> bool {
         matches!(
             self,
@@ -104,7 +110,7 @@ impl EntryProofError {
         )
     }
 
-    /// The part of the proof that broke, as one word.
+    /// Returns the part of the proof that failed, as one word.
     pub const fn part(&self) -> &'static str {
         match self {
             Self::Form(_) => "form",

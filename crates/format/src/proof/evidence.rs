@@ -1,7 +1,8 @@
-//! What leads from an entry to the record of its frame: as little as the stream's proof mode allows.
+//! The evidence: the proof from an entry to the record of its frame, as small as the stream's proof
+//! mode allows.
 //!
-//! `docs/format.md`, "Entry proof". With entry proofs that is the entry and its path; otherwise sealed bytes together
-//! with the keys of the sections that hold the entry, which open those sections and nothing else.
+//! `docs/format.md`, "Entry proof". With entry proofs it is the entry and its path. Otherwise it is
+//! the sealed sections that hold the entry and their keys, which open no other section.
 
 use alloc::vec::Vec;
 
@@ -22,68 +23,70 @@ use crate::tree::{HASH_BYTES, Hash, leaf_hash};
 use crate::version::Version;
 use crate::wire::Reader;
 
-/// Most sections one entry is spread over: the shared one and its subjects'.
+/// Most sections with columns of one entry: the shared section and its subjects'.
 const SHOWN_MAX: u8 = 2;
 
-/// What leads from an entry to its frame's record.
+/// The proof from an entry to its frame's record.
 #[non_exhaustive]
 pub enum Evidence {
-    /// The entry alone, with the path to the frame's entry root.
+    /// The entry, and the path to the frame's entry root.
     Entry {
-        /// The salt of its leaf.
+        /// The salt of the entry's leaf.
         salt: [u8; 16],
         /// The entry as a row.
         row: Vec<u8>,
-        /// From its leaf to the entry root.
+        /// The path from the entry's leaf to the entry root.
         path: Vec<Hash>,
     },
     /// The sections that hold the entry, with their keys and the paths to the frame's sealed root.
     Sections {
         /// Header and directory of the frame.
         clear: Vec<u8>,
-        /// From their leaf to the sealed root.
+        /// The path from their leaf to the sealed root.
         clear_path: Vec<Hash>,
-        /// The shared section, then that of the entry's subjects where it has one of its own.
+        /// The shared section, then the section of the entry's subjects, if that is another.
         shown: Vec<ShownSection>,
     },
-    /// The whole sealed frame, with the keys of the sections that hold the entry. Only in version 2.
+    /// The whole sealed frame, with the keys of the sections that hold the entry. Only in version
+    /// 2.
     Frame {
-        /// The frame without the root that ends it.
+        /// The frame without its trailer.
         content: Vec<u8>,
-        /// Keys of the shared section and of the entry's subjects; none where there is no cipher.
+        /// Keys of the shared section and of the entry's subjects; empty without a cipher.
         keys: Vec<ShownKey>,
     },
 }
 
-/// A section that a proof shows.
+/// A section that a proof discloses.
 #[expect(
     clippy::exhaustive_structs,
     reason = "whoever makes a proof builds it field by field"
 )]
 pub struct ShownSection {
-    /// Its number in the frame.
+    /// The section's number in the frame.
     pub number: u32,
-    /// What opens it; none where there is no cipher.
+    /// The key or keys of the section; `None` without a cipher.
     pub key: Option<Opens>,
-    /// Its sealed bytes.
+    /// The sealed bytes of the section.
     pub sealed: Vec<u8>,
-    /// From its leaf to the sealed root.
+    /// The path from its leaf to the sealed root.
     pub path: Vec<Hash>,
 }
 
-/// What opens a section that a proof shows, and no other.
+/// The key or keys that open a disclosed section, and no other.
 #[expect(
     clippy::exhaustive_enums,
     reason = "another way is another version of the proof"
 )]
 pub enum Opens {
-    /// Its key.
+    /// The section's key.
     Key(SectionKey),
-    /// Of a section about several people the key of each one's share, by place; none of those who were erased.
+    /// The keys of the people's shares in a section about several people, by place; `None` for
+    /// those who were erased.
     People(Vec<Option<PersonKey>>),
 }
 
-/// The key of a section of a frame that a proof shows whole.
+/// The key of a section in a frame that a proof discloses completely.
 #[expect(
     clippy::exhaustive_structs,
     reason = "whoever makes a proof builds it field by field"
@@ -91,26 +94,26 @@ pub enum Opens {
 pub struct ShownKey {
     /// The section's number in the frame.
     pub number: u32,
-    /// Its key.
+    /// The section's key.
     pub key: SectionKey,
 }
 
-/// An entry as its evidence shows it.
+/// An entry that was read from its evidence.
 pub(super) struct Shown {
     /// The entry as a row.
     pub(super) row: Vec<u8>,
-    /// Entries that can be read whole, this one included.
+    /// Number of entries that can be read completely, including this one.
     pub(super) whole: u32,
-    /// Entries of which key, subjects and payload stay closed.
+    /// Number of entries that can be read without key, subjects and payload.
     pub(super) partly: u32,
-    /// What of the entry's people is not shown.
+    /// The people of the entry that are not disclosed.
     pub(super) closed: Closed,
-    /// The section of the entry's subjects, where it is not the shared one.
+    /// The number of the section of the entry's subjects, if it is not the shared one.
     own: Option<u32>,
 }
 
 impl Shown {
-    /// The sections that hold the entry.
+    /// Returns the numbers of the sections that hold the entry.
     fn sections(&self) -> impl Iterator<Item = u32> {
         core::iter::once(0).chain(self.own)
     }
@@ -199,9 +202,10 @@ impl Evidence {
         }
     }
 
-    /// The entry at `place` of the frame that `record` stands for.
+    /// Returns the entry at `place` of the frame with `record`.
     ///
-    /// Without `bound` nothing says of which stream the frame is: an entry alone needs it not, because no frame is opened.
+    /// Without `bound` the frame's stream is not checked. Evidence of an entry alone does not need
+    /// it, because no frame is opened.
     pub(super) fn entry(
         &self,
         record: &Record,
@@ -253,7 +257,7 @@ impl Evidence {
     }
 }
 
-/// What a frame is bound to.
+/// The record, stream and configuration that a frame is bound to.
 pub(super) struct Binding<'a> {
     pub(super) record: &'a Record,
     pub(super) stream: StreamId,
@@ -334,7 +338,7 @@ fn open_frame(
     let fits = if bound.config.cipher == Cipher::Aes256Gcm {
         numbers.eq(shown.sections())
     } else {
-        // Nothing in such a frame is closed.
+        // All entries of such a frame can be read.
         (shown.whole, shown.partly) = (record.entries, 0);
         keys.is_empty()
     };
@@ -345,7 +349,7 @@ fn open_frame(
     }
 }
 
-/// A section whose bytes are bound to the record, still to be opened.
+/// A sealed section whose bytes were checked against the record.
 #[derive(Clone, Copy)]
 struct Shut<'a> {
     number: u32,
@@ -359,7 +363,7 @@ enum Opening<'a> {
     People(&'a [Option<PersonKey>]),
 }
 
-/// Reads the entry at `place` out of the sections that `wanted` gives.
+/// Reads the entry at `place` from the sections that `wanted` returns.
 fn read<'a>(
     bound: &Binding<'_>,
     place: u32,
@@ -411,12 +415,12 @@ fn read<'a>(
 /// A section that was opened.
 struct Opened {
     body: Body,
-    /// Its people, where it has shares.
+    /// The people of the section, if it has shares.
     people: Option<People>,
 }
 
 impl Shut<'_> {
-    /// Opens the section, which is about so many people.
+    /// Opens the section, which is about `people` people.
     fn open(&self, clear: &Clear<'_>, people: usize) -> Result<Opened, DecodeError> {
         let (number, sealed) = (self.number, self.sealed);
         let has_shares = clear.has_shares(number, people);

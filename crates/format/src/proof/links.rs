@@ -1,4 +1,4 @@
-//! Certificates as proofs and chain files hold them: what follows from the key before is left out.
+//! Certificates in proofs and chain files, without the fields that follow from the key before.
 
 use alloc::vec::Vec;
 
@@ -20,9 +20,10 @@ pub(super) fn encode_links(links: &[Link], out: &mut Vec<u8>) {
     }
 }
 
-/// The next `count` links of a log of `version`; the caller has bounded their number.
+/// Reads the next `count` links of a log of `version`; the caller has checked `count` against its
+/// bound.
 ///
-/// A log of version 2 has no stream `heads` that certificates could bind.
+/// In a log of version 2 links do not bind `heads`, which is no built-in stream there.
 pub(super) fn decode_links(
     count: usize,
     version: Version,

@@ -25,17 +25,17 @@ use crate::tree::{EMPTY_ROOT, Hash, fold_right, node_hash};
 /// Most hashes in an inclusion proof: the height of a tree of 2^64 - 1 leaves.
 pub const PROOF_HASHES_MAX: usize = 64;
 
-/// Why a proof proves nothing.
+/// The reason why a proof is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProofError {
     /// The leaf index is not below the tree size, or the sizes are not in order.
     OutOfRange,
-    /// The proof has not exactly the number of hashes that index and sizes call for.
+    /// The number of hashes is not the one that index and sizes require.
     WrongLength,
-    /// The proof leads to another root than the one given.
+    /// The proof leads to another root than the given one.
     WrongRoot,
-    /// The proof leads to another root of the older tree than the one given.
+    /// The proof leads to another root of the older tree than the given one.
     WrongOldRoot,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for ProofError {
 
 impl core::error::Error for ProofError {}
 
-/// Why a proof could not be made.
+/// The reason why a proof could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProveError<E> {
@@ -80,11 +80,11 @@ impl<E: core::error::Error + 'static> core::error::Error for ProveError<E> {
     }
 }
 
-/// The inclusion proof of the leaf at `index` in the tree of `size` leaves, the leaf's sibling
-/// first (RFC 9162 section 2.1.3.1).
+/// Returns the inclusion proof of the leaf at `index` in the tree of `size` leaves, the leaf's
+/// sibling first (RFC 9162 section 2.1.3.1).
 ///
-/// `node(level, index)` gives the root over the 2^`level` leaves from `index` 2^`level` on; it is
-/// asked only for nodes whose leaves are all within the tree.
+/// `node(level, index)` returns the root over the 2^`level` leaves from `index` 2^`level` on. It is
+/// called only for nodes whose leaves are all within the tree.
 ///
 /// # Errors
 /// When `index >= size`, or with the error of `node`.
@@ -111,8 +111,8 @@ pub fn inclusion_proof<E>(
     Ok(path)
 }
 
-/// The proof that the tree of `new` leaves extends the tree of its first `old` leaves
-/// (RFC 9162 section 2.1.4.1). Empty when `old` is 0 or equals `new`.
+/// Returns the consistency proof between the trees of `old` and `new` leaves (RFC 9162 section
+/// 2.1.4.1). It is empty when `old` is 0 or equals `new`.
 ///
 /// # Errors
 /// When `old > new`, or with the error of `node` (see [`inclusion_proof`]).
@@ -129,7 +129,7 @@ pub fn consistency_proof<E>(
         return Ok(path);
     }
     let (mut start, mut end) = (0, new);
-    // Goes down to the subtree whose right end is the end of the old tree.
+    // Descends to the subtree whose right end is the end of the old tree.
     while old < end {
         let Some(middle) = split(start, end) else {
             break;
@@ -142,7 +142,7 @@ pub fn consistency_proof<E>(
         path.push(range_root(sibling, &mut node).map_err(ProveError::Node)?);
         (start, end) = kept;
     }
-    // That subtree is the whole old tree when nothing lies to its left: then its root is known.
+    // If nothing lies to the left of that subtree, it is the whole old tree, whose root is known.
     if start > 0 {
         path.push(range_root((start, end), &mut node).map_err(ProveError::Node)?);
     }
@@ -150,14 +150,16 @@ pub fn consistency_proof<E>(
     Ok(path)
 }
 
-/// Where RFC 9162 section 2.1.1 splits the leaves `start..end`: the largest power of two below their number; `None` for one leaf.
+/// Returns the split of the leaves `start..end` in RFC 9162 section 2.1.1: the largest power of two
+/// below their number. `None` for one leaf.
 fn split(start: u64, end: u64) -> Option<u64> {
     let count = end.checked_sub(start)?;
     let left = count.checked_sub(1)?.checked_ilog2()?;
     start.checked_add(1_u64.checked_shl(left)?)
 }
 
-/// The root over the leaves `start..end`, where `start` is a multiple of the largest power of two not above their number.
+/// Computes the root over the leaves `start..end`; `start` is a multiple of the largest power of
+/// two not above their number.
 fn range_root<E>(
     (start, end): (u64, u64),
     node: &mut impl FnMut(u8, u64) -> Result<Hash, E>,
@@ -172,8 +174,8 @@ fn range_root<E>(
     Ok(fold_right(&hashes))
 }
 
-/// The root that `path` leads to from the leaf hash `leaf` at `index` in a tree of `size` leaves
-/// (RFC 9162 section 2.1.3.2).
+/// Computes the root from a leaf hash and its inclusion path, for `index` in a tree of `size`
+/// leaves (RFC 9162 section 2.1.3.2).
 ///
 /// # Errors
 /// [`ProofError::OutOfRange`], [`ProofError::WrongLength`].
@@ -194,7 +196,7 @@ pub fn root_from_inclusion(
         }
         if place & 1 == 1 || place == last {
             root = node_hash(hash, &root);
-            // A lone last node has no sibling until its ancestor is a right child.
+            // A last node without a sibling moves up until it is a right child.
             while place & 1 == 0 && place != 0 {
                 place >>= 1;
                 last >>= 1;
@@ -216,7 +218,7 @@ pub fn root_from_inclusion(
 /// (RFC 9162 section 2.1.3.2).
 ///
 /// # Errors
-/// See [`ProofError`]; a proof with a hash too many or too few is refused.
+/// See [`ProofError`]; a proof with too many or too few hashes is refused.
 pub fn verify_inclusion(
     leaf: Hash,
     index: u64,
@@ -234,10 +236,10 @@ pub fn verify_inclusion(
 /// Verifies that the tree of `new` leaves with `new_root` extends the tree of `old` leaves with
 /// `old_root` (RFC 9162 section 2.1.4.2).
 ///
-/// Everything extends the empty tree, whose root must then be [`EMPTY_ROOT`].
+/// Every tree extends the empty tree, whose root must be [`EMPTY_ROOT`].
 ///
 /// # Errors
-/// See [`ProofError`]; a proof with a hash too many or too few is refused.
+/// See [`ProofError`]; a proof with too many or too few hashes is refused.
 pub fn verify_consistency(
     old: u64,
     new: u64,
@@ -251,7 +253,7 @@ pub fn verify_consistency(
     if old == 0 || old == new {
         return verify_trivial_consistency(old, new, old_root, new_root, path);
     }
-    // The path leaves out the old root where the old tree is one perfect subtree.
+    // The path does not contain the old root if the old tree is one perfect subtree.
     let (seed, rest) = match path {
         _ if old.is_power_of_two() => (old_root, path),
         [seed, rest @ ..] => (seed, rest),

@@ -1,4 +1,4 @@
-//! The text form of a proof that stands alone: C2SP tlog-proof.
+//! The text form of a stand-alone proof: C2SP tlog-proof.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,26 +14,26 @@ use crate::limits::{CHECKPOINT_BYTES_MAX, PROOF_EXTRA_BYTES_MAX};
 use crate::tile::canonical_number;
 use crate::tree::Hash;
 
-/// A proof that stands alone: C2SP tlog-proof, `c2sp.org/tlog-proof@v1`.
+/// A stand-alone proof: C2SP tlog-proof, `c2sp.org/tlog-proof@v1`.
 ///
 /// It has one text form; [`TlogProof::parse`] refuses any other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlogProof {
-    /// Opaque data that nothing authenticates; at most [`PROOF_EXTRA_BYTES_MAX`].
+    /// Opaque, unauthenticated data; at most [`PROOF_EXTRA_BYTES_MAX`].
     pub extra: Option<Vec<u8>>,
     /// Index of the leaf in the tree.
     pub index: u64,
     /// The inclusion proof, sibling of the leaf first.
     pub path: Vec<Hash>,
-    /// The signed checkpoint, verbatim; still to be opened with the log's key.
+    /// The signed checkpoint, verbatim; not verified here.
     pub checkpoint: String,
 }
 
 impl TlogProof {
     const HEADER: &'static str = "c2sp.org/tlog-proof@v1";
 
-    /// A proof without extra data.
+    /// Creates a proof without extra data.
     pub const fn new(index: u64, path: Vec<Hash>, checkpoint: String) -> Self {
         Self {
             extra: None,
@@ -43,7 +43,7 @@ impl TlogProof {
         }
     }
 
-    /// The text of a `.tlog-proof` file.
+    /// Returns the text of a `.tlog-proof` file.
     pub fn encode(&self) -> String {
         let mut text = format!("{}\n", Self::HEADER);
         if let Some(extra) = &self.extra {
@@ -58,10 +58,10 @@ impl TlogProof {
         text
     }
 
-    /// The proof in the text of a `.tlog-proof` file.
+    /// Parses the text of a `.tlog-proof` file.
     ///
     /// # Errors
-    /// Where `text` is not what [`TlogProof::encode`] writes. The checkpoint is taken verbatim.
+    /// If `text` is not exactly what [`TlogProof::encode`] writes. The checkpoint is kept verbatim.
     pub fn parse(text: &str) -> Result<Self, DecodeError> {
         let mut lines = Lines {
             rest: text,
@@ -118,7 +118,7 @@ fn decode_extra(encoded: &str) -> Result<Vec<u8>, &'static str> {
         .map_err(|_detail| "has extra data that is not canonical base64")
 }
 
-/// Takes text apart line by line and knows where each begins.
+/// Iterates over lines of text and their offsets.
 struct Lines<'a> {
     rest: &'a str,
     offset: usize,
@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
         Ok(line)
     }
 
-    /// An error at the end of the line taken last.
+    /// Creates an error at the end of the last line read.
     const fn error(&self, reason: &'static str) -> DecodeError {
         DecodeError::new("tlog-proof", self.offset, reason)
     }

@@ -1,4 +1,4 @@
-//! What the recipient of a proof goes by: a key, and what binds the log to it over the years.
+//! The recipient's trust: a known key, and further conditions that a proof must fulfil.
 
 use super::certified::{Certified, Told, journal_origin};
 use super::chain::KeyChain;
@@ -7,45 +7,50 @@ use crate::checkpoint::Checkpoint;
 use crate::cosignature::WitnessKey;
 use crate::note::VerifierKey;
 
-/// What a proof is checked with. Each part must hold, whatever the form of the proof: one that it cannot show is an error.
+/// The conditions that a proof is checked with. Each must hold, whatever the form of the proof: a
+/// condition that the proof cannot show is an error.
 #[derive(Debug, Clone, Copy)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "callers choose field by field over `Trust::key`"
 )]
 pub struct Trust<'a> {
-    /// A key of the log: any signing key, or its witness key, which is known by its name, `LOG/streams/journal`.
+    /// A key of the log: any signing key, or its witness key, which has the name
+    /// `LOG/streams/journal`.
     pub key: &'a VerifierKey,
-    /// The certificates behind that key, where the proof begins with a later one.
+    /// The certificates after that key, needed if the proof begins with a later key.
     pub chain: Option<&'a KeyChain>,
-    /// A witness that must have cosigned the journal's head in the proof, which vouches for the witness key.
+    /// A witness that must have cosigned the journal's head in the proof; the witness key is then
+    /// accepted.
     pub witness: Option<Witness<'a>>,
-    /// A head of the journal that the recipient remembers, which vouches as well. It needs no signature.
+    /// A head of the journal that the recipient remembers; the witness key is then accepted. It
+    /// needs no signature.
     pub journal: Option<&'a Checkpoint>,
 }
 
-/// A witness whose cosignature the recipient asks for.
+/// A witness whose cosignature the recipient requires.
 #[derive(Debug, Clone, Copy)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "callers choose a time over `Witness::from`"
 )]
 pub struct Witness<'a> {
-    /// Its key.
+    /// The key of the witness.
     pub key: &'a WitnessKey,
-    /// The earliest time at which it may have cosigned, in seconds since 1970; any time where there is none.
+    /// The earliest accepted time of the cosignature, in seconds since 1970; `None` accepts any
+    /// time.
     pub since: Option<u64>,
 }
 
 impl<'a> From<&'a WitnessKey> for Witness<'a> {
-    /// Whenever it cosigned.
+    /// Accepts a cosignature of any time.
     fn from(key: &'a WitnessKey) -> Self {
         Self { key, since: None }
     }
 }
 
 impl<'a> Trust<'a> {
-    /// Trusts `key` alone.
+    /// Trusts `key` alone, without further conditions.
     pub const fn key(key: &'a VerifierKey) -> Self {
         Self {
             key,
@@ -56,30 +61,31 @@ impl<'a> Trust<'a> {
     }
 }
 
-/// What a proof shows to believe it by, whatever its form.
+/// The parts of a proof that trust is checked against, whatever the proof's form.
 pub(super) struct Offer<'a> {
     pub(super) log: &'a str,
     /// The stream's checkpoint, signed by the last of `keys`.
     pub(super) checkpoint: &'a Checkpoint,
-    /// The keys that the proof leads over, each certified by the one before.
+    /// The keys of the proof, each certified by the one before.
     pub(super) keys: &'a [VerifierKey],
-    /// The journal, which a proof of version 1 does not show.
+    /// The journal; a proof of version 1 has none.
     pub(super) journal: Option<(&'a Told, &'a Certified)>,
 }
 
-/// What vouches for the proof besides the key.
+/// The facts that support the proof besides the key.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Vouched {
-    /// When the witness cosigned, in seconds since 1970.
+    /// Time of the witness's cosignature, in seconds since 1970.
     pub(super) cosigned: Option<u64>,
-    /// Size of the remembered head that the journal is, or grew from.
+    /// Size of the remembered head that the journal equals or extends.
     pub(super) kept: Option<u64>,
 }
 
 impl Trust<'_> {
-    /// Whether the recipient has reason to believe the proof: each part of the trust holds of it.
+    /// Checks that each condition of the trust holds for the proof.
     pub(super) fn accept(&self, offer: &Offer<'_>) -> Result<Vouched, EntryProofError> {
-        // Taken apart whole, so that nothing that is ever added to it is passed over here, for any form of proof.
+        // Destructured completely, so that a condition added later cannot be ignored here for any
+        // form of proof.
         let Self {
             key,
             chain,
@@ -98,7 +104,8 @@ impl Trust<'_> {
         } else if !offer.leads_from(key) {
             let chain = chain.ok_or(EntryProofError::UnknownKey)?;
             let followed = chain.follow(key).map_err(EntryProofError::Chain)?;
-            // From each of them on the proof's own links lead to the one that signed the journal.
+            // From each of these keys the proof's own links lead to the key that signed the
+            // journal.
             if !offer.keys.iter().any(|key| followed.contains(key.key())) {
                 return Err(EntryProofError::ChainTooShort);
             }
@@ -112,14 +119,15 @@ impl Offer<'_> {
         self.keys.iter().any(|led| led.key() == key.key())
     }
 
-    /// Whether `key` is the witness key, which vouches for no key. The recipient knows it by its name: what a proof says of it is the
-    /// forger's to choose.
+    /// Returns whether `key` is the witness key, which certifies no other key. It is recognised by
+    /// its name, because a forger can choose the witness key in a proof.
     fn is_witness(&self, key: &VerifierKey) -> bool {
         let shown = self.journal.map(|(_, shown)| &shown.witness);
         key.name() == journal_origin(self.log) || shown == Some(key.key())
     }
 
-    /// The witness key counts where somebody else vouches for the journal, and the journal bears its line.
+    /// Checks that `key` is the witness key of the journal in the proof, and that a cosignature or
+    /// a remembered head supports it.
     fn check_witness(&self, key: &VerifierKey, vouched: Vouched) -> Result<(), EntryProofError> {
         let (_, shown) = self.shown("the witness key")?;
         if vouched.kept.is_none() && vouched.cosigned.is_none() {
@@ -132,7 +140,7 @@ impl Offer<'_> {
         }
     }
 
-    /// The size of `kept`, which the journal is or grew from.
+    /// Checks that the journal equals or extends `kept`, and returns the size of `kept`.
     fn grew_from(&self, kept: &Checkpoint) -> Result<u64, EntryProofError> {
         let journal = journal_origin(self.log);
         if kept.origin() != journal {
@@ -141,7 +149,8 @@ impl Offer<'_> {
                 log: self.log.into(),
             });
         }
-        // A proof of version 1 about an entry of the journal has the journal's own head.
+        // A proof of version 1 about an entry of the journal has the journal's head as its
+        // checkpoint.
         let (size, grew) = if self.journal.is_none() && self.checkpoint.origin() == journal {
             let head = self.checkpoint;
             let same = (head.size() == kept.size()).then(|| head.root() == kept.root());
@@ -158,7 +167,7 @@ impl Offer<'_> {
         }
     }
 
-    /// When `witness` cosigned the journal's head.
+    /// Returns the time at which `witness` cosigned the journal's head.
     fn cosigned(&self, witness: Witness<'_>) -> Result<u64, EntryProofError> {
         let (told, _) = self.shown("a witness")?;
         let Witness { key, since } = witness;
@@ -175,7 +184,7 @@ impl Offer<'_> {
         }
     }
 
-    /// A chain file is of this log, and of one whose proofs show the journal.
+    /// Checks that a chain file is of this log, and that the proof shows the journal.
     fn suits(&self, chain: &KeyChain) -> Result<(), EntryProofError> {
         self.shown("a chain of keys")?;
         if chain.log() == self.log {
@@ -188,7 +197,7 @@ impl Offer<'_> {
         }
     }
 
-    /// The journal in the proof, with which `asked` is compared.
+    /// Returns the journal in the proof, which the condition `asked` is compared with.
     fn shown(&self, asked: &'static str) -> Result<(&Told, &Certified), EntryProofError> {
         self.journal.ok_or(EntryProofError::NoJournal { asked })
     }

@@ -1,7 +1,7 @@
-//! A row: one entry as contiguous bytes, as producers hand it over and as entry leaves hash it.
+//! A row: one entry as contiguous bytes, as producers write it and entry leaves hash it.
 //!
-//! `docs/format.md`, "Row". Rows never reach the disk; frames hold the same fields as columns. The row of an entry
-//! without any of the fields that came with version 3 is its row in version 2.
+//! `docs/format.md`, "Row". Rows are never written to disk; frames hold the same fields as columns.
+//! An entry without the fields added in version 3 has the same row as in version 2.
 
 use crate::entry::{Claimed, DIGEST_BYTES, Digest, Entry, Outcome, Subjects, Timestamp};
 use crate::error::DecodeError;
@@ -11,30 +11,30 @@ use crate::wire::Reader;
 
 /// Bytes before the variable part of a row.
 pub const ROW_HEADER_BYTES: usize = 28;
-/// Bytes of the time taken, where a row has it.
+/// Bytes of the time taken, if a row has it.
 const TAKEN_BYTES: usize = 8;
-/// Bytes of the lengths of submitter and rule, where a row has one of them.
+/// Bytes of the lengths of submitter and rule, if a row has one of them.
 const LENGTHS_BYTES: usize = 2;
 
-/// The bits of a row's byte 19: what stands behind the header, and what is only claimed.
+/// The bits of a row's byte 19: optional parts after the header, and claimed fields.
 mod part {
     /// The time taken follows the header.
     pub(super) const TAKEN: u8 = 1;
-    /// The lengths of submitter and rule follow, one of them is not 0.
+    /// The lengths of submitter and rule follow; they are not both 0.
     pub(super) const NAMES: u8 = 2;
-    /// There is a digest of a policy.
+    /// The row has a digest of a policy.
     pub(super) const POLICY: u8 = 4;
-    /// There is a digest of an idempotency key.
+    /// The row has a digest of an idempotency key.
     pub(super) const IDEMPOTENCY: u8 = 8;
-    /// How far the two bits of what is claimed are shifted.
+    /// Shift of the two bits of [`Claimed`](crate::Claimed).
     pub(super) const CLAIMED_SHIFT: u32 = 4;
-    /// The bits of texts that few entries have.
+    /// The bits of optional texts, which few entries have.
     pub(super) const RARE: u8 = NAMES | POLICY | IDEMPOTENCY;
-    /// Bits that no row has.
+    /// Unused bits.
     pub(super) const UNKNOWN: u8 = 0xC0;
 }
 
-/// The time taken as it is stored: 0 where there is none.
+/// Returns the time taken as stored: 0 if there is none.
 const fn taken_of(entry: &Entry<'_>) -> i64 {
     match entry.taken {
         Some(time) => time.nanoseconds(),
@@ -42,7 +42,7 @@ const fn taken_of(entry: &Entry<'_>) -> i64 {
     }
 }
 
-/// Byte 19 of the row of `entry`.
+/// Returns byte 19 of the row of `entry`.
 const fn parts_of(entry: &Entry<'_>) -> u8 {
     let mut parts = entry.claimed.code() << part::CLAIMED_SHIFT;
     if taken_of(entry) != 0 {
@@ -60,7 +60,8 @@ const fn parts_of(entry: &Entry<'_>) -> u8 {
     parts
 }
 
-/// Bytes that `entry` takes as a row. Exact for entries that pass [`Entry::check`].
+/// Returns the length of the row of `entry`, in bytes. Exact for entries that pass
+/// [`Entry::check`].
 #[must_use]
 pub const fn row_bytes(entry: &Entry<'_>) -> usize {
     let bytes = ROW_HEADER_BYTES
@@ -103,8 +104,8 @@ const fn rare_bytes(entry: &Entry<'_>, parts: u8) -> usize {
 
 /// Writes `entry` into `out`, which must be exactly [`row_bytes`] long.
 ///
-/// The entry must have passed [`Entry::check`]: lengths are stored in as many bytes as the
-/// limits need. This is the hot path of every producer: one pass, no branch per byte.
+/// The entry must have passed [`Entry::check`]: each length is stored in as many bytes as its limit
+/// needs. This is the hot path of every producer: one pass, no branch per byte.
 ///
 /// # Panics
 /// When `out` has another length.
@@ -144,7 +145,7 @@ pub fn encode_row(entry: &Entry<'_>, out: &mut [u8]) {
     put(rest, entry.payload);
 }
 
-/// Writes `field` where `rest` begins; gives what is behind it.
+/// Writes `field` at the beginning of `rest`; returns the bytes after it.
 #[inline]
 fn put<'a>(rest: &'a mut [u8], field: &[u8]) -> &'a mut [u8] {
     let Some((place, after)) = rest.split_at_mut_checked(field.len()) else {
@@ -170,7 +171,7 @@ const fn name_lengths(entry: &Entry<'_>) -> [u8; LENGTHS_BYTES] {
     [entry.submitter.len() as u8, entry.rule.len() as u8]
 }
 
-/// The fixed part of a row of `total` bytes.
+/// Returns the fixed part of a row of `total` bytes.
 #[expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -222,7 +223,7 @@ const fn row_header(entry: &Entry<'_>, parts: u8, total: usize) -> [u8; ROW_HEAD
     ]
 }
 
-/// A row taken apart without copying; what [`encode_row`] wrote, and nothing assumed of it.
+/// A row split into its fields without copying. The bytes are untrusted.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Row<'a> {
@@ -230,11 +231,12 @@ pub struct Row<'a> {
     pub time: i64,
     /// [`Outcome::code`].
     pub outcome: u8,
-    /// Time taken in nanoseconds since 1970-01-01T00:00:00Z, 0 where there is none.
+    /// Time taken in nanoseconds since 1970-01-01T00:00:00Z; 0 if there is none.
     pub taken: i64,
     /// [`Claimed::code`].
     pub claimed: u8,
-    /// The text columns in the order of [`TEXT_COLUMNS`]; digests count as texts, empty where there is none.
+    /// The text columns in the order of [`TEXT_COLUMNS`]; digests count as texts, empty if there is
+    /// none.
     pub texts: [&'a [u8]; TEXT_COLUMNS],
     /// The payload.
     pub payload: &'a [u8],
@@ -242,23 +244,23 @@ pub struct Row<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Number of columns that hold words: action, key, subjects, controller, processor, actor, purpose, basis,
+/// Number of text columns: action, key, subjects, controller, processor, actor, purpose, basis,
 /// submitter, policy, rule, idempotency.
 pub const TEXT_COLUMNS: usize = 12;
 
-/// Splits rows standing one after another; ends at the end or at bytes that are no row.
+/// An iterator that splits concatenated rows; ends at the end or at malformed bytes.
 #[derive(Clone)]
 pub struct Rows<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Rows<'a> {
-    /// The rows in `bytes`.
+    /// Creates an iterator over the rows in `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// Bytes not yet split; empty after the last row of well-formed input.
+    /// Returns the bytes not yet split; empty after the last row of well-formed input.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -309,7 +311,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What the first bytes of a row say.
+/// The fixed fields of a row.
 struct Header {
     total: u32,
     time: i64,
@@ -368,12 +370,12 @@ impl Header {
     }
 }
 
-/// Bytes of the digest that a row has if its byte 19 has `bit`.
+/// Returns the length of a digest, if byte 19 has `bit`; else 0.
 const fn digest_bytes(parts: u8, bit: u8) -> usize {
     if parts & bit == 0 { 0 } else { DIGEST_BYTES }
 }
 
-/// The time taken that stands before the other fields; 0 where the row has none.
+/// Splits the time taken from `fields`; 0 if the row has none.
 #[inline]
 fn taken_behind(fields: &mut &[u8], parts: u8) -> Option<i64> {
     if parts & part::TAKEN == 0 {
@@ -384,7 +386,7 @@ fn taken_behind(fields: &mut &[u8], parts: u8) -> Option<i64> {
     Some(i64::from_le_bytes(*taken)).filter(|taken| *taken != 0)
 }
 
-/// The lengths of submitter and rule; zeros where the row has neither.
+/// Splits the lengths of submitter and rule from `fields`; zeros if the row has neither.
 #[inline]
 fn name_lengths_behind(fields: &mut &[u8], parts: u8) -> Option<[u8; LENGTHS_BYTES]> {
     if parts & part::NAMES == 0 {
@@ -404,7 +406,7 @@ impl<'a> Iterator for Rows<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The entry this row holds.
+    /// Builds the entry from the row.
     ///
     /// # Errors
     /// When a text is not UTF-8, or a time or the outcome is out of range.
@@ -421,11 +423,11 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The fields of an entry as they were decoded, from a row or from columns.
+/// The decoded fields of an entry, from a row or from columns.
 pub(crate) struct Fields<'a> {
     pub(crate) time: i64,
     pub(crate) outcome: u8,
-    /// 0 where there is none.
+    /// The time taken; 0 if there is none.
     pub(crate) taken: i64,
     pub(crate) claimed: u8,
     pub(crate) texts: [&'a [u8]; TEXT_COLUMNS],
@@ -433,7 +435,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Builds the entry, checking what bytes cannot promise.
+    /// Builds the entry; checks UTF-8 and the ranges of times and outcome.
     pub(crate) fn entry(&self) -> Result<Entry<'a>, DecodeError> {
         let error = |reason| DecodeError::new("entry", 0, reason);
         let time = |nanoseconds| {
@@ -487,7 +489,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Decodes one row that must fill `bytes`, as it stands in an entry proof.
+/// Decodes one row that must fill `bytes`, as in an entry proof.
 ///
 /// # Errors
 /// When `bytes` is not exactly one row, or longer than an entry may be.

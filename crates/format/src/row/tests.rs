@@ -1,4 +1,4 @@
-//! Rows: there and back, cut, and in one form only.
+//! Rows: round trips, truncation, and the single encoding of an entry.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -44,7 +44,7 @@ fn rows_round_trip() {
     }
 }
 
-/// Each of the fields that are not always there is missing once, and all of them at last.
+/// Returns a full entry, entries that each lack one optional field, and one that lacks all.
 fn each_with_one_field_less() -> Vec<Entry<'static>> {
     let full = full();
     let Entry { time, key, .. } = full;
@@ -80,7 +80,7 @@ fn each_with_one_field_less() -> Vec<Entry<'static>> {
     ]
 }
 
-/// A row that says it has what it does not have would be a second row of the same entry.
+/// A row with an announced but empty part would be a second encoding of the same entry.
 #[test]
 fn an_entry_has_one_row() {
     let mut bytes = row(&full());

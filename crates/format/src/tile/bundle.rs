@@ -1,4 +1,4 @@
-//! Entry bundles: up to 256 leaves with their lengths, as tlog-tiles stores them.
+//! Entry bundles of tlog-tiles: up to 256 leaves, each with its length.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,17 +17,17 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// The bundle at these coordinates; `None` as for a [`Tile`] of level 0.
+    /// Creates the bundle with these coordinates; `None` as for a [`Tile`] of level 0.
     pub fn new(index: u64, width: u16) -> Option<Self> {
         Tile::new(0, index, width).map(Self::beside)
     }
 
-    /// The bundle at `index` as a tree of `size` leaves has it; `None` when it has none.
+    /// Returns the bundle at `index` in a tree of `size` leaves; `None` if it has none.
     pub fn of_tree(index: u64, size: u64) -> Option<Self> {
         Tile::of_tree(0, index, size).map(Self::beside)
     }
 
-    /// The bundle at the path `tile/entries/N` or `tile/entries/N.p/W`.
+    /// Parses the path `tile/entries/N` or `tile/entries/N.p/W`.
     ///
     /// # Errors
     /// When `path` is not exactly what [`Bundle::path`] writes for some bundle.
@@ -40,22 +40,22 @@ impl Bundle {
         Self::new(index, width).ok_or_else(|| error("names a bundle no tree has"))
     }
 
-    /// The place among the bundles, from 0.
+    /// Returns the index of the bundle, from 0.
     pub const fn index(self) -> u64 {
         self.index
     }
 
-    /// Number of leaves, 1..=256.
+    /// Returns the number of leaves, 1..=256.
     pub const fn width(self) -> u16 {
         self.width
     }
 
-    /// Whether the bundle holds 256 leaves and so never changes any more.
+    /// Returns whether the bundle holds 256 leaves and so never changes again.
     pub const fn is_full(self) -> bool {
         self.width == TILE_WIDTH_FULL
     }
 
-    /// The full bundle at the same place.
+    /// Returns the full bundle at the same index.
     #[must_use]
     pub const fn filled(self) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Bundle {
         }
     }
 
-    /// The path below the log's root: `tile/entries/N` or `tile/entries/N.p/W`.
+    /// Returns the path below the log's root: `tile/entries/N` or `tile/entries/N.p/W`.
     pub fn path(self) -> String {
         format!("tile/entries/{}", IndexAndWidth(self.index, self.width))
     }
@@ -83,10 +83,11 @@ impl fmt::Display for Bundle {
     }
 }
 
-/// The file of a bundle with these leaves: each behind its length as a big-endian u16.
+/// Encodes the file of a bundle with these leaves: each after its length as a big-endian u16.
 ///
 /// # Errors
-/// When a leaf is longer than [`LEAF_BYTES_MAX`](crate::limits::LEAF_BYTES_MAX); the offset counts leaves.
+/// When a leaf is longer than [`LEAF_BYTES_MAX`](crate::limits::LEAF_BYTES_MAX); the offset counts
+/// leaves.
 pub fn encode_bundle<'a>(
     leaves: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Vec<u8>, DecodeError> {
@@ -99,7 +100,7 @@ pub fn encode_bundle<'a>(
     Ok(bytes)
 }
 
-/// Appends `leaf` with its length to a bundle; `None` when it is too long.
+/// Appends `leaf` with its length to a bundle; `None` if it is too long.
 pub(super) fn put_leaf(bytes: &mut Vec<u8>, leaf: &[u8]) -> Option<()> {
     let length = u16::try_from(leaf.len()).ok()?;
     bytes.extend_from_slice(&length.to_be_bytes());
@@ -107,10 +108,10 @@ pub(super) fn put_leaf(bytes: &mut Vec<u8>, leaf: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The leaves of a bundle's file.
+/// Decodes a bundle's file into its leaves.
 ///
 /// # Errors
-/// When the file does not hold exactly `width` leaves and nothing else.
+/// When the file does not hold exactly `width` leaves.
 pub fn decode_bundle(bytes: &[u8], width: u16) -> Result<Vec<&[u8]>, DecodeError> {
     let mut reader = Reader::new(bytes, "entry bundle");
     let mut leaves = Vec::with_capacity(usize::from(width));

@@ -1,4 +1,4 @@
-//! Tiles and entry bundles of C2SP tlog-tiles: coordinates, paths, and which ones a tree has.
+//! Tiles and entry bundles of C2SP tlog-tiles: coordinates, paths, and the tiles of a tree.
 
 mod bundle;
 mod reader;
@@ -36,10 +36,10 @@ const _: () = assert!(
     "a full tile is 256 hashes"
 );
 
-/// The coordinates of a tile: `width` hashes of tree nodes that are next to each other.
+/// The coordinates of a tile: `width` hashes of adjacent tree nodes.
 ///
-/// Hash `i` of the tile at level `l` and index `n` is the root over the 256^l leaves from
-/// (256 n + i) 256^l on. A tile with fewer than 256 hashes is partial.
+/// Hash `i` of the tile at level `l` and index `n` is the root over 256^l leaves. The first of them
+/// is leaf (256 n + i) 256^l. A tile with fewer than 256 hashes is partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tile {
     level: u8,
@@ -48,11 +48,11 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The tile at these coordinates; `None` when the level exceeds [`TILE_LEVEL_MAX`], the width is not within 1..=256, or the
-    /// index names leaves beyond 2^64.
+    /// Creates the tile with these coordinates. `None` if the level exceeds [`TILE_LEVEL_MAX`], the
+    /// width is not within 1..=256, or the index refers to leaves beyond 2^64.
     pub fn new(level: u8, index: u64, width: u16) -> Option<Self> {
         let in_range = level <= TILE_LEVEL_MAX && (1..=TILE_WIDTH_FULL).contains(&width);
-        // The index of the first hash must be a number; higher levels have only index 0.
+        // The index of the first hash must fit 64 bits; higher levels have only index 0.
         let first = index.checked_mul(TILE_WIDTH)?;
         let bits = u32::from(level).saturating_mul(8);
         let reachable = first == 0 || (bits < 64 && first <= u64::MAX >> bits);
@@ -63,7 +63,7 @@ impl Tile {
         })
     }
 
-    /// The tile at `level` and `index` as a tree of `size` leaves has it; `None` when it has none.
+    /// Returns the tile at `level` and `index` in a tree of `size` leaves; `None` if it has none.
     pub fn of_tree(level: u8, index: u64, size: u64) -> Option<Self> {
         let hashes = hashes_at(level, size);
         let before = index.checked_mul(TILE_WIDTH)?;
@@ -71,7 +71,7 @@ impl Tile {
         Self::new(level, index, u16::try_from(width).ok()?)
     }
 
-    /// The tile at the path `tile/L/N` or `tile/L/N.p/W`.
+    /// Parses the path `tile/L/N` or `tile/L/N.p/W`.
     ///
     /// # Errors
     /// When `path` is not exactly what [`Tile::path`] writes for some tile.
@@ -90,27 +90,27 @@ impl Tile {
         Self::new(level, index, width).ok_or_else(|| error("names a tile no tree has"))
     }
 
-    /// The level: 0 holds leaf hashes.
+    /// Returns the level; level 0 holds leaf hashes.
     pub const fn level(self) -> u8 {
         self.level
     }
 
-    /// The place among the tiles of its level, from 0.
+    /// Returns the index of the tile in its level, from 0.
     pub const fn index(self) -> u64 {
         self.index
     }
 
-    /// Number of hashes, 1..=256.
+    /// Returns the number of hashes, 1..=256.
     pub const fn width(self) -> u16 {
         self.width
     }
 
-    /// Whether the tile holds 256 hashes and so never changes any more.
+    /// Returns whether the tile holds 256 hashes and so never changes again.
     pub const fn is_full(self) -> bool {
         self.width == TILE_WIDTH_FULL
     }
 
-    /// The full tile at the same place.
+    /// Returns the full tile at the same place.
     #[must_use]
     pub const fn filled(self) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl Tile {
         }
     }
 
-    /// The path below the log's root: `tile/L/N` or `tile/L/N.p/W`.
+    /// Returns the path below the log's root: `tile/L/N` or `tile/L/N.p/W`.
     pub fn path(self) -> String {
         format!(
             "tile/{}/{}",
@@ -135,7 +135,7 @@ impl fmt::Display for Tile {
     }
 }
 
-/// The hashes of a tile's file.
+/// Decodes a tile's file into its hashes.
 ///
 /// # Errors
 /// When the file is not exactly `width` hashes long.
@@ -154,12 +154,13 @@ pub fn decode_tile(bytes: &[u8], width: u16) -> Result<Vec<Hash>, DecodeError> {
     Ok(hashes)
 }
 
-/// The bytes of the file of a tile with these hashes.
+/// Encodes the file of a tile with these hashes.
 pub fn encode_tile(hashes: &[Hash]) -> Vec<u8> {
     hashes.iter().flat_map(Hash::as_bytes).copied().collect()
 }
 
-/// The tiles that are new or wider in a tree of `new` leaves compared with one of `old`, lowest level first.
+/// Returns the tiles that are new or wider in a tree of `new` leaves than in one of `old`, lowest
+/// level first.
 ///
 /// Partial tiles are listed with their width at `new` only. Empty unless `old < new`.
 pub fn tiles_grown(old: u64, new: u64) -> impl Iterator<Item = Tile> {
@@ -169,12 +170,12 @@ pub fn tiles_grown(old: u64, new: u64) -> impl Iterator<Item = Tile> {
     })
 }
 
-/// The entry bundles that are new or wider in a tree of `new` leaves compared with one of `old`.
+/// Returns the entry bundles that are new or wider in a tree of `new` leaves than in one of `old`.
 pub fn bundles_grown(old: u64, new: u64) -> impl Iterator<Item = Bundle> {
     grown_indices(old, new).filter_map(move |index| Bundle::of_tree(index, new))
 }
 
-/// Indices of the groups of 256 that hold the elements `old..new`.
+/// Returns the indices of the groups of 256 that hold the elements `old..new`.
 fn grown_indices(old: u64, new: u64) -> core::ops::Range<u64> {
     if old < new {
         old / TILE_WIDTH..new.div_ceil(TILE_WIDTH)
@@ -183,13 +184,13 @@ fn grown_indices(old: u64, new: u64) -> core::ops::Range<u64> {
     }
 }
 
-/// Number of hashes a tree of `size` leaves has at tile level `level`.
+/// Returns the number of hashes of a tree of `size` leaves at tile level `level`.
 pub(crate) fn hashes_at(level: u8, size: u64) -> u64 {
     size.checked_shr(u32::from(level).saturating_mul(8))
         .unwrap_or(0)
 }
 
-/// The part of a path after the level: index in groups of three digits, then the width if partial.
+/// The rest of a path after the level: index in groups of three digits, then the width if partial.
 struct IndexAndWidth(u64, u16);
 
 impl fmt::Display for IndexAndWidth {
@@ -245,11 +246,11 @@ fn parse_index(text: &str) -> Option<u64> {
         }
         index = index.checked_mul(1000)?.checked_add(digits.parse().ok()?)?;
     }
-    // A leading group of zeros would be a second spelling of the same index.
+    // A leading group of zeros would be a second encoding of the same index.
     (!text.starts_with("x000")).then_some(index)
 }
 
-/// A decimal number in its one canonical form: no sign, no leading zero.
+/// Parses a decimal number in its one canonical form: no sign, no leading zero.
 pub(crate) fn canonical_number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let leading_zero = text.len() > 1 && text.starts_with('0');

@@ -1,4 +1,4 @@
-//! Reads tree nodes out of tiles, each tile once.
+//! Reads tree nodes from tiles; each tile is read once.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -9,22 +9,22 @@ use super::{TILE_WIDTH_FULL, Tile, decode_tile};
 use crate::error::DecodeError;
 use crate::tree::{HASH_BYTES, Hash, root_of};
 
-/// Why a node could not be read from tiles.
+/// The reason why a node could not be read from tiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TileReadError<E> {
     /// The file could not be read.
     Read(E),
-    /// There is neither the partial file of this path nor its full form.
+    /// Neither the partial file of this path nor its full form exists.
     Missing {
-        /// The path asked for first.
+        /// The path that was tried first.
         path: String,
     },
-    /// The file is not what its path says.
+    /// The file's content does not fit its path.
     Decode {
         /// The path.
         path: String,
-        /// What is wrong.
+        /// The reason.
         error: DecodeError,
     },
     /// The tree has no such node.
@@ -52,10 +52,10 @@ impl<E: core::error::Error + 'static> core::error::Error for TileReadError<E> {
     }
 }
 
-/// The perfect subtrees of a tree of fixed size, read from its tiles and kept.
+/// The perfect subtrees of a tree of fixed size, read from its tiles and cached.
 ///
 /// Nothing is authenticated here: a proof made from the nodes must be verified against a signed
-/// root. Memory grows with the number of different tiles asked for (8 KiB each).
+/// root. Memory grows with the number of distinct tiles read (8 KiB each).
 #[derive(Debug)]
 pub struct TileReader<R> {
     size: u64,
@@ -67,7 +67,8 @@ impl<R, E> TileReader<R>
 where
     R: FnMut(&str) -> Result<Option<Vec<u8>>, E>,
 {
-    /// Reads the tiles of a tree of `size` leaves through `read`, which gives the content of a path, or `None` when there is no such file.
+    /// Creates a reader of the tiles of a tree of `size` leaves. `read` returns the content of a
+    /// path, or `None` if there is no such file.
     pub const fn new(size: u64, read: R) -> Self {
         Self {
             size,
@@ -76,12 +77,12 @@ where
         }
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The root over the 2^`level` leaves from `index` 2^`level` on.
+    /// Returns the root over the 2^`level` leaves from `index` 2^`level` on.
     ///
     /// # Errors
     /// See [`TileReadError`].
@@ -91,7 +92,7 @@ where
     )]
     pub fn node(&mut self, level: u8, index: u64) -> Result<Hash, TileReadError<E>> {
         let within = level % 8;
-        // Node `index` at height `within` above the tile's hashes covers 2^within of them.
+        // Node `index` at height `within` above the tile's hashes covers 2^`within` of them.
         let first = index
             .checked_shl(u32::from(within))
             .ok_or(TileReadError::NoSuchNode)?;
@@ -109,7 +110,7 @@ where
             .ok_or(TileReadError::NoSuchNode)
     }
 
-    /// The hash of the leaf at `index`.
+    /// Returns the hash of the leaf at `index`.
     ///
     /// # Errors
     /// See [`TileReadError`].
@@ -127,8 +128,8 @@ where
     }
 }
 
-/// The hashes of `tile`: from its own file or, where only the full form exists any more, the
-/// first ones of that (tlog-tiles, partial tiles).
+/// Reads the hashes of `tile` from its own file, or from its full form if only that is left
+/// (tlog-tiles, partial tiles).
 pub(super) fn read_tile<E>(
     tile: Tile,
     mut read: impl FnMut(&str) -> Result<Option<Vec<u8>>, E>,

@@ -1,4 +1,4 @@
-//! Coordinates, paths, bundles, growth, restoring.
+//! Coordinates, paths, bundles, growth and restoring.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -185,7 +185,7 @@ fn every_published_size_has_its_files_and_can_be_restored() {
         assert_eq!((restored.size(), restored.root()), (size, frontier.root()));
         writer = restored;
     }
-    // Only the partials at the right edge are left: tiles of three levels and one bundle.
+    // Only the partials at the right edge remain: tiles of three levels and one bundle.
     assert_eq!(files.keys().filter(|path| path.contains(".p/")).count(), 4);
 }
 

@@ -1,4 +1,4 @@
-//! Grows a tree of tiles: takes leaves, gives the files to write for publishing the tree.
+//! Appends leaves to a tree of tiles, and returns the files to write for publishing it.
 
 use alloc::format;
 use alloc::string::String;
@@ -19,29 +19,30 @@ use crate::tree::{EMPTY_ROOT, Hash, leaf_hash, root_of};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TileFile {
-    /// Where, relative to the root.
+    /// The path relative to the log's root.
     pub path: String,
-    /// Its whole content.
+    /// The whole content.
     pub bytes: Vec<u8>,
-    /// Whether it is a full tile or bundle, which never changes once written.
+    /// `true` for a full tile or bundle, which never changes once written.
     pub full: bool,
 }
 
-/// What publishing a tree takes besides its checkpoint.
+/// The file changes that publish a tree, without its checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TreeFiles {
-    /// Files to write, all of them before the checkpoint.
+    /// Files to write; all of them before the checkpoint.
     pub write: Vec<TileFile>,
-    /// Folders of partial tiles and bundles whose full form is among `write`; they may be removed with
-    /// their contents once the checkpoint is out. A crash between leaves them behind harmlessly.
+    /// Folders of partial tiles and bundles whose full form is among `write`. They may be removed
+    /// with their contents once the checkpoint is published. A crash in between leaves them behind
+    /// harmlessly.
     pub obsolete: Vec<String>,
 }
 
-/// The right edge of a tree of tiles: what is needed to append to it, to know its root, and to
-/// write its files. At most 256 hashes a level and one bundle are kept between publications.
+/// The right edge of a tree of tiles: the part that appending, the root and the files need. Between
+/// publications it keeps at most 256 hashes per level and one bundle.
 ///
-/// It never reads or writes itself; see [`TreeWriter::take_files`] for the order of writes.
+/// It does no input or output itself; see [`TreeWriter::take_files`] for the order of writes.
 #[derive(Debug, Clone)]
 pub struct TreeWriter {
     size: u64,
@@ -51,7 +52,7 @@ pub struct TreeWriter {
     edge: Vec<Vec<Hash>>,
     /// The unfinished bundle, encoded.
     bundle: Vec<u8>,
-    /// Full tiles and bundles finished since `taken`.
+    /// Full tiles and bundles since the last [`TreeWriter::take_files`].
     finished: Vec<TileFile>,
 }
 
@@ -62,7 +63,7 @@ impl Default for TreeWriter {
 }
 
 impl TreeWriter {
-    /// The writer of an empty tree.
+    /// Creates the writer of an empty tree.
     pub const fn new() -> Self {
         Self {
             size: 0,
@@ -73,12 +74,12 @@ impl TreeWriter {
         }
     }
 
-    /// The writer of a tree of `size` leaves that was written before.
+    /// Restores the writer of a tree of `size` leaves from its files.
     ///
-    /// `read` gives the content of a path, or `None` when there is no such file; only the
+    /// `read` returns the content of a path, or `None` if there is no such file. Only the
     /// unfinished tiles and the unfinished bundle are read. The leaves in the bundle are checked
-    /// against their hashes; **the caller must compare [`TreeWriter::root`] with the checkpoint's**,
-    /// which then covers every hash read here.
+    /// against their hashes. **The caller must compare [`TreeWriter::root`] with the
+    /// checkpoint's**, which then covers every hash read here.
     ///
     /// # Errors
     /// See [`RestoreError`].
@@ -105,10 +106,11 @@ impl TreeWriter {
         Ok(writer)
     }
 
-    /// Appends a leaf and gives its index.
+    /// Appends a leaf and returns its index.
     ///
     /// # Errors
-    /// When the leaf is longer than [`LEAF_BYTES_MAX`] or the tree is full; then nothing changes.
+    /// When the leaf is longer than [`LEAF_BYTES_MAX`] or the tree is full; the tree is then
+    /// unchanged.
     pub fn append(&mut self, leaf: &[u8]) -> Result<u64, DecodeError> {
         let index = self.size;
         let error = |reason| DecodeError::new("leaf", LEAF_BYTES_MAX, reason);
@@ -127,11 +129,11 @@ impl TreeWriter {
         Ok(index)
     }
 
-    /// The files that publishing the tree at its present size takes and that were not given before.
+    /// Returns the files that publish the tree at its present size, without those returned before.
     ///
-    /// Write them, make them durable, and only then write a checkpoint of [`TreeWriter::size`] and [`TreeWriter::root`]: every
-    /// checkpoint seen by a reader then has its tiles. Full files never change; partial files have their width in their path
-    /// and do not change either.
+    /// Write them, make them durable, and only then write a checkpoint of [`TreeWriter::size`] and
+    /// [`TreeWriter::root`]. Then every checkpoint that a reader sees has its tiles. Full files
+    /// never change. Partial files have their width in their path and do not change either.
     pub fn take_files(&mut self) -> TreeFiles {
         let mut write = core::mem::take(&mut self.finished);
         let partial_tiles = tiles_grown(self.taken, self.size).filter(|tile| !tile.is_full());
@@ -164,22 +166,23 @@ impl TreeWriter {
         TreeFiles { write, obsolete }
     }
 
-    /// The full tiles and bundles that were not given before; [`TreeWriter::take_files`] then gives only the others.
+    /// Returns the full tiles and bundles that were not returned before; [`TreeWriter::take_files`]
+    /// then returns only the others.
     ///
-    /// Whoever builds a large tree at once keeps so no more of it in memory than its right edge.
+    /// A caller that builds a large tree at once needs no more memory than its right edge this way.
     pub fn take_full(&mut self) -> Vec<TileFile> {
         core::mem::take(&mut self.finished)
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The root over all leaves.
+    /// Computes the root over all leaves.
     pub fn root(&self) -> Hash {
-        // The hashes of a level followed by the root over everything to their right are the
-        // leaves of a tree of the same shape, because that rest is smaller than any of them.
+        // The hashes of a level and the root over all leaves to their right are the leaves of a
+        // tree of the same shape. That last subtree is smaller than any of the others.
         let mut root = None;
         for hashes in &self.edge {
             if hashes.is_empty() {
@@ -213,7 +216,7 @@ impl TreeWriter {
         }
     }
 
-    /// Finishes the level-0 tile at `index` and every tile above that becomes full by it.
+    /// Finishes the level-0 tile at `index` and every tile above that it completes.
     fn finish_tiles(&mut self, mut index: u64) {
         for level in 0..=TILE_LEVEL_REACHED_MAX {
             let above = usize::from(level).saturating_add(1);
@@ -237,7 +240,7 @@ impl TreeWriter {
         }
     }
 
-    /// The folders of partials that existed at `taken` and are full now.
+    /// Returns the folders of partials that existed at `taken` and are full now.
     fn obsolete(&self) -> Vec<String> {
         let was_partial = |before: u64| !before.is_multiple_of(TILE_WIDTH);
         let tiles = (0..=TILE_LEVEL_REACHED_MAX).filter_map(|level| {
@@ -292,7 +295,7 @@ impl TreeWriter {
     }
 }
 
-/// Why a [`TreeWriter`] could not be restored.
+/// The reason why a [`TreeWriter`] could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestoreError<E> {
@@ -300,16 +303,16 @@ pub enum RestoreError<E> {
     Read(E),
     /// A tile could not be read or is damaged.
     Tile(TileReadError<E>),
-    /// There is neither the partial bundle of this path nor its full form.
+    /// Neither the partial bundle of this path nor its full form exists.
     Missing {
-        /// The path asked for first.
+        /// The path that was tried first.
         path: String,
     },
     /// The bundle is damaged or contradicts its tile.
     Bundle {
-        /// Its path.
+        /// The path of the bundle.
         path: String,
-        /// What is wrong; the offset counts leaves where a leaf is wrong.
+        /// The reason; the offset counts leaves if a leaf is wrong.
         error: DecodeError,
     },
 }

@@ -1,4 +1,4 @@
-//! The configuration of a stream of version 2: its text names the compressor.
+//! The configuration of a stream of version 2, whose text names the compressor.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,7 +6,8 @@ use core::fmt;
 
 use crate::stream::{Cipher, Proofs, StreamConfig};
 
-/// The compressor of a stream of version 2, as its configuration names it; each section names its own besides.
+/// The compressor in the configuration of a stream of version 2. Each section names its own as
+/// well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
@@ -46,7 +47,7 @@ impl fmt::Display for Compression {
     }
 }
 
-/// The configuration of a stream of version 2 in `text`; the caller compares what it is written as.
+/// Parses the configuration of a stream of version 2; the caller compares `text` with its encoding.
 pub(crate) fn config(text: &str) -> Option<StreamConfig> {
     let mut parts = text.split(' ');
     let mut value = |name: &str| parts.next()?.strip_prefix(name)?.strip_prefix('=');
@@ -62,7 +63,7 @@ pub(crate) fn config(text: &str) -> Option<StreamConfig> {
     })
 }
 
-/// The text of `config` with `compression`.
+/// Returns the text of `config` with `compression`.
 pub(crate) fn config_text(config: &StreamConfig, compression: Compression) -> String {
     format!(
         "proofs={} cipher={} compression={compression} erasable={}",

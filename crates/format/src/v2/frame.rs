@@ -1,4 +1,5 @@
-//! Header and directory of a frame of version 2: proofs, cipher and kinds of sections stand in them.
+//! Header and directory of a frame of version 2, which hold proofs, cipher and the kinds of
+//! sections.
 
 use alloc::vec::Vec;
 
@@ -9,7 +10,7 @@ use crate::stream::{Cipher, Proofs, StreamId};
 use crate::version::Version;
 use crate::wire::Reader;
 
-/// What a frame of version 2 begins with.
+/// The first bytes of a frame of version 2.
 pub(crate) const FRAME_MAGIC: &[u8; 4] = b"PBF1";
 /// Bytes of a frame header of version 2.
 pub const FRAME_HEADER_BYTES: usize = 184;
@@ -18,16 +19,16 @@ pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 64;
 /// Highest code of a kind of section: shared, subject, nobody.
 const KIND_MAX: u8 = 2;
 
-/// What headers and records of version 2 say of a stream's configuration.
+/// The fields of a stream's configuration in headers and records of version 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "headers and records are built field by field"
 )]
 pub struct Sealing {
-    /// What the leaves inside the frame are.
+    /// The leaves of the tree inside the frame.
     pub proofs: Proofs,
-    /// How the frame's sections are sealed.
+    /// The cipher of the frame's sections.
     pub cipher: Cipher,
 }
 
@@ -61,7 +62,7 @@ impl Sealing {
     }
 }
 
-/// Reads what stands behind the magic of a header.
+/// Reads a header without its magic.
 pub(crate) fn decode_header(reader: &mut Reader<'_>) -> Result<FrameHeader, DecodeError> {
     if reader.u16()? != Version::V2.number() {
         return Err(reader.error("is of another version"));
@@ -83,7 +84,7 @@ pub(crate) fn decode_header(reader: &mut Reader<'_>) -> Result<FrameHeader, Deco
     })
 }
 
-/// The bytes of a header of version 2.
+/// Encodes a header of version 2.
 pub(crate) fn encode_header(header: &FrameHeader, sealing: Sealing) -> Vec<u8> {
     let mut out = Vec::with_capacity(FRAME_HEADER_BYTES);
     out.extend_from_slice(FRAME_MAGIC);

@@ -1,4 +1,5 @@
-//! Version 2 of the format, where it differs in bytes: read, verified and proved, never written.
+//! The encodings of format version 2 that differ from version 3: read, verified and proved, never
+//! written.
 //!
 //! `docs/format.md`, "Versions".
 

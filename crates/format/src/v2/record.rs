@@ -1,4 +1,4 @@
-//! The frame record of version 2: it repeats the frame's header and says where the frame stands.
+//! The frame record of version 2, which repeats the frame's header and holds the frame's place.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ use crate::wire::Reader;
 /// Bytes of a record of version 2.
 pub const RECORD_BYTES: usize = 192;
 
-/// What records of version 2 hold beyond those of version 3.
+/// The fields of records of version 2 that version 3 does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -27,9 +27,9 @@ pub struct RecordRest {
     pub epoch: u32,
     /// The stream.
     pub stream: StreamId,
-    /// What pins the key of the epoch, as in the frame's header.
+    /// The commitment to the key of the epoch, as in the frame's header.
     pub commitment: [u8; 32],
-    /// Where the frame stands.
+    /// The place of the frame in the segment files.
     pub place: Place,
 }
 
@@ -69,10 +69,10 @@ pub(crate) fn decode_record(reader: &mut Reader<'_>) -> Result<Record, DecodeErr
     })
 }
 
-/// The bytes of a record of version 2.
+/// Encodes a record of version 2.
 pub(crate) fn encode_record(record: &Record, rest: &RecordRest) -> Vec<u8> {
     let mut out = Vec::with_capacity(RECORD_BYTES);
-    // A record whose segment does not fit was never read from one of version 2.
+    // A record that was decoded from version 2 has a segment number of 32 bits.
     let segment = u32::try_from(rest.place.segment).unwrap_or(u32::MAX);
     out.extend_from_slice(&Version::V2.number().to_le_bytes());
     out.extend_from_slice(&rest.sealing.codes());

@@ -1,4 +1,5 @@
-//! Segment files of version 2: a header, frames one after another, and once closed a footer; both follow from the records.
+//! Segment files of version 2: a header, frames, and a footer once closed. Header and footer can be
+//! computed from the records.
 
 use alloc::vec::Vec;
 
@@ -13,12 +14,12 @@ use crate::wire::Reader;
 pub const SEGMENT_HEADER_BYTES: usize = 128;
 /// Bytes of a segment footer of version 2.
 pub const SEGMENT_FOOTER_BYTES: usize = 72;
-/// What a segment file begins with.
+/// The first bytes of a segment file.
 const SEGMENT_MAGIC: &[u8; 8] = b"PROBSEG1";
-/// What a segment footer begins with.
+/// The first bytes of a segment footer.
 const FOOTER_MAGIC: &[u8; 8] = b"PROBEND1";
 
-/// Where a segment of version 2 begins in its stream.
+/// The header of a segment of version 2, which says where it begins in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -29,7 +30,7 @@ pub struct SegmentHeader {
     pub number: u32,
     /// The stream.
     pub stream: StreamId,
-    /// The log's geometry.
+    /// The fingerprint of the log's geometry.
     pub fingerprint: [u8; 32],
     /// Index of the first frame.
     pub first_frame: u64,
@@ -38,7 +39,7 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// The header's bytes.
+    /// Returns the encoded header.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
         out.extend_from_slice(SEGMENT_MAGIC);
@@ -59,7 +60,7 @@ impl SegmentHeader {
     /// Reads a header.
     ///
     /// # Errors
-    /// When `bytes` is not a header of version 2 whose digest is right.
+    /// When `bytes` is not a header of version 2, or its digest is wrong.
     pub fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "segment header");
         reader.take(12)?;
@@ -74,10 +75,10 @@ impl SegmentHeader {
         Ok(header)
     }
 
-    /// Whether `bytes` is this header; otherwise why not.
+    /// Checks that `bytes` is this header.
     ///
     /// # Errors
-    /// With the first byte that differs.
+    /// With the offset of the first byte that differs.
     pub fn check(&self, bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<(), DecodeError> {
         let expected = self.encode();
         if *bytes == expected {
@@ -95,19 +96,21 @@ impl SegmentHeader {
     }
 }
 
-/// The name of segment `number` of a stream of version 2 within the stream's folder.
+/// Returns the path, within its stream's folder, of segment `number` of a stream of version 2.
 pub fn segment_file_name(number: u64) -> alloc::string::String {
     alloc::format!("segments/{number:08}.seg")
 }
 
-/// The number of the segment called `name` in the folder of segments of a stream of version 2; `None` where that is no segment's name.
+/// Returns the number of the segment file `name` of a stream of version 2; `None` if that is no
+/// segment's name.
 pub fn segment_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".seg")?;
     let is_number = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// The footer that closes a segment of `frames` frames and `bytes` bytes (header and frames), ending before entry `next_entry`.
+/// Encodes the footer of a segment of `frames` frames and `bytes` bytes (header and frames).
+/// `next_entry` is the index of the entry after its last.
 pub fn encode_footer(
     header: &SegmentHeader,
     frames: u64,

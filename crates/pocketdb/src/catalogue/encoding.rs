@@ -1,4 +1,4 @@
-//! The catalogue as bytes; section 6 of `docs/pocketdb.md`.
+//! The encoding of the catalogue; section 6 of `docs/pocketdb.md`.
 
 use alloc::vec::Vec;
 
@@ -9,14 +9,14 @@ use crate::limits::COLUMNS_MAX;
 use crate::series::Series;
 
 impl Catalogue {
-    /// Bytes that [`Self::encode`] writes.
+    /// Returns the length of [`Self::encode`]'s result in bytes.
     pub(crate) fn encoded_bytes(&self) -> usize {
         let tables = self.tables.iter().skip(FIRST_TABLE);
         let columns = tables.map(|table| usize::from(table.columns) * 7 + 3);
         1 + self.names.len() + columns.sum::<usize>()
     }
 
-    /// Every table that a user created as bytes.
+    /// Encodes every user table.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_bytes());
         out.push(small(self.tables.len() - FIRST_TABLE));
@@ -40,7 +40,7 @@ impl Catalogue {
         out
     }
 
-    /// The catalogue in authenticated bytes.
+    /// Decodes a catalogue; the bytes must be authenticated.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut catalogue = Self::new()?;
         let damaged = Error::Root("has a damaged catalogue");
@@ -67,7 +67,7 @@ impl Catalogue {
             |at, count: u8| core::str::from_utf8(part(bytes, at, usize::from(count))).unwrap_or("");
         let name = text(at + 3, name_bytes);
         at += 3 + usize::from(name_bytes);
-        // The names of the targets outlive the change of the catalogue only as a copy.
+        // A copy, because the targets' names are borrowed while the catalogue changes.
         let before = self.clone();
         let mut definitions: Series<ColumnDefinition<'_>, COLUMNS_MAX> = Series::new();
         for _ in 0..columns {

@@ -1,4 +1,5 @@
-//! What tables there are: columns, references along the foreign keys, and the indexes that follow.
+//! The catalogue: tables, columns, references along foreign keys, and the indexes derived from
+//! them.
 
 mod encoding;
 
@@ -11,15 +12,15 @@ use crate::limits::{
 };
 use crate::value::ValueType;
 
-/// The hidden table of explicit deletes.
+/// The hidden table of deletes.
 pub(crate) const DELETES: usize = 0;
 /// The hidden table of updates.
 pub(crate) const UPDATES: usize = 1;
-/// The first table that a user created.
+/// The first user table.
 pub(crate) const FIRST_TABLE: usize = 2;
-/// Slot of an index on the table's own column.
+/// Slot number of an index on the table's own column.
 pub(crate) const OWN: u8 = 255;
-/// Column of an index on row ids, and key of a reference to them.
+/// Column number of the row id, for indexes and references.
 pub(crate) const ID: u8 = 255;
 /// Bytes of an integer, a real number and a row id as stored.
 pub(crate) const NUMBER_BYTES: u16 = 8;
@@ -31,53 +32,53 @@ pub(crate) const UPDATE_PART_BYTES: u16 = 24;
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The row's own id, `INTEGER PRIMARY KEY`: its rank of insertion.
+    /// The row id, `INTEGER PRIMARY KEY`: the rank of insertion.
     Position,
-    /// A signed number of 64 bits.
+    /// A signed 64-bit integer.
     Integer,
-    /// A floating-point number of 64 bits.
+    /// A 64-bit floating-point number.
     Real,
-    /// Text of at most so many bytes.
+    /// Text with a maximum length in bytes.
     Text(u16),
     /// A foreign key.
     Reference,
 }
 
-/// How the reorganised part of a table keeps its columns.
+/// The grouping of a table's columns in the reorganised part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
-    /// The indexed columns together, every other column by itself.
+    /// The indexed columns together, every other column separately.
     #[default]
     Keyed,
-    /// Every column by itself.
+    /// Every column separately.
     Columns,
     /// Whole rows.
     Rows,
 }
 
-/// A column as created.
+/// The definition of a column.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnDefinition<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its type.
     pub kind: Kind,
-    /// Whether its values can be searched, here and in every table that references this one.
+    /// `true` if its values are indexed, here and in every table that references this one.
     pub indexed: bool,
-    /// Whether no value may occur twice.
+    /// `true` if its values must be unique.
     pub unique: bool,
     /// Table and column that a foreign key refers to.
     pub reference: Option<(&'a str, &'a str)>,
 }
 
-/// A table as created.
+/// The definition of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct TableDefinition<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its columns, in order.
     pub columns: &'a [ColumnDefinition<'a>],
-    /// How its reorganised part is kept.
+    /// The grouping of its columns in the reorganised part.
     pub layout: Layout,
 }
 
@@ -92,14 +93,13 @@ struct Name {
 pub(crate) struct Column {
     name: Name,
     pub(crate) kind: Kind,
-    /// Where a stored value begins in the row, or the slot of a reference in the join row.
+    /// Offset of the stored value in the row, or the slot of a reference in the join row.
     pub(crate) at: u16,
-    /// Bytes stored; zero for positions and references.
+    /// Length of the stored value; zero for row ids and references.
     pub(crate) width: u16,
     pub(crate) indexed: bool,
     pub(crate) unique: bool,
-    /// The columns that the reorganised part keeps it with, the bytes of them together, and where
-    /// it begins there.
+    /// The column group in the reorganised part, its total width, and the column's offset in it.
     pub(crate) group: u8,
     pub(crate) group_width: u16,
     pub(crate) group_at: u16,
@@ -108,38 +108,38 @@ pub(crate) struct Column {
     pub(crate) key: u8,
 }
 
-/// A table as the engine uses it; the ranges point into the catalogue's lists.
+/// A table as the engine uses it; its ranges refer to the catalogue's lists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {
     name: Name,
     pub(crate) columns_at: u16,
     pub(crate) columns: u8,
-    /// Bytes of a row without its join row.
+    /// Width of a row without its join row.
     pub(crate) width: u16,
     pub(crate) slots_at: u16,
-    /// Tables that this one references, directly or not.
+    /// Number of tables that this one references, directly or not.
     pub(crate) slots: u8,
     pub(crate) indexes_at: u16,
     pub(crate) indexes: u16,
     pub(crate) layout: Layout,
 }
 
-/// One id of a join row: a table that the row's table references, directly or not.
+/// One id of a join row: the id of a row that is referenced, directly or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) table: u8,
-    /// The slot of the direct reference that leads here, this one itself when direct.
+    /// The slot of the direct reference on the path to this one; the slot itself if it is direct.
     pub(crate) direct: u8,
 }
 
 /// An index `TSelect(Tj.A -> Ti)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Index {
-    /// The table whose ids it finds.
+    /// The table whose ids the index contains.
     pub(crate) table: u8,
-    /// The slot of the table whose values it knows, or [`OWN`].
+    /// The slot of the table whose values are indexed, or [`OWN`].
     pub(crate) slot: u8,
-    /// The column there, or [`ID`].
+    /// The indexed column, or [`ID`].
     pub(crate) column: u8,
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// A catalogue of the two hidden tables.
+    /// Creates a catalogue of the two hidden tables.
     pub(crate) fn new() -> Result<Self> {
         let mut catalogue = Self {
             names: Vec::new(),
@@ -186,7 +186,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Adds a table after all checks; a catalogue that refused one may be left with a part of it.
+    /// Checks and adds a table; after an error the catalogue may contain a part of it.
     pub(crate) fn add(&mut self, definition: &TableDefinition<'_>) -> Result<()> {
         check_name(definition.name)?;
         if self.table(definition.name).is_some() {
@@ -281,7 +281,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Says which columns the reorganised part keeps together: group 0 is the shared one.
+    /// Assigns columns to groups of the reorganised part; group 0 is the shared one.
     fn group_columns(&mut self, table: &Table) {
         let columns = self.columns.get_mut(usize::from(table.columns_at)..);
         let columns = columns.unwrap_or(&mut []);
@@ -310,14 +310,14 @@ impl Catalogue {
         }
     }
 
-    /// Bytes of the columns of a group together.
+    /// Returns the total width of the columns of a group.
     pub(crate) fn group_width(&self, table: usize, group: u32) -> usize {
         let mut columns = self.columns_of(table);
         let member = columns.find(|column| column.width > 0 && u32::from(column.group) == group);
         member.map_or(0, |column| usize::from(column.group_width))
     }
 
-    /// Table and key column that a foreign key refers to.
+    /// Returns table and key column that a foreign key refers to.
     fn resolve(&self, definition: &ColumnDefinition<'_>) -> Result<(u8, u8)> {
         let (table, column) = definition.reference.unwrap_or(("", ""));
         let unknown = || Error::Name(alloc::format!("there is no table {table}"));
@@ -336,7 +336,7 @@ impl Catalogue {
         }
     }
 
-    /// The reference to `target`, followed by everything that `target` itself references.
+    /// Adds the slot of a reference to `target`, and slots for everything that `target` references.
     fn install_slots(&mut self, table: &mut Table, target: u8) -> Result<()> {
         let direct = table.slots;
         let inherited = self.slots_of(usize::from(target)).to_vec();
@@ -400,44 +400,44 @@ impl Catalogue {
         core::str::from_utf8(bytes).unwrap_or("")
     }
 
-    /// Number of tables, the hidden ones included.
+    /// Returns the number of tables, the hidden ones included.
     pub(crate) fn len(&self) -> usize {
         self.tables.len()
     }
 
-    /// The table called `name`.
+    /// Returns the number of the table `name`.
     pub(crate) fn table(&self, name: &str) -> Option<usize> {
         let mut tables = self.tables.iter().enumerate().skip(FIRST_TABLE);
         let found = tables.find(|(_, table)| self.name(table.name).eq_ignore_ascii_case(name));
         found.map(|(number, _)| number)
     }
 
-    /// The column `name` of `table`.
+    /// Returns the number of the column `name` of `table`.
     pub(crate) fn column(&self, table: usize, name: &str) -> Option<usize> {
         self.columns_of(table)
             .position(|column| self.name(column.name).eq_ignore_ascii_case(name))
     }
 
-    /// The name of a table.
+    /// Returns the name of a table.
     pub(crate) fn table_name(&self, table: usize) -> &str {
         self.tables
             .get(table)
             .map_or("", |found| self.name(found.name))
     }
 
-    /// The name of a column.
+    /// Returns the name of a column.
     pub(crate) fn column_name(&self, table: usize, column: usize) -> &str {
         let found = self.columns_of(table).nth(column);
         found.map_or("", |column| self.name(column.name))
     }
 
-    /// A table by its number.
+    /// Returns a table by its number.
     pub(crate) fn entry(&self, table: usize) -> Result<Table> {
         let unknown = || Error::Name(alloc::format!("there is no table {table}"));
         self.tables.get(table).copied().ok_or_else(unknown)
     }
 
-    /// The columns of a table.
+    /// Returns the columns of a table.
     pub(crate) fn columns_of(&self, table: usize) -> impl Iterator<Item = &Column> + '_ {
         let range = self.tables.get(table).map_or(0..0, |entry| {
             usize::from(entry.columns_at)
@@ -446,14 +446,14 @@ impl Catalogue {
         self.columns.get(range).unwrap_or(&[]).iter()
     }
 
-    /// One column of a table.
+    /// Returns one column of a table.
     pub(crate) fn column_at(&self, table: usize, column: usize) -> Result<Column> {
         let unknown = || Error::Name(alloc::format!("table {table} has no column {column}"));
         let found = self.columns_of(table).nth(column);
         found.copied().ok_or_else(unknown)
     }
 
-    /// The type of the values that a column shows: a reference shows the key it refers to.
+    /// Returns the type of the values that a column shows; a reference shows the key it refers to.
     pub(crate) fn shown_type(&self, column: &Column) -> ValueType {
         let mut shown = *column;
         if column.kind == Kind::Reference && column.key != ID {
@@ -463,7 +463,7 @@ impl Catalogue {
         ValueType::of(shown.kind)
     }
 
-    /// The join row of a table.
+    /// Returns the slots of a table's join row.
     pub(crate) fn slots_of(&self, table: usize) -> &[Slot] {
         let range = self.tables.get(table).map_or(0..0, |entry| {
             usize::from(entry.slots_at)..usize::from(entry.slots_at) + usize::from(entry.slots)
@@ -471,13 +471,13 @@ impl Catalogue {
         self.slots.get(range).unwrap_or(&[])
     }
 
-    /// The index with this number.
+    /// Returns the index with this number.
     pub(crate) fn index(&self, index: usize) -> Result<Index> {
         let unknown = || Error::Name(alloc::format!("there is no index {index}"));
         self.indexes.get(index).copied().ok_or_else(unknown)
     }
 
-    /// The numbers of the indexes of a table.
+    /// Returns the numbers of the indexes of a table.
     pub(crate) fn indexes_of(&self, table: usize) -> core::ops::Range<usize> {
         self.tables.get(table).map_or(0..0, |entry| {
             let first = usize::from(entry.indexes_at);
@@ -485,7 +485,8 @@ impl Catalogue {
         })
     }
 
-    /// The index of `table` on a column of its own or of the table in one of its slots.
+    /// Returns the index of `table` on its own column, or on a column of the table in one of its
+    /// slots.
     pub(crate) fn find_index(&self, table: usize, slot: u8, column: u8) -> Option<usize> {
         self.indexes_of(table).find(|&number| {
             self.indexes
@@ -494,7 +495,7 @@ impl Catalogue {
         })
     }
 
-    /// Table and column whose values an index knows; the column is [`ID`] for row ids.
+    /// Returns table and column whose values are indexed; the column is [`ID`] for row ids.
     pub(crate) fn source(&self, index: Index) -> (usize, u8) {
         let table = usize::from(index.table);
         if index.slot == OWN {
@@ -504,7 +505,7 @@ impl Catalogue {
         (slot.map_or(0, |slot| usize::from(slot.table)), index.column)
     }
 
-    /// Bytes of a row of `table` without and with its join row.
+    /// Returns the width of a row of `table` without and with its join row.
     pub(crate) fn widths(&self, table: usize) -> (usize, usize) {
         self.tables.get(table).map_or((0, 0), |entry| {
             let own = usize::from(entry.width);
@@ -512,7 +513,7 @@ impl Catalogue {
         })
     }
 
-    /// Bytes of memory that the lists take.
+    /// Returns the bytes of memory that the lists take.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.names.capacity()
             + self.tables.capacity() * size_of::<Table>()
@@ -521,7 +522,7 @@ impl Catalogue {
             + self.indexes.capacity() * size_of::<Index>()
     }
 
-    /// Drops what the lists have room for beyond their content.
+    /// Releases the unused capacity of the lists.
     pub(crate) fn shrink(&mut self) {
         self.names.shrink_to_fit();
         self.tables.shrink_to_fit();

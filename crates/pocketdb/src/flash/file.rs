@@ -1,4 +1,4 @@
-//! A flash chip kept in one file, under the same discipline as the simulated one.
+//! A flash chip in a file, with the same rules as the simulated one.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,32 +12,32 @@ use super::{BLOCK_PAGES, FlashCounters, FlashError, Nand, PAGE_BYTES, PageState,
 const OWNER_ONLY: u32 = 0o600;
 /// First bytes of every file of this kind.
 const MAGIC: &[u8; 8] = b"PRBFLASH";
-/// Where the erasures of each block are counted.
+/// Offset of the erase counts of the blocks.
 const WEAR_AT: u64 = 64;
-/// Blocks of which it is remembered how far they are programmed; more than the engine writes to in turn.
+/// Number of blocks whose fill level is cached; more than the engine writes to alternately.
 const FILLED_KNOWN: usize = 16;
-/// Blocks of the largest chip, whose pages have numbers of 32 bits.
+/// Greatest number of blocks, so that page numbers fit 32 bits.
 const BLOCKS_MAX: u32 = u32::MAX / BLOCK_PAGES;
 /// Bytes of one block in the file.
 const BLOCK_BYTES: u64 = BLOCK_PAGES as u64 * PAGE_BYTES as u64;
 
-/// A file of whole blocks behind a head; a page that holds only `0xFF` counts as erased.
+/// A file of whole blocks after a header; a page that contains only `0xFF` counts as erased.
 ///
-/// The file grows with use: what lies beyond its end reads as erased. The head has the number of
-/// blocks and how often each was erased.
+/// The file grows with use: pages beyond its end read as erased. The header contains the number of
+/// blocks and the erase count of each.
 #[derive(Debug)]
 pub struct FileFlash {
     file: File,
     blocks: u32,
     counters: FlashCounters,
     failure: Option<io::Error>,
-    /// Blocks and how many of their pages are programmed, those asked for last.
+    /// Cache of blocks with the number of programmed pages.
     filled: [Option<(u32, u8)>; FILLED_KNOWN],
-    /// Which of them goes next.
+    /// The entry of the cache that is replaced next.
     oldest: usize,
-    /// Whether every program of a page that lasts is followed by a wait for the medium.
+    /// `true` if every program of a durable page is followed by a sync of the file.
     synchronous: bool,
-    /// Waits for the medium so far.
+    /// Number of syncs so far.
     syncs: Cell<u64>,
 }
 
@@ -60,8 +60,8 @@ impl FileFlash {
     /// Opens an existing file, for this program alone.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing, is not one of this kind, or another
-    /// program has it open.
+    /// The file cannot be opened for reading and writing, is not of this kind, or is open in
+    /// another program.
     pub fn open(path: &Path, synchronous: bool) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         lock(&file)?;
@@ -96,17 +96,17 @@ impl FileFlash {
         }
     }
 
-    /// How often this opening waited for the medium.
+    /// Returns the number of syncs since this opening.
     pub fn syncs(&self) -> u64 {
         self.syncs.get()
     }
 
-    /// The system's own error behind the last [`FlashError::Medium`].
+    /// Returns the operating system's error behind the last [`FlashError::Medium`].
     pub fn last_failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
-    /// How often `block` was erased since the file was created.
+    /// Returns the erase count of `block` since the file was created.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -140,7 +140,8 @@ impl FileFlash {
         Ok(())
     }
 
-    /// Pages of `block` that are programmed: the first ones, as the order demands.
+    /// Returns the number of programmed pages of `block`; they are the first ones, because of the
+    /// order.
     fn filled(&mut self, block: u32) -> Result<u8, FlashError> {
         let mut known = self.filled.iter().flatten();
         if let Some((_, count)) = known.find(|(number, _)| *number == block) {
@@ -174,7 +175,7 @@ impl FileFlash {
     fn write_page(&self, page: u32, bytes: &[u8]) -> io::Result<()> {
         let at = self.place(page);
         let end = self.file.metadata()?.len();
-        // A hole would read as zeros, which no erased page holds.
+        // A hole in the file would read as zeros, unlike an erased page.
         let blank = [0xFF; PAGE_BYTES];
         for gap in (end..at).step_by(PAGE_BYTES) {
             self.file.write_all_at(&blank, gap)?;
@@ -202,7 +203,7 @@ impl FileFlash {
         Ok(())
     }
 
-    /// Waits for the medium.
+    /// Waits until the file is durable.
     fn sync(&self) -> io::Result<()> {
         self.syncs.set(self.syncs.get() + 1);
         self.file.sync_data()
@@ -229,7 +230,7 @@ impl FileFlash {
     }
 }
 
-/// Keeps every other program away until the file is closed.
+/// Locks the file against other programs until it is closed.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -241,7 +242,7 @@ pub(crate) fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// Bytes before the first block, whole pages.
+/// Returns the bytes before the first block, in whole pages.
 fn head_bytes(blocks: u32) -> u64 {
     (WEAR_AT + 4 * u64::from(blocks)).next_multiple_of(PAGE_BYTES as u64)
 }

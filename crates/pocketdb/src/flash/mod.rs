@@ -1,4 +1,5 @@
-//! The flash chip as the engine sees it: pages programmed once, in order, until a block is erased.
+//! The interface of a flash chip: a page is programmed once, in ascending order within its block,
+//! until an erase.
 
 #[cfg(feature = "std")]
 mod file;
@@ -23,7 +24,7 @@ pub const SECTOR_BYTES: usize = 512;
 /// Pages of one block, the unit of erasure.
 pub const BLOCK_PAGES: u32 = 64;
 
-/// What a flash chip refuses or fails to do.
+/// Errors of a flash chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlashError {
@@ -41,16 +42,16 @@ pub enum FlashError {
     BadBlock,
     /// The medium behind the device failed.
     Medium,
-    /// A page reads otherwise than it did before, and nobody wrote it.
+    /// A page reads differently than before, although it was not written.
     Changed,
 }
 
-/// Whether a page holds anything.
+/// The state of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageState {
     /// Nothing was programmed since the last erasure; every byte reads as `0xFF`.
     Erased,
-    /// Something was programmed, perhaps only in part.
+    /// The page was programmed, perhaps only partly.
     Programmed,
 }
 
@@ -69,15 +70,14 @@ pub struct FlashCounters {
 
 /// A flash chip.
 ///
-/// Implementers refuse every operation that breaks the discipline of NAND flash (see
-/// [`FlashError`]) and keep a programmed page across a loss of power once `program` has returned.
-/// Callers may not assume that a page whose `program` failed holds either its old or its new
-/// content.
+/// Implementers return an error for every operation that breaks the rules of NAND flash (see
+/// [`FlashError`]). A programmed page must survive a loss of power once `program` has returned. If
+/// `program` failed, callers may assume neither the old nor the new content of the page.
 pub trait Nand {
-    /// Number of blocks of [`BLOCK_PAGES`] pages each.
+    /// Returns the number of blocks of [`BLOCK_PAGES`] pages each.
     fn blocks(&self) -> u32;
 
-    /// Fills `out`, whole sectors, from `page` beginning at byte `offset`, a multiple of a sector.
+    /// Reads whole sectors of `page` into `out`, from byte `offset`, a multiple of a sector.
     ///
     /// # Errors
     /// [`FlashError::OutOfRange`], [`FlashError::BadLength`], or the medium's failure.
@@ -89,7 +89,7 @@ pub trait Nand {
     /// Any [`FlashError`]; the page is lost until its block is erased.
     fn program(&mut self, page: u32, bytes: &[u8]) -> Result<(), FlashError>;
 
-    /// Programs one whole page that nobody needs after a loss of power.
+    /// Programs one whole page that is not needed after a loss of power.
     ///
     /// # Errors
     /// As [`Self::program`].
@@ -103,7 +103,7 @@ pub trait Nand {
     /// [`FlashError::OutOfRange`], [`FlashError::BadBlock`], or the medium's failure.
     fn erase(&mut self, block: u32) -> Result<(), FlashError>;
 
-    /// Operations since the device was created.
+    /// Returns the operations since the device was created.
     fn counters(&self) -> FlashCounters;
 }
 

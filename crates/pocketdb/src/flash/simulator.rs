@@ -1,4 +1,4 @@
-//! A flash chip in memory that counts exactly, refuses wrong use and fails on demand.
+//! A flash chip in memory that counts operations, enforces the rules, and fails on demand.
 
 use std::collections::BTreeSet;
 use std::vec::Vec;
@@ -10,13 +10,13 @@ use super::{BLOCK_PAGES, FlashCounters, FlashError, Nand, PAGE_BYTES, PageState,
 /// The defaults are those of the data sheet named in `docs/pocketdb.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostModel {
-    /// Moving one page from the cells to the chip's register.
+    /// Time to move one page from the cells to the chip's register.
     pub read_ns: u64,
-    /// Moving one page from the register to the cells.
+    /// Time to move one page from the register to the cells.
     pub program_ns: u64,
-    /// Erasing one block.
+    /// Time to erase one block.
     pub erase_ns: u64,
-    /// Moving one byte over the bus.
+    /// Time to move one byte over the bus.
     pub bus_byte_ns: u64,
     /// Factor between this model and the measured token, in thousandths.
     pub calibration_permille: u64,
@@ -35,7 +35,7 @@ impl Default for CostModel {
 }
 
 impl CostModel {
-    /// Simulated time of the operations in `counters`, in nanoseconds.
+    /// Returns the simulated time of the operations in `counters`, in nanoseconds.
     pub fn nanoseconds(&self, counters: &FlashCounters) -> u64 {
         let sector = SECTOR_BYTES as u64 * self.bus_byte_ns;
         let page = PAGE_BYTES as u64 * self.bus_byte_ns;
@@ -47,23 +47,23 @@ impl CostModel {
     }
 }
 
-/// What the page being programmed holds when the power fails.
+/// The content of a page whose programming was interrupted by a loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Torn {
-    /// Nothing reached the cells.
+    /// Nothing was programmed.
     Nothing,
-    /// The first bytes reached the cells, the rest is noise.
+    /// The first bytes were programmed; the rest is noise.
     Prefix(usize),
-    /// Everything reached the cells, but nobody was told.
+    /// All bytes were programmed, but the operation reported a failure.
     Everything,
 }
 
 /// A loss of power planned for a later operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PowerCut {
-    /// Programs and erases that still succeed before the one that fails.
+    /// Number of programs and erases that succeed before the one that fails.
     pub after: u64,
-    /// What that one leaves behind.
+    /// The content that the failed operation leaves.
     pub torn: Torn,
 }
 
@@ -71,7 +71,7 @@ pub struct PowerCut {
 #[derive(Debug, Clone)]
 pub struct Simulator {
     cells: Vec<u8>,
-    /// Per block, the pages programmed since its last erasure; they are the first ones.
+    /// Number of programmed pages of each block, which are the first ones.
     filled: Vec<u32>,
     erases: Vec<u32>,
     bad: BTreeSet<u32>,
@@ -81,7 +81,7 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// A chip of `blocks` erased blocks.
+    /// Creates a chip of `blocks` erased blocks.
     pub fn new(blocks: u32) -> Self {
         let count = blocks as usize;
         Self {
@@ -100,13 +100,13 @@ impl Simulator {
         self.cut = Some(cut);
     }
 
-    /// Restores the power and forgets a planned cut.
+    /// Restores the power and cancels a planned cut.
     pub fn restore_power(&mut self) {
         self.cut = None;
         self.dead = false;
     }
 
-    /// Lets every later program and erase of `block` fail.
+    /// Makes every later program and erase of `block` fail.
     pub fn wear_out(&mut self, block: u32) {
         self.bad.insert(block);
     }
@@ -118,7 +118,7 @@ impl Simulator {
         }
     }
 
-    /// Replaces the content of a page behind the engine's back.
+    /// Replaces the content of a page outside the engine's control.
     pub fn overwrite(&mut self, page: u32, bytes: &[u8]) {
         if let Some(cells) = self.page_mut(page)
             && cells.len() == bytes.len()
@@ -127,20 +127,20 @@ impl Simulator {
         }
     }
 
-    /// The raw content of a page, without counting a read.
+    /// Returns the raw content of a page, without counting a read.
     pub fn peek(&self, page: u32) -> Option<&[u8]> {
         let start = page as usize * PAGE_BYTES;
         self.cells.get(start..start + PAGE_BYTES)
     }
 
-    /// Whether something was programmed to `page` since its block was erased.
+    /// Returns whether `page` was programmed since its block was erased.
     pub fn is_programmed(&self, page: u32) -> bool {
         self.filled
             .get((page / BLOCK_PAGES) as usize)
             .is_some_and(|&count| page % BLOCK_PAGES < count)
     }
 
-    /// Erasures of every block so far.
+    /// Returns the erase count of every block.
     pub fn wear(&self) -> &[u32] {
         &self.erases
     }
@@ -150,7 +150,7 @@ impl Simulator {
         self.cells.get_mut(start..start + PAGE_BYTES)
     }
 
-    /// Counts down to the planned cut; tells what this operation leaves if it is the one.
+    /// Counts down to the planned cut; returns the content to leave if this operation is the one.
     fn tick(&mut self) -> Option<Torn> {
         let cut = self.cut.as_mut()?;
         if cut.after > 0 {

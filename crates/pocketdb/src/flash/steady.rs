@@ -1,14 +1,14 @@
-//! A flash chip of which every page is the same each time it is read, and what each page was is known.
+//! A flash chip that detects if a page changes between reads, and records a hash of each page read.
 
 use std::collections::BTreeMap;
 
 use super::{BLOCK_PAGES, FlashCounters, FlashError, Nand, PAGE_BYTES, PageState};
 
-/// What a page is known by: its number and bytes, hashed.
+/// A hash of a page's number and bytes.
 pub type PageHash<H> = fn(u32, &[u8]) -> H;
 
-/// A chip below which nobody else may change anything: a page that reads otherwise than before is refused, and what the
-/// engine has authenticated is what [`Self::seen`] tells of.
+/// A chip that only this engine may write. A page that reads differently than before is an error.
+/// [`Self::seen`] returns the hash of exactly the bytes that the engine authenticated.
 #[derive(Debug)]
 pub struct Steady<F, H> {
     inner: F,
@@ -17,7 +17,7 @@ pub struct Steady<F, H> {
 }
 
 impl<F: Nand, H: Copy + Eq> Steady<F, H> {
-    /// Watches over `inner`.
+    /// Wraps the chip `inner`.
     pub const fn new(inner: F, hash: PageHash<H>) -> Self {
         Self {
             inner,
@@ -26,12 +26,12 @@ impl<F: Nand, H: Copy + Eq> Steady<F, H> {
         }
     }
 
-    /// The chip itself.
+    /// Returns the wrapped chip.
     pub const fn inner(&self) -> &F {
         &self.inner
     }
 
-    /// The hash of a page as it was read; none of one that was not, or was written since.
+    /// Returns the hash of a page as it was read; `None` if it was not read, or was written since.
     pub fn seen(&self, page: u32) -> Option<H> {
         self.seen.get(&page).copied()
     }
@@ -43,7 +43,7 @@ impl<F: Nand, H: Copy + Eq> Nand for Steady<F, H> {
     }
 
     fn read(&mut self, page: u32, offset: usize, out: &mut [u8]) -> Result<PageState, FlashError> {
-        // The whole page, once: its hash is that of the very bytes that are handed out.
+        // Reads the whole page once, so that the hash is of the very bytes returned.
         let mut whole = [0; PAGE_BYTES];
         let state = self.inner.read(page, 0, &mut whole)?;
         let asked = offset.checked_add(out.len());
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// A chip whose pages somebody else rewrites after each read.
+    /// A chip whose pages an attacker rewrites after each read.
     struct Restless(Cell<u8>);
 
     impl Nand for Restless {
@@ -112,8 +112,8 @@ mod tests {
         }
     }
 
-    /// Pages were authenticated in one pass and hashed for a signature in another: whoever rewrote them in between had the
-    /// owner's signature on what the owner never had.
+    /// Pages were authenticated in one pass and hashed for a signature in another. An attacker who
+    /// rewrote them in between got the owner's signature on other content.
     #[test]
     fn a_page_that_changes_between_two_passes_is_refused() {
         let sum =

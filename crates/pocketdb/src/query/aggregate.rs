@@ -1,4 +1,5 @@
-//! Groups: one record for each, into which rows and other records of the group are combined.
+//! Aggregation: one record for each group, into which rows and other records of the group are
+//! combined.
 
 use crate::bytes::{part, put, take};
 use crate::error::{Error, Result};
@@ -10,10 +11,10 @@ use crate::value::{
     NUMBER_BYTES, ValueType, decode_integer, decode_real, encode_integer, encode_real,
 };
 
-/// Bytes of a sum of integers while it grows.
+/// Bytes of a running sum of integers.
 const WIDE_BYTES: usize = 16;
 
-/// What a group's record keeps for one output.
+/// The part of a group's record for one output.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     function: Function,
@@ -22,7 +23,7 @@ struct State {
     bytes: u16,
 }
 
-/// The form of the records of groups: key, then a state for each aggregate.
+/// The layout of the records of groups: key, then a state for each aggregate.
 #[derive(Debug)]
 pub(crate) struct Grouping {
     key: usize,
@@ -31,7 +32,7 @@ pub(crate) struct Grouping {
 }
 
 impl Grouping {
-    /// The form that a query needs.
+    /// Returns the layout for a query.
     pub(crate) fn new(select: &Select<'_>) -> Result<Self> {
         let width = |&number: &u8| select.source_bytes_of(number);
         let key = select.groups.iter().map(width).sum();
@@ -63,12 +64,12 @@ impl Grouping {
         Ok(grouping)
     }
 
-    /// Bytes of a record; one at least, where there is nothing to keep.
+    /// Returns the length of a record in bytes; at least one, also without content.
     pub(crate) fn record_bytes(&self) -> usize {
         self.bytes.max(1)
     }
 
-    /// The record of a group with one row.
+    /// Writes the record of a group with one row.
     pub(crate) fn begin(&self, select: &Select<'_>, row: &[u8], record: &mut [u8]) {
         let mut at = 0;
         for &number in select.groups.iter() {
@@ -99,7 +100,7 @@ impl Grouping {
         }
     }
 
-    /// The row of the result that a group's record makes.
+    /// Writes the row of the result for a group's record.
     pub(crate) fn finish(&self, select: &Select<'_>, record: &[u8], out: &mut [u8]) -> Result<()> {
         for (state, output) in self.states.iter().zip(select.outputs.iter()) {
             let at = usize::from(output.at);
@@ -163,7 +164,7 @@ impl Select<'_> {
     }
 }
 
-/// The value of a grouping column in a group's record.
+/// Returns the value of a grouping column in a group's record.
 fn key_part<'r>(select: &Select<'_>, output: Output, record: &'r [u8]) -> &'r [u8] {
     let mut at = 0;
     for &number in select.groups.iter() {
@@ -176,7 +177,7 @@ fn key_part<'r>(select: &Select<'_>, output: Output, record: &'r [u8]) -> &'r [u
     &[]
 }
 
-/// The type of what an output is made of.
+/// Returns the type of an output's source.
 fn source_kind(select: &Select<'_>, output: Output) -> ValueType {
     let source = output
         .source

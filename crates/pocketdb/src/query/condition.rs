@@ -12,7 +12,7 @@ use crate::series::Series;
 use crate::store::Store;
 use crate::value::{Value, ValueType, decode, encode_integer};
 
-/// How a test compares.
+/// The comparison of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Comparison {
     #[default]
@@ -22,7 +22,7 @@ pub(crate) enum Comparison {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
-    /// Between the first and the second value, both included.
+    /// Between the first and the second value, both inclusive.
     Between,
     NotBetween,
     /// One of the values.
@@ -31,7 +31,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// Its sign.
+    /// Returns the comparison's sign.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -47,7 +47,7 @@ impl Comparison {
         }
     }
 
-    /// What holds exactly when this does not.
+    /// Returns the comparison that is true exactly if this one is false.
     pub(crate) fn negated(self) -> Self {
         match self {
             Self::Equal => Self::NotEqual,
@@ -64,17 +64,17 @@ impl Comparison {
     }
 }
 
-/// A column as a query reaches it from its root table.
+/// A column of a query and its path from the root table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reach {
     /// The slot of the root's join row, or [`crate::catalogue::OWN`] for the root itself.
     pub(crate) slot: u8,
-    /// The table there.
+    /// The table in that slot.
     pub(crate) table: u8,
-    /// The column there, or [`ID`] for the row's id.
+    /// The column of that table, or [`ID`] for the row's id.
     pub(crate) column: u8,
     pub(crate) kind: ValueType,
-    /// Bytes of an encoded value.
+    /// Length of an encoded value in bytes.
     pub(crate) width: u16,
 }
 
@@ -83,12 +83,12 @@ pub(crate) struct Reach {
 pub(crate) struct Test {
     pub(crate) reach: Reach,
     pub(crate) comparison: Comparison,
-    /// The values in the condition's list.
+    /// The range of its values in the condition's list.
     pub(crate) first: u16,
     pub(crate) count: u16,
 }
 
-/// A node of the tree; the numbers are those of other nodes, or of a test.
+/// A node of the tree; the numbers refer to other nodes, or to a test.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Node {
     /// Every row.
@@ -123,7 +123,7 @@ impl<'a> Condition<'a> {
         self.add(Node::Test(number))
     }
 
-    /// Requires `node` besides what is required already.
+    /// Adds `node` to the condition with AND.
     pub(crate) fn require(&mut self, node: u16) -> Result<()> {
         let root = match self.root {
             Some(root) => self.add(Node::And(root, node))?,
@@ -133,7 +133,7 @@ impl<'a> Condition<'a> {
         Ok(())
     }
 
-    /// The tests that every row must pass, one bit each.
+    /// Returns the tests that every row must pass, as a bit set.
     pub(crate) fn required(&self) -> u32 {
         self.root.map_or(0, |root| self.required_by(root))
     }
@@ -146,7 +146,7 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// A node by its number.
+    /// Returns a node by its number.
     pub(crate) fn node(&self, number: u16) -> Node {
         self.nodes
             .get(usize::from(number))
@@ -154,7 +154,7 @@ impl<'a> Condition<'a> {
             .unwrap_or_default()
     }
 
-    /// A test by its number.
+    /// Returns a test by its number.
     pub(crate) fn test(&self, number: u16) -> Test {
         self.tests
             .get(usize::from(number))
@@ -162,7 +162,7 @@ impl<'a> Condition<'a> {
             .unwrap_or_default()
     }
 
-    /// The values of a test.
+    /// Returns the values of a test.
     pub(crate) fn values_of(&self, test: &Test) -> &[Value<'a>] {
         let first = usize::from(test.first);
         self.values
@@ -170,7 +170,7 @@ impl<'a> Condition<'a> {
             .unwrap_or(&[])
     }
 
-    /// Whether `found` passes `test`.
+    /// Returns whether `found` passes `test`.
     pub(crate) fn passes(&self, test: &Test, found: &Value<'_>) -> bool {
         let values = self.values_of(test);
         let order = |number: usize| values.get(number).and_then(|value| found.order(value));
@@ -197,8 +197,8 @@ impl<'a> Condition<'a> {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Copies the present value of a column of the row `id`, encoded; `id` is one of the table
-    /// that `reach` leads to.
+    /// Copies the current value of a column of the row `id`, encoded; `id` is of the table in
+    /// `reach`.
     pub(crate) fn fetch_value(&mut self, reach: Reach, id: u32, out: &mut [u8]) -> Result<()> {
         let table = usize::from(reach.table);
         if reach.column == ID {
@@ -211,8 +211,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.latest(table, id, number, &column, out)
     }
 
-    /// Whether the row with the ids that `ids` gives for each slot fulfils a part of a condition;
-    /// it passes the tests in `known`, one bit each.
+    /// Returns whether a row fulfils a part of a condition; `ids` returns its id for each slot.
+    /// `known` is the bit set of tests that it is known to pass.
     pub(crate) fn fulfils(
         &mut self,
         condition: &Condition<'_>,
@@ -235,9 +235,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Whether the row `id` of the table that a test reaches passes it.
+    /// Returns whether the row `id` of the tested table passes a test.
     ///
-    /// It stands alone, so that the value takes no room on the way through the tree.
+    /// It is a function of its own, so that the value takes no stack during the walk of the tree.
     #[inline(never)]
     pub(crate) fn passes(
         &mut self,

@@ -1,4 +1,4 @@
-//! Queries: which rows fulfil a condition, and what is shown of them.
+//! Queries: conditions, matching rows, and their projection.
 
 pub(crate) mod aggregate;
 pub(crate) mod condition;

@@ -1,4 +1,4 @@
-//! From the rows of a query to its result: groups, distinct rows, order and limit.
+//! The stages from the rows of a query to its result: groups, distinct rows, order and limit.
 
 use crate::arena::Area;
 use crate::bytes::{part, put};
@@ -14,28 +14,28 @@ use crate::sort::{Repeats, Sorter};
 use crate::store::Store;
 use crate::value::encode_integer;
 
-/// Frames that no stage of a query takes: for pages, and for sorting while all stages wait.
+/// Number of frames that no stage takes: for pages, and for sorting while all stages are active.
 const LEFT_FRAMES: usize = 4;
 
-/// The stages that a query has.
+/// The stages of a query.
 struct Pipeline<'q, 'a, K: Sink> {
     select: &'q Select<'a>,
     groups: Option<Sorter<Grouping>>,
-    /// Order and the dropping of repeated rows are one.
+    /// Sorts, and drops repeated rows, in one stage.
     order: Option<Sorter<Repeats>>,
-    /// Rows still to be passed over, and still to be shown.
+    /// Number of rows still to be skipped, and still to be shown.
     skip: u64,
     left: u64,
     shown: u64,
     /// The record of a group.
     group: Scratch,
-    /// A row of the result behind what it is ordered by.
+    /// A row of the result after its sort key.
     keyed: Scratch,
     sink: &'q mut K,
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Runs a query and gives its rows to `sink`; returns how many.
+    /// Runs a query and passes its rows to `sink`; returns their number.
     pub(crate) fn run_select(
         &mut self,
         select: &Select<'_>,
@@ -105,13 +105,13 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
 }
 
 impl<K: Sink> Pipeline<'_, '_, K> {
-    /// Makes the stages; returns how many frames each has.
-    #[inline(never)] // What it moves takes no room on the stack of the query.
+    /// Creates the stages; returns the number of frames of each.
+    #[inline(never)] // Keeps the moved values off the stack of the query.
     fn begin<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<usize> {
         let select = self.select;
         let ordered = select.distinct || !select.order.is_empty();
         let stages = usize::from(select.grouped) + usize::from(ordered);
-        // Some frames keep pages and serve the sorting of large results.
+        // Some frames stay for pages and for sorting large results.
         let spare = store.arena.spare();
         let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
         if select.grouped {
@@ -126,7 +126,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         Ok(share)
     }
 
-    /// Gives the row of the result that is there on.
+    /// Passes the current row of the result to the next stage.
     fn after_groups<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<bool> {
         if self.order.is_none() {
             return self.show_keyed(false);
@@ -153,7 +153,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         Ok(true)
     }
 
-    /// Shows the row of the result that is there.
+    /// Shows the current row of the result.
     fn show_keyed(&mut self, empty: bool) -> Result<bool> {
         let keyed = core::mem::take(&mut self.keyed);
         let row = keyed.get(self.select.order_bytes()..).unwrap_or(&[]);
@@ -162,7 +162,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         more
     }
 
-    /// Shows a row unless it is passed over; false when no more are wanted.
+    /// Shows a row unless it is skipped; returns `false` if no more rows are needed.
     fn show(&mut self, record: &[u8], empty: bool) -> Result<bool> {
         if self.skip > 0 {
             self.skip -= 1;
@@ -182,8 +182,8 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         Ok(self.left > 0)
     }
 
-    /// Lets every stage give what it holds to the next one.
-    #[inline(never)] // Its variables take no room on the stack of the other stages.
+    /// Passes the content of every stage to the next one.
+    #[inline(never)] // Keeps its local variables off the stack of the other stages.
     fn finish<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
         if let Some(mut groups) = self.groups.take() {
             let nothing = groups.pushed == 0;
@@ -211,7 +211,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         Ok(())
     }
 
-    /// The one row of aggregates over no rows.
+    /// Shows the only row of aggregates over no rows.
     fn show_nothing(&mut self) -> Result<()> {
         let row = self.keyed.get_mut(self.select.order_bytes()..);
         let row = row.unwrap_or(&mut []);

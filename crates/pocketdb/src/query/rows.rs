@@ -1,8 +1,9 @@
-//! The rows of a query: candidates checked, their references followed, their values fetched.
+//! The rows of a query: candidates are checked, their references followed, and their values
+//! fetched.
 //!
-//! Work goes in chunks that fit into leased frames, one column at a time, so that every page is
-//! loaded once for a chunk. A result larger than a chunk is fetched table by table, each in the
-//! order of that table's ids, and put back into its own order by sorting.
+//! The work is done in chunks that fit into leased frames, one column at a time. So every page is
+//! loaded once per chunk. A result larger than a chunk is fetched table by table, each in the
+//! order of that table's ids. Sorting restores the result's own order.
 
 use crate::arena::Area;
 use crate::bytes::{narrow, part, put, take, u32_at};
@@ -22,17 +23,17 @@ use crate::sort::{Repeats, Run, RunWriter, Sorter};
 use crate::store::Store;
 use crate::value::encode_integer;
 
-/// Bytes of a pair by which a chunk is put into the order of a table.
+/// Length of a pair that sorts a chunk into the order of a table, in bytes.
 const PAIR_BYTES: usize = 8;
 
-/// Which ids a row of a chunk carries: the root's, then those of the slots listed.
+/// The ids of a row in a chunk: the root's, then those of the listed slots.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reached {
     slots: List<u8, TABLES_MAX>,
 }
 
 impl Reached {
-    /// Adds a slot unless it is there.
+    /// Adds a slot if it is not there.
     pub(crate) fn add(&mut self, slot: u8) -> Result<()> {
         if slot == OWN || self.slots.contains(&slot) {
             return Ok(());
@@ -40,12 +41,12 @@ impl Reached {
         self.slots.push(slot, "the number of tables")
     }
 
-    /// Bytes of the ids of a row.
+    /// Returns the length of a row's ids in bytes.
     fn bytes(&self) -> usize {
         ID_BYTES * (1 + self.slots.len())
     }
 
-    /// Where the id of `slot` is among them.
+    /// Returns the position of the id of `slot` among them.
     pub(crate) fn at(&self, slot: u8) -> Option<usize> {
         if slot == OWN {
             return Some(0);
@@ -66,7 +67,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// A chunk in `area` for rows with so many bytes of ids and of values.
+    /// Creates a chunk in `area` for rows with `ids` bytes of ids and `values` bytes of values.
     pub(crate) fn new(area: Area, ids: usize, values: usize) -> Result<Self> {
         let width = ids + values;
         let room = area.bytes() / (width + PAIR_BYTES);
@@ -86,7 +87,7 @@ impl Chunk {
         row * self.width
     }
 
-    /// Rows in it.
+    /// Returns the number of rows.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -96,7 +97,7 @@ impl Chunk {
         self.count = count;
     }
 
-    /// Notes pair number `rank`: an id, and the row that leads to it.
+    /// Writes pair number `rank`: an id, and the row that references it.
     pub(crate) fn put_pair<F: Nand, S: SecureStore>(
         &self,
         store: &mut Store<F, S>,
@@ -110,7 +111,7 @@ impl Chunk {
         put(area, at + 4, &narrow(row).to_be_bytes());
     }
 
-    /// Puts the first `count` pairs into the order of their ids.
+    /// Sorts the first `count` pairs by their ids.
     pub(crate) fn sort_pairs<F: Nand, S: SecureStore>(
         &self,
         store: &mut Store<F, S>,
@@ -122,7 +123,7 @@ impl Chunk {
         pairs.as_chunks_mut::<PAIR_BYTES>().0.sort_unstable();
     }
 
-    /// The id and the row of a pair.
+    /// Returns the id and the row of a pair.
     pub(crate) fn pair<F: Nand, S: SecureStore>(
         &self,
         store: &Store<F, S>,
@@ -134,7 +135,7 @@ impl Chunk {
         (u32::from_be_bytes(take(&pair, 0)), row as usize)
     }
 
-    /// Drops a row: no row has the id that it has then.
+    /// Drops a row: sets its id to one that no row has.
     pub(crate) fn drop_row<F: Nand, S: SecureStore>(&self, store: &mut Store<F, S>, row: usize) {
         self.put(store, row, 0, &0u32.to_le_bytes());
     }
@@ -155,7 +156,7 @@ impl Chunk {
         self.room * self.width
     }
 
-    /// One of the ids of a row; the root's own is at 0.
+    /// Returns one of the ids of a row; the root's own is at 0.
     pub(crate) fn id<F: Nand, S: SecureStore>(
         &self,
         store: &Store<F, S>,
@@ -175,7 +176,7 @@ impl Chunk {
         put(store.arena.area_mut(self.area), self.at(row) + at, bytes);
     }
 
-    /// The values of a row.
+    /// Returns the values of a row.
     pub(crate) fn values<'s, F: Nand, S: SecureStore>(
         &self,
         store: &'s Store<F, S>,
@@ -186,12 +187,12 @@ impl Chunk {
     }
 }
 
-/// Receives each row, in descending order of ids; false ends the query.
+/// A receiver of rows in descending order of ids; it can end the query by returning `false`.
 pub(crate) trait Rows<F: Nand, S: SecureStore> {
     /// Takes one row, number `row` of a chunk.
     ///
     /// # Errors
-    /// Whatever ends the statement.
+    /// Any error ends the statement.
     fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool>;
 }
 
@@ -219,7 +220,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if chunk.count == from {
                 return Ok(());
             }
-            // The ids of a join row lie together: they are read row by row, each page once.
+            // The ids of a join row are adjacent: they are read row by row, each page once.
             for row in from..chunk.count {
                 let id = chunk.id(self, row, 0);
                 for (number, slot) in reached.slots.iter().enumerate() {
@@ -240,7 +241,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// The slots whose ids the rows of a query need.
+    /// Returns the slots whose ids a query needs.
     fn reached(&self, select: &Select<'_>, candidates: &Candidates) -> Result<Reached> {
         let mut reached = Reached::default();
         for source in select.sources.iter() {
@@ -259,9 +260,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(reached)
     }
 
-    /// Gives the values of every row that fulfils the condition to `rows`, in chunks in `area`.
+    /// Passes the values of every row that fulfils the condition to `rows`, in chunks in `area`.
     ///
-    /// No more than `wanted` rows are looked for.
+    /// It looks for at most `wanted` rows.
     pub(crate) fn rows_of(
         &mut self,
         select: &Select<'_>,
@@ -292,7 +293,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .iter()
             .all(|source| source.reach.slot == OWN || source.reach.column == ID)
         {
-            // Everything is fetched in the order of the rows anyway.
+            // The rows' own order is the order of fetching.
             while chunk.count > 0 {
                 self.fetch_chunk(select, &reached, &chunk)?;
                 if !self.give(&chunk, rows)? {
@@ -324,7 +325,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             )?;
         }
         let list = writer.finish(self)?;
-        // The chunk's frames serve the sorting meanwhile.
+        // The chunk's frames are used for sorting meanwhile.
         self.arena.release(area);
         let mut columns: Series<Run, TABLES_MAX> = Series::new();
         for &slot in reached.slots.iter() {
@@ -336,8 +337,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.rows_of_list(select, &reached, &mut chunk, list, &mut columns, rows)
     }
 
-    /// Gives the rows of `ids`, whose values of other tables are in `columns`.
-    #[inline(never)] // Its variables take no room on the stack of the other stages.
+    /// Passes on the rows of `ids`, whose values of other tables are in `columns`.
+    #[inline(never)] // Keeps its local variables off the stack of the other stages.
     fn rows_of_list(
         &mut self,
         select: &Select<'_>,
@@ -370,7 +371,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// The values that a query needs of the table in `slot`, one record for each row of `list`.
+    /// Writes the values that a query needs of the table in `slot`, one record for each row of
+    /// `list`.
     fn column_run(
         &mut self,
         select: &Select<'_>,
@@ -417,7 +419,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(run)
     }
 
-    /// Copies the values of all stored sources of one table, one behind the other.
+    /// Copies the values of all stored sources of one table, concatenated.
     fn fetch_stored(
         &mut self,
         select: &Select<'_>,
@@ -439,7 +441,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Puts the next values of a column run into the rows of a chunk.
+    /// Copies the next values of a column run into the rows of a chunk.
     fn take_column(
         &mut self,
         select: &Select<'_>,
@@ -521,7 +523,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Gives the rows of a chunk away; false when no more are wanted.
+    /// Passes on the rows of a chunk; returns `false` if no more are needed.
     fn give(&mut self, chunk: &Chunk, rows: &mut impl Rows<F, S>) -> Result<bool> {
         for row in 0..chunk.count {
             if !rows.take(self, chunk, row)? {
@@ -532,12 +534,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// Whether a source is a stored value of the table in `slot`.
+/// Returns whether a source is a stored value of the table in `slot`.
 fn is_stored(source: Source, slot: u8) -> bool {
     source.reach.slot == slot && source.reach.column != ID
 }
 
-/// Bytes of the stored values that a query needs of the table in `slot`.
+/// Returns the length of the stored values that a query needs of the table in `slot`.
 fn stored_bytes(select: &Select<'_>, slot: u8) -> usize {
     let stored = select
         .sources

@@ -1,4 +1,4 @@
-//! What a query shows, bound to the catalogue: columns to read, what is made of them, in which order.
+//! A query bound to the catalogue: columns to read, functions of them, and the order of the result.
 
 use crate::bytes::part;
 use crate::limits::{KEYS_MAX, OUTPUTS_MAX, STREAMS_MAX};
@@ -8,10 +8,10 @@ use crate::query::stream::STREAM_BYTES;
 use crate::series::Series;
 use crate::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
 
-/// What is made of a column.
+/// The function of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Function {
-    /// Its value.
+    /// The value itself.
     #[default]
     Value,
     Count,
@@ -25,7 +25,7 @@ pub(crate) enum Function {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Source {
     pub(crate) reach: Reach,
-    /// Where its value begins among the values of a row.
+    /// Offset of its value among the values of a row.
     pub(crate) at: u16,
 }
 
@@ -33,10 +33,10 @@ pub(crate) struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Output {
     pub(crate) function: Function,
-    /// The source it is made of; nothing for `COUNT(*)`.
+    /// The source; `None` for `COUNT(*)`.
     pub(crate) source: Option<u8>,
     pub(crate) kind: ValueType,
-    /// Where its value begins in a row of the result, and its bytes.
+    /// Offset of its value in a row of the result, and its length.
     pub(crate) at: u16,
     pub(crate) width: u16,
 }
@@ -55,16 +55,16 @@ pub(crate) struct Select<'a> {
     pub(crate) table: usize,
     pub(crate) condition: Condition<'a>,
     pub(crate) sources: Series<Source, OUTPUTS_MAX>,
-    /// Bytes of the values of a row.
+    /// Length of the values of a row.
     pub(crate) row_bytes: usize,
     pub(crate) outputs: Series<Output, OUTPUTS_MAX>,
-    /// Outputs that are shown; the others are for ordering.
+    /// Number of outputs that are shown; the others are for ordering.
     pub(crate) shown: usize,
     /// Bytes of a row of the result.
     pub(crate) output_bytes: usize,
-    /// Sources that make the groups.
+    /// Sources to group by.
     pub(crate) groups: List<u8, KEYS_MAX>,
-    /// Whether the result has one row for each group.
+    /// `true` if the result has one row for each group.
     pub(crate) grouped: bool,
     pub(crate) order: List<Key, KEYS_MAX>,
     pub(crate) distinct: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Select<'a> {
 }
 
 impl Select<'_> {
-    /// Adds a source unless it is there; returns its number.
+    /// Adds a source if it is not there; returns its number.
     pub(crate) fn add_source(&mut self, reach: Reach) -> crate::error::Result<u8> {
         let known = self.sources.iter().position(|source| source.reach == reach);
         let number = if let Some(number) = known {
@@ -117,15 +117,15 @@ impl Select<'_> {
         Ok(u8::try_from(self.outputs.len() - 1).unwrap_or(u8::MAX))
     }
 
-    /// Bytes of the columns that the result is ordered by, as they stand before each row.
+    /// Returns the length of the sort key before each row.
     pub(crate) fn order_bytes(&self) -> usize {
         let keys = self.order.iter();
         let widths = keys.filter_map(|key| self.outputs.get(usize::from(key.output)));
         widths.map(|output| usize::from(output.width)).sum()
     }
 
-    /// Bytes of memory that the query takes, with the lists of ids that its condition may need, and a
-    /// record of the result while others are merged.
+    /// Returns the bytes of memory of the query. They include the lists of ids that its condition
+    /// may need, and a record of the result during a merge.
     pub(crate) fn memory_bytes(&self) -> usize {
         let condition = &self.condition;
         let streams = 2 * condition.values.len().min(STREAMS_MAX);
@@ -139,7 +139,7 @@ impl Select<'_> {
             + streams.min(STREAMS_MAX) * STREAM_BYTES
     }
 
-    /// The value of a source among the values of a row.
+    /// Returns the value of a source among the values of a row.
     pub(crate) fn source_bytes<'r>(&self, number: u8, row: &'r [u8]) -> &'r [u8] {
         self.sources.get(usize::from(number)).map_or(&[], |source| {
             part(row, usize::from(source.at), usize::from(source.reach.width))
@@ -152,12 +152,12 @@ impl Select<'_> {
 pub struct Row<'a> {
     pub(crate) outputs: &'a [Output],
     pub(crate) bytes: &'a [u8],
-    /// Whether this is the row of aggregates over nothing.
+    /// `true` for the row of aggregates over no rows.
     pub(crate) empty: bool,
 }
 
 impl<'a> Row<'a> {
-    /// Columns of the row.
+    /// Returns the number of columns.
     #[expect(
         clippy::len_without_is_empty,
         reason = "no result has rows without columns"
@@ -166,7 +166,7 @@ impl<'a> Row<'a> {
         self.outputs.len()
     }
 
-    /// The value of column `number`, counted from zero; NULL beyond the last.
+    /// Returns the value of column `number`, counted from zero; NULL beyond the last.
     pub fn value(&self, number: usize) -> Value<'a> {
         let Some(output) = self.outputs.get(number) else {
             return Value::Null;
@@ -186,17 +186,17 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Receives the rows of a result.
+/// A receiver of the rows of a result.
 pub trait Sink {
-    /// The names and types of the columns, before any row.
+    /// Receives the names and types of the columns, before any row.
     ///
     /// # Errors
-    /// The receiver's own, to end the statement.
+    /// Any error of the receiver; it ends the statement.
     fn begin(&mut self, columns: &[Heading<'_>]) -> crate::error::Result<()>;
-    /// One row.
+    /// Receives one row.
     ///
     /// # Errors
-    /// The receiver's own, to end the statement.
+    /// Any error of the receiver; it ends the statement.
     fn row(&mut self, row: &Row<'_>) -> crate::error::Result<()>;
 }
 

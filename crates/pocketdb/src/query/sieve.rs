@@ -1,7 +1,7 @@
-//! Which candidates are rows of the result: none that is deleted, and all that fulfil the condition.
+//! Filters candidates: deleted rows and rows that do not fulfil the condition are dropped.
 //!
 //! Tests of referenced tables are made slot by slot for all rows of a chunk, in the order of the
-//! referenced ids, so that each page of those tables is read once for a chunk.
+//! referenced ids. So each page of those tables is read once per chunk.
 
 use crate::catalogue::OWN;
 use crate::error::Result;
@@ -11,19 +11,19 @@ use crate::query::rows::{Chunk, Reached};
 use crate::root::SecureStore;
 use crate::store::Store;
 
-/// What decides which candidates stay.
+/// The criteria by which candidates are kept.
 pub(crate) struct Sieve<'c, 'a> {
     pub(crate) table: usize,
     pub(crate) condition: &'c Condition<'a>,
     pub(crate) reached: &'c Reached,
-    /// Rows up to this one fulfil the condition for sure.
+    /// The highest id up to which rows are known to fulfil the condition.
     pub(crate) sure: u32,
-    /// Tests that every row must pass, one bit each.
+    /// Tests that every row must pass, as a bit set.
     pub(crate) required: u32,
 }
 
 impl Sieve<'_, '_> {
-    /// The required tests of the table in `slot`, one bit each.
+    /// Returns the required tests of the table in `slot`, as a bit set.
     fn required_of(&self, slot: u8) -> u32 {
         let tests = self.condition.tests.iter().zip(0u32..);
         tests
@@ -32,7 +32,7 @@ impl Sieve<'_, '_> {
             & self.required
     }
 
-    /// Whether there is more to a condition than its required tests.
+    /// Returns whether a condition has more than its required tests.
     fn has_more(&self) -> bool {
         let known = self.required.count_ones() as usize;
         self.condition.root.is_some() && known < self.condition.tests.len()
@@ -40,7 +40,7 @@ impl Sieve<'_, '_> {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Keeps the rows of a chunk from `from` on that are not deleted and fulfil the condition.
+    /// Keeps the rows of a chunk, from `from` on, that are not deleted and fulfil the condition.
     pub(crate) fn sift(
         &mut self,
         sieve: &Sieve<'_, '_>,
@@ -51,7 +51,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for (number, test) in sieve.condition.tests.iter().enumerate() {
             let slot = test.reach.slot;
             let tests = sieve.required_of(slot);
-            // The first test of a slot brings the others with it.
+            // All tests of a slot are made together with its first one.
             if slot != OWN && tests.trailing_zeros() as usize == number {
                 self.sift_slot(sieve, (slot, tests), chunk, from)?;
             }
@@ -74,7 +74,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Drops rows that are deleted, or fail a test of their own columns.
-    #[inline(never)] // Its variables take no room on the stack of the other steps.
+    #[inline(never)] // Keeps its local variables off the stack of the other steps.
     fn sift_own(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, from: usize) -> Result<()> {
         let own = sieve.required_of(OWN);
         for row in from..chunk.count() {
@@ -88,7 +88,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Drops rows that lead to a row of the table in `slot` that fails one of `tests`.
+    /// Drops rows that reference a row of the table in `slot` that fails one of `tests`.
     #[inline(never)]
     fn sift_slot(
         &mut self,
@@ -122,7 +122,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Drops rows that fail what is not required of each by itself.
+    /// Drops rows that fail the part of the condition besides the required tests.
     #[inline(never)]
     fn sift_rest(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, from: usize) -> Result<()> {
         let (condition, known) = (sieve.condition, sieve.required);
@@ -143,7 +143,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// The id of a row of a chunk in `slot`.
+    /// Returns the id of a row of a chunk in `slot`.
     fn id_in(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, row: usize, slot: u8) -> Result<u32> {
         if let Some(at) = sieve.reached.at(slot) {
             return Ok(chunk.id(self, row, at));
@@ -152,7 +152,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.join_id(sieve.table, id, usize::from(slot))
     }
 
-    /// Whether the row `id` of the table that they are about passes all of `tests`.
+    /// Returns whether the row `id` of the tested table passes all of `tests`.
     fn passes_all(&mut self, condition: &Condition<'_>, tests: u32, id: u32) -> Result<bool> {
         for (number, test) in condition.tests.iter().enumerate() {
             if tests >> number & 1 == 1 && !self.passes(condition, test, id)? {

@@ -1,7 +1,7 @@
 //! Candidates of a condition: descending ids of the root table, merged from indexes and lists.
 //!
-//! A stream never lacks a row that fulfils its test; it may have rows that do not, because a value
-//! was updated or the row still waits in the buffer. Whoever reads it checks those again.
+//! A stream contains every row that fulfils its test. It may contain others, because a value was
+//! updated or the row still waits in the buffer. So its reader checks those again.
 
 use crate::catalogue::{ID, OWN};
 use crate::error::{Error, Result};
@@ -17,17 +17,18 @@ use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::store::{Store, rows_per_page};
 use crate::value::{Value, encode};
 
-/// Values of an `IN` list that get a stream each; longer lists are checked row by row.
+/// Greatest number of values of an `IN` list with a stream each; longer lists are checked row by
+/// row.
 const AMONG_MAX: usize = 8;
-/// A range that leads to more than this part of the rows is checked row by row, unless that would read
-/// another table all over, again and again.
+/// Reciprocal of the share of rows above which a range is checked row by row. Exempt are tests that
+/// would read all of another table repeatedly.
 const RANGE_SHARE: u32 = 4;
 /// Bytes of memory of one list of ids.
 pub(crate) const STREAM_BYTES: usize = size_of::<Stream>();
-/// Frames for sorting the rows that updates add.
+/// Number of frames for sorting the rows that updates add.
 const SORT_FRAMES: usize = 2;
 
-/// Ids from one index: first every waiting row, then those in units and in the reorganised parts.
+/// Ids from one index: first every waiting row, then rows in units and in the reorganised parts.
 #[derive(Debug, Clone, Copy)]
 struct FromIndex {
     number: u16,
@@ -46,7 +47,7 @@ enum Source {
     /// A sorted list of ids in the temporary log.
     Listed(Run),
     One(u32),
-    /// Every id from the first number down to just above the second.
+    /// Every id from the first number down to the second, exclusive.
     Newer(u32, u32),
 }
 
@@ -54,7 +55,7 @@ enum Source {
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {
     source: Source,
-    /// The next id, once it was read.
+    /// The next id, once it is read.
     head: Option<u32>,
     started: bool,
 }
@@ -78,11 +79,11 @@ pub(crate) struct Candidates {
     root: u8,
     /// The highest id not returned yet.
     bound: u32,
-    /// Whether streams answer the whole condition.
+    /// `true` if streams answer the whole condition.
     pub(crate) exact: bool,
-    /// The highest candidate that then fulfils it for sure.
+    /// The highest candidate that fulfils it for certain, if they do.
     pub(crate) sure: u32,
-    /// Tests that an index answers, one bit each, for EXPLAIN.
+    /// Tests that an index answers, as a bit set, for EXPLAIN.
     pub(crate) answered: u32,
 }
 
@@ -109,7 +110,7 @@ impl Candidates {
             .unwrap_or_default()
     }
 
-    /// The next candidate below those before.
+    /// Returns the next candidate, in descending order.
     pub(crate) fn next<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
@@ -122,7 +123,7 @@ impl Candidates {
         Ok(found)
     }
 
-    /// The largest id of a branch that does not exceed `bound`.
+    /// Returns the largest id of a branch that does not exceed `bound`.
     fn at_most<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
@@ -163,7 +164,7 @@ impl Candidates {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Plans how the candidates for `condition` on rows of `table` are found.
+    /// Plans the streams for `condition` on rows of `table`.
     pub(crate) fn candidates(
         &mut self,
         table: usize,
@@ -263,9 +264,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// The rows of the reorganised parts in a range, sorted, beside every row that came later.
+    /// Adds the rows of the reorganised parts in a range, sorted, and every newer row.
     ///
-    /// Nothing when the test is no range, or reading row by row is better.
+    /// `None` if the test is no range, or reading row by row is better.
     fn branch_of_range(
         &mut self,
         table: usize,
@@ -311,7 +312,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let listed = self.list_of(&mut sorter)?;
         self.arena.release(area);
-        // What came later is not looked up but checked.
+        // Newer rows are not looked up but checked.
         candidates.sure = rows;
         let newer = Source::Newer(self.count(table), rows);
         let newer = candidates.add_stream(newer)?;
@@ -324,7 +325,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Whether a test reads another table, all over it, that has more pages than stay in memory.
+    /// Returns whether a test reads all of another table that has more pages than stay in memory.
     fn is_scattered(&self, test: &Test) -> Result<bool> {
         if test.reach.slot == OWN {
             return Ok(false);
@@ -336,7 +337,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(pages as usize > self.arena.cached())
     }
 
-    /// The rows that lead to `value`, and those that an update led there.
+    /// Adds the rows that lead to `value`, and those that an update led there.
     fn branch_of_value(
         &mut self,
         table: usize,
@@ -363,7 +364,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let stream = self.index_source(index, &id.to_le_bytes())?;
             return candidates.add_stream(stream);
         }
-        // What the column could never hold is nowhere.
+        // No row can have a value that the column cannot store.
         if encode(value, key).is_err() {
             return candidates.add_stream(Source::Nothing);
         }
@@ -399,7 +400,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }))
     }
 
-    /// The rows of `table` that lead to a row which an update gave the value `key`, sorted.
+    /// Returns the rows of `table` that lead to a row which an update set to `key`, sorted.
     fn rows_updated_to(&mut self, table: usize, test: &Test, key: &[u8]) -> Result<Option<Run>> {
         let (target, column) = (
             usize::from(test.reach.table),
@@ -438,7 +439,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Writes what was sorted to a list; nothing when there was nothing.
+    /// Writes the sorted ids to a list; `None` if there are none.
     fn list_of(&mut self, sorter: &mut Sorter<Repeats>) -> Result<Option<Run>> {
         if sorter.pushed == 0 {
             return Ok(None);
@@ -452,7 +453,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         writer.finish(self).map(Some)
     }
 
-    /// The next id of a source.
+    /// Returns the next id of a source.
     fn next_of(&mut self, source: &mut Source) -> Result<Option<u32>> {
         match source {
             Source::Nothing => Ok(None),

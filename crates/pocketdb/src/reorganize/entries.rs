@@ -1,6 +1,7 @@
-//! What an index gains and loses: the paper's Adapt, sorted in temporary logs.
+//! The entries that an index gains and loses in a reorganisation (the paper's Adapt), sorted in
+//! temporary logs.
 //!
-//! An entry is a key and the id of a row, the id turned round so that new rows come first.
+//! An entry is a key and the id of a row, the id in descending order, so that new rows come first.
 
 use crate::bytes::{part, put};
 use crate::catalogue::{DELETES, ID, ID_BYTES, Index, OWN, UPDATES};
@@ -16,12 +17,12 @@ use crate::store::Store;
 
 /// Bytes of the longest entry.
 const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
-/// Frames for a run being written and for the pages read while entries are collected, and so many
-/// where there are few.
+/// Number of frames for the run being written and for the pages read while entries are collected.
+/// The second number is for few frames.
 const READ_FRAMES: usize = 3;
 const READ_FRAMES_LITTLE: usize = 2;
 
-/// Which of the two is collected.
+/// The kind of entries collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     /// New rows, and rows whose key an update changed, with the new key.
@@ -30,13 +31,13 @@ pub(super) enum Side {
     Lost,
 }
 
-/// An index whose keys are built.
+/// The index whose keys are built.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
     pub(super) index: Index,
-    /// Bytes of an entry.
+    /// Length of an entry in bytes.
     pub(super) width: usize,
-    /// Table and column whose values the index knows.
+    /// Table and column of the indexed values.
     source: (usize, u8),
     /// The index on the ids of that table.
     by_id: Option<usize>,
@@ -58,8 +59,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// Sorts what an index gains; whoever reads it needs `reserve` frames of its own.
-    #[inline(never)] // Its variables take no room on the stack of what follows.
+    /// Sorts the entries that an index gains; its reader needs `reserve` frames of its own.
+    #[inline(never)] // Keeps its local variables off the stack of what follows.
     pub(super) fn sorted_gained(
         &mut self,
         site: &Site,
@@ -75,8 +76,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(sorter)
     }
 
-    /// Sorts what an index loses and writes it as a run.
-    #[inline(never)] // Its variables take no room on the stack of what follows.
+    /// Sorts the entries that an index loses and writes them as a run.
+    #[inline(never)] // Keeps its local variables off the stack of what follows.
     pub(super) fn sorted_lost(&mut self, site: &Site, job: &Job) -> Result<Run> {
         if !self.takes_in(site, usize::from(job.index.table)) {
             return Ok(Run::default());
@@ -97,12 +98,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(run)
     }
 
-    /// Whether parts with rows of `table` go into the new one.
+    /// Returns whether parts with rows of `table` are merged into the new one.
     fn takes_in(&self, site: &Site, table: usize) -> bool {
         self.part_rows(table) > site.frozen.first(table)
     }
 
-    /// Whether a row is one of the parts that go into the new one.
+    /// Returns whether a row is in one of the parts that are merged into the new one.
     fn is_taken_in(&self, site: &Site, table: usize, id: u32) -> bool {
         id > site.frozen.first(table) && id <= self.part_rows(table)
     }
@@ -118,14 +119,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(Sorter::new(job.width, area, Repeats::Drop(job.width))?.alone())
     }
 
-    /// Adds the rows that the present parts lack, with the keys that the new part has already.
+    /// Adds the rows that are in no present part, with the keys that they have in the new part.
     fn push_new(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let table = usize::from(job.index.table);
-        // Of hidden tables a whole reorganisation keeps nothing.
+        // A whole reorganisation keeps no rows of hidden tables.
         let old = self.part_rows(table).max(site.frozen.first(table));
         let rows = site.frozen.rows(table);
         if let Some(by_id) = job.by_id.filter(|_| job.source.1 != ID) {
-            // Keys come row by row of the table that has them, unless there are few new rows.
+            // Keys are read in the row order of their table, unless there are few new rows.
             let keys = self.keys(site.frozen.side, by_id)?;
             let lists = site.frozen.own(table).div_ceil(IDS_PER_PAGE);
             if rows.saturating_sub(old) > keys.pages()? + lists {
@@ -140,8 +141,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Adds the new rows in the order of the rows that they reference, which the new part's index
-    /// on their ids tells: pages are read one after the other, each once.
+    /// Adds the new rows in the order of the rows that they reference, from the new part's index on
+    /// their ids. So pages are read one after the other, each once.
     fn push_by_source(
         &mut self,
         site: &Site,
@@ -162,7 +163,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let row = u32::from_be_bytes(source);
             let end = self.record(side, keys, number + 1, &mut source)?;
             let mut known = false;
-            // The newest come first.
+            // The newest ids come first.
             for place in next..end {
                 let id = self.list_id(side.lists, keys.list, place)?;
                 if id <= old {
@@ -182,7 +183,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Adds the entry of one row, with the key that it is to have or has at present.
+    /// Adds the entry of one row, with its new or its present key.
     fn push_entry(
         &mut self,
         site: &Site,
@@ -222,8 +223,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Adds the rows taken in whose key an update changed. The value of a row in a part that stays
-    /// stays too: its updates are kept.
+    /// Adds the merged rows whose key an update changed. A row in a part that stays keeps its
+    /// value, and its updates are kept.
     fn push_updated(
         &mut self,
         site: &Site,
@@ -259,7 +260,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Adds the rows taken in that a delete took, directly or not.
+    /// Adds the merged rows that were deleted, directly or not.
     fn push_deleted(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let own = usize::from(job.index.table);
         for delete in site.counted.deletes + 1..=site.frozen.rows(DELETES) {
@@ -282,7 +283,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Adds the rows taken in that lead to `row` of the table whose values are known.
+    /// Adds the merged rows that lead to `row` of the indexed table.
     fn push_leading(
         &mut self,
         site: &Site,
@@ -323,7 +324,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Whether a row belongs to a side: the new part has no entries of deleted rows.
+    /// Returns whether a row belongs to a side: the new part has no entries of deleted rows.
     fn counts(&mut self, site: &Site, table: usize, side: Side, id: u32) -> Result<bool> {
         Ok(side == Side::Lost || self.lives_at(site, table, id)?)
     }

@@ -1,5 +1,5 @@
-//! The keys of an index: those of the parts taken in without those lost, with those gained, in one
-//! pass.
+//! Builds the keys of an index in one pass: the keys of the merged parts, without those lost, with
+//! those gained.
 
 use alloc::vec::Vec;
 
@@ -16,16 +16,16 @@ use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::sort::{Repeats, Run, Sorter, ascending, descending};
 use crate::store::Store;
 
-/// Frames that fusion uses itself: two pages being written, one of entries that are lost.
+/// Number of frames of the fusion itself: two pages being written, and one of lost entries.
 const FUSION_FRAMES: usize = 3;
-/// Frames for each part taken in: a page of keys, the one behind it, and one of ids.
+/// Number of frames for each merged part: a page of keys, the next one, and one of ids.
 const PRESENT_FRAMES: usize = 3;
 
-/// The entries of a part in order.
+/// The entries of a merged part in order.
 struct Present {
     side: PartSide,
     keys: Keys,
-    /// The key whose ids are read, and the ids left of it.
+    /// The key being read, and its remaining ids.
     number: u32,
     next: u32,
     end: u32,
@@ -34,26 +34,26 @@ struct Present {
     record: Vec<u8>,
 }
 
-/// Entries in order and the next one.
+/// Entries in order, with the next one read ahead.
 struct Ahead<E> {
     entries: E,
     record: Vec<u8>,
     there: bool,
 }
 
-/// The keys being written.
+/// The writer of the new keys.
 struct Writer {
     records: Area,
     ids: Area,
     keys: Keys,
-    /// Ids written so far, all keys together.
+    /// Number of ids written so far, of all keys.
     total: u32,
     key: Vec<u8>,
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Builds the keys of one index.
-    #[inline(never)] // Its variables take no room on the stack of the other tasks.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     pub(super) fn build_keys(&mut self, site: &mut Site, number: usize) -> Result<()> {
         let job = self.job(number)?;
         let lost = self.sorted_lost(site, &job)?;
@@ -97,7 +97,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish_keys(site, number, &mut writer)
     }
 
-    /// The first entries of the parts taken in.
+    /// Opens the entries of the merged parts.
     fn present_entries(&mut self, number: usize, width: usize) -> Result<Vec<Present>> {
         let mut presents = Vec::new();
         let table = usize::from(self.catalogue.index(number)?.table);
@@ -125,7 +125,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(presents)
     }
 
-    /// Copies the smallest next entry of the parts taken in; false behind the last one.
+    /// Copies the smallest next entry of the merged parts; returns `false` after the last one.
     fn next_entry(&mut self, presents: &mut Vec<Present>, record: &mut [u8]) -> Result<bool> {
         let entries = presents.iter().enumerate();
         let smallest = entries.min_by(|(_, one), (_, other)| one.record.cmp(&other.record));
@@ -141,7 +141,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(true)
     }
 
-    /// Goes to the next entry of a part; false behind the last one.
+    /// Advances to the next entry of a part; returns `false` after the last one.
     fn next_present(&mut self, present: &mut Present) -> Result<bool> {
         let (side, keys) = (present.side, present.keys);
         while present.next == present.end {
@@ -192,7 +192,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Ends the last list, writes the upper levels, and notes where everything is.
+    /// Ends the last list, writes the upper levels, and records their places.
     fn finish_keys(&mut self, site: &mut Site, number: usize, writer: &mut Writer) -> Result<()> {
         writer.key.fill(u8::MAX);
         self.write_record(site, writer)?;
@@ -240,9 +240,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// Entries that come one after the other.
+/// A sorted sequence of entries.
 trait Entries {
-    /// Copies the next entry; false behind the last one.
+    /// Copies the next entry; returns `false` after the last one.
     fn entry<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,

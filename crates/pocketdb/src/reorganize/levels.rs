@@ -1,8 +1,8 @@
-//! How much a reorganisation takes in.
+//! The extent of a reorganisation: the choice of parts to merge.
 //!
-//! Parts are merged as binomial numbers are counted: with three parts at most, the number of rows in
-//! pieces of the size that is added each time is `C(c, 3) + C(b, 2) + a` with `c > b > a`, and each
-//! term is a part. So no row is written again more often than `c` times, which grows with the cube root
+//! Parts are merged according to the combinatorial number system. The rows are counted in pieces of
+//! equal size. With at most three parts their number is `C(c, 3) + C(b, 2) + a` with `c > b > a`.
+//! Each term is a part. So no row is rewritten more than `c` times, which grows with the cube root
 //! of the number of pieces.
 
 use crate::flash::Nand;
@@ -11,25 +11,26 @@ use crate::part::Part;
 use crate::root::SecureStore;
 use crate::store::Store;
 
-/// Which rows a reorganisation writes.
+/// The rows that a reorganisation writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// All: one part is left, and everything deleted or replaced before can no longer be read.
+    /// All rows: one part remains, and everything deleted or replaced before can no longer be
+    /// decrypted.
     Whole,
-    /// Those that no part holds, with as many of the newest parts as keep the work low in the long
-    /// run; what was deleted can be read, by whoever has the keys, until a whole one.
+    /// The rows that are in no part, merged with as many of the newest parts as keep the amortised
+    /// cost low. Deleted rows can be read by a holder of the keys until a whole reorganisation.
     Levels,
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Rows that no part holds.
+    /// Returns the number of rows that are in no part.
     pub(super) fn new_rows(&self) -> u64 {
         let tables = 0..self.catalogue.len();
         let new = |table| u64::from(self.count(table).saturating_sub(self.part_rows(table)));
         tables.map(new).sum()
     }
 
-    /// How many parts, from the oldest on, are left as they are.
+    /// Returns the number of oldest parts that are not merged.
     pub(super) fn parts_to_keep(&self) -> usize {
         let tables = 0..self.catalogue.len();
         let piece = self.new_rows().max(1);
@@ -45,7 +46,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// How many parts of `sizes` pieces, the oldest first, stay when one piece is added.
+/// Returns how many parts of `sizes` pieces, the oldest first, are not merged when one piece is
+/// added.
 fn kept_of(sizes: &[u64]) -> usize {
     let mut left = sizes.iter().sum::<u64>() + 1;
     let mut kept = 0;
@@ -59,7 +61,7 @@ fn kept_of(sizes: &[u64]) -> usize {
     kept
 }
 
-/// The largest `C(b, rank)` that does not exceed `number`, which is not zero.
+/// Returns the largest `C(b, rank)` that does not exceed `number`, which is not zero.
 fn largest_term(number: u64, rank: u64) -> u64 {
     let (mut term, mut base) = (1u64, rank);
     loop {
@@ -78,7 +80,8 @@ mod tests {
 
     use super::*;
 
-    /// Adds `pieces` pieces one by one; returns the parts, and pieces written altogether.
+    /// Adds `pieces` pieces one by one; returns the parts, and the number of pieces written in
+    /// total.
     fn grown(mut sizes: Vec<u64>, pieces: u64) -> (Vec<u64>, u64) {
         let mut written = 0;
         for _ in 0..pieces {

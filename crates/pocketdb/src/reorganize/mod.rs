@@ -1,10 +1,11 @@
-//! Reorganisation: a part that holds the rows of a moment, built beside the present ones.
+//! Reorganisation: builds a part with the rows of a moment, beside the present parts.
 //!
-//! It takes in all rows that came later than the parts, and those of some parts, the newest: of all
-//! of them, or of as many as pay. The work is a fixed row of tasks: the sections of every table, then
-//! the keys of every index. Each task reads the present parts and the units as they were at the
-//! moment of the beginning, so that it may be begun anew at any time and makes the same again. A
-//! record keeps how many tasks are done. Queries and changes go on between tasks and see the present
+//! It includes all rows that are newer than the parts. It also merges the newest parts: all, or as
+//! many as pay off. The work is a fixed sequence of tasks: the sections of every table,
+//! then the keys of every index. Each task reads the present parts and the units as of the start of
+//! the reorganisation. So a task can be repeated at any time with the same result. A record stores
+//! the number of tasks done. Queries and changes between tasks use the present parts. One last
+//! record replaces the merged parts by the new one.
 //! parts; one last record puts the new part in the place of those that it took in.
 
 mod entries;
@@ -29,14 +30,14 @@ use crate::root::{
 use crate::seal::next_secrets;
 use crate::store::{Pending, Store};
 
-/// How far a reorganisation has come.
+/// The progress of a reorganisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Tasks done.
+    /// Number of tasks done.
     pub done: u32,
-    /// Tasks altogether.
+    /// Number of tasks in total.
     pub tasks: u32,
-    /// Whether the reorganised part is in use.
+    /// `true` once the new part is in use.
     pub finished: bool,
 }
 
@@ -47,12 +48,12 @@ enum Task {
     Index(usize),
 }
 
-/// What the tasks of a reorganisation share.
+/// The state that the tasks of a reorganisation share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Site {
-    /// The new part: where it is written, and its rows, those of the moment of the beginning.
+    /// The new part: its place, and its rows, which are those at the start of the reorganisation.
     pub(crate) frozen: Part,
-    /// The deletes and updates that the oldest part which is taken in has counted in already.
+    /// The deletes and updates that are already applied in the oldest merged part.
     counted: Moment,
     /// The two logs.
     pub(crate) body: Log,
@@ -60,7 +61,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// The deletes and updates of the moment of the beginning.
+    /// Returns the deletes and updates at the start of the reorganisation.
     fn until(&self) -> Moment {
         Moment {
             deletes: self.frozen.rows(DELETES),
@@ -70,17 +71,17 @@ impl Site {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Begins a reorganisation of `extent`, or goes on with one: at most `tasks` tasks.
+    /// Begins a reorganisation of `extent`, or continues one, for at most `tasks` tasks.
     ///
-    /// A whole one takes the place of a smaller one under way; a smaller one goes on with a whole one.
+    /// A whole one replaces a smaller one in progress; a smaller one continues a whole one.
     ///
-    /// After `operations` operations of the flash device the task under way is left, to be begun
-    /// anew by the next call. What is done is kept across a loss of power; queries and changes
-    /// may come between two calls.
+    /// After `operations` operations of the flash device the current task is abandoned, and the
+    /// next call starts it again. Completed tasks survive a loss of power. Queries and changes are
+    /// allowed between two calls.
     ///
     /// # Errors
-    /// [`Error::Refused`] inside a transaction; [`Error::DeviceFull`] when both parts find no room
-    /// beside each other, which leaves everything as it was; or a failure of the device.
+    /// [`Error::Refused`] inside a transaction, or a failure of the device. [`Error::DeviceFull`]
+    /// when the device has no room for both parts, which changes nothing.
     pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
         self.usable()?;
         if self.has_changes() || self.in_transaction {
@@ -109,7 +110,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Gives up a reorganisation under way; the present parts stay.
+    /// Cancels a reorganisation in progress; the present parts stay.
     ///
     /// # Errors
     /// A failure of the device or the secure store.
@@ -136,7 +137,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.remark_blocks()
     }
 
-    /// How far the reorganisation under way has come; finished where there is none.
+    /// Returns the progress of the current reorganisation; finished if there is none.
     pub fn progress(&self) -> Progress {
         let state = self.committed.part;
         Progress {
@@ -146,12 +147,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Reorganisations completed since the database was created.
+    /// Returns the number of reorganisations completed since the database was created.
     pub fn instance(&self) -> u32 {
         self.committed.part.instance
     }
 
-    /// Reorganised parts in use; each costs a search in every index.
+    /// Returns the number of reorganised parts; each costs a search in every index.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
@@ -177,7 +178,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let mut progress = self.progress();
         if progress.done == progress.tasks {
-            // The window is written anew, which cannot be left in the middle.
+            // The window is rewritten, which cannot be abandoned in between.
             self.allowance = None;
             if let Err(error) = self.use_part() {
                 self.poison();
@@ -188,7 +189,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(progress)
     }
 
-    /// The tasks, referenced tables first.
+    /// Returns the tasks, referenced tables first.
     fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
         let tables = 0..self.catalogue.len();
         let sections = tables.clone().flat_map(move |table| {
@@ -216,12 +217,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(record)
     }
 
-    /// Notes the moment: every row that is committed now, and that the `kept` oldest parts do not
-    /// hold, belongs to the new part.
-    #[inline(never)] // Its variables take no room on the stack of the other tasks.
+    /// Records the start: every row that is committed now, and that is in none of the `kept` oldest
+    /// parts, belongs to the new part.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     fn begin_part(&mut self, kept: usize) -> Result<()> {
         let state = self.committed.part;
-        // One that was given up has left pages of the next generation: they stay in it.
+        // Pages of a cancelled reorganisation have the keys of the next generation, which is used
+        // again.
         let (next, since_sequence) = if state.next.since > 0 {
             (state.next, state.since_sequence)
         } else {
@@ -236,7 +238,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let rows = self.count(table);
             let first = match older {
                 Some(part) => part.rows(table),
-                // What all parts have counted in, none has to keep.
+                // Changes applied in all parts need not be kept.
                 None if table < FIRST_TABLE => rows,
                 None => 0,
             };
@@ -262,14 +264,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish(&record)
     }
 
-    /// Makes the keys of the next generation.
+    /// Creates the keys of the next generation.
     fn begin_generation(&mut self) -> Result<Level> {
         let state = self.committed.part;
         let free = all_sides().find(|&side| !state.is_in_use(side));
         let side = free.ok_or(Error::Root("has no room for another part"))?;
         let [next, chain] = next_secrets(&*read_chain(&mut self.secure)?);
         write_generation(&mut self.secure, side, &next)?;
-        // Without the secret before nothing leads to this one again, once it is destroyed.
+        // Without the previous secret these keys cannot be derived again once they are destroyed.
         write_chain(&mut self.secure, &chain)?;
         self.pending = self.pending.max(Pending::Entries);
         self.seal.set_side(side, Some(&next));
@@ -283,7 +285,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn do_task(&mut self, task: Task) -> Result<()> {
         loop {
             match self.try_task(task) {
-                // The block that failed is left; the task begins anew behind it.
+                // The failed block is abandoned; the task starts again after it.
                 Err(Error::Flash(FlashError::BadBlock)) => self.leave_task()?,
                 result => return result,
             }
@@ -313,7 +315,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish(&record)
     }
 
-    #[inline(never)] // Its variables take no room on the stack of the other tasks.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     fn site(&mut self) -> Result<Site> {
         let state = self.committed.part;
         let side = self.building_side();
@@ -330,7 +332,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// Where a row is once the new part is in use: in it, or in a part that stays.
+    /// Returns the place of a row once the new part is in use: in it, or in a part that stays.
     fn spot_after(&self, site: &Site, table: usize, id: u32) -> Result<Spot> {
         if id > site.frozen.first(table) {
             return Ok(site.frozen.spot(table));
@@ -338,7 +340,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.spot(table, id).ok_or(Error::Root("lacks a part"))
     }
 
-    /// A log of the new part behind its first `pages` pages, past everything left over.
+    /// Continues a log of the new part after its first `pages` pages and all pages of abandoned
+    /// tasks.
     fn continue_log(&mut self, owner: u8, pages: u32) -> Result<Log> {
         let mut log = Log { owner, pages };
         if !pages.is_multiple_of(BLOCK_PAGES) {
@@ -354,7 +357,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(log)
     }
 
-    /// Notes that a log has so many blocks, if it is one of the part being built.
+    /// Records that a log has `blocks` blocks, if it is one of the part being built.
     pub(crate) fn note_growth(&mut self, owner: u8, blocks: u32) {
         let side = self.building_side();
         if self.committed.part.building {
@@ -365,7 +368,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Forgets what a task has written; its blocks are free, as after an opening.
+    /// Abandons the pages that a task has written; their blocks are free, as after an opening.
     fn leave_task(&mut self) -> Result<()> {
         self.arena.reset();
         self.grown = [0; 2];
@@ -373,12 +376,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.remark_blocks()
     }
 
-    /// Puts the new part in the place of those that it took in, and frees what it replaces.
-    #[inline(never)] // Its variables take no room on the stack of the other tasks.
+    /// Replaces the merged parts by the new one, and frees their blocks.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     fn use_part(&mut self) -> Result<()> {
-        // Rows that wait come with the next generation; the pages before go with its keys.
+        // Waiting rows are rewritten under the next generation; the pages before become unreadable
+        // with its keys.
         self.densify()?;
-        // No block is taken any more once entries of what is in use are gone.
+        // No block is taken from here on, because directory entries of parts in use are removed.
         let catalogue = self.move_catalogue()?;
         let state = self.committed.part;
         for level in state.merged() {

@@ -1,4 +1,4 @@
-//! The sections of a table: which rows live, their join rows, their columns by groups.
+//! The sections of a table: live bits, join rows, and columns by groups.
 
 use crate::bytes::put;
 use crate::directory::Entry;
@@ -12,7 +12,7 @@ use crate::seal::ROLE_PART;
 use crate::store::{Store, rows_per_page};
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    #[inline(never)] // Its variables take no room on the stack of the other tasks.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     pub(super) fn build_section(
         &mut self,
         site: &mut Site,
@@ -35,7 +35,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.set_entry(frozen.side.contents, section_number(table, section), &entry)
     }
 
-    /// Writes one bit for each row; returns whether some do not live.
+    /// Writes one bit for each row; returns whether some rows are not live.
     fn build_live(&mut self, site: &mut Site, table: usize) -> Result<bool> {
         let (first, rows) = (site.frozen.first(table), site.frozen.own(table));
         let until = site.until();
@@ -57,7 +57,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(holes)
     }
 
-    /// Writes what a section holds of each row; nothing of deleted ones.
+    /// Writes the records of a section for each row; zeros for deleted ones.
     fn build_records(&mut self, site: &mut Site, table: usize, section: u32) -> Result<()> {
         let (own, all) = self.catalogue.widths(table);
         let width = match section {
@@ -90,7 +90,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Copies the columns of a group as they were at the moment of the beginning.
+    /// Copies the columns of a group as of the start of the reorganisation.
     fn copy_group(
         &mut self,
         site: &Site,
@@ -112,7 +112,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Whether a row lived at the moment of the beginning; its table's first section is written.
+    /// Returns whether a row was live at the start of the reorganisation; its table's first section
+    /// is written.
     pub(super) fn lives_at(&mut self, site: &Site, table: usize, id: u32) -> Result<bool> {
         if !site.frozen.has_holes(table) {
             return Ok(true);

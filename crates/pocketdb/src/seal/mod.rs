@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 use crate::flash::PAGE_BYTES;
 use crate::part::{SIDES, side_number};
 
-/// Bytes of a page that its owner may fill.
+/// Length of a page's payload in bytes.
 pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - MAC_BYTES;
-/// Bytes of the authentication code that closes every page.
+/// Length of the authentication code at the end of every page, in bytes.
 pub(crate) const MAC_BYTES: usize = 16;
-/// Bytes of a key tag.
+/// Length of a key tag in bytes.
 pub(crate) const TAG_BYTES: usize = 10;
 
-/// What stands for a key in one index; the first [`TAG_BYTES`] make tags, the rest filters.
+/// The keyed hash of a key in one index; the first [`TAG_BYTES`] make tags, the rest filters.
 pub(crate) type KeyHash = [u8; 16];
 
 /// Cipher operations by type, counted in blocks of 16 bytes.
@@ -33,19 +33,20 @@ pub struct CipherCounters {
     pub tag_blocks: u64,
 }
 
-/// What a page is; the code binds it, so a page is worth nothing in another role or place.
+/// The identity of a page, which its code authenticates. A page in another role or place is
+/// invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageIdentity {
     /// Physical page number.
     pub(crate) page: u32,
-    /// Never used twice for one physical page: sequence of the buffer page or number of the unit
-    /// attempt.
+    /// The number of the write, never used twice for one physical page. It is the sequence number
+    /// of a buffer page, or the number of the unit's attempt.
     pub(crate) epoch: u64,
     /// Role of the page, such as [`ROLE_BUFFER`].
     pub(crate) role: u8,
-    /// Whose page it is: a table, zero for the buffer.
+    /// The owner of the page: a table, zero for the buffer.
     pub(crate) owner: u8,
-    /// Which of the owner's pages, zero for the buffer.
+    /// The number of the page among the owner's, zero for the buffer.
     pub(crate) number: u32,
 }
 
@@ -84,11 +85,11 @@ impl PageIdentity {
     }
 }
 
-/// What pages are encrypted and hashed under; a generation has its own, and they end with it.
+/// The keys of pages; each generation has its own, which are destroyed at its end.
 struct PageKeys {
     cipher: Zeroizing<[u8; 16]>,
     hash: Zeroizing<[u8; 16]>,
-    /// Mixed into tags, so that they tell nothing once it is gone.
+    /// Mixed into tags, so that they are meaningless once it is destroyed.
     mask: Zeroizing<[u8; 16]>,
 }
 
@@ -102,7 +103,7 @@ impl PageKeys {
     }
 }
 
-/// The first numbers of what is sealed in the present form; what format 6 wrote has lower ones.
+/// The first numbers of pages sealed in the present form; pages of format 6 have lower ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Since {
     pub(crate) epoch: u64,
@@ -110,28 +111,28 @@ pub(crate) struct Since {
 }
 
 impl Since {
-    /// Nothing is.
+    /// The value for a store without pages in the present form.
     pub(crate) const NEVER: Self = Self {
         epoch: u64::MAX,
         sequence: u64::MAX,
     };
 }
 
-/// How pages are sealed.
+/// The form of sealing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// The code of the plain page begins its key stream, so that another page never has the same.
+    /// The initial counter block is the code of the plain page, so that no other page has the same.
     Synthetic,
-    /// The place and number of the page begin its key stream, as format 6 had it.
+    /// The initial counter block is place and number of the page, as in format 6.
     Numbered,
 }
 
-/// Keys as they are worked with, seven times as long.
+/// Expanded keys, seven times as long.
 struct Expanded {
     holder: Holder,
     form: Form,
     cipher: Aes128Enc,
-    /// Hashes a page under a key that nobody sees; blocks go side by side, unlike those of CMAC.
+    /// Hashes a page under a secret key; blocks are processed in parallel, unlike those of CMAC.
     hash: Polyval,
 }
 
@@ -139,7 +140,7 @@ impl Expanded {
     fn new(holder: Holder, form: Form, keys: &PageKeys) -> Self {
         let mut cipher = Aes128Enc::new(&(*keys.cipher).into());
         if form == Form::Synthetic {
-            // No page of format 6 begins its key stream there: none has role 255.
+            // No key stream of format 6 contains this block: no page has role 255.
             let mut key = Block::from([0xFF; 16]);
             cipher.encrypt_block(&mut key);
             cipher = Aes128Enc::new(&key);
@@ -153,21 +154,21 @@ impl Expanded {
     }
 }
 
-/// Whose keys: a side's, or those that outlive every generation.
+/// The holder of keys: a side, or the database for all generations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Lasting,
     Side(u8),
 }
 
-/// Which pages belong to which generation; each has the keys of its side.
+/// The assignment of pages to generations; each has the keys of its side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generations {
-    /// The generation of what was written last, beside the next one.
+    /// The generation of the newest pages, apart from the next one.
     pub(crate) present: u8,
     /// The first epoch and the side of every generation, the oldest first.
     pub(crate) spans: [(u64, u8); SIDES],
-    /// The first sequence number and the side of the next one, once it began.
+    /// The first sequence number and the side of the next generation, once it began.
     pub(crate) next: Option<(u64, u8)>,
 }
 
@@ -182,14 +183,14 @@ impl Default for Generations {
 }
 
 impl Generations {
-    /// The side of a unit that was written under `epoch`.
+    /// Returns the side of a unit that was written under `epoch`.
     fn of_epoch(&self, epoch: u64) -> u8 {
         let mut spans = self.spans.iter().rev();
         let found = spans.find(|(first, _)| *first <= epoch);
         found.map_or(self.present, |&(_, side)| side)
     }
 
-    /// The side of a page of the buffer.
+    /// Returns the side of a page of the buffer.
     fn of_sequence(&self, sequence: u64) -> u8 {
         match self.next {
             Some((first, side)) if sequence >= first => side,
@@ -198,27 +199,27 @@ impl Generations {
     }
 }
 
-/// The code of bytes of the secure store while they come.
+/// The running authentication code of bytes of the secure store.
 pub(crate) struct RootCode(Cmac<Aes128Enc>);
 
 impl RootCode {
-    /// The code of all of them.
+    /// Returns the code of all bytes added.
     pub(crate) fn finish(self) -> [u8; MAC_BYTES] {
         self.0.finalize().into_bytes().into()
     }
 }
 
-/// The keys of one database image; they leave memory with it.
+/// The keys of one database image, overwritten when dropped.
 pub(crate) struct Seal {
-    /// For pages that outlive every generation: the catalogue.
+    /// The keys of pages that outlive every generation, which are those of the catalogue.
     lasting: PageKeys,
     sides: [Option<PageKeys>; SIDES],
-    /// The keys used last and those before them, so that two generations can be read in turn.
+    /// The keys used last and those before them, so that two generations can be read alternately.
     recent: Expanded,
     before: Expanded,
     generations: Generations,
     since: Since,
-    /// Makes a code of the hash of a page of format 6.
+    /// Encrypts the hash of a page of format 6 to its code.
     page_cipher: Aes128Enc,
     root_mac: Cmac<Aes128Enc>,
     tag_mac: Cmac<Aes128Enc>,
@@ -226,7 +227,8 @@ pub(crate) struct Seal {
     pub(crate) counters: CipherCounters,
 }
 
-/// What the last byte of a key stream's first block has, and that of a code's origin lacks.
+/// A bit in the last byte of a block. It is set in a key stream's first block, and clear in the
+/// block that is encrypted to a code.
 const STREAM_BIT: u8 = 0x80;
 const LABEL_CIPHER: u8 = 1;
 const LABEL_ROOT: u8 = 2;
@@ -261,19 +263,19 @@ fn derive_secret(secret: &[u8; 32], labels: [u8; 2]) -> Zeroizing<[u8; 32]> {
     derived
 }
 
-/// What a new store keeps of the randomness given to it: its secret, the first generation's, and
-/// the one from which later generations' come; none leads to another.
+/// Derives a new store's secrets from the randomness given: its own, the first generation's, and
+/// the one for later generations. None can be derived from another.
 pub(crate) fn first_secrets(given: &[u8; 32]) -> [Zeroizing<[u8; 32]>; 3] {
     [LABELS_STORED, LABELS_FIRST, LABELS_CHAIN].map(|labels| derive_secret(given, labels))
 }
 
-/// The seed of the key that signs for the database.
+/// Derives the seed of the database's signing key.
 pub(crate) fn signing_secret(secret: &[u8; 32]) -> Zeroizing<[u8; 32]> {
     derive_secret(secret, LABELS_SIGNING)
 }
 
-/// The secret of the next generation, and the one from which those after it come; from neither
-/// is there a way back or to the other.
+/// Derives the secret of the next generation, and the one for those after it. Neither leads back,
+/// or to the other.
 pub(crate) fn next_secrets(chain: &[u8; 32]) -> [Zeroizing<[u8; 32]>; 2] {
     [LABELS_NEXT, LABELS_CHAIN].map(|labels| derive_secret(chain, labels))
 }
@@ -298,7 +300,7 @@ impl Seal {
         }
     }
 
-    /// Takes the keys of the generation of `side`, or forgets them.
+    /// Sets the keys of the generation of `side`, or removes them.
     pub(crate) fn set_side(&mut self, side: u8, secret: Option<&[u8; 32]>) {
         if let Some(place) = self.sides.get_mut(usize::from(side)) {
             *place = secret.map(PageKeys::new);
@@ -310,17 +312,17 @@ impl Seal {
         }
     }
 
-    /// Says from which numbers on pages are sealed in the present form.
+    /// Sets the first numbers of pages sealed in the present form.
     pub(crate) fn seal_anew(&mut self, since: Since) {
         self.since = since;
     }
 
-    /// Whether more may be written under the epoch of a block.
+    /// Returns whether more may be written under the epoch of a block.
     pub(crate) fn is_present(&self, epoch: u64) -> bool {
         epoch >= self.since.epoch
     }
 
-    /// Says which pages belong to which generation from now on.
+    /// Sets the assignment of pages to generations.
     pub(crate) fn turn(&mut self, generations: Generations) {
         self.generations = generations;
     }
@@ -331,7 +333,7 @@ impl Seal {
         found.unwrap_or(&self.lasting)
     }
 
-    /// Whose keys a page has.
+    /// Returns the holder of a page's keys.
     fn holder(&self, identity: &PageIdentity) -> Holder {
         Holder::Side(match identity.role {
             ROLE_CATALOGUE => return Holder::Lasting,
@@ -342,7 +344,7 @@ impl Seal {
         })
     }
 
-    /// How a page is sealed.
+    /// Returns the form of a page.
     fn form(&self, identity: &PageIdentity) -> Form {
         let first = if identity.role == ROLE_BUFFER {
             self.since.sequence
@@ -356,7 +358,7 @@ impl Seal {
         }
     }
 
-    /// Lets the keys of a page be those used last; returns how it is sealed.
+    /// Makes the keys of a page the most recent ones; returns the page's form.
     fn take_keys(&mut self, identity: &PageIdentity) -> Form {
         let (holder, form) = (self.holder(identity), self.form(identity));
         let fits = |keys: &Expanded| keys.holder == holder && keys.form == form;
@@ -374,7 +376,7 @@ impl Seal {
         form
     }
 
-    /// Encrypts the payload in `page` in place and closes it with its code, which is returned.
+    /// Encrypts the payload in `page` in place, appends its code, and returns the code.
     pub(crate) fn close(&mut self, identity: &PageIdentity, page: &mut [u8]) -> [u8; MAC_BYTES] {
         let form = self.take_keys(identity);
         debug_assert_eq!(form, Form::Synthetic, "nothing is written in an old form");
@@ -384,8 +386,8 @@ impl Seal {
         code
     }
 
-    /// Decrypts the payload of `page` in place and checks its code, which is returned. Nothing of a
-    /// page that is refused stays.
+    /// Decrypts the payload of `page` in place, checks its code, and returns the code. After an
+    /// error the buffer contains nothing of the page.
     pub(crate) fn open(
         &mut self,
         identity: &PageIdentity,
@@ -414,7 +416,8 @@ impl Seal {
         Ok(code)
     }
 
-    /// What stands for `key` in the index `domain`: equal for equal keys, telling nothing else.
+    /// Computes the hash of `key` in the index `domain`: equal for equal keys, otherwise
+    /// pseudorandom.
     pub(crate) fn hash(&mut self, domain: u16, key: &[u8]) -> KeyHash {
         let mut mac = self.tag_mac.clone();
         mac.update(&domain.to_le_bytes());
@@ -423,14 +426,14 @@ impl Seal {
         mac.finalize().into_bytes().into()
     }
 
-    /// The tag under which equal keys meet inside one page, and nowhere else.
+    /// Computes the tag of a key, which is comparable only within one page.
     pub(crate) fn tag(&mut self, hash: &KeyHash, epoch: u64) -> [u8; TAG_BYTES] {
         let mut block = *hash;
         put(&mut block, TAG_BYTES, &take::<6>(&epoch.to_le_bytes(), 0));
         self.encrypt_tag(block, epoch)
     }
 
-    /// What stands in a slot without a tag: it looks like one and equals none.
+    /// Computes the noise in a slot without a tag: it looks like a tag and equals none.
     pub(crate) fn noise(&mut self, index: u16, slot: u32, epoch: u64) -> [u8; TAG_BYTES] {
         let mut block = [0xFF; 16];
         put(&mut block, 0, &index.to_le_bytes());
@@ -450,14 +453,14 @@ impl Seal {
         take(&block, 0)
     }
 
-    /// The code of arbitrary bytes of the secure store.
+    /// Computes the code of bytes of the secure store.
     pub(crate) fn root_code(&mut self, bytes: &[u8]) -> [u8; MAC_BYTES] {
         let mut code = self.begin_root_code();
         self.add_root_code(&mut code, bytes);
         code.finish()
     }
 
-    /// Begins the code of bytes that come piece by piece.
+    /// Begins the code of bytes that are added piece by piece.
     pub(crate) fn begin_root_code(&self) -> RootCode {
         let mut mac = self.root_mac.clone();
         mac.update(b"root");
@@ -470,10 +473,11 @@ impl Seal {
         self.counters.mac_blocks += bytes.len().div_ceil(16) as u64;
     }
 
-    /// The code of a page that is not encrypted, under the key that encrypts it.
+    /// Computes the code of a page before encryption, under the key that encrypts it.
     fn plain_code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
         let mut code = self.hash_page(identity, page);
-        // The first blocks of key streams have this bit, so that no code is one of their blocks.
+        // The first blocks of key streams have this bit set, so that no code equals one of their
+        // blocks.
         if let Some(last) = code.last_mut() {
             *last &= !STREAM_BIT;
         }
@@ -481,7 +485,7 @@ impl Seal {
         code.into()
     }
 
-    /// Encrypts or decrypts a payload with the key stream that its code begins.
+    /// Encrypts or decrypts a payload with the key stream of its code.
     fn apply_stream(&mut self, code: &[u8; MAC_BYTES], page: &mut [u8]) {
         let mut start = *code;
         if let Some(last) = start.last_mut() {
@@ -505,7 +509,7 @@ impl Seal {
         hash.finalize()
     }
 
-    /// The code of an encrypted page of format 6.
+    /// Computes the code of an encrypted page of format 6.
     fn numbered_code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
         let mut code = self.hash_page(identity, page);
         self.page_cipher.encrypt_block(&mut code);

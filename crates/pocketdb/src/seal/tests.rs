@@ -1,4 +1,4 @@
-//! Pages open only under their own identity, and only as they were sealed.
+//! Pages open only under their own identity, and only unmodified.
 
 use super::*;
 

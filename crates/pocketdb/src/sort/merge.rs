@@ -1,4 +1,4 @@
-//! Reading sorted runs beside each other as one.
+//! Merging of sorted runs.
 
 use super::{Combine, Run};
 use crate::bytes::{narrow, part, put};
@@ -8,10 +8,10 @@ use crate::root::SecureStore;
 use crate::scratch::Scratch;
 use crate::store::Store;
 
-/// Bytes of a record that are compared without its page.
+/// Number of bytes of a record that are compared without loading its page.
 const HEAD_BYTES: usize = size_of::<u128>();
 
-/// How many runs can be read beside each other when `reserve` frames stay free.
+/// Returns how many runs can be merged at once when `reserve` frames stay free.
 pub(super) fn fan_in<F: Nand, S: SecureStore>(store: &Store<F, S>, reserve: usize) -> usize {
     store.arena.cached().saturating_sub(reserve).max(2)
 }
@@ -36,7 +36,7 @@ fn head_of(record: &[u8]) -> u128 {
     u128::from_be_bytes(head)
 }
 
-/// The run with the smallest next record.
+/// Returns the run with the smallest next record.
 fn smallest<F: Nand, S: SecureStore>(
     store: &mut Store<F, S>,
     runs: &[Run],
@@ -80,7 +80,7 @@ fn is_less<F: Nand, S: SecureStore>(
     Ok(record < part(store.arena.page(second), other_at, width))
 }
 
-/// Takes the smallest record of `runs`, combined with all that have its key.
+/// Reads the smallest record of `runs`, combined with all records of the same key.
 pub(super) fn next_merged<F: Nand, S: SecureStore, C: Combine>(
     store: &mut Store<F, S>,
     runs: &mut [Run],
@@ -106,13 +106,14 @@ pub(super) fn next_merged<F: Nand, S: SecureStore, C: Combine>(
     Ok(true)
 }
 
-/// Whether two records differ in the part of a key of `key` bytes that their heads hold.
+/// Returns whether two records differ in the part of a key of `key` bytes that their heads contain.
 fn heads_differ(one: u128, other: u128, key: usize) -> bool {
     let beyond = narrow(HEAD_BYTES.saturating_sub(key) * 8);
     (one ^ other).checked_shr(beyond).unwrap_or(0) != 0
 }
 
-/// Takes the next record of run `next` into `out` if its key is the same; otherwise false.
+/// Reads the next record of run `next` into `out` if its key is the same; otherwise returns
+/// `false`.
 fn combine_next<F: Nand, S: SecureStore, C: Combine>(
     store: &mut Store<F, S>,
     runs: &mut [Run],

@@ -1,6 +1,6 @@
-//! Sorting more than fits into memory: runs in a temporary log, merged as they are read.
+//! External merge sort: runs in a temporary log, merged as they are read.
 //!
-//! Records have one width and are ordered by their bytes. Records with equal keys may be combined
+//! Records have one width and are ordered by their bytes. Records with equal keys can be combined
 //! into one as early as they meet.
 
 mod merge;
@@ -17,45 +17,46 @@ use crate::seal::{PAYLOAD_BYTES, ROLE_TEMPORARY};
 use crate::series::Series;
 use crate::store::Store;
 
-/// Runs that one sort keeps before it merges some.
+/// Greatest number of runs of one sort before it merges some.
 const RUNS_MAX: usize = 32;
-/// Runs that one sort keeps for each frame that there is, beyond the first few.
+/// Number of runs that one sort keeps for each frame beyond the first few.
 const RUNS_PER_FRAME: usize = 2;
 const FRAMES_FEW: usize = 3;
-/// Frames that stay free when runs are merged: for the result and for whoever reads.
+/// Number of frames that stay free during a merge: for the result and for the reader.
 const MERGE_SPARE: usize = 3;
-/// Frames that are so few that a reorganisation, which has the memory of statements for itself, keeps more
-/// runs and merges more of them at a time; and how many runs, and frames that it leaves free.
+/// Number of frames up to which a reorganisation, which has the memory of statements too, keeps and
+/// merges more runs. Then: the number of runs, and of frames that stay free.
 pub(crate) const FRAMES_LITTLE: usize = 8;
 const RUNS_ALONE: usize = 20;
 const MERGE_SPARE_ALONE: usize = 2;
 
-/// What goes on beside a sort.
+/// Concurrent users of memory during a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
     /// The stages of a query.
     Query,
-    /// Nothing: the sort is one of a reorganisation.
+    /// None: the sort is one of a reorganisation.
     Nothing,
 }
 
-/// What happens to records whose keys are equal.
+/// The combination of records with equal keys.
 pub(crate) trait Combine {
-    /// Bytes of the key, the beginning of a record; records with one key become one record.
+    /// Returns the length of the key, the beginning of a record. Records with one key become one
+    /// record. `None` keeps all records.
     fn key_bytes(&self) -> Option<usize>;
-    /// Puts what `other` says into `record`.
+    /// Combines `other` into `record`.
     ///
     /// # Errors
     /// The result cannot be represented.
     fn combine(&self, record: &mut [u8], other: &[u8]) -> Result<()>;
 }
 
-/// What happens to records that are equal as a whole.
+/// The treatment of equal records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Repeats {
-    /// All stay.
+    /// All are kept.
     Keep,
-    /// One stays; holds the bytes of a record.
+    /// One is kept; the number is the length of a record in bytes.
     Drop(usize),
 }
 
@@ -72,17 +73,17 @@ impl Combine for Repeats {
     }
 }
 
-/// Sorted records in a temporary log, and how many of them are read.
+/// Sorted records in a temporary log, and the number of them already read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Run {
     first: u32,
     records: u32,
     read: u32,
-    /// The first bytes of the next record, to compare without its page.
+    /// The first bytes of the next record, compared without loading its page.
     head: u128,
 }
 
-/// Records being collected, and read in order once that is finished.
+/// Collects records, and returns them in order once the collection is finished.
 #[derive(Debug)]
 pub(crate) struct Sorter<C> {
     width: usize,
@@ -91,14 +92,14 @@ pub(crate) struct Sorter<C> {
     runs: Series<Run, RUNS_MAX>,
     combine: C,
     beside: Beside,
-    /// How many records were pushed.
+    /// Number of records pushed.
     pub(crate) pushed: u64,
-    /// Records read of those in memory.
+    /// Number of in-memory records already read.
     read: usize,
 }
 
 impl<C: Combine> Sorter<C> {
-    /// Sorts records of `width` bytes in `area`.
+    /// Creates a sorter of records of `width` bytes in `area`.
     pub(crate) fn new(width: usize, area: Area, combine: C) -> Result<Self> {
         if width == 0 || width > PAYLOAD_BYTES {
             return Err(Error::Limit("the width of a result row"));
@@ -115,7 +116,7 @@ impl<C: Combine> Sorter<C> {
         })
     }
 
-    /// The same with nothing beside it.
+    /// Sets that nothing else uses memory during the sort.
     pub(crate) fn alone(self) -> Self {
         Self {
             beside: Beside::Nothing,
@@ -123,13 +124,14 @@ impl<C: Combine> Sorter<C> {
         }
     }
 
-    /// How many runs are kept, and how many frames merging them leaves free.
+    /// Returns how many runs are kept, and how many frames stay free during a merge.
     fn manner<F: Nand, S: SecureStore>(&self, store: &Store<F, S>) -> (usize, usize) {
         let frames = store.arena.frames();
         if self.beside == Beside::Nothing && frames <= FRAMES_LITTLE {
             return (RUNS_ALONE, MERGE_SPARE_ALONE);
         }
-        // With little memory few runs are merged at a time, and no long list of them pays.
+        // With little memory few runs are merged at once, and a longer list of them does not pay
+        // off.
         let kept = RUNS_MAX.min(RUNS_PER_FRAME * frames.saturating_sub(FRAMES_FEW));
         (kept, MERGE_SPARE)
     }
@@ -138,12 +140,12 @@ impl<C: Combine> Sorter<C> {
         self.area.bytes() / self.width
     }
 
-    /// Where records are collected.
+    /// Returns the area in which records are collected.
     pub(crate) fn area(&self) -> Area {
         self.area
     }
 
-    /// What happens to records whose keys are equal.
+    /// Returns the combination of records with equal keys.
     pub(crate) fn combine(&self) -> &C {
         &self.combine
     }
@@ -156,7 +158,7 @@ impl<C: Combine> Sorter<C> {
     ) -> Result<()> {
         if self.count == self.room() {
             self.sort_area(store)?;
-            // Combining made enough room, or the records go to flash.
+            // Unless combining freed enough room, the records go to flash.
             if self.count > self.room() / 2 {
                 self.spill(store)?;
             }
@@ -168,7 +170,7 @@ impl<C: Combine> Sorter<C> {
         Ok(())
     }
 
-    /// Sorts what is in memory and combines what is equal.
+    /// Sorts the records in memory and combines those with equal keys.
     fn sort_area<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
         let bytes = store.arena.area_mut(self.area);
         let used = bytes.get_mut(..self.count * self.width).unwrap_or(&mut []);
@@ -209,7 +211,7 @@ impl<C: Combine> Sorter<C> {
         if self.runs.len() < self.manner(store).0 {
             return Ok(());
         }
-        // Nothing is in the area now; its frames make the merge wider.
+        // The area is empty now; its frames allow a wider merge.
         if store.arena.is_last(self.area) {
             store.arena.release(self.area);
             self.merge_alike(store)?;
@@ -219,8 +221,8 @@ impl<C: Combine> Sorter<C> {
         self.merge_alike(store)
     }
 
-    /// Makes room among the runs: merges as many as there are frames for, those that are most alike
-    /// in length, so that no long one is written again for the sake of short ones.
+    /// Merges as many runs as there are frames for. It takes those of most similar length, so that
+    /// no long run is rewritten because of short ones.
     fn merge_alike<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
         self.runs.sort_unstable_by_key(|run| run.records);
         let taken = fan_in(store, self.manner(store).1).min(self.runs.len());
@@ -276,8 +278,8 @@ impl<C: Combine> Sorter<C> {
         self.merge_to(store, MERGE_SPARE)
     }
 
-    /// Ends the collection, and gives the area back if the records went to flash; then at most so
-    /// many runs remain that reading them leaves `reserve` frames.
+    /// Ends the collection, and releases the area if the records went to flash. Then so few runs
+    /// remain that reading them leaves `reserve` frames.
     pub(crate) fn finish_and_release<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
@@ -303,12 +305,12 @@ impl<C: Combine> Sorter<C> {
         prepare(store, &mut self.runs, self.width)
     }
 
-    /// Whether everything fitted into memory.
+    /// Returns whether all records fit into memory.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Copies the next record to `out` once the collection has ended; false at the end.
+    /// Copies the next record to `out` once the collection has ended; returns `false` at the end.
     pub(crate) fn next<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
@@ -337,7 +339,7 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Begins at the log's end; leases a frame until it is finished.
+    /// Begins a run at the log's end; leases a frame until it is finished.
     pub(crate) fn begin<F: Nand, S: SecureStore>(
         store: &mut Store<F, S>,
         width: usize,
@@ -397,7 +399,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes what is left and returns the run.
+    /// Writes the remaining records and returns the run.
     pub(crate) fn finish<F: Nand, S: SecureStore>(
         mut self,
         store: &mut Store<F, S>,
@@ -411,12 +413,12 @@ impl RunWriter {
 }
 
 impl Run {
-    /// Records of the run.
+    /// Returns the number of records of the run.
     pub(crate) fn records(&self) -> u32 {
         self.records
     }
 
-    /// Reads the next record of `out.len()` bytes; false at the end.
+    /// Reads the next record of `out.len()` bytes; returns `false` at the end.
     pub(crate) fn next<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
@@ -441,7 +443,7 @@ impl Run {
         Ok(true)
     }
 
-    /// The frame that holds the next record, and where it begins there.
+    /// Returns the frame with the next record, and its offset there.
     fn place<F: Nand, S: SecureStore>(
         &self,
         store: &mut Store<F, S>,
@@ -457,8 +459,8 @@ impl Run {
     }
 }
 
-/// Where among `runs`, the shortest first, `count` runs begin that are most alike in length: the
-/// longest of them is the smallest share of all of them.
+/// Returns the index of the first of `count` runs of most similar length: the longest has the
+/// smallest share of their records. `runs` is sorted by length.
 fn most_alike(runs: &[Run], count: usize) -> usize {
     let share = |group: &[Run]| {
         let all: u64 = group.iter().map(|run| u64::from(run.records)).sum();
@@ -483,7 +485,7 @@ fn sort_records(bytes: &mut [u8], width: usize) {
     sort_widths!(4 8 12 14 16 18 20 22 24 28 32 36 40 48 56 64);
 }
 
-/// Heap sort, for widths that have no code of their own.
+/// Sorts records of any width with a heap sort.
 fn sort_any(bytes: &mut [u8], width: usize) {
     let count = bytes.len() / width.max(1);
     for start in (0..count / 2).rev() {
@@ -528,12 +530,12 @@ fn swap(bytes: &mut [u8], width: usize, a: usize, b: usize) {
     }
 }
 
-/// The descending order of ids as ascending bytes.
+/// Encodes an id so that ascending bytes give descending ids.
 pub(crate) fn descending(id: u32) -> [u8; 4] {
     (!id).to_be_bytes()
 }
 
-/// The id behind [`descending`].
+/// Decodes the id encoded by [`descending`].
 pub(crate) fn ascending(bytes: &[u8]) -> u32 {
     !u32::from_be_bytes(take(bytes, 0))
 }
@@ -551,8 +553,8 @@ mod tests {
         }
     }
 
-    /// Writes `count` runs of one record beside at most [`RUNS_MAX`], `fan_in` merged at a time;
-    /// returns how often a record is written again in the mean.
+    /// Writes `count` runs of one record, with at most [`RUNS_MAX`] kept and `fan_in` merged at
+    /// once. Returns how often a record is rewritten on average.
     fn rewritten(count: u32, fan_in: usize) -> f64 {
         let mut runs: Vec<Run> = Vec::new();
         let mut written = 0;

@@ -16,27 +16,27 @@ use crate::sql::parser::Parser;
 use crate::store::Store;
 use crate::value::{Value, ValueType, encode};
 
-/// A change that a statement asks for.
+/// An update or delete.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
-    /// Which rows: the table and the condition.
+    /// The table and the condition of the rows.
     pub(crate) select: Select<'a>,
-    /// The columns that get new values; none for a delete.
+    /// The columns with their new values; empty for a delete.
     pub(crate) columns: Series<(u8, Value<'a>), COLUMNS_MAX>,
 }
 
-/// Rows to insert.
+/// An insertion.
 #[derive(Debug)]
 pub(crate) struct Insertion<'a> {
     pub(crate) table: usize,
-    /// The columns whose values are given, in their order.
+    /// The columns that have values, in the statement's order.
     pub(crate) columns: Series<u8, COLUMNS_MAX>,
     /// The values, row by row.
     pub(crate) values: Series<Value<'a>, VALUES_MAX>,
 }
 
 impl<'a> Parser<'a, '_> {
-    /// Reads an `INSERT`, its first word passed already.
+    /// Parses an `INSERT` after its first word.
     pub(crate) fn insertion(&mut self) -> Result<Insertion<'a>> {
         self.refuse(&["OR"])?;
         self.expect("INTO")?;
@@ -112,7 +112,7 @@ impl<'a> Parser<'a, '_> {
         self.value_of(self.catalogue.shown_type(&entry))
     }
 
-    /// Reads an `UPDATE`, its first word passed already.
+    /// Parses an `UPDATE` after its first word.
     pub(crate) fn update(&mut self) -> Result<Change<'a>> {
         self.refuse(&["OR"])?;
         let mut change = Change {
@@ -148,7 +148,7 @@ impl<'a> Parser<'a, '_> {
         Ok(change)
     }
 
-    /// Reads a `DELETE`, its first word passed already.
+    /// Parses a `DELETE` after its first word.
     pub(crate) fn delete(&mut self) -> Result<Change<'a>> {
         self.expect("FROM")?;
         let mut change = Change {
@@ -162,7 +162,7 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// Writes the ids of rows to a list.
+/// A receiver that writes the ids of rows to a list.
 struct Ids {
     writer: RunWriter,
 }
@@ -176,7 +176,7 @@ impl<F: Nand, S: SecureStore> Rows<F, S> for Ids {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Inserts all rows of a statement; returns how many.
+    /// Inserts all rows of a statement; returns their number.
     pub(crate) fn run_insertion(&mut self, insertion: &Insertion<'_>) -> Result<u64> {
         let width = insertion.columns.len().max(1);
         let mut rows = 0;
@@ -187,7 +187,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(rows)
     }
 
-    /// Inserts one row of values; `columns` says which they are.
+    /// Inserts one row of values for `columns`.
     pub(crate) fn insert_values(
         &mut self,
         table: usize,
@@ -231,7 +231,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.insert_row(table, &row, references)
     }
 
-    /// The error with the column's name before it.
+    /// Prefixes an error with the column's name.
     fn named(&self, table: usize, column: usize, error: Error) -> Error {
         match error {
             Error::Value(text) => {
@@ -242,7 +242,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// A row's id is its rank: a given one must be the next.
+    /// Checks that a given row id is the next rank.
     fn check_position(&self, table: usize, value: &Value<'_>) -> Result<()> {
         let next = i64::from(self.count(table)) + 1;
         match value {
@@ -256,7 +256,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// The row that a foreign key's value means.
+    /// Returns the row that a foreign key's value refers to.
     fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<u32> {
         let target = usize::from(column.target);
         let missing = |store: &Self| {
@@ -289,7 +289,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// The row with `key` in a unique column, which no update changes.
+    /// Returns the row with `key` in a unique column, which updates cannot change.
     fn find_key(&mut self, table: usize, column: usize, key: &[u8]) -> Result<Option<u32>> {
         let number = u8::try_from(column).unwrap_or(u8::MAX);
         let missing = Error::Limit("the number of indexes");
@@ -306,7 +306,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(None)
     }
 
-    /// Carries out an update or a delete; returns how many rows it met.
+    /// Runs an update or a delete; returns the number of rows.
     pub(crate) fn run_change(&mut self, change: &Change<'_>) -> Result<u64> {
         let mut list = self.rows_to_change(&change.select)?;
         let table = change.select.table;
@@ -323,7 +323,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(u64::from(list.records()))
     }
 
-    /// The rows that a change is about, all known before the first is changed.
+    /// Returns the rows of a change; all are collected before the first is changed.
     fn rows_to_change(&mut self, select: &Select<'_>) -> Result<Run> {
         let mut candidates = self.candidates(select.table, &select.condition)?;
         let mut ids = Ids {

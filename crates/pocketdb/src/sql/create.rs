@@ -7,7 +7,7 @@ use crate::series::Series;
 use crate::sql::parser::Parser;
 use crate::sql::token::Token;
 
-/// A column that nothing is said about yet.
+/// A column without properties.
 const BLANK: ColumnDefinition<'static> = ColumnDefinition {
     name: "",
     kind: Kind::Integer,
@@ -16,11 +16,11 @@ const BLANK: ColumnDefinition<'static> = ColumnDefinition {
     reference: None,
 };
 
-/// Columns while they are read.
+/// Columns during parsing.
 type Drafts<'a> = Series<ColumnDefinition<'a>, COLUMNS_MAX>;
 
 impl<'a> Parser<'a, '_> {
-    /// Reads the rest of `CREATE TABLE` and hands the definition to `create`.
+    /// Parses the rest of `CREATE TABLE` and passes the definition to `create`.
     pub(crate) fn create_table(
         &mut self,
         create: impl FnOnce(&TableDefinition<'_>) -> Result<()>,
@@ -119,7 +119,7 @@ impl<'a> Parser<'a, '_> {
         length.map(Kind::Text).ok_or(error)
     }
 
-    /// The table and column behind `REFERENCES`.
+    /// Parses the table and column after `REFERENCES`.
     fn target(&mut self, column: &mut ColumnDefinition<'a>) -> Result<()> {
         let table = self.name()?;
         let mut key = "";
@@ -136,12 +136,12 @@ impl<'a> Parser<'a, '_> {
         self.refuse(&["ON", "DEFERRABLE", "MATCH"])
     }
 
-    /// A constraint on the columns before it, if one stands here.
+    /// Parses a table constraint, if there is one here.
     fn table_constraint(&mut self, drafts: &mut Drafts<'a>) -> Result<bool> {
         self.refuse(&["CHECK", "CONSTRAINT"])?;
         let mut ahead = self.tokens;
         ahead.advance()?;
-        // A column may have the name of a constraint; then its type follows, not this.
+        // A column may be named like a constraint; then its type follows instead.
         let followed = match ahead.token {
             Token::Word(word) => word.eq_ignore_ascii_case("KEY"),
             Token::Symbol(symbol) => symbol == "(",
@@ -193,7 +193,7 @@ impl<'a> Parser<'a, '_> {
         Ok(true)
     }
 
-    /// The number of a column defined before.
+    /// Parses the name of a column defined before; returns its number.
     fn draft(&mut self, drafts: &Drafts<'a>) -> Result<usize> {
         let error = self.tokens.error("this is not a column defined before");
         let name = self.name()?;
@@ -203,7 +203,7 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// An integer primary key is the row's id; any other is a value that occurs once.
+/// Makes a column the primary key: an integer one is the row id, any other a unique value.
 fn make_key(column: &mut ColumnDefinition<'_>) {
     if column.kind == Kind::Integer {
         column.kind = Kind::Position;

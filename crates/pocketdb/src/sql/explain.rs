@@ -1,4 +1,4 @@
-//! `EXPLAIN`: the query is run, its rows are dropped, and what it took is told.
+//! `EXPLAIN`: runs the query, drops its rows, and reports its cost.
 
 use alloc::string::String;
 
@@ -12,10 +12,10 @@ use crate::sql::select::Query;
 use crate::store::Store;
 use crate::value::ValueType;
 
-/// Bytes of one line.
+/// Width of a line in bytes.
 const LINE_BYTES: u16 = 200;
 
-/// Drops the rows of a query.
+/// A receiver that drops the rows of a query.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -29,7 +29,7 @@ impl Sink for Nowhere {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Runs `query` and tells `sink` how it went; returns the number of lines.
+    /// Runs `query` and passes a report to `sink`; returns the number of lines.
     pub(crate) fn run_explain(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
         let select = &query.select;
         let before = self.counters();
@@ -94,7 +94,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// What a statement did beside reading: sorted runs written, and passes that merged runs.
+/// Work of a statement besides reading: sorted runs written, and merge passes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Effort {
     pub(crate) runs: u64,

@@ -1,4 +1,4 @@
-//! Statements: their text, and what runs them.
+//! SQL statements: parsing and execution.
 
 mod change;
 mod create;
@@ -25,29 +25,29 @@ use crate::value::Value;
 
 pub use script::Statements;
 
-/// What a statement did.
+/// The result of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
     /// A table was created.
     Created,
-    /// So many rows were inserted, updated or deleted, not counting those deleted with them.
+    /// Number of rows inserted, updated or deleted, without those that cascaded.
     Changed(u64),
-    /// So many rows were shown.
+    /// Number of rows shown.
     Shown(u64),
-    /// A transaction began, was committed or rolled back.
+    /// A transaction was begun, committed or rolled back.
     Transaction,
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Runs one statement; `parameters` stand for its question marks.
+    /// Runs one statement; `parameters` are the values of its question marks.
     ///
-    /// Outside of a transaction a change is committed at once, or not made at all. Inside of one a
+    /// Outside a transaction a change is committed at once, or not made at all. Inside one, a
     /// statement that fails rolls the whole transaction back.
     ///
     /// # Errors
-    /// [`Error::Sql`] with the place for what cannot be understood or is not supported, and the
-    /// errors of whatever the statement does.
+    /// [`Error::Sql`] with the byte offset for a malformed or unsupported statement, and the errors
+    /// of the operations.
     pub fn execute(
         &mut self,
         text: &str,
@@ -108,7 +108,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if parser.pass("CREATE")? {
             parser.refuse(&["INDEX", "UNIQUE", "VIEW", "TRIGGER", "TEMP", "TEMPORARY"])?;
             parser.expect("TABLE")?;
-            // A definition needs nothing of the tables that there are, until they are changed.
+            // A definition is parsed without the catalogue, which is then changed.
             let none = Catalogue::new()?;
             let mut parser = parser.with_catalogue(&none);
             parser.create_table(|definition| self.create_table(definition).map(drop))?;
@@ -155,7 +155,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.changed(rows)
     }
 
-    /// Refuses a statement that takes more memory than there is for it.
+    /// Returns an error if a statement needs more memory than available.
     fn check_memory(&self, bytes: usize) -> Result<()> {
         let plan = &self.plan;
         if bytes > plan.statement {
@@ -181,7 +181,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.run_select(select, &mut candidates, sink)
     }
 
-    #[inline(never)] // Its variables take no room on the stack of the query.
+    #[inline(never)] // Keeps its local variables off the stack of the query.
     fn show_headings(&self, query: &Query<'_>, sink: &mut impl Sink) -> Result<()> {
         let mut headings: Series<Heading<'_>, OUTPUTS_MAX> = Series::new();
         let shown = query.titles.iter().zip(query.select.outputs.iter());

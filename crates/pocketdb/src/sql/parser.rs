@@ -1,4 +1,4 @@
-//! What all statements share: expected words, names, values and conditions.
+//! Parsing that all statements share: expected words, names, values and conditions.
 
 use crate::catalogue::{Catalogue, ID, Kind, OWN};
 use crate::error::{Error, Result};
@@ -8,26 +8,26 @@ use crate::series::Series;
 use crate::sql::token::{TOO_LONG, Token, Tokens};
 use crate::value::{NUMBER_BYTES, Value, ValueType};
 
-/// Words that end a name or an alias.
+/// Reserved words, which end a name or an alias.
 const RESERVED: [&str; 30] = [
     "SELECT", "FROM", "WHERE", "GROUP", "ORDER", "BY", "LIMIT", "OFFSET", "AS", "JOIN", "INNER",
     "ON", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "HAVING", "UNION", "LEFT",
     "RIGHT", "OUTER", "CROSS", "NATURAL", "SET", "VALUES", "DISTINCT",
 ];
 
-/// A table of a statement and the slot by which its root reaches it.
+/// A table of a statement and its slot in the root's join row.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Bound<'a> {
     pub(crate) table: usize,
     pub(crate) slot: u8,
     pub(crate) name: &'a str,
-    /// Where the statement names it.
+    /// Byte offset of its name in the statement.
     pub(crate) at: usize,
-    /// Whether a condition joins it to the table that references it.
+    /// `true` if a condition joins it to the table that references it.
     pub(crate) joined: bool,
 }
 
-/// Whether a condition may join tables where it stands.
+/// The permission to join tables in a part of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Joins {
     #[default]
@@ -35,16 +35,16 @@ enum Joins {
     Refused,
 }
 
-/// Where a part of a condition stands.
+/// The context of a part of a condition.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
-    /// Whether its opposite is meant.
+    /// `true` if the part is negated.
     negated: bool,
     joins: Joins,
 }
 
 impl Place {
-    /// The place behind a `NOT`.
+    /// Returns the context after a `NOT`.
     fn negation(self) -> Self {
         Self {
             negated: !self.negated,
@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-/// Reads a statement.
+/// A parser of one statement.
 #[derive(Debug)]
 pub(crate) struct Parser<'a, 'c> {
     pub(crate) tokens: Tokens<'a>,
@@ -65,7 +65,7 @@ pub(crate) struct Parser<'a, 'c> {
 }
 
 impl<'a, 'c> Parser<'a, 'c> {
-    /// Stands at the first word of `text`.
+    /// Creates a parser at the first word of `text`.
     pub(crate) fn new(
         text: &'a str,
         parameters: &'a [Value<'a>],
@@ -81,7 +81,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         })
     }
 
-    /// The same place of the same statement, with another copy of the catalogue.
+    /// Returns this parser, at the same position, with another catalogue.
     pub(crate) fn with_catalogue<'d>(self, catalogue: &'d Catalogue) -> Parser<'a, 'd> {
         Parser {
             tokens: self.tokens,
@@ -93,7 +93,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// Whether the present word is `word`.
+    /// Returns whether the current token is `word`.
     pub(crate) fn is(&self, word: &str) -> bool {
         match self.tokens.token {
             Token::Word(found) => found.eq_ignore_ascii_case(word),
@@ -102,7 +102,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// Passes `word` if it stands here.
+    /// Skips `word` if it is the current token; returns whether it was.
     pub(crate) fn pass(&mut self, word: &str) -> Result<bool> {
         let found = self.is(word);
         if found {
@@ -111,7 +111,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         Ok(found)
     }
 
-    /// Passes `word` or refuses.
+    /// Skips `word`, or returns an error.
     pub(crate) fn expect(&mut self, word: &str) -> Result<()> {
         if self.pass(word)? {
             return Ok(());
@@ -119,7 +119,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         Err(self.tokens.error(alloc::format!("{word} is expected")))
     }
 
-    /// Refuses what this engine does not do, by its name.
+    /// Returns an error if the current token is one of the unsupported `words`.
     pub(crate) fn refuse(&self, words: &[&str]) -> Result<()> {
         match words.iter().find(|word| self.is(word)) {
             Some(word) => Err(self.tokens.error(alloc::format!("{word} is not supported"))),
@@ -127,7 +127,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// Refuses a statement by its first word.
+    /// Returns an error about the statement's first word.
     pub(crate) fn unknown_statement(&self) -> Error {
         match self.tokens.token {
             Token::Word(word) => {
@@ -139,7 +139,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// Refuses anything behind a statement but its semicolon.
+    /// Returns an error if anything but a semicolon follows the statement.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.pass(";")?;
         self.refuse(&[
@@ -161,7 +161,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         Ok(())
     }
 
-    /// Whether the present word may be a name.
+    /// Returns whether the current token may be a name.
     pub(crate) fn is_name(&self) -> bool {
         match self.tokens.token {
             Token::Word(word) => !RESERVED
@@ -171,7 +171,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// A name.
+    /// Parses a name.
     pub(crate) fn name(&mut self) -> Result<&'a str> {
         if !self.is_name() {
             return Err(self.tokens.error("a name is expected"));
@@ -182,7 +182,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// The number of a table that is named here.
+    /// Parses the name of a table; returns its number.
     pub(crate) fn table(&mut self) -> Result<usize> {
         let at = self.tokens.at;
         let name = self.name()?;
@@ -192,7 +192,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         })
     }
 
-    /// A whole number that is not negative.
+    /// Parses a non-negative integer.
     pub(crate) fn number(&mut self) -> Result<u64> {
         let error = self.tokens.error("a whole number is expected");
         match self.value()? {
@@ -201,7 +201,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// A literal or a parameter.
+    /// Parses a literal or a parameter.
     pub(crate) fn value(&mut self) -> Result<Value<'a>> {
         let negative = self.pass("-")?;
         if !negative {
@@ -212,7 +212,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             Token::Integer(i64::MIN) if !negative => Err(self.tokens.error(TOO_LONG)),
             Token::Integer(number) => {
                 self.tokens.advance()?;
-                // The lowest number is its own opposite.
+                // The lowest number is its own negation.
                 let opposite = number.wrapping_neg();
                 Ok(Value::Integer(if negative { opposite } else { number }))
             }
@@ -239,7 +239,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// A value of a column's type.
+    /// Parses a value of a column's type.
     pub(crate) fn value_of(&mut self, kind: ValueType) -> Result<Value<'a>> {
         let at = self.tokens.at;
         let value = self.value()?;
@@ -249,7 +249,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         })
     }
 
-    /// The table and column that a name, with or without its table, means.
+    /// Parses a column name, with or without its table; returns table and column.
     pub(crate) fn column(&mut self) -> Result<(Bound<'a>, usize)> {
         let at = self.tokens.at;
         let error = |what| Err(Error::Sql { at, what });
@@ -278,7 +278,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// How a query reaches a column from its root table.
+    /// Returns the path from the query's root table to a column.
     pub(crate) fn reach(&self, bound: &Bound<'_>, column: usize) -> Result<Reach> {
         let entry = self.catalogue.column_at(bound.table, column)?;
         let id = |slot, table| Reach {
@@ -321,9 +321,9 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// A condition, joined by AND to what `condition` requires already.
+    /// Parses a condition and adds it to `condition` with AND.
     pub(crate) fn condition(&mut self, condition: &mut Condition<'a>) -> Result<()> {
-        // The conjuncts of the topmost level may join tables; those further in may not.
+        // Conjuncts of the topmost level may join tables; nested ones may not.
         let node = self.disjunction(condition, Place::default())?;
         condition.require(node)
     }
@@ -344,7 +344,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         Ok(node)
     }
 
-    /// Whether an OR stands on this level of parentheses.
+    /// Returns whether an OR follows on this level of parentheses.
     fn has_or_ahead(&self) -> Result<bool> {
         let mut ahead = self.tokens;
         let mut depth = 0u32;
@@ -476,7 +476,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         Err(self.tokens.error("a comparison is expected"))
     }
 
-    /// `a.reference = b.key`, in either order: the condition by which a table is joined.
+    /// Parses `a.reference = b.key`, in either order: the condition that joins a table.
     fn join(
         &mut self,
         condition: &mut Condition<'a>,
@@ -503,7 +503,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         condition.add(Node::Always)
     }
 
-    /// The table that `from` refers to, if `to` is its key.
+    /// Returns the table that `from` refers to, if `to` is its key.
     fn joined(&self, from: (Bound<'a>, usize), to: (Bound<'a>, usize)) -> Result<Option<usize>> {
         let reference = self.catalogue.column_at(from.0.table, from.1)?;
         let key = self.catalogue.column_at(to.0.table, to.1)?;

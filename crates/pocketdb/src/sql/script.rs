@@ -2,7 +2,7 @@
 
 use crate::sql::token::{closing_quote, skip_blank};
 
-/// The statements of a script, each with the byte of the script where it begins.
+/// An iterator over the statements of a script, each with its byte offset.
 #[derive(Debug, Clone)]
 pub struct Statements<'a> {
     script: &'a str,
@@ -10,7 +10,7 @@ pub struct Statements<'a> {
 }
 
 impl<'a> Statements<'a> {
-    /// The statements of `script`, which semicolons separate.
+    /// Creates an iterator over the statements of `script`, separated by semicolons.
     pub fn new(script: &'a str) -> Self {
         Self { script, next: 0 }
     }
@@ -38,7 +38,7 @@ impl<'a> Iterator for Statements<'a> {
     }
 }
 
-/// Bytes of the statement that `text` begins with, without its semicolon.
+/// Returns the length of the statement at the beginning of `text`, without its semicolon.
 fn statement_end(text: &str) -> usize {
     let mut at = 0;
     while let Some(rest) = text.get(at..) {

@@ -1,4 +1,4 @@
-//! `SELECT`: from its text to a bound query.
+//! `SELECT`: parsing and binding of a query.
 
 use crate::catalogue::{Kind, OWN};
 use crate::error::{Error, Result};
@@ -18,14 +18,14 @@ const FUNCTIONS: [(&str, Function); 5] = [
     ("AVG", Function::Average),
 ];
 
-/// What a column of the result is called.
+/// The name of a column of the result.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Title<'a> {
     #[default]
     Hidden,
-    /// As the statement says.
+    /// A text of the statement.
     Text(&'a str),
-    /// As the catalogue says.
+    /// The name in the catalogue.
     Column(usize, usize),
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct Query<'a> {
 }
 
 impl Query<'_> {
-    /// Bytes of memory that the query takes.
+    /// Returns the bytes of memory of the query.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.select.memory_bytes() + self.titles.memory_bytes()
     }
 }
 
-/// A column or a function of one.
+/// A column, or a function of one.
 #[derive(Debug, Clone, Copy)]
 struct Item<'a> {
     function: Function,
@@ -52,7 +52,7 @@ struct Item<'a> {
 }
 
 impl<'a> Parser<'a, '_> {
-    /// Reads a query, its `SELECT` passed already.
+    /// Parses a query after `SELECT`.
     pub(crate) fn select(&mut self) -> Result<Query<'a>> {
         let mut query = Query::default();
         query.select.distinct = self.pass("DISTINCT")?;
@@ -84,7 +84,7 @@ impl<'a> Parser<'a, '_> {
         Ok(query)
     }
 
-    /// Goes to `word` outside of parentheses.
+    /// Skips to `word` outside of parentheses.
     fn skip_to(&mut self, word: &str) -> Result<()> {
         let mut depth = 0u32;
         while self.tokens.token != Token::End && !(depth == 0 && self.is(word)) {
@@ -97,7 +97,7 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// Reads which tables there are; their conditions are read once the root is known.
+    /// Parses the names of the tables; skips their conditions, which need the root.
     fn collect_tables(&mut self) -> Result<()> {
         loop {
             self.refuse(&["("])?;
@@ -142,7 +142,7 @@ impl<'a> Parser<'a, '_> {
         self.pass("JOIN")
     }
 
-    /// The word of the statement at `at`.
+    /// Returns the name at byte offset `at` of the statement.
     fn name_behind(&self, at: usize) -> &'a str {
         let text = self.tokens.text_from(at);
         let quoted = text
@@ -168,7 +168,7 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// Finds the table that references all others, and the slots by which it does.
+    /// Finds the table that references all others, and sets the slots of these.
     fn bind_tables(&mut self) -> Result<usize> {
         let reaches = |root: usize, table: usize| {
             let mut slots = self.catalogue.slots_of(root).iter();
@@ -188,7 +188,7 @@ impl<'a> Parser<'a, '_> {
         Ok(root)
     }
 
-    /// Reads the tables again, now with the conditions behind `ON`.
+    /// Parses the tables again, now with the conditions after `ON`.
     fn join_conditions(&mut self, query: &mut Query<'a>) -> Result<()> {
         loop {
             self.name()?;
@@ -238,7 +238,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// `t.*`, if that stands here.
+    /// Parses `t.*`, if it is here.
     fn whole_table(&mut self) -> Result<Option<Bound<'a>>> {
         let mut ahead = self.tokens;
         let Token::Word(name) = ahead.advance()? else {
@@ -293,7 +293,7 @@ impl<'a> Parser<'a, '_> {
         })
     }
 
-    /// A function's name and its parenthesis, if they stand here.
+    /// Parses a function's name and its parenthesis, if they are here.
     fn function(&mut self) -> Result<Option<Function>> {
         let mut ahead = self.tokens;
         let Token::Word(name) = ahead.advance()? else {
@@ -386,7 +386,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// The output that an item of `ORDER BY` means: by position, by title or by what it is.
+    /// Parses an item of `ORDER BY`; returns its output: by position, by title or by expression.
     fn order_output(&mut self, query: &mut Query<'a>) -> Result<u8> {
         let at = self.tokens.at;
         let error = |what: &str| {
@@ -436,7 +436,7 @@ impl<'a> Parser<'a, '_> {
         add_item(query, &hidden)
     }
 
-    /// The output whose alias stands here.
+    /// Parses the alias of an output, if one is here.
     fn titled(&mut self, query: &Query<'a>) -> Result<Option<u8>> {
         let mut ahead: Tokens<'a> = self.tokens;
         let Token::Word(word) = ahead.advance()? else {
@@ -459,7 +459,7 @@ impl<'a> Parser<'a, '_> {
         if self.pass("LIMIT")? {
             let at = self.tokens.at;
             select.limit = match self.value()? {
-                // As in SQLite, a negative limit is none.
+                // As in SQLite, a negative limit means no limit.
                 Value::Integer(number) => u64::try_from(number).ok(),
                 _ => {
                     return Err(Error::Sql {
@@ -475,7 +475,7 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// The condition of a statement on one table, already bound.
+    /// Parses the condition of a statement on one table, which is bound already.
     pub(crate) fn where_clause(&mut self, select: &mut Select<'a>) -> Result<()> {
         if self.pass("WHERE")? {
             self.condition(&mut select.condition)?;
@@ -483,7 +483,7 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// Binds the one table of a statement.
+    /// Parses and binds the only table of a statement.
     pub(crate) fn bind_one(&mut self, select: &mut Select<'a>) -> Result<usize> {
         let at = self.tokens.at;
         let table = self.table()?;
@@ -499,7 +499,7 @@ impl<'a> Parser<'a, '_> {
         Ok(table)
     }
 
-    /// Whether a column's values can be changed.
+    /// Returns whether an update may change a column's values.
     pub(crate) fn is_changeable(&self, table: usize, column: usize) -> Result<bool> {
         let entry = self.catalogue.column_at(table, column)?;
         let stored = !matches!(entry.kind, Kind::Position | Kind::Reference);

@@ -1,26 +1,26 @@
-//! The words of a statement.
+//! The tokens of a statement.
 
 use alloc::string::String;
 
 use crate::error::{Error, Result};
 
-/// Stands around a text whose doubled quotes were made single beforehand.
+/// Delimits a text whose doubled quotes were already replaced by single ones.
 const PLAIN_QUOTE: char = '\u{1}';
 
-/// The digits of the lowest number of 64 bits.
+/// The digits of the lowest 64-bit number.
 const LOWEST: &str = "9223372036854775808";
-/// Why a number is refused.
+/// The reason why a number is refused.
 pub(crate) const TOO_LONG: &str = "the number exceeds 64 bits";
 
-/// A word of a statement.
+/// A token of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Token<'a> {
     Word(&'a str),
-    /// Digits without a sign; the lowest number stands for itself without its sign.
+    /// Digits without a sign; the digits of the lowest number have its value.
     Integer(i64),
     Real(f64),
     Text(&'a str),
-    /// An operator or a mark of punctuation.
+    /// An operator or punctuation mark.
     Symbol(&'a str),
     /// A question mark.
     Parameter,
@@ -28,20 +28,20 @@ pub(crate) enum Token<'a> {
     End,
 }
 
-/// Reads a statement word by word.
+/// A tokenizer of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tokens<'a> {
     text: &'a str,
-    /// Where the next word begins to be looked for.
+    /// Byte offset at which the search for the next token begins.
     next: usize,
-    /// Where the present word begins.
+    /// Byte offset of the current token.
     pub(crate) at: usize,
     pub(crate) token: Token<'a>,
 }
 
-/// `text` with every doubled quote in a text made single, its bytes in their old places.
+/// Replaces doubled quotes in texts by single ones; all other bytes keep their offsets.
 ///
-/// Nothing when no text has one, so that most statements need no copy.
+/// Returns `None` if there are no doubled quotes, so that most statements need no copy.
 pub(crate) fn without_doubled_quotes(text: &str) -> Option<String> {
     if !text.contains("''") {
         return None;
@@ -78,7 +78,8 @@ pub(crate) fn without_doubled_quotes(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Bytes of the quoted part that `text` begins with, doubled quotes and both marks included.
+/// Returns the length of the quoted part at the beginning of `text`, with its delimiters and
+/// doubled quotes.
 pub(crate) fn closing_quote(text: &str, quote: char) -> usize {
     let mut at = 1;
     while let Some(found) = text.get(at..).and_then(|rest| rest.find(quote)) {
@@ -91,7 +92,7 @@ pub(crate) fn closing_quote(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Bytes of blank and comments that `text` begins with.
+/// Returns the length of blanks and comments at the beginning of `text`.
 pub(crate) fn skip_blank(text: &str) -> usize {
     let mut rest = text;
     loop {
@@ -105,7 +106,7 @@ pub(crate) fn skip_blank(text: &str) -> usize {
 }
 
 impl<'a> Tokens<'a> {
-    /// Stands at the first word of `text`.
+    /// Creates a tokenizer at the first token of `text`.
     pub(crate) fn new(text: &'a str) -> Result<Self> {
         let mut tokens = Self {
             text,
@@ -117,7 +118,7 @@ impl<'a> Tokens<'a> {
         Ok(tokens)
     }
 
-    /// An error at the present word.
+    /// Creates an error at the current token.
     pub(crate) fn error(&self, what: impl Into<String>) -> Error {
         Error::Sql {
             at: self.at,
@@ -125,7 +126,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Goes to the next word and returns the one it leaves.
+    /// Advances to the next token and returns the one before.
     pub(crate) fn advance(&mut self) -> Result<Token<'a>> {
         let left = self.token;
         self.next += skip_blank(self.remaining());
@@ -134,7 +135,7 @@ impl<'a> Tokens<'a> {
         Ok(left)
     }
 
-    /// The text from byte `from` up to the present word, without the blank at its end.
+    /// Returns the text from byte `from` up to the current token, without trailing blanks.
     pub(crate) fn text_from(&self, from: usize) -> &'a str {
         self.text.get(from..self.at).unwrap_or("").trim_end()
     }
@@ -218,7 +219,7 @@ impl<'a> Tokens<'a> {
         let text = rest.get(..end).unwrap_or("");
         let token = match text.parse::<i64>() {
             Ok(number) => Token::Integer(number),
-            // It exists below zero only: whoever reads it looks for its sign.
+            // It is valid only after a minus sign, for which the parser checks.
             Err(_) if text.trim_start_matches('0') == LOWEST => Token::Integer(i64::MIN),
             Err(_) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 return Err(self.error(TOO_LONG));
