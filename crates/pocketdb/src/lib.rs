@@ -32,6 +32,7 @@ mod part;
 mod query;
 mod recovery;
 mod reorganize;
+mod ring;
 pub mod root;
 mod rows;
 mod run;

@@ -31,7 +31,7 @@ const CHAIN_AT: usize = GENERATIONS_AT + SIDES * SECRET_BYTES;
 const SECRET_BYTES: usize = 32;
 const _: () = assert!(CHAIN_AT + SECRET_BYTES <= RECORDS_AT);
 /// Where the records begin.
-const RECORDS_AT: usize = 512;
+pub(crate) const RECORDS_AT: usize = 512;
 /// Where the two copies of the structure begin.
 const STRUCTURE_AT: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
 /// Bytes of one copy of the structure.
@@ -303,7 +303,7 @@ impl RootRecord {
         self.tables.get(table).map_or(0, |state| state.units)
     }
 
-    fn encode(&self, out: &mut [u8]) {
+    pub(crate) fn encode(&self, out: &mut [u8]) {
         put(out, 0, &self.sequence.to_le_bytes());
         put(out, 8, &self.epoch.to_le_bytes());
         put(out, 16, &self.buffer_next.to_le_bytes());
@@ -326,7 +326,7 @@ impl RootRecord {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Self {
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
         let mut record = Self {
             sequence: u64_at(bytes, 0),
             epoch: u64_at(bytes, 8),
@@ -483,85 +483,6 @@ pub(crate) fn read_chain(store: &mut impl SecureStore) -> Result<Zeroizing<[u8; 
 /// Writes the secret from which the next generation's comes, over the one before.
 pub(crate) fn write_chain(store: &mut impl SecureStore, secret: &[u8; SECRET_BYTES]) -> Result<()> {
     store.write(CHAIN_AT, secret)
-}
-
-/// Makes `record` the state of the database; this single write is the commit.
-pub(crate) fn write_record(
-    store: &mut impl SecureStore,
-    seal: &mut Seal,
-    record: &RootRecord,
-) -> Result<()> {
-    let mut bytes = [0u8; ROOT_RECORD_BYTES];
-    record.encode(&mut bytes);
-    let body = part(&bytes, 0, ROOT_RECORD_BYTES - MAC_BYTES);
-    let code = seal.root_code(body);
-    put(&mut bytes, ROOT_RECORD_BYTES - MAC_BYTES, &code);
-    let slot = slot_of(record.sequence);
-    store.write(RECORDS_AT + slot * ROOT_RECORD_BYTES, &bytes)?;
-    store.sync()
-}
-
-/// What one slot of the ring holds.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is held at a time, and only while a store is opened"
-)]
-enum Slot {
-    /// Nothing was ever written to it.
-    Empty,
-    /// Its code is not correct, as a loss of power while it was written leaves it.
-    Torn,
-    /// A record with a correct code.
-    Intact(RootRecord),
-}
-
-/// The newest record of the ring.
-///
-/// A loss of power tears one write, that of the record after the newest. It neither empties a slot nor
-/// makes a correct code, so that every other slot must hold the very record that belongs there: one that
-/// is missing, torn, or was copied from another slot or from an earlier turn of the ring is refused.
-pub(crate) fn read_newest(store: &mut impl SecureStore, seal: &mut Seal) -> Result<RootRecord> {
-    let mut newest: Option<RootRecord> = None;
-    for slot in 0..RECORD_SLOTS {
-        if let Slot::Intact(record) = read_slot(store, seal, slot)?
-            && newest.is_none_or(|best| best.sequence < record.sequence)
-        {
-            newest = Some(record);
-        }
-    }
-    let newest = newest.ok_or(Error::Root("is damaged"))?;
-    for slot in 0..RECORD_SLOTS {
-        let behind = (RECORD_SLOTS + slot_of(newest.sequence) - slot) % RECORD_SLOTS;
-        let expected = newest.sequence.checked_sub(behind as u64);
-        let next = behind + 1 == RECORD_SLOTS;
-        match read_slot(store, seal, slot)? {
-            Slot::Intact(record) if Some(record.sequence) == expected => {}
-            Slot::Empty if expected.is_none() => {}
-            Slot::Torn if next => {}
-            Slot::Intact(_) => return Err(Error::Root("has a record in another one's place")),
-            Slot::Empty | Slot::Torn => return Err(Error::Root("is damaged")),
-        }
-    }
-    Ok(newest)
-}
-
-/// The slot of the record with this sequence number.
-fn slot_of(sequence: u64) -> usize {
-    usize::try_from(sequence % RECORD_SLOTS as u64).unwrap_or(0)
-}
-
-#[inline(never)] // The bytes take no room on the stack of an opening.
-fn read_slot(store: &mut impl SecureStore, seal: &mut Seal, slot: usize) -> Result<Slot> {
-    let mut bytes = [0u8; ROOT_RECORD_BYTES];
-    store.read(RECORDS_AT + slot * ROOT_RECORD_BYTES, &mut bytes)?;
-    if bytes.iter().all(|&byte| byte == 0) {
-        return Ok(Slot::Empty);
-    }
-    let body = part(&bytes, 0, ROOT_RECORD_BYTES - MAC_BYTES);
-    if seal.root_code(body) != take::<MAC_BYTES>(&bytes, ROOT_RECORD_BYTES - MAC_BYTES) {
-        return Ok(Slot::Torn);
-    }
-    Ok(Slot::Intact(RootRecord::decode(body)))
 }
 
 /// Where a copy of the structure begins.

@@ -14,9 +14,9 @@ use crate::list::List;
 use crate::log::Log;
 use crate::memory::Plan;
 use crate::part::Part;
+use crate::ring::{read_newest, write_record};
 use crate::root::{
-    RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_chain,
-    write_generation, write_record,
+    RootRecord, SecureStore, check_capacity, format_store, read_head, write_chain, write_generation,
 };
 use crate::seal::{
     CipherCounters, PageIdentity, ROLE_DATA, Seal, Since, first_secrets, signing_secret,
