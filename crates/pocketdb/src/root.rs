@@ -7,8 +7,9 @@ use zeroize::Zeroizing;
 
 use crate::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
-use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
+use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, ROOT_RECORD_BYTES, TABLES_MAX};
 use crate::part::SIDES;
+use crate::ring::RING_END;
 use crate::seal::{Generations, MAC_BYTES, Seal, Since};
 
 /// First bytes of every secure store.
@@ -33,7 +34,7 @@ const _: () = assert!(CHAIN_AT + SECRET_BYTES <= RECORDS_AT);
 /// Where the records begin.
 pub(crate) const RECORDS_AT: usize = 512;
 /// Where the two copies of the structure begin.
-const STRUCTURE_AT: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
+const STRUCTURE_AT: usize = RING_END;
 /// Bytes of one copy of the structure.
 pub(crate) const STRUCTURE_BYTES: usize = 4 * 1024;
 /// Bytes of a copy that its code takes in together.
@@ -402,6 +403,7 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
     match changed {
         0 => {}
         1..=MAGIC_BITS_CHANGED => return Err(Error::Root("is damaged")),
+        _ if is_beginning(&*head) => return Err(Error::Root("was cut short")),
         _ => return Err(Error::ForeignRoot("is not one of a pocket database")),
     }
     let (format, check) = (u16_at(&*head, FORMAT_AT), u16_at(&*head, FORMAT_AT + 2));
@@ -423,6 +425,13 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
         secret: Zeroizing::new(take(&*head, 16)),
         since,
     })
+}
+
+/// Whether a head is the beginning of one, and behind it zeros, as a file that was cut within it reads.
+fn is_beginning(head: &[u8]) -> bool {
+    let magic = head.iter().zip(MAGIC);
+    let same = magic.take_while(|(found, due)| found == due).count();
+    same > 0 && head.iter().skip(same).all(|&byte| byte == 0)
 }
 
 fn format_bytes() -> [u8; 4] {

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use crate::bytes::put;
 use crate::error::{Error, Result};
 use crate::flash::lock;
+use crate::ring::{RING_END, begins_full};
 use crate::root::SecureStore;
 
 /// Permissions of a new file: it holds the key.
@@ -136,15 +137,16 @@ impl FileStore {
     /// Opens an existing file, for this program alone.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing, is empty, has more than `capacity` bytes, or
-    /// another program has it open.
+    /// The file cannot be opened for reading and writing, is empty, was cut short, has more than `capacity`
+    /// bytes, or another program has it open.
     pub fn open(path: &Path, capacity: usize) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         lock(&file)?;
         let refused = |kind, what| Err(io::Error::new(kind, what));
-        match file.metadata()?.len() {
+        let len = file.metadata()?.len();
+        match len {
             0 => return refused(io::ErrorKind::InvalidData, "it is empty"),
-            len if len > capacity as u64 => {
+            _ if len > capacity as u64 => {
                 let what = "it is too long for a secure store";
                 return refused(io::ErrorKind::FileTooLarge, what);
             }
@@ -160,6 +162,10 @@ impl FileStore {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+        }
+        // A cut through the newest record looks like a loss of power while it was written.
+        if begins_full(&bytes) && len < RING_END as u64 {
+            return refused(io::ErrorKind::InvalidData, "it was cut short");
         }
         Ok(Self {
             file,

@@ -14,7 +14,7 @@ use crate::list::List;
 use crate::log::Log;
 use crate::memory::Plan;
 use crate::part::Part;
-use crate::ring::{read_newest, write_record};
+use crate::ring::{read_newest, write_record, write_ring};
 use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, write_chain, write_generation,
 };
@@ -525,7 +525,7 @@ fn prepare(
     write_chain(secure, &chain)?;
     let mut record = RootRecord::empty();
     record.structure.code = seal.root_code(&[]);
-    write_record(secure, &mut seal, &record)?;
+    write_ring(secure, &mut seal, record)?;
     Usage {
         memory_given: memory as u64,
         ..Usage::default()
