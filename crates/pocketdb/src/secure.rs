@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use crate::bytes::put;
 use crate::error::{Error, Result};
 use crate::flash::lock;
+use crate::medium::SystemFailure;
 use crate::ring::{RING_END, begins_full};
 use crate::root::SecureStore;
 
@@ -111,7 +112,7 @@ impl SecureStore for MemoryStore {
 pub struct FileStore {
     file: File,
     bytes: Zeroizing<Vec<u8>>,
-    failure: Option<io::Error>,
+    failure: SystemFailure,
 }
 
 impl FileStore {
@@ -130,7 +131,7 @@ impl FileStore {
         Ok(Self {
             file,
             bytes: Zeroizing::new(vec![0; capacity]),
-            failure: None,
+            failure: SystemFailure::default(),
         })
     }
 
@@ -170,17 +171,17 @@ impl FileStore {
         Ok(Self {
             file,
             bytes,
-            failure: None,
+            failure: SystemFailure::default(),
         })
     }
 
-    /// The system's own error behind the last [`Error::SecureStore`].
-    pub fn last_failure(&self) -> Option<&io::Error> {
-        self.failure.as_ref()
+    /// Where the system's own error behind an [`Error::SecureStore`] is noted.
+    pub fn failure(&self) -> SystemFailure {
+        self.failure.clone()
     }
 
-    fn failed(&mut self, cause: io::Error) -> Error {
-        self.failure = Some(cause);
+    fn failed(&self, cause: io::Error) -> Error {
+        self.failure.note(cause);
         Error::SecureStore
     }
 }

@@ -26,11 +26,6 @@ impl<F: Nand, H: Copy + Eq> Steady<F, H> {
         }
     }
 
-    /// The chip itself.
-    pub const fn inner(&self) -> &F {
-        &self.inner
-    }
-
     /// The hash of a page as it was read; none of one that was not, or was written since.
     pub fn seen(&self, page: u32) -> Option<H> {
         self.seen.get(&page).copied()

@@ -170,6 +170,8 @@ fn make(place: &Place, parts: &Parts, args: &PocketCreate) -> Result<Vault, Fail
     .map_err(|error| Failure::file("create the pocket database", &place.file, error))?;
     let secure = made(&parts.root, |part| FileStore::create(part, STORE_BYTES))
         .map_err(|error| Failure::file("create the root file", &place.root, error))?;
+    place.watch(flash.failure());
+    place.watch(secure.failure());
     Store::create(flash, secure, &secret, args.extent.ram).map_err(|error| place.refused(error))
 }
 

@@ -89,8 +89,7 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
     let work = vault
         .verify()
         .and_then(|_| vault.part_pages(&mut |first, pages| runs.push((first, pages))));
-    let work =
-        work.map_err(|error| place.failed_on(vault.device().inner(), vault.secure_store(), error));
+    let work = work.map_err(|error| place.refused(error));
     // What is signed is what was authenticated just now: nothing is read anew for it.
     let tree = tree_of(&runs, |page| {
         let unread = || broken(&place.file, &format!("page {page} belongs to nothing"));
@@ -140,7 +139,7 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     let mut vault = place.open(true)?;
     let mut rows = Lines::default();
     let ran = vault.execute(&args.sql, &[], &mut rows);
-    let ran = ran.map_err(|error| place.failed(&vault, error));
+    let ran = ran.map_err(|error| place.refused(error));
     let (key, instance) = (signing_key(&place, &mut vault)?, vault.instance());
     let moment = Moment::now(vault.state());
     place.close(vault)?;
