@@ -228,6 +228,7 @@ pub(super) fn simulate(
 ) -> Result<Status, Failure> {
     let place = Place::of(&args.pocket, environment);
     let chip = place.chip(false)?;
+    place.check_root()?;
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::new("cannot make a temporary folder").because(error))?;
     // It holds the chip and the secure store.

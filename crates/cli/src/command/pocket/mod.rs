@@ -9,8 +9,10 @@ mod person;
 mod query;
 mod reorganize;
 mod takeover;
+mod unfinished;
 
 use std::cell::RefCell;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,6 +22,7 @@ use probity_pocketdb::secure::FileStore;
 use probity_pocketdb::{Error, Store, SystemFailure, Usage};
 use serde::Serialize;
 
+use self::unfinished::{root_under_way, unfinished};
 use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -176,6 +179,24 @@ impl Place {
         self.failures.borrow_mut().push(failure);
     }
 
+    /// Refuses a root file that is under way, one whose creation was ended before it had its name, and what is no file.
+    fn check_root(&self) -> Result<(), Failure> {
+        if is_part(&self.root) {
+            return Err(root_under_way(&self.root));
+        }
+        match fs::metadata(&self.root) {
+            Ok(found) if !found.is_file() => {
+                Err(Failure::new(format!("{} is no file", self.root.display()))
+                    .remedy("name the root file with --root ROOT or PROBITY_POCKET_ROOT"))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                unfinished(self).map_or(Ok(()), Err)
+            }
+            // Opening it tells the rest.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// A file that cannot be opened; `missing` says what to do where there is none.
     fn unopened(&self, what: &str, file: &Path, error: io::Error, missing: &str) -> Failure {
         let remedy = match error.kind() {
@@ -208,6 +229,7 @@ impl Place {
 
     /// The same on a chip that the caller has opened.
     fn open_on<F: Nand>(&self, flash: F) -> Result<Store<F, FileStore>, Failure> {
+        self.check_root()?;
         key_file::warn_if_open(&self.root, "the root file, which holds the database's key,");
         let mut secure = FileStore::open(&self.root, STORE_BYTES).map_err(|error| {
             let missing = "name it with --root ROOT or PROBITY_POCKET_ROOT";
