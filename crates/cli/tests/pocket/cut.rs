@@ -1,4 +1,4 @@
-//! Files of a pocket database whose end is gone, or whose disk is full.
+//! Files of a pocket database whose end is gone, that are pipes, or whose disk is full.
 
 use std::fs;
 use std::process::Command;
@@ -77,6 +77,39 @@ fn no_file_whose_end_is_gone_passes_for_an_older_one() {
         }
         place.run(check, 0);
     }
+}
+
+/// A pipe beside the chip under the name of its digest or verifier key, where nobody had named one, was waited for without end. What has
+/// such a name is a file, or refused.
+#[test]
+fn a_pipe_under_a_name_that_nobody_gave_is_refused() {
+    let place = Place::filled();
+    place.run(&["reorganize", "v"], 0);
+    place.run(&["sign", "v"], 0);
+    for name in ["v.digest", "v.vkey"] {
+        let script =
+            format!("mv {name} kept; mkfifo {name}; \"$0\" pocket verify v --keyless v.vkey");
+        let (status, said) = place.shell(&script);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains(&format!("{name} is no file")), "{said}");
+        let (status, said) = place.shell("\"$0\" pocket sign v");
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("it is there already"), "{said}");
+        place.shell(&format!("mv -f kept {name}"));
+    }
+    // One that is named is read.
+    let named = "\"$0\" pocket verify v --keyless <(cat v.vkey) --digest <(cat v.digest)";
+    let (status, said) = place.shell(named);
+    assert_eq!(status, Some(0), "{said}");
+    let select = "SELECT id FROM visits";
+    for command in ["verify v".to_owned(), format!("simulate v '{select}'")] {
+        let script = format!("mv v.root kept; mkfifo v.root; \"$0\" pocket {command}");
+        let (status, said) = place.shell(&script);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("v.root is no file"), "{said}");
+        place.shell("mv -f kept v.root");
+    }
+    place.run(&["verify", "v"], 0);
 }
 
 /// On a full disk `verify` said that the secure store cannot be read or written, without the cause, and no command said what to do. All
