@@ -154,10 +154,15 @@ pub(crate) fn part_of(path: &Path) -> PathBuf {
 
 /// Whether `path` has the name of a file under way, which is all that a process that was killed leaves.
 pub(crate) fn is_part(path: &Path) -> bool {
+    part_ending(path).is_some()
+}
+
+/// What the name of a file under way has behind that of the complete one; nothing where `path` has no such name.
+pub(crate) fn part_ending(path: &Path) -> Option<String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.rsplit_once(PART).is_some_and(|(_, process)| {
-        !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit())
-    })
+    let (_, process) = name.rsplit_once(PART)?;
+    let is_number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| format!("{PART}{process}"))
 }
 
 /// The files beside `path` that commands which were killed left of it; those that a running one has locked are under way.
@@ -166,7 +171,8 @@ pub(crate) fn left_over(path: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(folder_of(path))? {
         let entry = entry?;
         let is_file = entry.file_type()?.is_file();
-        let entry = entry.path();
+        // In the folder as `path` names it.
+        let entry = path.with_file_name(entry.file_name());
         let is_of_path = entry
             .file_name()
             .zip(path.file_name())

@@ -27,11 +27,14 @@ mod keys;
 pub mod limits;
 mod list;
 mod log;
+#[cfg(feature = "std")]
+mod medium;
 mod memory;
 mod part;
 mod query;
 mod recovery;
 mod reorganize;
+mod ring;
 pub mod root;
 mod rows;
 mod run;
@@ -52,6 +55,8 @@ mod window;
 pub use catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
 pub use error::{Error, Result};
 pub use index::Search;
+#[cfg(feature = "std")]
+pub use medium::SystemFailure;
 pub use query::select::{Heading, Row, Sink};
 pub use reorganize::{Extent, Progress};
 pub use root::SecureStore;

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
 use crate::memory::Plan;
 use crate::part::{Side, all_sides};
+use crate::ring::is_full;
 use crate::root::{
     CatalogueState, Level, RootRecord, SecureStore, raise_format, read_generation, write_generation,
 };
@@ -54,6 +55,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.window.continue_with(first.sequence + more);
         let record = self.next_record()?;
         self.finish(&record)?;
+        self.fill_ring()?;
         self.summarize()?;
         match self.window.is_far().then(|| self.settle()) {
             // The opening succeeds all the same: the numbers suffice for as many openings again.
@@ -61,6 +63,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Some(settled) => settled,
             None => Ok(()),
         }
+    }
+
+    /// Writes the same state until the ring is full, as each new one is: an earlier version left slots
+    /// empty, and a record that is gone from such a ring is not missed.
+    fn fill_ring(&mut self) -> Result<()> {
+        while !is_full(&self.committed) {
+            // Each by itself: of two that a loss of power meets, the later one may be there alone.
+            let record = RootRecord {
+                sequence: self.committed.sequence + 1,
+                ..self.committed
+            };
+            self.write(&record)?;
+        }
+        Ok(())
     }
 
     /// Records the numbers in use, long before the numbers that the next opening skips are used up.

@@ -7,8 +7,9 @@ use zeroize::Zeroizing;
 
 use crate::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
-use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
+use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, ROOT_RECORD_BYTES, TABLES_MAX};
 use crate::part::SIDES;
+use crate::ring::RING_END;
 use crate::seal::{Generations, MAC_BYTES, Seal, Since};
 
 /// First bytes of every secure store.
@@ -31,9 +32,9 @@ const CHAIN_AT: usize = GENERATIONS_AT + SIDES * SECRET_BYTES;
 const SECRET_BYTES: usize = 32;
 const _: () = assert!(CHAIN_AT + SECRET_BYTES <= RECORDS_AT);
 /// Offset of the records.
-const RECORDS_AT: usize = 512;
+pub(crate) const RECORDS_AT: usize = 512;
 /// Offset of the two copies of the structure.
-const STRUCTURE_AT: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
+const STRUCTURE_AT: usize = RING_END;
 /// Length of one copy of the structure in bytes.
 pub(crate) const STRUCTURE_BYTES: usize = 4 * 1024;
 /// Number of bytes of a copy that are authenticated at once.
@@ -303,7 +304,7 @@ impl RootRecord {
         self.tables.get(table).map_or(0, |state| state.units)
     }
 
-    fn encode(&self, out: &mut [u8]) {
+    pub(crate) fn encode(&self, out: &mut [u8]) {
         put(out, 0, &self.sequence.to_le_bytes());
         put(out, 8, &self.epoch.to_le_bytes());
         put(out, 16, &self.buffer_next.to_le_bytes());
@@ -326,7 +327,7 @@ impl RootRecord {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Self {
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
         let mut record = Self {
             sequence: u64_at(bytes, 0),
             epoch: u64_at(bytes, 8),
@@ -402,6 +403,7 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
     match changed {
         0 => {}
         1..=MAGIC_BITS_CHANGED => return Err(Error::Root("is damaged")),
+        _ if is_beginning(&*head) => return Err(Error::Root("was cut short")),
         _ => return Err(Error::ForeignRoot("is not one of a pocket database")),
     }
     let (format, check) = (u16_at(&*head, FORMAT_AT), u16_at(&*head, FORMAT_AT + 2));
@@ -423,6 +425,13 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
         secret: Zeroizing::new(take(&*head, 16)),
         since,
     })
+}
+
+/// Whether a head is the beginning of one, and behind it zeros, as a file that was cut within it reads.
+fn is_beginning(head: &[u8]) -> bool {
+    let magic = head.iter().zip(MAGIC);
+    let same = magic.take_while(|(found, due)| found == due).count();
+    same > 0 && head.iter().skip(same).all(|&byte| byte == 0)
 }
 
 fn format_bytes() -> [u8; 4] {
@@ -483,85 +492,6 @@ pub(crate) fn read_chain(store: &mut impl SecureStore) -> Result<Zeroizing<[u8; 
 /// Replaces the secret from which the next generation's is derived.
 pub(crate) fn write_chain(store: &mut impl SecureStore, secret: &[u8; SECRET_BYTES]) -> Result<()> {
     store.write(CHAIN_AT, secret)
-}
-
-/// Commits `record`; this single write is the commit.
-pub(crate) fn write_record(
-    store: &mut impl SecureStore,
-    seal: &mut Seal,
-    record: &RootRecord,
-) -> Result<()> {
-    let mut bytes = [0u8; ROOT_RECORD_BYTES];
-    record.encode(&mut bytes);
-    let body = part(&bytes, 0, ROOT_RECORD_BYTES - MAC_BYTES);
-    let code = seal.root_code(body);
-    put(&mut bytes, ROOT_RECORD_BYTES - MAC_BYTES, &code);
-    let slot = slot_of(record.sequence);
-    store.write(RECORDS_AT + slot * ROOT_RECORD_BYTES, &bytes)?;
-    store.sync()
-}
-
-/// The content of one slot of the ring.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is held at a time, and only while a store is opened"
-)]
-enum Slot {
-    /// The slot was never written.
-    Empty,
-    /// Its code is wrong, as after a loss of power during the write.
-    Torn,
-    /// A record with a correct code.
-    Intact(RootRecord),
-}
-
-/// Returns the newest record of the ring.
-///
-/// A loss of power tears only one write, that of the record after the newest. It can neither empty
-/// a slot nor produce a valid code. So every other slot must contain exactly its record. One that
-/// is missing, torn, or copied from another slot or an earlier cycle is an error.
-pub(crate) fn read_newest(store: &mut impl SecureStore, seal: &mut Seal) -> Result<RootRecord> {
-    let mut newest: Option<RootRecord> = None;
-    for slot in 0..RECORD_SLOTS {
-        if let Slot::Intact(record) = read_slot(store, seal, slot)?
-            && newest.is_none_or(|best| best.sequence < record.sequence)
-        {
-            newest = Some(record);
-        }
-    }
-    let newest = newest.ok_or(Error::Root("is damaged"))?;
-    for slot in 0..RECORD_SLOTS {
-        let behind = (RECORD_SLOTS + slot_of(newest.sequence) - slot) % RECORD_SLOTS;
-        let expected = newest.sequence.checked_sub(behind as u64);
-        let next = behind + 1 == RECORD_SLOTS;
-        match read_slot(store, seal, slot)? {
-            Slot::Intact(record) if Some(record.sequence) == expected => {}
-            Slot::Empty if expected.is_none() => {}
-            Slot::Torn if next => {}
-            Slot::Intact(_) => return Err(Error::Root("has a record in another one's place")),
-            Slot::Empty | Slot::Torn => return Err(Error::Root("is damaged")),
-        }
-    }
-    Ok(newest)
-}
-
-/// Returns the slot of the record with this sequence number.
-fn slot_of(sequence: u64) -> usize {
-    usize::try_from(sequence % RECORD_SLOTS as u64).unwrap_or(0)
-}
-
-#[inline(never)] // Keeps the buffer off the stack of an opening.
-fn read_slot(store: &mut impl SecureStore, seal: &mut Seal, slot: usize) -> Result<Slot> {
-    let mut bytes = [0u8; ROOT_RECORD_BYTES];
-    store.read(RECORDS_AT + slot * ROOT_RECORD_BYTES, &mut bytes)?;
-    if bytes.iter().all(|&byte| byte == 0) {
-        return Ok(Slot::Empty);
-    }
-    let body = part(&bytes, 0, ROOT_RECORD_BYTES - MAC_BYTES);
-    if seal.root_code(body) != take::<MAC_BYTES>(&bytes, ROOT_RECORD_BYTES - MAC_BYTES) {
-        return Ok(Slot::Torn);
-    }
-    Ok(Slot::Intact(RootRecord::decode(body)))
 }
 
 /// Returns the offset of a copy of the structure.

@@ -12,6 +12,8 @@ use zeroize::Zeroizing;
 use crate::bytes::put;
 use crate::error::{Error, Result};
 use crate::flash::lock;
+use crate::medium::SystemFailure;
+use crate::ring::{RING_END, begins_full};
 use crate::root::SecureStore;
 
 /// Permissions of a new file, because it contains the key.
@@ -110,7 +112,7 @@ impl SecureStore for MemoryStore {
 pub struct FileStore {
     file: File,
     bytes: Zeroizing<Vec<u8>>,
-    failure: Option<io::Error>,
+    failure: SystemFailure,
 }
 
 impl FileStore {
@@ -129,22 +131,23 @@ impl FileStore {
         Ok(Self {
             file,
             bytes: Zeroizing::new(vec![0; capacity]),
-            failure: None,
+            failure: SystemFailure::default(),
         })
     }
 
     /// Opens an existing file, for this program alone.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing, is empty, has more than `capacity` bytes,
-    /// or is open in another program.
+    /// The file cannot be opened for reading and writing, is empty, was cut short, has more than `capacity`
+    /// bytes, or another program has it open.
     pub fn open(path: &Path, capacity: usize) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         lock(&file)?;
         let refused = |kind, what| Err(io::Error::new(kind, what));
-        match file.metadata()?.len() {
+        let len = file.metadata()?.len();
+        match len {
             0 => return refused(io::ErrorKind::InvalidData, "it is empty"),
-            len if len > capacity as u64 => {
+            _ if len > capacity as u64 => {
                 let what = "it is too long for a secure store";
                 return refused(io::ErrorKind::FileTooLarge, what);
             }
@@ -161,20 +164,24 @@ impl FileStore {
                 Err(error) => return Err(error),
             }
         }
+        // A cut through the newest record looks like a loss of power while it was written.
+        if begins_full(&bytes) && len < RING_END as u64 {
+            return refused(io::ErrorKind::InvalidData, "it was cut short");
+        }
         Ok(Self {
             file,
             bytes,
-            failure: None,
+            failure: SystemFailure::default(),
         })
     }
 
-    /// Returns the operating system's error behind the last [`Error::SecureStore`].
-    pub fn last_failure(&self) -> Option<&io::Error> {
-        self.failure.as_ref()
+    /// Returns the place of the operating system's error behind an [`Error::SecureStore`].
+    pub fn failure(&self) -> SystemFailure {
+        self.failure.clone()
     }
 
-    fn failed(&mut self, cause: io::Error) -> Error {
-        self.failure = Some(cause);
+    fn failed(&self, cause: io::Error) -> Error {
+        self.failure.note(cause);
         Error::SecureStore
     }
 }

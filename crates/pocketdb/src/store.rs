@@ -14,9 +14,9 @@ use crate::list::List;
 use crate::log::Log;
 use crate::memory::Plan;
 use crate::part::Part;
+use crate::ring::{read_newest, write_record, write_ring};
 use crate::root::{
-    RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_chain,
-    write_generation, write_record,
+    RootRecord, SecureStore, check_capacity, format_store, read_head, write_chain, write_generation,
 };
 use crate::seal::{
     CipherCounters, PageIdentity, ROLE_DATA, Seal, Since, first_secrets, signing_secret,
@@ -524,7 +524,7 @@ fn prepare(
     write_chain(secure, &chain)?;
     let mut record = RootRecord::empty();
     record.structure.code = seal.root_code(&[]);
-    write_record(secure, &mut seal, &record)?;
+    write_ring(secure, &mut seal, record)?;
     Usage {
         memory_given: memory as u64,
         ..Usage::default()

@@ -93,6 +93,53 @@ fn an_interrupted_creation_leaves_nothing_that_opens() {
     assert_eq!(place.count("mine", "entries"), 82);
 }
 
+/// A creation that a kill ended between its two steps left the database in its place and its root file under the name of one under way:
+/// `query` advised to name that, `create` to choose another name, and neither said what had happened. All name both files and the step that is left.
+#[test]
+fn a_creation_without_its_last_step_is_named_and_ends_as_advised() {
+    let place = Place::filled();
+    fs::rename(place.path("v.root"), place.path("v.root.part-77")).unwrap();
+    let step = "mv -n v.root.part-77 v.root";
+    let commands: [&[&str]; 5] = [
+        &["query", "v", "SELECT id FROM visits"],
+        &["verify", "v"],
+        &["simulate", "v", "SELECT id FROM visits"],
+        &["create", "v", "--schema", "vault.sql"],
+        &["verify", "v", "--root", "v.root.part-77"],
+    ];
+    for command in commands {
+        let (_, refused) = place.run(command, 1);
+        assert!(refused.contains("v.root.part-77"), "{refused}");
+        assert!(refused.contains(step), "{command:?} {refused}");
+    }
+    assert_eq!(place.names("v."), ["v.root.part-77"]);
+    // One that is left of an earlier creation is not taken for it.
+    fs::write(place.path("v.root.part-5"), "other").unwrap();
+    fs::write(place.path("v.part-5"), "other").unwrap();
+    let (_, refused) = place.run(&["verify", "v"], 1);
+    assert!(refused.contains(step), "{refused}");
+    // Without the database nobody knows whether it is elsewhere.
+    fs::rename(place.path("v"), place.path("moved")).unwrap();
+    let (_, said) = place.run(&["create", "v", "--schema", "vault.sql", "--size", "1"], 0);
+    let left = "left of a creation that was interrupted:";
+    for line in [
+        format!("v.root.part-77 is {left} without its database: remove it, unless"),
+        format!("v.root.part-5 is {left} remove it\n"),
+        format!("v.part-5 is {left} remove it\n"),
+    ] {
+        assert!(said.contains(&line), "{said}");
+    }
+    for name in ["v", "v.root"] {
+        fs::remove_file(place.path(name)).unwrap();
+    }
+    fs::rename(place.path("moved"), place.path("v")).unwrap();
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-ec", step]).current_dir(place.folder.path());
+    assert!(shell.status().unwrap().success());
+    place.run(&["verify", "v"], 0);
+    assert_eq!(place.count("v", "visits"), 300);
+}
+
 /// `create --from` filled the file under its own name too. Where something came to one of the two names meanwhile, neither is touched.
 #[test]
 fn a_creation_takes_only_names_that_are_free() {

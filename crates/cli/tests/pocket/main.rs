@@ -8,6 +8,7 @@
     reason = "a test may fail loudly, and prepares files"
 )]
 
+mod cut;
 mod interrupted;
 mod manual;
 mod person;

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use super::{BLOCK_PAGES, FlashCounters, FlashError, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
+use crate::medium::SystemFailure;
 
 /// Permissions of a new file.
 const OWNER_ONLY: u32 = 0o600;
@@ -30,7 +31,7 @@ pub struct FileFlash {
     file: File,
     blocks: u32,
     counters: FlashCounters,
-    failure: Option<io::Error>,
+    failure: SystemFailure,
     /// Cache of blocks with the number of programmed pages.
     filled: [Option<(u32, u8)>; FILLED_KNOWN],
     /// The entry of the cache that is replaced next.
@@ -88,7 +89,7 @@ impl FileFlash {
             file,
             blocks,
             counters: FlashCounters::default(),
-            failure: None,
+            failure: SystemFailure::default(),
             filled: [None; FILLED_KNOWN],
             oldest: 0,
             synchronous,
@@ -101,9 +102,9 @@ impl FileFlash {
         self.syncs.get()
     }
 
-    /// Returns the operating system's error behind the last [`FlashError::Medium`].
-    pub fn last_failure(&self) -> Option<&io::Error> {
-        self.failure.as_ref()
+    /// Returns the place of the operating system's error behind a [`FlashError::Medium`].
+    pub fn failure(&self) -> SystemFailure {
+        self.failure.clone()
     }
 
     /// Returns the erase count of `block` since the file was created.
@@ -117,8 +118,8 @@ impl FileFlash {
         Ok(u32::from_le_bytes(count))
     }
 
-    fn medium(&mut self, cause: io::Error) -> FlashError {
-        self.failure = Some(cause);
+    fn medium(&self, cause: io::Error) -> FlashError {
+        self.failure.note(cause);
         FlashError::Medium
     }
 

@@ -26,11 +26,6 @@ impl<F: Nand, H: Copy + Eq> Steady<F, H> {
         }
     }
 
-    /// Returns the wrapped chip.
-    pub const fn inner(&self) -> &F {
-        &self.inner
-    }
-
     /// Returns the hash of a page as it was read; `None` if it was not read, or was written since.
     pub fn seen(&self, page: u32) -> Option<H> {
         self.seen.get(&page).copied()

@@ -1,8 +1,9 @@
-//! A database of the format before: it opens, answers, goes on, and is raised in one step.
+//! A database of an earlier version: it opens, answers, goes on, and gets the present form.
 
 use probity_pocketdb::flash::{BLOCK_PAGES, Nand as _, PAGE_BYTES, Simulator};
+use probity_pocketdb::limits::{RECORD_SLOTS, ROOT_RECORD_BYTES};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Extent, Heading, Result, Row, SecureStore, Sink, Store};
+use probity_pocketdb::{Error, Extent, Heading, Result, Row, SecureStore, Sink, Store};
 
 use crate::script::Shared;
 
@@ -15,6 +16,13 @@ const ROOT: &[u8] = include_bytes!("../../testdata/format-6/root");
 const ANSWERS: &str = include_str!("../../testdata/format-6/answers");
 const MEMORY: usize = 32_768;
 const BLOCKS: u32 = 40;
+/// A database of three rows in the present format, in whose ring a version before filled ten slots.
+const FEW_CHIP: &[u8] = include_bytes!("../../testdata/ring-not-full/chip");
+/// Its root file, which ends with the tenth record.
+const FEW_ROOT: &[u8] = include_bytes!("../../testdata/ring-not-full/root");
+const FEW_MEMORY: usize = 65_536;
+const FEW_BLOCKS: u32 = 8;
+const STORE_BYTES: usize = 128 * 1024;
 const PIECE_BYTES: usize = 64;
 
 /// The rows of an answer, a line each.
@@ -40,18 +48,30 @@ fn numbered(bytes: &[u8], length: usize) -> impl Iterator<Item = (u32, &[u8])> {
     })
 }
 
-fn image() -> (Simulator, MemoryStore) {
-    let mut flash = Simulator::new(BLOCKS);
-    for (page, bytes) in numbered(CHIP, PAGE_BYTES) {
-        assert!(page < BLOCKS * BLOCK_PAGES);
+fn chip(pages: &[u8], blocks: u32) -> Simulator {
+    let mut flash = Simulator::new(blocks);
+    for (page, bytes) in numbered(pages, PAGE_BYTES) {
+        assert!(page < blocks * BLOCK_PAGES);
         flash.program(page, bytes).unwrap();
     }
-    let mut secure = MemoryStore::new(128 * 1024);
+    flash
+}
+
+fn image() -> (Simulator, MemoryStore) {
+    let flash = chip(CHIP, BLOCKS);
+    let mut secure = MemoryStore::new(STORE_BYTES);
     for (at, bytes) in numbered(ROOT, PIECE_BYTES) {
         let at = usize::try_from(at).unwrap();
         secure.bytes_mut()[at..at + PIECE_BYTES].copy_from_slice(bytes);
     }
     (flash, secure)
+}
+
+/// The database whose ring is not full.
+pub(crate) fn few_records() -> (Simulator, MemoryStore) {
+    let mut secure = MemoryStore::new(STORE_BYTES);
+    secure.bytes_mut()[..FEW_ROOT.len()].copy_from_slice(FEW_ROOT);
+    (chip(FEW_CHIP, FEW_BLOCKS), secure)
 }
 
 fn ask<S: SecureStore>(store: &mut Store<Simulator, S>, query: &str) -> Result<Vec<String>> {
@@ -122,6 +142,54 @@ fn a_cut_at_any_write_while_the_format_is_raised_loses_nothing() {
             secure.change(MemoryStore::restore_power);
             let mut store = Store::open(flash, secure, MEMORY).unwrap();
             check(&mut store, &place);
+            store.verify().unwrap();
+        }
+    }
+}
+
+const FEW_ROWS: [&str; 3] = ["3|Cy", "2|Bo", "1|Ada"];
+
+/// In a ring that was not full, records that a cut took looked as if they had never been written, and databases of earlier versions have
+/// such rings. They open with all rows, and from then on a cut is refused.
+#[test]
+fn a_ring_that_an_earlier_version_left_is_filled_by_the_first_opening() {
+    let (flash, secure) = few_records();
+    let mut store = Store::open(flash, secure, FEW_MEMORY).unwrap();
+    assert_eq!(ask(&mut store, "SELECT * FROM people").unwrap(), FEW_ROWS);
+    store.verify().unwrap();
+    let (flash, secure) = store.into_parts();
+    for slots in 0..RECORD_SLOTS {
+        let mut cut = secure.clone();
+        cut.bytes_mut()[512 + slots * ROOT_RECORD_BYTES..].fill(0);
+        let refused = Store::open(flash.clone(), cut, FEW_MEMORY).err();
+        assert_eq!(refused, Some(Error::Root("is damaged")), "{slots} slots");
+    }
+    let mut store = Store::open(flash, secure, FEW_MEMORY).unwrap();
+    assert_eq!(ask(&mut store, "SELECT * FROM people").unwrap(), FEW_ROWS);
+    // Once is enough: an opening has one record.
+    assert_eq!(store.counters().root_writes, 1);
+}
+
+#[test]
+fn a_cut_at_any_write_while_the_ring_is_filled_loses_nothing() {
+    let whole = {
+        let (flash, secure) = few_records();
+        let (_, secure) = Store::open(flash, secure, FEW_MEMORY).unwrap().into_parts();
+        secure.writes()
+    };
+    assert!(whole > 50, "{whole}");
+    for writes in 0..whole {
+        for kept in [0, 9, 200] {
+            let (flash, mut secure) = few_records();
+            secure.plan_cut(writes, kept);
+            let place = format!("write {writes}, {kept} bytes");
+            let secure = Shared::new(secure);
+            let opened = Store::open(flash.clone(), secure.clone(), FEW_MEMORY);
+            assert!(opened.is_err(), "{place}");
+            secure.change(MemoryStore::restore_power);
+            let mut store = Store::open(flash, secure, FEW_MEMORY).unwrap();
+            let found = ask(&mut store, "SELECT * FROM people").unwrap();
+            assert_eq!(found, FEW_ROWS, "{place}");
             store.verify().unwrap();
         }
     }

@@ -70,7 +70,7 @@ pub(super) fn run_script(place: &Place, vault: &mut Vault, script: &str) -> Resu
                 let failure = match error {
                     Error::Receiver => Failure::new("it shows rows and changes nothing")
                         .remedy("ask with: probity pocket query FILE SELECT"),
-                    error => place.failed(vault, error),
+                    error => place.refused(error),
                 };
                 return Err(
                     failure.after(&format!("statement {number}, at byte {at}, was reached"))

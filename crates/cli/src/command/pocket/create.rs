@@ -2,7 +2,8 @@
 //!
 //! It is filled under the names of files under way, beside its places, and comes to them when it is
 //! complete, its root file last. A signal removes what is there by then; what a kill or a loss of
-//! power leaves has a name under which no command opens it.
+//! power leaves has a name under which no command opens it, and one between the two steps leaves a root
+//! file that commands tell the last step for.
 
 use std::fs;
 use std::io;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use super::change::{read_script, run_script};
 use super::person::Filled;
 use super::takeover::Takeover;
+use super::unfinished::{roots_left, unfinished};
 use super::{MORE_FROM_THE_BEGINNING, Place, STORE_BYTES, Vault, person};
 use crate::args::PocketCreate;
 use crate::config::Environment;
@@ -97,6 +99,9 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
 
 /// Refuses places that are taken or that no new file may have, and tells of what was left there.
 fn check_places(place: &Place) -> Result<(), Failure> {
+    if let Some(failure) = unfinished(place) {
+        return Err(failure);
+    }
     for (path, what) in [
         (&place.file, "create the pocket database"),
         (&place.root, "create the root file"),
@@ -110,15 +115,27 @@ fn check_places(place: &Place) -> Result<(), Failure> {
             .remedy("choose a name that does not end in .part- and a number"));
         }
         check_output(path, Existing::Keep).map_err(failed)?;
-        // A folder that may be written to and not listed takes the database all the same.
+    }
+    tell_what_is_left(place);
+    Ok(())
+}
+
+/// Names what creations left that were ended by a kill. A folder that may be written to and not listed takes the database all the same.
+fn tell_what_is_left(place: &Place) {
+    let complete = roots_left(place);
+    for path in [&place.file, &place.root] {
         for part in left_over(path).unwrap_or_default() {
+            let advice = if complete.contains(&part) {
+                "without its database: remove it, unless that has another name by now"
+            } else {
+                "remove it"
+            };
             note(&format!(
-                "{} is left of a creation that was interrupted: remove it",
+                "{} is left of a creation that was interrupted: {advice}",
                 part.display()
             ));
         }
     }
-    Ok(())
 }
 
 /// The two files under way. Dropping them, or a signal that ends the program, leaves neither behind.
@@ -170,6 +187,8 @@ fn make(place: &Place, parts: &Parts, args: &PocketCreate) -> Result<Vault, Fail
     .map_err(|error| Failure::file("create the pocket database", &place.file, error))?;
     let secure = made(&parts.root, |part| FileStore::create(part, STORE_BYTES))
         .map_err(|error| Failure::file("create the root file", &place.root, error))?;
+    place.watch(flash.failure());
+    place.watch(secure.failure());
     Store::create(flash, secure, &secret, args.extent.ram).map_err(|error| place.refused(error))
 }
 

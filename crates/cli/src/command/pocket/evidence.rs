@@ -4,7 +4,7 @@
 //! Merkle tree, the time, and the number of the database's state. For an extract the leaves are the lines. For the digest of a reorganised part the
 //! lines say which pages it lies in, and the leaves are those pages, each behind its number.
 
-use std::fs::File;
+use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ use super::query::RowForm;
 use crate::args::{PocketCheck, PocketExtract, PocketSign, PocketVerify};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
+use crate::input_file::InputFile;
 use crate::key_file;
 use crate::output::{Output, counted};
 use crate::output_file::{Existing, OutputFile, check_output};
@@ -89,8 +90,7 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
     let work = vault
         .verify()
         .and_then(|_| vault.part_pages(&mut |first, pages| runs.push((first, pages))));
-    let work =
-        work.map_err(|error| place.failed_on(vault.device().inner(), vault.secure_store(), error));
+    let work = work.map_err(|error| place.refused(error));
     // What is signed is what was authenticated just now: nothing is read anew for it.
     let tree = tree_of(&runs, |page| {
         let unread = || broken(&place.file, &format!("page {page} belongs to nothing"));
@@ -140,7 +140,7 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     let mut vault = place.open(true)?;
     let mut rows = Lines::default();
     let ran = vault.execute(&args.sql, &[], &mut rows);
-    let ran = ran.map_err(|error| place.failed(&vault, error));
+    let ran = ran.map_err(|error| place.refused(error));
     let (key, instance) = (signing_key(&place, &mut vault)?, vault.instance());
     let moment = Moment::now(vault.state());
     place.close(vault)?;
@@ -232,6 +232,17 @@ pub(super) fn verify(
         .digest
         .clone()
         .unwrap_or_else(|| place.beside("digest"));
+    // What a signature leaves beside the database is a file; whoever names a pipe waits for it.
+    for (path, is_default) in [
+        (digest.as_path(), args.digest.is_none()),
+        (key, key == place.beside("vkey")),
+    ] {
+        if is_default && fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(Failure::new(format!("{} is no file", path.display())).remedy(
+                "name the digest with --digest FILE and the verifier key with --keyless VKEY, in files that you trust",
+            ));
+        }
+    }
     let evidence = Evidence::read(&digest, key, "--keyless VKEY")?;
     let runs = evidence.body().map(run_of);
     let runs: Option<Vec<_>> = runs.collect();
@@ -318,7 +329,7 @@ impl Evidence {
 fn read_signed(path: &Path) -> Result<(String, usize), Failure> {
     let fail = |error| Failure::file("read the signed file", path, error);
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(fail)?;
+    let file = InputFile::open(path).map_err(fail)?;
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     if read.map_err(fail)? > usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX) {
         return Err(broken(path, "it is longer than any signed file"));
@@ -458,8 +469,8 @@ fn is_digest(path: &Path) -> bool {
 
 /// Whether the file at `path` holds that key.
 fn holds_key(path: &Path, key: &VerifierKey) -> bool {
-    // What is read is protected from then on, also where there is nothing yet.
-    path.exists()
+    // What is read is protected from then on, also where there is nothing yet; a pipe holds nothing.
+    path.is_file()
         && key_file::read_verifier(path, "--key-out FILE")
             .is_ok_and(|known| known.encode() == key.encode())
 }

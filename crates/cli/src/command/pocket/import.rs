@@ -157,9 +157,7 @@ impl<'a> Import<'a> {
 
     fn execute(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), Failure> {
         let result = self.vault.execute(text, values, &mut NoRows);
-        result
-            .map(drop)
-            .map_err(|error| self.place.failed(self.vault, error))
+        result.map(drop).map_err(|error| self.place.refused(error))
     }
 
     /// The value of column `number` of the rows in `text`.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 use probity_pocketdb::flash::{CostModel, Nand as _};
 use probity_pocketdb::{Heading, Operations, Row, Sink, Statements, Usage};
@@ -28,7 +29,7 @@ pub(super) fn verify(args: &PocketVerify, environment: &Environment) -> Result<S
     let place = Place::of(&args.pocket, environment);
     let mut vault = place.open(true)?;
     let checked = vault.verify();
-    let checked = checked.map_err(|error| place.failed(&vault, error));
+    let checked = checked.map_err(|error| place.refused(error));
     place.close(vault)?;
     let (pages, file) = (checked?, place.file.as_path());
     let mut output = Output::new();
@@ -227,6 +228,7 @@ pub(super) fn simulate(
 ) -> Result<Status, Failure> {
     let place = Place::of(&args.pocket, environment);
     let chip = place.chip(false)?;
+    place.check_root()?;
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::new("cannot make a temporary folder").because(error))?;
     // It holds the chip and the secure store.
@@ -236,6 +238,7 @@ pub(super) fn simulate(
         file: folder.path().join("copy"),
         root: folder.path().join("copy.root"),
         when_full: MORE_ROOM,
+        failures: Rc::clone(&place.failures),
     };
     for (from, to) in [(&place.file, &copy.file), (&place.root, &copy.root)] {
         fs::copy(from, to).map_err(|error| Failure::file("copy", from, error))?;
@@ -273,7 +276,7 @@ fn run_one<'s>(
     let before = vault.operations();
     let mut counted = Counted::default();
     let outcome = vault.execute(statement, &[], &mut counted);
-    let outcome = outcome.map_err(|error| place.failed(vault, error))?;
+    let outcome = outcome.map_err(|error| place.refused(error))?;
     let rows = match outcome {
         probity_pocketdb::Outcome::Changed(rows) => rows,
         _ => counted.0,

@@ -9,15 +9,20 @@ mod person;
 mod query;
 mod reorganize;
 mod takeover;
+mod unfinished;
 
+use std::cell::RefCell;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use probity_pocketdb::flash::{FileFlash, FlashError, Nand};
 use probity_pocketdb::secure::FileStore;
-use probity_pocketdb::{Error, Store, Usage};
+use probity_pocketdb::{Error, Store, SystemFailure, Usage};
 use serde::Serialize;
 
+use self::unfinished::{root_under_way, unfinished};
 use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -39,6 +44,11 @@ const NO_ROOM_BESIDE: &str = "everything is as it was: what is written anew need
     probity pocket query FILE \"SELECT * FROM TABLE\" --format csv gives, its lines sorted by the key";
 /// The same for a database that is being made, of which nothing stays.
 const MORE_FROM_THE_BEGINNING: &str = "make it larger with --size MIB";
+
+/// What to do where the disk is full, and where it fails otherwise.
+const MORE_ON_DISK: &str =
+    "make room on the disk, or allow larger files; what was committed before is safe";
+const LOOK_AT_DISK: &str = "look for a failing disk, and take a copy of both files";
 
 /// A database in files.
 type Vault = Store<FileFlash, FileStore>;
@@ -105,6 +115,8 @@ struct Place {
     root: PathBuf,
     /// What to do where the chip is full.
     when_full: &'static str,
+    /// Where the files that were opened note what the system refused.
+    failures: Rc<RefCell<Vec<SystemFailure>>>,
 }
 
 impl Place {
@@ -123,6 +135,7 @@ impl Place {
                 .or_else(|| environment.pocket_root.clone())
                 .unwrap_or_else(|| beside(&choice.file, "root")),
             when_full: MORE_ROOM,
+            failures: Rc::default(),
         }
     }
 
@@ -153,10 +166,35 @@ impl Place {
             ))
             .remedy("remove it with its root file, and create the database again"));
         }
-        FileFlash::open(&self.file, durable).map_err(|error| {
+        let chip = FileFlash::open(&self.file, durable).map_err(|error| {
             let missing = "make one with: probity pocket create FILE";
             self.unopened("open the pocket database", &self.file, error, missing)
-        })
+        })?;
+        self.watch(chip.failure());
+        Ok(chip)
+    }
+
+    /// Has failures of a file told with what the system said.
+    fn watch(&self, failure: SystemFailure) {
+        self.failures.borrow_mut().push(failure);
+    }
+
+    /// Refuses a root file that is under way, one whose creation was ended before it had its name, and what is no file.
+    fn check_root(&self) -> Result<(), Failure> {
+        if is_part(&self.root) {
+            return Err(root_under_way(&self.root));
+        }
+        match fs::metadata(&self.root) {
+            Ok(found) if !found.is_file() => {
+                Err(Failure::new(format!("{} is no file", self.root.display()))
+                    .remedy("name the root file with --root ROOT or PROBITY_POCKET_ROOT"))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                unfinished(self).map_or(Ok(()), Err)
+            }
+            // Opening it tells the rest.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// A file that cannot be opened; `missing` says what to do where there is none.
@@ -191,11 +229,13 @@ impl Place {
 
     /// The same on a chip that the caller has opened.
     fn open_on<F: Nand>(&self, flash: F) -> Result<Store<F, FileStore>, Failure> {
+        self.check_root()?;
         key_file::warn_if_open(&self.root, "the root file, which holds the database's key,");
         let mut secure = FileStore::open(&self.root, STORE_BYTES).map_err(|error| {
             let missing = "name it with --root ROOT or PROBITY_POCKET_ROOT";
             self.unopened("open the root file", &self.root, error, missing)
         })?;
+        self.watch(secure.failure());
         let usage = Usage::read(&mut secure).map_err(|error| self.refused(error))?;
         let memory = usize::try_from(usage.memory_given).unwrap_or(usize::MAX);
         Store::open(flash, secure, memory).map_err(|error| self.refused(error))
@@ -235,26 +275,29 @@ impl Place {
             Error::Memory { .. } => Failure::new("the memory does not suffice")
                 .because(error)
                 .remedy("create the database with more --ram, or with fewer or narrower tables"),
+            Error::SecureStore | Error::Flash(FlashError::Medium) => self.medium(error),
             error => Failure::new("the pocket database refuses").because(error),
         }
     }
 
-    /// The same, with the system's own error where a file failed.
-    fn failed(&self, vault: &Vault, error: Error) -> Failure {
-        self.failed_on(vault.device(), vault.secure_store(), error)
-    }
-
-    fn failed_on(&self, chip: &FileFlash, secure: &FileStore, error: Error) -> Failure {
-        let medium = error == Error::Flash(FlashError::Medium);
-        let cause = match (medium, &error) {
-            (true, _) => chip.last_failure().map(ToString::to_string),
-            (_, Error::SecureStore) => secure.last_failure().map(ToString::to_string),
-            _ => None,
+    /// One of the files failed: what the system said, and what to do.
+    fn medium(&self, error: Error) -> Failure {
+        let path = if error == Error::SecureStore {
+            &self.root
+        } else {
+            &self.file
         };
-        match cause {
-            Some(cause) => Failure::new(error.to_string()).because(cause),
-            None => self.refused(error),
-        }
+        let failure = Failure::new(format!("cannot read or write {}", path.display()));
+        let failures = self.failures.borrow();
+        let Some(cause) = failures.iter().find_map(SystemFailure::first) else {
+            return failure.because(error);
+        };
+        let is_full = matches!(
+            cause.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        let remedy = if is_full { MORE_ON_DISK } else { LOOK_AT_DISK };
+        failure.because(cause.to_string()).remedy(remedy)
     }
 
     /// Closes the database and counts what was done.

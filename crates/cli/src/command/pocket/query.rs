@@ -40,7 +40,7 @@ pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Statu
     let mut vault = place.open(true)?;
     let mut shown = Shown::new(format);
     let ran = vault.execute(&text, &[], &mut shown);
-    let failed = ran.err().map(|error| place.failed(&vault, error));
+    let failed = ran.err().map(|error| place.refused(error));
     place.close(vault)?;
     match (shown.finish(failed.is_none()), failed) {
         (Err(failure), _) | (Ok(()), Some(failure)) => Err(failure),

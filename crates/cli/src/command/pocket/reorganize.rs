@@ -31,7 +31,7 @@ pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<
         };
         work(&mut vault, extent, args.steps)
     };
-    let done = done.map_err(|error| place.failed(&vault, error));
+    let done = done.map_err(|error| place.refused(error));
     let reorganizations = vault.instance();
     place.close(vault)?;
     let done = done?;

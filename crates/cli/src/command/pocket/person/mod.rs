@@ -105,9 +105,7 @@ struct Person<'a> {
 impl Person<'_> {
     fn execute(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), Failure> {
         let result = self.vault.execute(text, values, &mut NoRows);
-        result
-            .map(drop)
-            .map_err(|error| self.place.failed(self.vault, error))
+        result.map(drop).map_err(|error| self.place.refused(error))
     }
 
     /// Creates tables, outside any transaction.
