@@ -143,8 +143,6 @@ impl OpenError {
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
-    /// Held as long as the store is open: the directory itself, which nobody can exchange unseen for another file.
-    _lock: File,
     root: Root,
     key_file: PathBuf,
     /// Whether the key lies in no file yet: it comes to be with the first mark.
@@ -154,6 +152,9 @@ pub(crate) struct Directory {
     is_unsure: bool,
     cache_bytes: usize,
     subject_of: SubjectOf,
+    /// Held as long as the store is open: the directory itself, which nobody can exchange unseen for another file. It stands
+    /// last, and so does the directory where it is kept: fields go in their order, and nothing may still use a file then.
+    _lock: File,
 }
 
 /// An open file of the store.
@@ -190,7 +191,6 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
     let (root, key_file, is_key_unwritten) = key(path, options, found.as_ref())?;
     let mut directory = Directory {
         path: path.to_owned(),
-        _lock: lock,
         root: Root(root),
         key_file,
         is_key_unwritten,
@@ -198,6 +198,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         is_unsure: false,
         cache_bytes: options.cache_bytes,
         subject_of: options.subject_of.clone(),
+        _lock: lock,
     };
     let data = match found {
         Some(Found::Sealed(mark)) => {

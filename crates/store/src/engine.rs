@@ -22,9 +22,8 @@ use crate::space::{Shared, Space};
 use crate::store::{Answer, Answering, Message, Options, Request, RewriteError, Sync};
 use crate::wiping::Wiping;
 
-/// What the thread owns.
+/// What the thread owns. However it ends, the directory's lock goes last: until then no other process has the files.
 pub(crate) struct Engine {
-    directory: Directory,
     data: Data,
     options: Options,
     receiver: Receiver<Message>,
@@ -32,6 +31,7 @@ pub(crate) struct Engine {
     shared: Shared,
     last_sweep: Stopwatch,
     wiping: Wiping,
+    directory: Directory,
 }
 
 /// What a transaction ends with.
@@ -74,7 +74,6 @@ impl Engine {
         let prepared = prepare(&data, &options);
         let (facts, shared) = prepared.map_err(OpenError::of_file(&directory.path))?;
         Ok(Self {
-            directory,
             data,
             options,
             receiver,
@@ -82,6 +81,7 @@ impl Engine {
             shared,
             last_sweep: Stopwatch::start(),
             wiping: Wiping::new(),
+            directory,
         })
     }
 
@@ -142,16 +142,24 @@ impl Engine {
         }
     }
 
-    /// Closes the file, and wipes what its last commits freed.
+    /// Closes the file, wipes what its last commits freed, and gives up slots that nobody took.
     fn close(self) -> Result<(), EngineError> {
+        // What is not taken out goes after this, the directory as the last of it.
         let Self {
-            data: Data { database, file, .. },
+            data:
+                Data {
+                    database,
+                    file,
+                    slots,
+                },
             mut wiping,
             ..
         } = self;
         drop(database);
-        wiping.end(&file).map_err(redb::Error::Io)?;
-        Ok(())
+        let wiped = wiping.end(&file);
+        // Where it fails, they stay and cost their room.
+        let _kept = slots.give_back();
+        Ok(wiped.map_err(redb::Error::Io)?)
     }
 
     /// Goes on in a file that holds nothing that was removed.
@@ -312,4 +320,86 @@ fn answer(
         closes,
     };
     Ok((answer, answered))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test damages files")]
+mod tests {
+    use std::fs::{self, File, TryLockError};
+    use std::path::{Path, PathBuf};
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::commands::{Command, Commands};
+    use crate::directory::tests::ask;
+    use crate::store::Store;
+    use crate::subject::SubjectOf;
+
+    /// Says when it is dropped whether the directory is still locked. The keys of subjects hold it, and the directory itself
+    /// right before its lock.
+    struct Probe(PathBuf, Sender<bool>);
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            let directory = File::open(&self.0).unwrap();
+            let is_locked = matches!(directory.try_lock(), Err(TryLockError::WouldBlock));
+            self.1.send(is_locked).unwrap();
+        }
+    }
+
+    fn probed(path: &Path) -> (Store, Receiver<bool>) {
+        let (sender, receiver) = channel();
+        let probe = Probe(path.to_owned(), sender);
+        let subject_of = SubjectOf::new(move |key| {
+            let _held = &probe;
+            Some(key.to_vec())
+        });
+        let options = Options {
+            subject_of,
+            ..Options::default()
+        };
+        (Store::open(path, options).unwrap(), receiver)
+    }
+
+    /// A stopping store cut unused keys of subjects off after its lock had gone, and with them the key that the next process
+    /// had just given to a subject, whose data nobody could read again. Whatever still uses a file goes before the lock.
+    #[test]
+    fn the_lock_goes_after_everything_that_uses_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let (store, was_locked) = probed(&path);
+        ask(&store, &[b"SET", b"a", b"1"]);
+        store.close().unwrap();
+        assert!(was_locked.recv().unwrap(), "a store that is closed");
+        // Those that were not taken are given up all the same.
+        let slots = path.join("store.1.subjects");
+        assert_eq!(fs::metadata(&slots).unwrap().len(), 2 * 128);
+        fs::write(
+            &slots,
+            [&fs::read(&slots).unwrap()[..128], &[1; 128]].concat(),
+        )
+        .unwrap();
+        let (store, was_locked) = probed(&path);
+        let (mut commands, mut command) = (Commands::default(), Command::default());
+        command.push(b"GET");
+        command.push(b"a");
+        commands.push(command);
+        store.ask(store.client(), commands, |answer| assert!(answer.is_err()));
+        store.close().unwrap_err();
+        assert!(was_locked.recv().unwrap(), "a store that has failed");
+    }
+
+    /// A store that had failed did not wait for the thread that wipes free blocks, which went on in a file that the next
+    /// process had opened and given these blocks to others. It is waited for before the lock goes.
+    #[test]
+    fn no_wiping_outlives_the_one_who_began_it() {
+        let (sender, receiver) = channel();
+        let wiping = Wiping::under_way(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            sender.send(()).unwrap();
+            Ok(())
+        });
+        drop(wiping);
+        receiver.try_recv().unwrap();
+    }
 }

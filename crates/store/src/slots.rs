@@ -155,6 +155,17 @@ impl Slots {
         self.file.sync_data()
     }
 
+    /// Gives up the slots behind the last that was taken: nothing was ever sealed under their keys, and the next opening
+    /// makes others. It is called while the store's directory is locked, for another process would have its keys behind them.
+    /// Without it, as after a crash, they stay and cost their room.
+    pub(crate) fn give_back(self) -> io::Result<()> {
+        let (next, end) = self.fresh.get();
+        if next < end {
+            self.file.set_len(place(Slot(next)))?;
+        }
+        Ok(())
+    }
+
     fn read(&self, slot: Slot) -> Result<Option<Secret>, Fail> {
         let mut bytes = [0; SLOT_BYTES];
         let read = self.file.read_exact_at(&mut bytes, place(slot));
@@ -166,17 +177,6 @@ impl Slots {
         match unwrapped(&self.wrapping, ERASED_LABEL, slot, &bytes) {
             Some(_erased) => Ok(None),
             None => Err(Fail::Store(redb::Error::Io(damaged(slot)))),
-        }
-    }
-}
-
-/// Gives up the slots behind the last that was taken. Nothing was ever sealed under their keys, and the next opening makes others.
-impl Drop for Slots {
-    fn drop(&mut self) {
-        let (next, end) = self.fresh.get();
-        if next < end {
-            // Where it fails, or comes to nothing in a crash, they stay and cost their room.
-            drop(self.file.set_len(place(Slot(next))));
         }
     }
 }
