@@ -2,6 +2,8 @@
 //! transaction of the file.
 
 use std::error::Error as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use crate::command::execute;
 use crate::directory::{Data, Directory, OpenError};
 use crate::fail::Fail;
 use crate::limits::{
-    ANSWER_BYTES_MAX, FREE_BYTES, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS,
+    ANSWER_BYTES_MAX, FREE_BYTES, GROUP_MILLISECONDS, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS,
+    SYNC_MILLISECONDS, TURN_MILLISECONDS,
 };
 use crate::random::unguessable;
 use crate::reply::Reply;
@@ -27,6 +30,8 @@ pub(crate) struct Engine {
     data: Data,
     options: Options,
     receiver: Receiver<Message>,
+    /// Whether nothing more is to begin, whatever waits.
+    closing: Arc<AtomicBool>,
     facts: Facts,
     shared: Shared,
     last_sweep: Stopwatch,
@@ -69,7 +74,7 @@ impl Engine {
     pub(crate) fn new(
         (directory, data): (Directory, Data),
         options: Options,
-        receiver: Receiver<Message>,
+        (receiver, closing): (Receiver<Message>, Arc<AtomicBool>),
     ) -> Result<Self, OpenError> {
         let prepared = prepare(&data, &options);
         let (facts, shared) = prepared.map_err(OpenError::of_file(&directory.path))?;
@@ -77,6 +82,7 @@ impl Engine {
             data,
             options,
             receiver,
+            closing,
             facts,
             shared,
             last_sweep: Stopwatch::start(),
@@ -186,12 +192,14 @@ impl Engine {
             data,
             options,
             receiver,
+            closing,
             facts,
             shared,
             last_sweep,
             wiping,
             ..
         } = self;
+        let closes = || closing.load(Ordering::Acquire);
         let mut space = Space {
             rows: Rows::new(transaction, Some(&data.slots), facts),
             shared,
@@ -202,33 +210,36 @@ impl Engine {
         let mut changed_at: Option<Stopwatch> = None;
         let mut requests = 0;
         loop {
-            let wait = Duration::from_millis(SWEEP_MILLISECONDS);
-            let always = options.sync == Sync::Always;
-            let wait = if always && space.rows.is_changed() {
+            let is_group_open = options.sync == Sync::Always && space.rows.is_changed();
+            let wait = if is_group_open {
                 // Only what is there already shares the wait for the disk.
                 Duration::ZERO
             } else {
-                wait.saturating_sub(last_sweep.elapsed())
+                Duration::from_millis(SWEEP_MILLISECONDS).saturating_sub(last_sweep.elapsed())
             };
             let message = receiver.recv_timeout(wait);
             space.now = options.clock.now();
+            // What waits is not begun any more; whoever asked is told so.
+            if closes() {
+                return Ok(End::Close);
+            }
             match message {
                 Ok(Message::Request(request)) => {
                     requests += 1;
-                    let (answering, answer) =
-                        answer(*request, &mut space, options.reply_bytes_max)?;
-                    if always && space.rows.is_changed() {
+                    let turn = Turn {
+                        reply_bytes_max: options.reply_bytes_max,
+                        closes: &closes,
+                    };
+                    let (answering, answer) = answer(*request, &mut space, &turn)?;
+                    if options.sync == Sync::Always && space.rows.is_changed() {
                         held.push((answering, answer));
                     } else {
                         answering.tell(answer);
                     }
                 }
                 Ok(Message::Gone) => space.shared.forget_client(),
-                Err(RecvTimeoutError::Timeout) => {
-                    if always && space.rows.is_changed() {
-                        return Ok(End::Commit);
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) if is_group_open => return Ok(End::Commit),
+                Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Rewrite(sender)) => return Ok(End::Rewrite(sender)),
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => {
                     return Ok(End::Close);
@@ -245,12 +256,20 @@ impl Engine {
                 continue;
             }
             let since = *changed_at.get_or_insert_with(Stopwatch::start);
-            let due = since.elapsed() >= Duration::from_millis(SYNC_MILLISECONDS);
-            if (always && requests >= GROUP_REQUESTS_MAX) || (!always && due) {
+            if is_due(options.sync, since, requests) {
                 return Ok(End::Commit);
             }
         }
     }
+}
+
+/// Whether what was changed since then, by so many requests, is to be made durable.
+fn is_due(sync: Sync, since: Stopwatch, requests: usize) -> bool {
+    let (most, requests_max) = match sync {
+        Sync::Always => (GROUP_MILLISECONDS, GROUP_REQUESTS_MAX),
+        Sync::EverySecond => (SYNC_MILLISECONDS, usize::MAX),
+    };
+    since.elapsed() >= Duration::from_millis(most) || requests >= requests_max
 }
 
 /// Makes what a new store begins with, or reads it.
@@ -281,11 +300,17 @@ fn failure(fail: Fail) -> redb::Error {
     }
 }
 
-/// Carries out the commands of a request, as many as one answer takes.
+/// What bounds one request's turn, beside its time.
+struct Turn<'a> {
+    reply_bytes_max: usize,
+    closes: &'a dyn Fn() -> bool,
+}
+
+/// Carries out the commands of a request, as many as one answer and one turn take.
 fn answer(
     request: Request,
     space: &mut Space<'_>,
-    reply_bytes_max: usize,
+    turn: &Turn<'_>,
 ) -> Result<(Answering, Answer), Fail> {
     let Request {
         mut client,
@@ -297,8 +322,10 @@ fn answer(
         space.shared.totals.connections += 1;
         space.shared.totals.clients += 1;
     }
-    let mut reply = Reply::new(reply_bytes_max);
-    while !client.closing {
+    let mut reply = Reply::new(turn.reply_bytes_max);
+    let begun = Stopwatch::start();
+    let mut is_over = false;
+    while !client.closing && !is_over {
         // Where there is hardly any memory left, short replies are still given, one after the other.
         let room = client.memory.free().saturating_sub(reply.len());
         if reply.len() >= ANSWER_BYTES_MAX.min(room.max(FREE_BYTES)) {
@@ -307,6 +334,7 @@ fn answer(
         let Some(command) = commands.pop() else { break };
         reply.limit(room.max(FREE_BYTES), client.memory.full());
         execute(command, &mut client, space, &mut reply)?;
+        is_over = begun.elapsed() >= Duration::from_millis(TURN_MILLISECONDS) || (turn.closes)();
     }
     let closes = client.closing;
     let bytes = reply.take();

@@ -24,6 +24,11 @@ pub const WIPED_AT_ONCE: u64 = 64;
 pub const SYNC_MILLISECONDS: u64 = 1000;
 /// Requests that are executed before what they changed is made durable together.
 pub const GROUP_REQUESTS_MAX: usize = 1024;
+/// How long requests are executed before what they changed is made durable together, in milliseconds.
+pub const GROUP_MILLISECONDS: u64 = 50;
+/// How long commands of one request are carried out before the rest of them wait for their next turn, in milliseconds. A
+/// command that began before is carried out whole.
+pub const TURN_MILLISECONDS: u64 = 10;
 /// Bytes of replies after which the rest of a request's commands wait for their next turn.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Bytes of one reply after which nothing more is put into it; a value that begins before is returned whole. It is also what
