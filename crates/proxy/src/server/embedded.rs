@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::upstream::Socket;
 use crate::resp::{Arguments, CommandScanner, Limits};
 
-/// Bytes of commands that wait while others are carried out before no more are taken.
+/// Bytes of memory of commands that wait while others are carried out before no more are taken.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 const FAILED: &[u8] = b"-ERR probity: the store has failed; nothing is done any more\r\n";
 
@@ -272,9 +272,9 @@ impl AsyncWrite for StoreSocket {
 }
 
 fn command(arguments: &Arguments) -> Command {
-    let mut command = Command::default();
-    for index in 0..arguments.len() {
-        command.push(arguments.beginning(index));
-    }
+    let all = || (0..arguments.len()).map(|index| arguments.beginning(index));
+    let bytes = all().map(<[u8]>::len).sum();
+    let mut command = Command::with_room(arguments.len(), bytes);
+    all().for_each(|argument| command.push(argument));
     command
 }
