@@ -11,12 +11,13 @@ use redb::WriteTransaction;
 
 use crate::clock::Stopwatch;
 use crate::command::execute;
-use crate::directory::{Data, Directory, OpenError};
+use crate::directory::{Data, Directory};
 use crate::fail::Fail;
 use crate::limits::{
     ANSWER_BYTES_MAX, FREE_BYTES, GROUP_MILLISECONDS, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS,
     SYNC_MILLISECONDS, TURN_MILLISECONDS,
 };
+use crate::open_error::OpenError;
 use crate::random::unguessable;
 use crate::reply::Reply;
 use crate::room::Room;

@@ -8,8 +8,8 @@ use aws_lc_rs::rand;
 use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
 use zeroize::Zeroizing;
 
-use crate::directory::OpenError;
 use crate::generation;
+use crate::open_error::OpenError;
 
 const FILE_BYTES_MAX: u64 = 4096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
 use probity_format::wrap::{WrappedKind, WrappingKey};
 
-use crate::directory::OpenError;
 use crate::generation::{create_anew, overwrite};
 use crate::key_file::random;
 use crate::limits::FORMAT_VERSION;
+use crate::open_error::OpenError;
 
 /// The name of the mark.
 pub(crate) const MARK_FILE: &str = "probity-store.toml";

@@ -9,10 +9,11 @@ use std::thread::JoinHandle;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::commands::Commands;
-use crate::directory::{OpenError, open};
+use crate::directory::open;
 use crate::engine::{Engine, EngineError};
 use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX, WAITING_BYTES_MAX};
 use crate::memory::{Memory, Share};
+use crate::open_error::OpenError;
 use crate::subject::SubjectOf;
 
 /// When a change is on the disk.
