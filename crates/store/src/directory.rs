@@ -70,13 +70,17 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
     builder.create(path).map_err(at(path))?;
     let lock = lock(path)?;
     let found = mark::read(path)?;
-    check_files(path, found.as_ref())?;
-    let (root, key_file, is_key_unwritten) = key(path, options, found.as_ref())?;
+    let key_file = options.key_file.clone();
+    let key_file = key_file.unwrap_or_else(|| key_file::beside(path));
+    let is_key_there = key_file.try_exists().map_err(at(&key_file))?;
+    check_files(path, found.as_ref(), is_key_there)?;
+    let root = key(path, options, (&key_file, is_key_there), found.as_ref())?;
+    let is_proven = found.as_ref().is_some_and(|it| it.generation() > 0);
     let mut directory = Directory {
         path: path.to_owned(),
         root: Root(root),
         key_file,
-        is_key_unwritten,
+        is_key_unwritten: !is_proven && !is_key_there,
         generation: 0,
         is_unsure: false,
         cache_bytes: options.cache_bytes,
@@ -104,43 +108,45 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         }
         Some(Found::Unsealed) => {
             let before = directory.unsealed()?;
+            // Without a key there was no sealed store: what is half made is a copy of this one.
+            if is_key_there {
+                directory.keep_halves()?;
+            }
             directory.advance(before.as_ref().map(|before| (before, None)))?
         }
-        Some(Found::Begun) | None => directory.advance(None)?,
+        Some(Found::Begun) | None => {
+            directory.keep_halves()?;
+            directory.advance(None)?
+        }
     };
     directory.wipe()?;
     Ok((directory, data))
 }
 
-/// The key of a store that is there, or one for a store that is to be begun; where its file is, and whether that is still to
-/// be written.
+/// The key of a store that is there, or one for a store that is to be begun.
 fn key(
     path: &Path,
     options: &Options,
+    (key_file, is_there): (&Path, bool),
     found: Option<&Found>,
-) -> Result<(RootKey, PathBuf, bool), OpenError> {
-    let named = options.key_file.clone();
-    let is_named = named.is_some();
-    let key_file = named.unwrap_or_else(|| key_file::beside(path));
+) -> Result<RootKey, OpenError> {
     if found.is_some_and(|found| found.generation() > 0) {
-        let place = key_file::place_of(&key_file).map_err(at(&key_file))?;
-        return Ok((key_file::read(&place)?, key_file, false));
+        let place = key_file::place_of(key_file).map_err(at(key_file))?;
+        return key_file::read(&place);
     }
-    if !key_file.try_exists().map_err(at(&key_file))? {
-        return Ok((key_file::fresh(&key_file)?, key_file, true));
+    if !is_there {
+        return key_file::fresh(key_file);
     }
-    let directory = path.to_owned();
+    let (directory, key) = (path.to_owned(), key_file.to_owned());
     match found {
-        Some(Found::Unsealed) if !options.is_clear_trusted => Err(OpenError::Clear {
-            directory,
-            key: key_file,
-        }),
+        Some(Found::Unsealed) if !options.is_clear_trusted => {
+            Err(OpenError::Clear { directory, key })
+        }
         // A key of the store's own name was made with a store; one that the caller names may be older than its store.
-        None | Some(Found::Begun) if !is_named => Err(OpenError::NoStore {
-            key: key_file,
-            directory,
-        }),
-        _ => Ok((key_file::read(&key_file)?, key_file, false)),
+        None | Some(Found::Begun) if options.key_file.is_none() => {
+            Err(OpenError::NoStore { key, directory })
+        }
+        _ => key_file::read(key_file),
     }
 }
 
@@ -155,7 +161,7 @@ impl Directory {
         let path = mark.data_path(&self.path);
         let mut opening = OpenOptions::new();
         let file = opening.read(true).write(true).open(&path);
-        let file = file.map_err(at(&path))?;
+        let file = file.map_err(|error| OpenError::of_file(&path)(redb::Error::Io(error)))?;
         let gone = || {
             let text = "what every store holds is gone from it".to_owned();
             OpenError::of_file(&path)(redb::Error::Corrupted(text))
@@ -281,12 +287,24 @@ impl Directory {
         Ok(())
     }
 
+    /// Keeps files that are half made from being begun anew, where no mark was proven: nothing says that they are not a store's.
+    fn keep_halves(&self) -> Result<(), OpenError> {
+        for (name, path) in generation::files(&self.path).map_err(at(&self.path))? {
+            if matches!(name, Name::Half(_)) {
+                generation::keep(&path).map_err(at(&path))?;
+            }
+        }
+        let key = half(&self.key_file);
+        generation::keep(&key).map_err(at(&key))
+    }
+
     /// Overwrites and removes what is older than the store, and what was being made when a process was killed.
     pub(crate) fn wipe(&self) -> Result<(), OpenError> {
         for (name, path) in generation::files(&self.path).map_err(at(&self.path))? {
             let is_old = match name {
                 Name::Whole(generation) => generation < self.generation,
-                Name::Half | Name::Unsealed => true,
+                Name::Half(_) | Name::Unsealed => true,
+                Name::Kept => false,
             };
             if is_old {
                 generation::wipe(&path).map_err(at(&path))?;
@@ -335,9 +353,11 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 }
 
 /// Refuses a directory that holds what does not fit its mark: sealed files beside a mark that names none, or an older one,
-/// and anything but what a crash left where there is no mark.
-fn check_files(path: &Path, found: Option<&Found>) -> Result<(), OpenError> {
+/// and anything but what a crash left where there is no mark. Without a proven mark a file that is half made is such a thing
+/// only of the first generation, and where there is no key yet.
+fn check_files(path: &Path, found: Option<&Found>, is_key_there: bool) -> Result<(), OpenError> {
     let generation = found.map_or(0, Found::generation);
+    let is_clear = matches!(found, Some(Found::Unsealed));
     let mark = path.join(MARK_FILE);
     for (name, file) in generation::files(path).map_err(at(path))? {
         match name {
@@ -348,7 +368,13 @@ fn check_files(path: &Path, found: Option<&Found>) -> Result<(), OpenError> {
                     problem,
                 });
             }
+            Name::Half(newer) if generation == 0 && (newer > 1 || (is_key_there && !is_clear)) => {
+                return Err(OpenError::Unnamed { file, mark });
+            }
             Name::Whole(newer) if newer > generation => {
+                return Err(OpenError::Newer { file, mark });
+            }
+            Name::Half(newer) if newer > generation + 1 => {
                 return Err(OpenError::Newer { file, mark });
             }
             Name::Unsealed if matches!(found, Some(Found::Begun)) => {

@@ -33,7 +33,7 @@ pub(crate) fn beside(directory: &Path) -> PathBuf {
 /// Reads the key at `path`.
 pub(crate) fn read(path: &Path) -> Result<RootKey, OpenError> {
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
-    let read = File::open(path).and_then(|file| {
+    let read = generation::open_plain(path).and_then(|file| {
         let length = file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
         Ok(length)
     });

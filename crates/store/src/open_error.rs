@@ -36,6 +36,14 @@ pub enum OpenError {
         /// The mark.
         mark: PathBuf,
     },
+    /// A file has the name of one that is being made, and may be a store's whose mark is gone.
+    #[error("{} may hold a store whose mark, {}, is gone; take `.new` off the names of the store's files, or put the mark back from a backup of this store, or, where this store had never been started to its end, move the file elsewhere; nothing was changed", .file.display(), .mark.display())]
+    Unnamed {
+        /// The file.
+        file: PathBuf,
+        /// The mark.
+        mark: PathBuf,
+    },
     /// There is a key and no store that it belongs to.
     #[error("{} is the key of a store, and there is none in {}; put the store's files back from a backup, or, for a new store, move the key elsewhere and keep it; nothing was changed", .key.display(), .directory.display())]
     NoStore {
@@ -109,8 +117,7 @@ impl OpenError {
     pub(crate) fn of_file(path: &Path) -> impl Fn(redb::Error) -> Self {
         let path = path.to_owned();
         move |source| match source {
-            // Of a block that does not open the file says so.
-            redb::Error::Io(source) if source.kind() != io::ErrorKind::InvalidData => Self::Io {
+            redb::Error::Io(source) if !is_damage(source.kind()) => Self::Io {
                 path: path.clone(),
                 source,
             },
@@ -120,4 +127,16 @@ impl OpenError {
             },
         }
     }
+}
+
+/// Whether an error in the use of a file that the mark names says that the file is not what it was. Of a block that does not
+/// open the file says so itself; a file that was cut ends too early.
+const fn is_damage(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::InvalidData
+            | io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::IsADirectory
+    )
 }

@@ -14,7 +14,7 @@ use probity_format::keys::{SECRET_BYTES, Secret};
 use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
 
 use crate::fail::Fail;
-use crate::generation::create_anew;
+use crate::generation::{create_anew, open_plain};
 use crate::key_file::random;
 use crate::limits::{SLOTS_AT_ONCE, SUBJECTS_OPEN_MAX};
 use crate::subject::{Slot, SubjectKeys, SubjectOf};
@@ -66,7 +66,7 @@ impl Slots {
     /// Whether the file at `path` has slots that were made for this key.
     pub(crate) fn is_of(path: &Path, wrapping: &WrappingKey) -> bool {
         let mut slot = [0; SLOT_BYTES];
-        let read = File::open(path).and_then(|file| file.read_exact_at(&mut slot, 0));
+        let read = open_plain(path).and_then(|file| file.read_exact_at(&mut slot, 0));
         read.is_ok() && unwrapped(wrapping, SLOT_LABEL, NAMES, &slot).is_some()
     }
 
