@@ -1,9 +1,13 @@
 //! The files of the generations of a store: half made under names of their own, and those that only a proven mark lets go.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 use crate::mark::NEW_MARK_FILE;
 
@@ -168,15 +172,57 @@ pub(crate) fn wipe(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Overwrites a file with zeros, durably.
-pub(crate) fn overwrite(mut file: &File) -> io::Result<()> {
+/// Overwrites a file with zeros, durably; holes, which hold nothing, stay holes, and take neither room nor time.
+pub(crate) fn overwrite(file: &File) -> io::Result<()> {
     const ZEROS: [u8; 8192] = [0; 8192];
-    let mut left = file.metadata()?.len();
-    while left > 0 {
-        let count = left.min(ZEROS.len() as u64);
-        let zeros = usize::try_from(count).ok().and_then(|it| ZEROS.get(..it));
-        file.write_all(zeros.unwrap_or_default())?;
-        left -= count;
+    let mut at = 0;
+    while let Some(Range { start, end }) = next_data(file, at)? {
+        at = start;
+        while at < end {
+            let count = (end - at).min(ZEROS.len() as u64);
+            let zeros = usize::try_from(count).ok().and_then(|it| ZEROS.get(..it));
+            file.write_all_at(zeros.unwrap_or_default(), at)?;
+            at += count;
+        }
     }
     file.sync_all()
+}
+
+/// Where a file holds data, from `at` on; none where nothing but a hole is left.
+fn next_data(file: &File, at: u64) -> io::Result<Option<Range<u64>>> {
+    let length = file.metadata()?.len();
+    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        // A file system without holes.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((at < length).then_some(at..length)),
+        Err(error) => return Err(error.into()),
+    };
+    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    Ok(Some(start..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a file that somebody had made of one hole, all of its length was written out, until the disk was full. What it holds
+    /// is overwritten, and nothing else.
+    #[test]
+    fn holes_of_a_file_that_is_overwritten_take_no_room() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 30).unwrap();
+        for place in [0, 500 << 20, (1 << 30) - 9] {
+            file.write_all_at(b"something", place).unwrap();
+        }
+        overwrite(&file).unwrap();
+        let found = file.metadata().unwrap();
+        assert_eq!(found.len(), 1 << 30);
+        assert!(found.blocks() * 512 < 1 << 20, "{}", found.blocks());
+        for place in [0, 500 << 20, (1 << 30) - 9] {
+            let mut read = [1; 9];
+            file.read_exact_at(&mut read, place).unwrap();
+            assert_eq!(read, [0; 9]);
+        }
+    }
 }
