@@ -413,7 +413,11 @@ mod tests {
         command.push(b"GET");
         command.push(b"a");
         commands.push(command);
-        store.ask(store.client(), commands, |answer| assert!(answer.is_err()));
+        let (sender, answered) = channel();
+        store.ask(store.client(), commands, move |answer| {
+            sender.send(answer.is_ok()).unwrap();
+        });
+        assert!(!answered.recv().unwrap());
         store.close().unwrap_err();
         assert!(was_locked.recv().unwrap(), "a store that has failed");
     }
