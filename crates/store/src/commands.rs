@@ -2,8 +2,13 @@
 
 use std::collections::VecDeque;
 
-use crate::limits::WORD_BYTES;
-use crate::memory::{NoMemory, Share};
+use crate::memory::{ALLOCATION_BYTES, NoMemory, Share};
+
+/// What a place in a queue takes for each command: queues grow by doubling, so that up to half of their places are empty.
+const PLACE_BYTES: usize = 2 * size_of::<Command>();
+/// Least room of a text and of the places of its arguments, in elements, as vectors take it.
+const TEXT_ROOM_MIN: usize = 8;
+const ENDS_ROOM_MIN: usize = 4;
 
 /// Whole commands in order.
 #[derive(Debug, Default)]
@@ -24,6 +29,15 @@ pub struct Command {
 }
 
 impl Command {
+    /// One without arguments yet, with room for so many of so many bytes together.
+    pub fn with_room(arguments: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ends: Vec::with_capacity(arguments),
+            ..Self::default()
+        }
+    }
+
     /// In the place of a command for which there is no memory: its client is told so.
     pub fn refused(reason: NoMemory) -> Self {
         Self {
@@ -37,10 +51,13 @@ impl Command {
         self.share = Some(share);
     }
 
-    /// Bytes that it takes while it waits.
+    /// Bytes that it takes while it waits: its place in the queue, and both of its buffers as they are.
     pub(crate) fn cost(&self) -> usize {
-        let words = self.ends.len().saturating_add(1);
-        self.len().saturating_add(words.saturating_mul(WORD_BYTES))
+        let text = self.bytes.capacity().max(TEXT_ROOM_MIN);
+        let ends = self.ends.capacity().max(ENDS_ROOM_MIN);
+        let ends = ends.saturating_mul(size_of::<usize>());
+        let fixed = PLACE_BYTES + 2 * ALLOCATION_BYTES;
+        text.saturating_add(ends).saturating_add(fixed)
     }
 
     /// Adds an argument; the first is the command's name.
@@ -58,16 +75,12 @@ impl Command {
         };
         self.ends.iter().map(cut).collect()
     }
-
-    const fn len(&self) -> usize {
-        self.bytes.len()
-    }
 }
 
 impl Commands {
     /// Adds a command at the end.
     pub fn push(&mut self, command: Command) {
-        self.bytes = self.bytes.saturating_add(command.len());
+        self.bytes = self.bytes.saturating_add(command.cost());
         self.queue.push_back(command);
     }
 
@@ -87,14 +100,14 @@ impl Commands {
         self.queue.is_empty()
     }
 
-    /// The bytes of all arguments together.
+    /// The bytes of memory that all of them take.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
     pub(crate) fn pop(&mut self) -> Option<Command> {
         let command = self.queue.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(command.len());
+        self.bytes = self.bytes.saturating_sub(command.cost());
         Some(command)
     }
 }

@@ -11,8 +11,8 @@ use redb::{Database, DatabaseError};
 
 use crate::generation::{self, Name, UNSEALED_FILE, create_anew, half};
 use crate::key_file;
-use crate::limits::FORMAT_VERSION;
 use crate::mark::{self, Found, MARK_FILE, Mark};
+use crate::open_error::OpenError;
 use crate::rewrite::{self, Source};
 use crate::seal::{BLOCK_BYTES, Sealer};
 use crate::sealed_file::{Recovery, SealedFile};
@@ -22,129 +22,10 @@ use crate::subject::SubjectOf;
 
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// Why a store was not opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The directory holds something else.
-    #[error("{} is no store, and not empty; choose an empty or a new directory", .0.display())]
-    NotAStore(PathBuf),
-    /// A newer version wrote it.
-    #[error("the store in {} has format version {found}, this program knows {FORMAT_VERSION}; use the newer program", .path.display())]
-    Version {
-        /// The directory.
-        path: PathBuf,
-        /// The version found.
-        found: u32,
-    },
-    /// The mark is gone, damaged, or says something else than when the store was written.
-    #[error("{} {problem}; put the mark back from a backup of this store; nothing was changed", .path.display())]
-    Mark {
-        /// The mark.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-    /// A file is newer than the mark says that the store is.
-    #[error("{} is newer than its store's mark, {}, says; put back the mark that was made with it, or, where an older program was killed while it rewrote the store, move the file elsewhere and keep it; nothing was changed", .file.display(), .mark.display())]
-    Newer {
-        /// The file.
-        file: PathBuf,
-        /// The mark.
-        mark: PathBuf,
-    },
-    /// There is a key and no store that it belongs to.
-    #[error("{} is the key of a store, and there is none in {}; put the store's files back from a backup, or, for a new store, move the key elsewhere and keep it; nothing was changed", .key.display(), .directory.display())]
-    NoStore {
-        /// The key file.
-        key: PathBuf,
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// A store in which nothing is sealed may have been put in the place of a sealed one.
-    #[error("the store in {} is one of version 1, in clear, and yet has a key, {}; where a sealed store was, put its files back from a backup; to convert this one all the same, call `probity store rewrite` with --from-clear; nothing was changed", .directory.display(), .key.display())]
-    Clear {
-        /// The directory.
-        directory: PathBuf,
-        /// The key file.
-        key: PathBuf,
-    },
-    /// Another process uses it.
-    #[error("the store in {} is in use by another process; stop that one or choose another directory", .0.display())]
-    InUse(PathBuf),
-    /// The key of a store that is there cannot be read.
-    #[error("the key of the store cannot be read from {}; put its key file there, without which nobody can read the store", .path.display())]
-    NoKey {
-        /// The key file.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The key file is another's, or damaged.
-    #[error("the key in {} does not open the store; put the key file there that was made with it, or, where it is that one, put the store's mark back from a backup; nothing was changed", .0.display())]
-    WrongKey(PathBuf),
-    /// The keys of the subjects are missing or damaged.
-    #[error("the keys of subjects in {} cannot be read; put the file there that belongs to the store's other files", .path.display())]
-    Subjects {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        source: io::Error,
-    },
-    /// A file could not be read or written; what is stored is as it was.
-    #[error("cannot use {}", .path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The data is damaged.
-    #[error("the data in {} cannot be opened; put the files of the store back from a backup, all of one time", .path.display())]
-    Data {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        source: redb::Error,
-    },
-    /// Its thread could not be started.
-    #[error("cannot start the store's thread")]
-    Thread(#[source] io::Error),
-}
-
-impl OpenError {
-    /// Whether the disk has no room: what is stored is whole, and opens once there is some.
-    pub fn is_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
-    }
-
-    /// Says what is wrong with the data at `path`: what the disk does not give or take is no damage.
-    pub(crate) fn of_file(path: &Path) -> impl Fn(redb::Error) -> Self {
-        let path = path.to_owned();
-        move |source| match source {
-            // Of a block that does not open the file says so.
-            redb::Error::Io(source) if source.kind() != io::ErrorKind::InvalidData => Self::Io {
-                path: path.clone(),
-                source,
-            },
-            source => Self::Data {
-                path: path.clone(),
-                source,
-            },
-        }
-    }
-}
-
 /// A directory that this process alone has open.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
-    /// Held as long as the store is open: the directory itself, which nobody can exchange unseen for another file.
-    _lock: File,
     root: Root,
     key_file: PathBuf,
     /// Whether the key lies in no file yet: it comes to be with the first mark.
@@ -154,6 +35,9 @@ pub(crate) struct Directory {
     is_unsure: bool,
     cache_bytes: usize,
     subject_of: SubjectOf,
+    /// Held as long as the store is open: the directory itself, which nobody can exchange unseen for another file. It stands
+    /// last, and so does the directory where it is kept: fields go in their order, and nothing may still use a file then.
+    _lock: File,
 }
 
 /// An open file of the store.
@@ -186,18 +70,22 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
     builder.create(path).map_err(at(path))?;
     let lock = lock(path)?;
     let found = mark::read(path)?;
-    check_files(path, found.as_ref())?;
-    let (root, key_file, is_key_unwritten) = key(path, options, found.as_ref())?;
+    let key_file = options.key_file.clone();
+    let key_file = key_file.unwrap_or_else(|| key_file::beside(path));
+    let is_key_there = key_file.try_exists().map_err(at(&key_file))?;
+    check_files(path, found.as_ref(), is_key_there)?;
+    let root = key(path, options, (&key_file, is_key_there), found.as_ref())?;
+    let is_proven = found.as_ref().is_some_and(|it| it.generation() > 0);
     let mut directory = Directory {
         path: path.to_owned(),
-        _lock: lock,
         root: Root(root),
         key_file,
-        is_key_unwritten,
+        is_key_unwritten: !is_proven && !is_key_there,
         generation: 0,
         is_unsure: false,
         cache_bytes: options.cache_bytes,
         subject_of: options.subject_of.clone(),
+        _lock: lock,
     };
     let data = match found {
         Some(Found::Sealed(mark)) => {
@@ -220,43 +108,45 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         }
         Some(Found::Unsealed) => {
             let before = directory.unsealed()?;
+            // Without a key there was no sealed store: what is half made is a copy of this one.
+            if is_key_there {
+                directory.keep_halves()?;
+            }
             directory.advance(before.as_ref().map(|before| (before, None)))?
         }
-        Some(Found::Begun) | None => directory.advance(None)?,
+        Some(Found::Begun) | None => {
+            directory.keep_halves()?;
+            directory.advance(None)?
+        }
     };
     directory.wipe()?;
     Ok((directory, data))
 }
 
-/// The key of a store that is there, or one for a store that is to be begun; where its file is, and whether that is still to
-/// be written.
+/// The key of a store that is there, or one for a store that is to be begun.
 fn key(
     path: &Path,
     options: &Options,
+    (key_file, is_there): (&Path, bool),
     found: Option<&Found>,
-) -> Result<(RootKey, PathBuf, bool), OpenError> {
-    let named = options.key_file.clone();
-    let is_named = named.is_some();
-    let key_file = named.unwrap_or_else(|| key_file::beside(path));
+) -> Result<RootKey, OpenError> {
     if found.is_some_and(|found| found.generation() > 0) {
-        let place = key_file::place_of(&key_file).map_err(at(&key_file))?;
-        return Ok((key_file::read(&place)?, key_file, false));
+        let place = key_file::place_of(key_file).map_err(at(key_file))?;
+        return key_file::read(&place);
     }
-    if !key_file.try_exists().map_err(at(&key_file))? {
-        return Ok((key_file::fresh(&key_file)?, key_file, true));
+    if !is_there {
+        return key_file::fresh(key_file);
     }
-    let directory = path.to_owned();
+    let (directory, key) = (path.to_owned(), key_file.to_owned());
     match found {
-        Some(Found::Unsealed) if !options.is_clear_trusted => Err(OpenError::Clear {
-            directory,
-            key: key_file,
-        }),
+        Some(Found::Unsealed) if !options.is_clear_trusted => {
+            Err(OpenError::Clear { directory, key })
+        }
         // A key of the store's own name was made with a store; one that the caller names may be older than its store.
-        None | Some(Found::Begun) if !is_named => Err(OpenError::NoStore {
-            key: key_file,
-            directory,
-        }),
-        _ => Ok((key_file::read(&key_file)?, key_file, false)),
+        None | Some(Found::Begun) if options.key_file.is_none() => {
+            Err(OpenError::NoStore { key, directory })
+        }
+        _ => key_file::read(key_file),
     }
 }
 
@@ -271,7 +161,7 @@ impl Directory {
         let path = mark.data_path(&self.path);
         let mut opening = OpenOptions::new();
         let file = opening.read(true).write(true).open(&path);
-        let file = file.map_err(at(&path))?;
+        let file = file.map_err(|error| OpenError::of_file(&path)(redb::Error::Io(error)))?;
         let gone = || {
             let text = "what every store holds is gone from it".to_owned();
             OpenError::of_file(&path)(redb::Error::Corrupted(text))
@@ -397,12 +287,24 @@ impl Directory {
         Ok(())
     }
 
+    /// Keeps files that are half made from being begun anew, where no mark was proven: nothing says that they are not a store's.
+    fn keep_halves(&self) -> Result<(), OpenError> {
+        for (name, path) in generation::files(&self.path).map_err(at(&self.path))? {
+            if matches!(name, Name::Half(_)) {
+                generation::keep(&path).map_err(at(&path))?;
+            }
+        }
+        let key = half(&self.key_file);
+        generation::keep(&key).map_err(at(&key))
+    }
+
     /// Overwrites and removes what is older than the store, and what was being made when a process was killed.
     pub(crate) fn wipe(&self) -> Result<(), OpenError> {
         for (name, path) in generation::files(&self.path).map_err(at(&self.path))? {
             let is_old = match name {
                 Name::Whole(generation) => generation < self.generation,
-                Name::Half | Name::Unsealed => true,
+                Name::Half(_) | Name::Unsealed => true,
+                Name::Kept => false,
             };
             if is_old {
                 generation::wipe(&path).map_err(at(&path))?;
@@ -451,9 +353,11 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 }
 
 /// Refuses a directory that holds what does not fit its mark: sealed files beside a mark that names none, or an older one,
-/// and anything but what a crash left where there is no mark.
-fn check_files(path: &Path, found: Option<&Found>) -> Result<(), OpenError> {
+/// and anything but what a crash left where there is no mark. Without a proven mark a file that is half made is such a thing
+/// only of the first generation, and where there is no key yet.
+fn check_files(path: &Path, found: Option<&Found>, is_key_there: bool) -> Result<(), OpenError> {
     let generation = found.map_or(0, Found::generation);
+    let is_clear = matches!(found, Some(Found::Unsealed));
     let mark = path.join(MARK_FILE);
     for (name, file) in generation::files(path).map_err(at(path))? {
         match name {
@@ -464,7 +368,13 @@ fn check_files(path: &Path, found: Option<&Found>) -> Result<(), OpenError> {
                     problem,
                 });
             }
+            Name::Half(newer) if generation == 0 && (newer > 1 || (is_key_there && !is_clear)) => {
+                return Err(OpenError::Unnamed { file, mark });
+            }
             Name::Whole(newer) if newer > generation => {
+                return Err(OpenError::Newer { file, mark });
+            }
+            Name::Half(newer) if newer > generation + 1 => {
                 return Err(OpenError::Newer { file, mark });
             }
             Name::Unsealed if matches!(found, Some(Found::Begun)) => {

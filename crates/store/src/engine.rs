@@ -2,6 +2,8 @@
 //! transaction of the file.
 
 use std::error::Error as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -9,11 +11,13 @@ use redb::WriteTransaction;
 
 use crate::clock::Stopwatch;
 use crate::command::execute;
-use crate::directory::{Data, Directory, OpenError};
+use crate::directory::{Data, Directory};
 use crate::fail::Fail;
 use crate::limits::{
-    ANSWER_BYTES_MAX, FREE_BYTES, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS,
+    ANSWER_BYTES_MAX, FREE_BYTES, GROUP_MILLISECONDS, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS,
+    SYNC_MILLISECONDS, TURN_MILLISECONDS,
 };
+use crate::open_error::OpenError;
 use crate::random::unguessable;
 use crate::reply::Reply;
 use crate::room::Room;
@@ -22,16 +26,18 @@ use crate::space::{Shared, Space};
 use crate::store::{Answer, Answering, Message, Options, Request, RewriteError, Sync};
 use crate::wiping::Wiping;
 
-/// What the thread owns.
+/// What the thread owns. However it ends, the directory's lock goes last: until then no other process has the files.
 pub(crate) struct Engine {
-    directory: Directory,
     data: Data,
     options: Options,
     receiver: Receiver<Message>,
+    /// Whether nothing more is to begin, whatever waits.
+    closing: Arc<AtomicBool>,
     facts: Facts,
     shared: Shared,
     last_sweep: Stopwatch,
     wiping: Wiping,
+    directory: Directory,
 }
 
 /// What a transaction ends with.
@@ -69,19 +75,20 @@ impl Engine {
     pub(crate) fn new(
         (directory, data): (Directory, Data),
         options: Options,
-        receiver: Receiver<Message>,
+        (receiver, closing): (Receiver<Message>, Arc<AtomicBool>),
     ) -> Result<Self, OpenError> {
         let prepared = prepare(&data, &options);
         let (facts, shared) = prepared.map_err(OpenError::of_file(&directory.path))?;
         Ok(Self {
-            directory,
             data,
             options,
             receiver,
+            closing,
             facts,
             shared,
             last_sweep: Stopwatch::start(),
             wiping: Wiping::new(),
+            directory,
         })
     }
 
@@ -142,16 +149,24 @@ impl Engine {
         }
     }
 
-    /// Closes the file, and wipes what its last commits freed.
+    /// Closes the file, wipes what its last commits freed, and gives up slots that nobody took.
     fn close(self) -> Result<(), EngineError> {
+        // What is not taken out goes after this, the directory as the last of it.
         let Self {
-            data: Data { database, file, .. },
+            data:
+                Data {
+                    database,
+                    file,
+                    slots,
+                },
             mut wiping,
             ..
         } = self;
         drop(database);
-        wiping.end(&file).map_err(redb::Error::Io)?;
-        Ok(())
+        let wiped = wiping.end(&file);
+        // Where it fails, they stay and cost their room.
+        let _kept = slots.give_back();
+        Ok(wiped.map_err(redb::Error::Io)?)
     }
 
     /// Goes on in a file that holds nothing that was removed.
@@ -178,12 +193,14 @@ impl Engine {
             data,
             options,
             receiver,
+            closing,
             facts,
             shared,
             last_sweep,
             wiping,
             ..
         } = self;
+        let closes = || closing.load(Ordering::Acquire);
         let mut space = Space {
             rows: Rows::new(transaction, Some(&data.slots), facts),
             shared,
@@ -194,33 +211,36 @@ impl Engine {
         let mut changed_at: Option<Stopwatch> = None;
         let mut requests = 0;
         loop {
-            let wait = Duration::from_millis(SWEEP_MILLISECONDS);
-            let always = options.sync == Sync::Always;
-            let wait = if always && space.rows.is_changed() {
+            let is_group_open = options.sync == Sync::Always && space.rows.is_changed();
+            let wait = if is_group_open {
                 // Only what is there already shares the wait for the disk.
                 Duration::ZERO
             } else {
-                wait.saturating_sub(last_sweep.elapsed())
+                Duration::from_millis(SWEEP_MILLISECONDS).saturating_sub(last_sweep.elapsed())
             };
             let message = receiver.recv_timeout(wait);
             space.now = options.clock.now();
+            // What waits is not begun any more; whoever asked is told so.
+            if closes() {
+                return Ok(End::Close);
+            }
             match message {
                 Ok(Message::Request(request)) => {
                     requests += 1;
-                    let (answering, answer) =
-                        answer(*request, &mut space, options.reply_bytes_max)?;
-                    if always && space.rows.is_changed() {
+                    let turn = Turn {
+                        reply_bytes_max: options.reply_bytes_max,
+                        closes: &closes,
+                    };
+                    let (answering, answer) = answer(*request, &mut space, &turn)?;
+                    if options.sync == Sync::Always && space.rows.is_changed() {
                         held.push((answering, answer));
                     } else {
                         answering.tell(answer);
                     }
                 }
                 Ok(Message::Gone) => space.shared.forget_client(),
-                Err(RecvTimeoutError::Timeout) => {
-                    if always && space.rows.is_changed() {
-                        return Ok(End::Commit);
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) if is_group_open => return Ok(End::Commit),
+                Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Rewrite(sender)) => return Ok(End::Rewrite(sender)),
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => {
                     return Ok(End::Close);
@@ -237,12 +257,20 @@ impl Engine {
                 continue;
             }
             let since = *changed_at.get_or_insert_with(Stopwatch::start);
-            let due = since.elapsed() >= Duration::from_millis(SYNC_MILLISECONDS);
-            if (always && requests >= GROUP_REQUESTS_MAX) || (!always && due) {
+            if is_due(options.sync, since, requests) {
                 return Ok(End::Commit);
             }
         }
     }
+}
+
+/// Whether what was changed since then, by so many requests, is to be made durable.
+fn is_due(sync: Sync, since: Stopwatch, requests: usize) -> bool {
+    let (most, requests_max) = match sync {
+        Sync::Always => (GROUP_MILLISECONDS, GROUP_REQUESTS_MAX),
+        Sync::EverySecond => (SYNC_MILLISECONDS, usize::MAX),
+    };
+    since.elapsed() >= Duration::from_millis(most) || requests >= requests_max
 }
 
 /// Makes what a new store begins with, or reads it.
@@ -273,11 +301,17 @@ fn failure(fail: Fail) -> redb::Error {
     }
 }
 
-/// Carries out the commands of a request, as many as one answer takes.
+/// What bounds one request's turn, beside its time.
+struct Turn<'a> {
+    reply_bytes_max: usize,
+    closes: &'a dyn Fn() -> bool,
+}
+
+/// Carries out the commands of a request, as many as one answer and one turn take.
 fn answer(
     request: Request,
     space: &mut Space<'_>,
-    reply_bytes_max: usize,
+    turn: &Turn<'_>,
 ) -> Result<(Answering, Answer), Fail> {
     let Request {
         mut client,
@@ -289,8 +323,10 @@ fn answer(
         space.shared.totals.connections += 1;
         space.shared.totals.clients += 1;
     }
-    let mut reply = Reply::new(reply_bytes_max);
-    while !client.closing {
+    let mut reply = Reply::new(turn.reply_bytes_max);
+    let begun = Stopwatch::start();
+    let mut is_over = false;
+    while !client.closing && !is_over {
         // Where there is hardly any memory left, short replies are still given, one after the other.
         let room = client.memory.free().saturating_sub(reply.len());
         if reply.len() >= ANSWER_BYTES_MAX.min(room.max(FREE_BYTES)) {
@@ -299,6 +335,7 @@ fn answer(
         let Some(command) = commands.pop() else { break };
         reply.limit(room.max(FREE_BYTES), client.memory.full());
         execute(command, &mut client, space, &mut reply)?;
+        is_over = begun.elapsed() >= Duration::from_millis(TURN_MILLISECONDS) || (turn.closes)();
     }
     let closes = client.closing;
     let bytes = reply.take();
@@ -312,4 +349,90 @@ fn answer(
         closes,
     };
     Ok((answer, answered))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test damages files")]
+mod tests {
+    use std::fs::{self, File, TryLockError};
+    use std::path::{Path, PathBuf};
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::commands::{Command, Commands};
+    use crate::directory::tests::ask;
+    use crate::store::Store;
+    use crate::subject::SubjectOf;
+
+    /// Says when it is dropped whether the directory is still locked. The keys of subjects hold it, and the directory itself
+    /// right before its lock.
+    struct Probe(PathBuf, Sender<bool>);
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            let directory = File::open(&self.0).unwrap();
+            let is_locked = matches!(directory.try_lock(), Err(TryLockError::WouldBlock));
+            self.1.send(is_locked).unwrap();
+        }
+    }
+
+    fn probed(path: &Path) -> (Store, Receiver<bool>) {
+        let (sender, receiver) = channel();
+        let probe = Probe(path.to_owned(), sender);
+        let subject_of = SubjectOf::new(move |key| {
+            let _held = &probe;
+            Some(key.to_vec())
+        });
+        let options = Options {
+            subject_of,
+            ..Options::default()
+        };
+        (Store::open(path, options).unwrap(), receiver)
+    }
+
+    /// A stopping store cut unused keys of subjects off after its lock had gone, and with them the key that the next process
+    /// had just given to a subject, whose data nobody could read again. Whatever still uses a file goes before the lock.
+    #[test]
+    fn the_lock_goes_after_everything_that_uses_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let (store, was_locked) = probed(&path);
+        ask(&store, &[b"SET", b"a", b"1"]);
+        store.close().unwrap();
+        assert!(was_locked.recv().unwrap(), "a store that is closed");
+        // Those that were not taken are given up all the same.
+        let slots = path.join("store.1.subjects");
+        assert_eq!(fs::metadata(&slots).unwrap().len(), 2 * 128);
+        fs::write(
+            &slots,
+            [&fs::read(&slots).unwrap()[..128], &[1; 128]].concat(),
+        )
+        .unwrap();
+        let (store, was_locked) = probed(&path);
+        let (mut commands, mut command) = (Commands::default(), Command::default());
+        command.push(b"GET");
+        command.push(b"a");
+        commands.push(command);
+        let (sender, answered) = channel();
+        store.ask(store.client(), commands, move |answer| {
+            sender.send(answer.is_ok()).unwrap();
+        });
+        assert!(!answered.recv().unwrap());
+        store.close().unwrap_err();
+        assert!(was_locked.recv().unwrap(), "a store that has failed");
+    }
+
+    /// A store that had failed did not wait for the thread that wipes free blocks, which went on in a file that the next
+    /// process had opened and given these blocks to others. It is waited for before the lock goes.
+    #[test]
+    fn no_wiping_outlives_the_one_who_began_it() {
+        let (sender, receiver) = channel();
+        let wiping = Wiping::under_way(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            sender.send(()).unwrap();
+            Ok(())
+        });
+        drop(wiping);
+        receiver.try_recv().unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::natural::Natural;
 
 /// Longest text that is read as a number, in bytes.
-const TEXT_BYTES_MAX: usize = 5 * 1024 - 1;
+pub(crate) const TEXT_BYTES_MAX: usize = 5 * 1024 - 1;
 /// Digits after the point that are written before trailing zeros are cut.
 const FRACTION_DIGITS: u32 = 17;
 const MANTISSA_BITS: i64 = 64;

@@ -1,16 +1,25 @@
 //! The files of the generations of a store: half made under names of their own, and those that only a proven mark lets go.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 use crate::mark::NEW_MARK_FILE;
 
 /// The file of a store in which nothing is sealed.
 pub(crate) const UNSEALED_FILE: &str = "store.redb";
-/// Behind the name of a file that no mark names yet. Such a file is never data: whoever finds one may begin it anew.
+/// Behind the name of a file that no mark names yet. It is no data beside a proven mark alone: where the mark is gone, it may be
+/// all that is left of a store.
 const HALF: &str = ".new";
+/// Behind the name of one that was there before a store was begun, with a number behind it.
+const KEPT: &str = ".kept.";
+/// Most files that are kept of one name.
+const KEPT_MAX: u32 = 10_000;
 const FILE_MODE: u32 = 0o600;
 
 /// Which of a store's files a name is.
@@ -18,8 +27,10 @@ const FILE_MODE: u32 = 0o600;
 pub(crate) enum Name {
     /// The data or the keys of subjects of a generation.
     Whole(u64),
-    /// What a crash left of one that was being made.
-    Half,
+    /// One of a generation that no mark names yet; 0 for a mark.
+    Half(u64),
+    /// One that was there, half made, before a store was begun. It is left alone.
+    Kept,
     /// The data of a store in which nothing is sealed.
     Unsealed,
 }
@@ -30,8 +41,13 @@ impl Name {
         if name == UNSEALED_FILE {
             return Some(Self::Unsealed);
         }
+        if let Some((name, number)) = name.rsplit_once(KEPT) {
+            let half = Self::of(Path::new(name));
+            let is_kept = matches!(half, Some(Self::Half(_))) && number.parse::<u32>().is_ok();
+            return is_kept.then_some(Self::Kept);
+        }
         if name == NEW_MARK_FILE {
-            return Some(Self::Half);
+            return Some(Self::Half(0));
         }
         let (whole, is_half) = match name.strip_suffix(HALF) {
             Some(whole) => (whole, true),
@@ -41,7 +57,7 @@ impl Name {
         let generation = generation.parse().ok()?;
         let is_known = ["sealed", "subjects"].contains(&kind);
         let found = if is_half {
-            Self::Half
+            Self::Half(generation)
         } else {
             Self::Whole(generation)
         };
@@ -69,6 +85,39 @@ pub(crate) fn half(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Gives what lies at `path`, if anything does, a name under which nothing is begun anew.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the store keeps its own directory"
+)]
+pub(crate) fn keep(path: &Path) -> io::Result<()> {
+    let is_there = |path: &Path| match fs::symlink_metadata(path) {
+        Ok(_found) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    };
+    if !is_there(path)? {
+        return Ok(());
+    }
+    for number in 1..=KEPT_MAX {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("{KEPT}{number}"));
+        let kept = PathBuf::from(name);
+        if !is_there(&kept)? {
+            fs::rename(path, kept)?;
+            return sync_folder(path);
+        }
+    }
+    Err(io::Error::other(
+        "there are too many kept files of this name",
+    ))
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
 /// A file that is begun anew. What lies at its place goes by its name alone: a link there leads to nothing that is written.
 pub(crate) fn create_anew(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
@@ -89,30 +138,91 @@ pub(crate) fn settle(path: &Path) -> io::Result<()> {
     let half = half(path);
     if !path.try_exists()? && half.try_exists()? {
         fs::rename(&half, path)?;
-        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-        File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
+        sync_folder(path)?;
     }
     Ok(())
 }
 
-/// Overwrites and removes what lies at `path`; of what is no plain file, or has another name that somebody gave it, the name alone.
-pub(crate) fn wipe(path: &Path) -> io::Result<()> {
+/// The plain file at `path`, or where a link there leads. Opening anything else could wait for somebody else.
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        let text = "it is no plain file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    File::open(path)
+}
+
+/// What lies at `path`, to be overwritten; none of what is no plain file, or has another name that somebody gave it.
+pub(crate) fn open_own(path: &Path) -> io::Result<Option<File>> {
     let found = fs::symlink_metadata(path)?;
-    if found.is_file() && found.nlink() == 1 {
-        overwrite(&OpenOptions::new().write(true).open(path)?)?;
+    if !found.is_file() || found.nlink() != 1 {
+        return Ok(None);
+    }
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let opened = file.metadata()?;
+    let is_same = (opened.dev(), opened.ino()) == (found.dev(), found.ino());
+    Ok(is_same.then_some(file))
+}
+
+/// Overwrites and removes what lies at `path`; of what [`open_own`] does not open, it removes the name alone.
+pub(crate) fn wipe(path: &Path) -> io::Result<()> {
+    if let Some(file) = open_own(path)? {
+        overwrite(&file)?;
     }
     fs::remove_file(path)
 }
 
-/// Overwrites a file with zeros, durably.
-pub(crate) fn overwrite(mut file: &File) -> io::Result<()> {
+/// Overwrites a file with zeros, durably; holes, which hold nothing, stay holes, and take neither room nor time.
+pub(crate) fn overwrite(file: &File) -> io::Result<()> {
     const ZEROS: [u8; 8192] = [0; 8192];
-    let mut left = file.metadata()?.len();
-    while left > 0 {
-        let count = left.min(ZEROS.len() as u64);
-        let zeros = usize::try_from(count).ok().and_then(|it| ZEROS.get(..it));
-        file.write_all(zeros.unwrap_or_default())?;
-        left -= count;
+    let mut at = 0;
+    while let Some(Range { start, end }) = next_data(file, at)? {
+        at = start;
+        while at < end {
+            let count = (end - at).min(ZEROS.len() as u64);
+            let zeros = usize::try_from(count).ok().and_then(|it| ZEROS.get(..it));
+            file.write_all_at(zeros.unwrap_or_default(), at)?;
+            at += count;
+        }
     }
     file.sync_all()
+}
+
+/// Where a file holds data, from `at` on; none where nothing but a hole is left.
+fn next_data(file: &File, at: u64) -> io::Result<Option<Range<u64>>> {
+    let length = file.metadata()?.len();
+    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        // A file system without holes.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((at < length).then_some(at..length)),
+        Err(error) => return Err(error.into()),
+    };
+    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    Ok(Some(start..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a file that somebody had made of one hole, all of its length was written out, until the disk was full. What it holds
+    /// is overwritten, and nothing else.
+    #[test]
+    fn holes_of_a_file_that_is_overwritten_take_no_room() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 30).unwrap();
+        for place in [0, 500 << 20, (1 << 30) - 9] {
+            file.write_all_at(b"something", place).unwrap();
+        }
+        overwrite(&file).unwrap();
+        let found = file.metadata().unwrap();
+        assert_eq!(found.len(), 1 << 30);
+        assert!(found.blocks() * 512 < 1 << 20, "{}", found.blocks());
+        for place in [0, 500 << 20, (1 << 30) - 9] {
+            let mut read = [1; 9];
+            file.read_exact_at(&mut read, place).unwrap();
+            assert_eq!(read, [0; 9]);
+        }
+    }
 }

@@ -8,8 +8,8 @@ use aws_lc_rs::rand;
 use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
 use zeroize::Zeroizing;
 
-use crate::directory::OpenError;
 use crate::generation;
+use crate::open_error::OpenError;
 
 const FILE_BYTES_MAX: u64 = 4096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
@@ -33,7 +33,7 @@ pub(crate) fn beside(directory: &Path) -> PathBuf {
 /// Reads the key at `path`.
 pub(crate) fn read(path: &Path) -> Result<RootKey, OpenError> {
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
-    let read = File::open(path).and_then(|file| {
+    let read = generation::open_plain(path).and_then(|file| {
         let length = file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
         Ok(length)
     });

@@ -16,12 +16,17 @@
 //!     words.iter().for_each(|word| command.push(word.as_bytes()));
 //!     commands.push(command);
 //! }
-//! let (sender, receiver) = std::sync::mpsc::channel();
-//! store.ask(store.client(), commands, move |answer| {
-//!     let _gone = sender.send(answer);
-//! });
-//! let answer = receiver.recv()??;
-//! assert_eq!(answer.bytes, b"+OK\r\n:5\r\n");
+//! let (mut client, mut replies) = (store.client(), Vec::new());
+//! while !commands.is_empty() {
+//!     let (sender, receiver) = std::sync::mpsc::channel();
+//!     store.ask(client, commands, move |answer| {
+//!         let _gone = sender.send(answer);
+//!     });
+//!     let answer = receiver.recv()??;
+//!     replies.extend_from_slice(&answer.bytes);
+//!     (client, commands) = (answer.client, answer.rest);
+//! }
+//! assert_eq!(replies, b"+OK\r\n:5\r\n");
 //! store.close()?;
 //! # Ok(())
 //! # }
@@ -51,6 +56,7 @@ mod mark;
 mod memory;
 mod natural;
 mod number;
+mod open_error;
 mod owners;
 mod random;
 mod record;
@@ -74,7 +80,7 @@ mod wiping;
 pub use client::Client;
 pub use clock::Clock;
 pub use commands::{Command, Commands};
-pub use directory::OpenError;
 pub use memory::{Memory, NoMemory, Share};
+pub use open_error::OpenError;
 pub use store::{Answer, CloseError, Options, RewriteError, Store, Sync, Unanswered};
 pub use subject::SubjectOf;

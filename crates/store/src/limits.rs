@@ -24,6 +24,11 @@ pub const WIPED_AT_ONCE: u64 = 64;
 pub const SYNC_MILLISECONDS: u64 = 1000;
 /// Requests that are executed before what they changed is made durable together.
 pub const GROUP_REQUESTS_MAX: usize = 1024;
+/// How long requests are executed before what they changed is made durable together, in milliseconds.
+pub const GROUP_MILLISECONDS: u64 = 50;
+/// How long commands of one request are carried out before the rest of them wait for their next turn, in milliseconds. A
+/// command that began before is carried out whole.
+pub const TURN_MILLISECONDS: u64 = 10;
 /// Bytes of replies after which the rest of a request's commands wait for their next turn.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Bytes of one reply after which nothing more is put into it; a value that begins before is returned whole. It is also what
@@ -39,8 +44,11 @@ pub const QUEUED_BYTES_MAX: usize = 1 << 30;
 pub const WAITING_BYTES_MAX: usize = 1 << 30;
 /// Bytes up to which a command outside transactions, the keys that a client watches, or replies do not count there.
 pub const FREE_BYTES: usize = 64 << 10;
-/// What a command that waits costs in memory beside its bytes, and so does each of its arguments.
-pub(crate) const WORD_BYTES: usize = 32;
+/// What a watched key takes in memory beside its bytes, which the client and the list of all that is watched have once each:
+/// places there that are up to half empty, the marks of those who watch it, and four pieces of memory.
+pub(crate) const WATCHED_KEY_BYTES: usize = 320;
+/// How many times as long as a look at all watched keys took passes before the next.
+pub const LOOK_PAUSE_FACTOR: u32 = 20;
 /// Keys that one client watches.
 pub const WATCHED_KEYS_MAX: usize = 1 << 16;
 /// Default memory for pages of the file, in bytes.

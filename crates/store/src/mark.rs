@@ -1,17 +1,17 @@
 //! The mark: the file that says what the directory is, which file holds the data, and that file's key, sealed for just that.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
 use probity_format::wrap::{WrappedKind, WrappingKey};
 
-use crate::directory::OpenError;
-use crate::generation::{create_anew, overwrite};
+use crate::generation::{create_anew, open_own, overwrite};
 use crate::key_file::random;
 use crate::limits::FORMAT_VERSION;
+use crate::open_error::OpenError;
 
 /// The name of the mark.
 pub(crate) const MARK_FILE: &str = "probity-store.toml";
@@ -224,8 +224,8 @@ pub(crate) fn replace(directory: &Path, mark: &Mark) -> io::Result<()> {
     let mut file = create_anew(&new)?;
     file.write_all(mark.text().as_bytes())?;
     file.sync_all()?;
-    let before = match OpenOptions::new().write(true).open(&path) {
-        Ok(before) => Some(before),
+    let before = match open_own(&path) {
+        Ok(before) => before,
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };

@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::fail::Fail;
 use crate::limits::WAITING_BYTES_MAX;
 
+/// What each piece of memory takes beside its bytes, of those that hold it together and of rounding.
+pub(crate) const ALLOCATION_BYTES: usize = 16;
+
 /// The memory that transactions, long commands, watched keys and unread replies may take together.
 #[derive(Debug, Clone)]
 pub struct Memory(Arc<Bound>);

@@ -120,7 +120,6 @@ impl SealedFile {
 
     /// Overwrites the blocks of `numbers` that are not in `live` and may hold something.
     pub(crate) fn wipe(&self, numbers: Range<u64>, live: &BlockSet) -> io::Result<()> {
-        const ZEROS: [u8; SEALED_BYTES] = [0; SEALED_BYTES];
         let mut written = self.written();
         let end = blocks(&self.0.file)?.min(numbers.end);
         for number in numbers.start..end {
@@ -131,13 +130,19 @@ impl SealedFile {
             {
                 continue;
             }
-            let mut found = [0; SEALED_BYTES];
-            self.0.file.read_exact_at(&mut found, physical(number))?;
-            // A block that was never written may have no room on the disk yet.
-            if found != ZEROS {
-                self.0.file.write_all_at(&ZEROS, physical(number))?;
-            }
+            self.clear(number)?;
             written.ever.remove(number);
+        }
+        Ok(())
+    }
+
+    /// Overwrites a block with zeros. One that was never written may have no room on the disk yet, and gets none.
+    fn clear(&self, number: u64) -> io::Result<()> {
+        const ZEROS: [u8; SEALED_BYTES] = [0; SEALED_BYTES];
+        let mut found = ZEROS;
+        self.0.file.read_exact_at(&mut found, physical(number))?;
+        if found != ZEROS {
+            self.0.file.write_all_at(&ZEROS, physical(number))?;
         }
         Ok(())
     }
@@ -225,8 +230,7 @@ impl StorageBackend for SealedFile {
         let mut is_wiped = false;
         for number in kept..blocks(&self.0.file)? {
             if written.ever.contains(number) {
-                let zeros = [0; SEALED_BYTES];
-                self.0.file.write_all_at(&zeros, physical(number))?;
+                self.clear(number)?;
                 written.ever.remove(number);
                 is_wiped = true;
             }

@@ -14,7 +14,7 @@ use probity_format::keys::{SECRET_BYTES, Secret};
 use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
 
 use crate::fail::Fail;
-use crate::generation::create_anew;
+use crate::generation::{create_anew, open_plain};
 use crate::key_file::random;
 use crate::limits::{SLOTS_AT_ONCE, SUBJECTS_OPEN_MAX};
 use crate::subject::{Slot, SubjectKeys, SubjectOf};
@@ -66,7 +66,7 @@ impl Slots {
     /// Whether the file at `path` has slots that were made for this key.
     pub(crate) fn is_of(path: &Path, wrapping: &WrappingKey) -> bool {
         let mut slot = [0; SLOT_BYTES];
-        let read = File::open(path).and_then(|file| file.read_exact_at(&mut slot, 0));
+        let read = open_plain(path).and_then(|file| file.read_exact_at(&mut slot, 0));
         read.is_ok() && unwrapped(wrapping, SLOT_LABEL, NAMES, &slot).is_some()
     }
 
@@ -155,6 +155,17 @@ impl Slots {
         self.file.sync_data()
     }
 
+    /// Gives up the slots behind the last that was taken: nothing was ever sealed under their keys, and the next opening
+    /// makes others. It is called while the store's directory is locked, for another process would have its keys behind them.
+    /// Without it, as after a crash, they stay and cost their room.
+    pub(crate) fn give_back(self) -> io::Result<()> {
+        let (next, end) = self.fresh.get();
+        if next < end {
+            self.file.set_len(place(Slot(next)))?;
+        }
+        Ok(())
+    }
+
     fn read(&self, slot: Slot) -> Result<Option<Secret>, Fail> {
         let mut bytes = [0; SLOT_BYTES];
         let read = self.file.read_exact_at(&mut bytes, place(slot));
@@ -166,17 +177,6 @@ impl Slots {
         match unwrapped(&self.wrapping, ERASED_LABEL, slot, &bytes) {
             Some(_erased) => Ok(None),
             None => Err(Fail::Store(redb::Error::Io(damaged(slot)))),
-        }
-    }
-}
-
-/// Gives up the slots behind the last that was taken. Nothing was ever sealed under their keys, and the next opening makes others.
-impl Drop for Slots {
-    fn drop(&mut self) {
-        let (next, end) = self.fresh.get();
-        if next < end {
-            // Where it fails, or comes to nothing in a crash, they stay and cost their room.
-            drop(self.file.set_len(place(Slot(next))));
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use crate::clock::Stopwatch;
 use crate::fail::Fail;
-use crate::limits::{CHUNK_BYTES, DATABASES, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
+use crate::limits::{CHUNK_BYTES, DATABASES, LOOK_PAUSE_FACTOR, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
 use crate::random::Random;
 use crate::record::{Body, Kind, LIST_MIDDLE, Record, Value};
 use crate::room::Room;
@@ -39,6 +41,8 @@ pub(crate) struct Totals {
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     keys: HashMap<(usize, Vec<u8>), Vec<Weak<AtomicBool>>>,
+    /// When all of them were last looked at, and how long not again.
+    looked: Option<(Stopwatch, Duration)>,
 }
 
 /// A database within a transaction.
@@ -66,7 +70,6 @@ impl Shared {
     /// Notes that a client has gone.
     pub(crate) fn forget_client(&mut self) {
         self.totals.clients = self.totals.clients.saturating_sub(1);
-        self.watched.forget_unwatched();
     }
 }
 
@@ -89,16 +92,29 @@ impl Watched {
     /// Sets `mark` once the key is touched.
     pub(crate) fn watch(&mut self, db: usize, key: &[u8], mark: &Arc<AtomicBool>) {
         let marks = self.keys.entry((db, key.to_vec())).or_default();
-        marks.retain(|known| known.strong_count() > 0);
-        marks.push(Arc::downgrade(mark));
+        let mut is_known = false;
+        marks.retain(|known| {
+            is_known |= std::ptr::eq(known.as_ptr(), Arc::as_ptr(mark));
+            known.strong_count() > 0
+        });
+        if !is_known {
+            marks.push(Arc::downgrade(mark));
+        }
     }
 
-    /// Forgets keys that nobody watches any more.
-    pub(crate) fn forget_unwatched(&mut self) {
+    /// Forgets keys that nobody watches any more, for at most a part of the time.
+    fn forget_unwatched(&mut self) {
+        if self.keys.is_empty() || self.looked.is_some_and(|(at, pause)| at.elapsed() < pause) {
+            return;
+        }
+        let begun = Stopwatch::start();
         self.keys.retain(|_, marks| {
             marks.retain(|mark| mark.strong_count() > 0);
             !marks.is_empty()
         });
+        self.keys.shrink_to(2 * self.keys.len());
+        let pause = begun.elapsed().saturating_mul(LOOK_PAUSE_FACTOR);
+        self.looked = Some((Stopwatch::start(), pause));
     }
 
     fn touch(&mut self, db: usize, key: &[u8]) {
@@ -328,9 +344,10 @@ impl Space<'_> {
         Ok(())
     }
 
-    /// Removes keys that have expired and rows of removed values, a bounded number of them; whether
+    /// Forgets watched keys that nobody watches, and removes keys that have expired and rows of removed values, a bounded number of them; whether
     /// there is more to do.
     pub(crate) fn sweep(&mut self) -> Result<bool, Fail> {
+        self.shared.watched.forget_unwatched();
         let mut left = SWEEP_ROWS_MAX;
         for db in 0..DATABASES {
             self.db = db;
@@ -374,5 +391,30 @@ const fn rows_of(body: &Body) -> u64 {
     match body.kind {
         Kind::Text => body.count / CHUNK_BYTES + 1,
         _ => body.count,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that was watched and not touched stayed in memory until some client left, for as long as one client watched
+    /// others; one that was watched again and again by one client made a list that each command walked. Neither is so.
+    #[test]
+    fn keys_that_nobody_watches_are_forgotten_and_a_client_watches_a_key_once() {
+        let mut watched = Watched::default();
+        for number in 0..1000_u32 {
+            let mark = Arc::default();
+            watched.watch(0, &number.to_be_bytes(), &mark);
+        }
+        let mark = Arc::default();
+        for _ in 0..1000 {
+            watched.watch(0, b"kept", &mark);
+        }
+        assert_eq!(watched.keys[&(0, b"kept".to_vec())].len(), 1);
+        watched.forget_unwatched();
+        assert_eq!(watched.keys.len(), 1);
+        watched.touch(0, b"kept");
+        assert!(mark.load(Ordering::Relaxed));
     }
 }

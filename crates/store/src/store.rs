@@ -2,17 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::commands::Commands;
-use crate::directory::{OpenError, open};
+use crate::directory::open;
 use crate::engine::{Engine, EngineError};
 use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX, WAITING_BYTES_MAX};
 use crate::memory::{Memory, Share};
+use crate::open_error::OpenError;
 use crate::subject::SubjectOf;
 
 /// When a change is on the disk.
@@ -84,6 +85,8 @@ impl Default for Options {
 pub struct Store {
     sender: Sender<Message>,
     engine: Option<JoinHandle<Result<(), EngineError>>>,
+    /// Whether nothing more is to begin.
+    closing: Arc<AtomicBool>,
     clients: Arc<AtomicU64>,
     memory: Memory,
 }
@@ -111,7 +114,8 @@ pub(crate) struct Request {
 pub struct Answer {
     /// The client as it is now.
     pub client: Client,
-    /// Commands that were not carried out yet: send them again.
+    /// Commands that were not carried out yet, because others have their turn: send them again, or drop them where the client
+    /// has gone.
     pub rest: Commands,
     /// The replies, in order.
     pub bytes: Vec<u8>,
@@ -157,7 +161,9 @@ impl Store {
         let (directory, data) = open(directory, &options)?;
         let (sender, receiver): (_, Receiver<Message>) = channel();
         let memory = Memory::new(options.waiting_bytes_max);
-        let engine = Engine::new((directory, data), options, receiver)?;
+        let closing = Arc::<AtomicBool>::default();
+        let requests = (receiver, Arc::clone(&closing));
+        let engine = Engine::new((directory, data), options, requests)?;
         let thread = std::thread::Builder::new().name("probity-store".into());
         let engine = thread
             .spawn(move || engine.run())
@@ -165,6 +171,7 @@ impl Store {
         Ok(Self {
             sender,
             engine: Some(engine),
+            closing,
             clients: Arc::default(),
             memory,
         })
@@ -194,7 +201,7 @@ impl Store {
         &self.memory
     }
 
-    /// Has commands carried out; `answer` is called once, most likely from another thread.
+    /// Has commands carried out, as many as one turn takes; `answer` is called once, most likely from another thread.
     pub fn ask(
         &self,
         client: Client,
@@ -230,7 +237,8 @@ impl Store {
         receiver.recv().map_err(|_closed| gone())?
     }
 
-    /// Makes everything durable and closes the file.
+    /// Makes everything durable and closes the file. What waits is not carried out: whoever asked is told [`Unanswered`], or,
+    /// where its turn had begun, gets the rest back.
     ///
     /// # Errors
     /// When something answered could not be made durable, or the store had failed before.
@@ -239,6 +247,8 @@ impl Store {
     }
 
     fn finish(&mut self) -> Result<(), CloseError> {
+        self.closing.store(true, Ordering::Release);
+        // The engine may be waiting for a message.
         let _closed = self.sender.send(Message::Close);
         match self.engine.take().map(JoinHandle::join) {
             Some(Ok(Err(error))) => Err(CloseError(error.to_string())),

@@ -41,6 +41,24 @@ impl Space<'_> {
         }
     }
 
+    /// A string that has at most so many bytes; none of a longer one, which is not read.
+    pub(crate) fn short_text(&self, value: &Value, most: u64) -> Result<Option<Vec<u8>>, Fail> {
+        let is_short = text_len(value) <= most;
+        is_short.then(|| self.text(value)).transpose()
+    }
+
+    /// How many bits of the bytes from `start` to before `end` are ones. Zeros that no chunk holds take no time.
+    pub(crate) fn ones(&self, value: &Value, start: u64, end: u64) -> Result<u64, Fail> {
+        match value {
+            Value::Short { .. } => Ok(ones(&self.text_part(value, start, end)?)),
+            Value::Rows(body) => {
+                let mut count = 0;
+                self.each_chunk(body, start, end, |_, chunk| count += ones(chunk))?;
+                Ok(count)
+            }
+        }
+    }
+
     /// The bytes of a string from `start` to before `end`, which lie within it.
     pub(crate) fn text_part(&self, value: &Value, start: u64, end: u64) -> Result<Vec<u8>, Fail> {
         match value {
@@ -92,6 +110,24 @@ impl Space<'_> {
 
     fn read_chunks(&self, body: &Body, start: u64, end: u64) -> Result<Vec<u8>, Fail> {
         let mut text = vec![0; place(end.saturating_sub(start))];
+        self.each_chunk(body, start, end, |at, chunk| {
+            let room = text.get_mut(at..).unwrap_or_default();
+            let count = chunk.len().min(room.len());
+            if let (Some(to), Some(from)) = (room.get_mut(..count), chunk.get(..count)) {
+                to.copy_from_slice(from);
+            }
+        })?;
+        Ok(text)
+    }
+
+    /// Gives what the chunks hold of the bytes from `start` to before `end`, each with its place behind `start`.
+    fn each_chunk(
+        &self,
+        body: &Body,
+        start: u64,
+        end: u64,
+        mut take: impl FnMut(usize, &[u8]),
+    ) -> Result<(), Fail> {
         let first = start / CHUNK_BYTES;
         for row in self.rows.items(body.id, first)? {
             let row = row?;
@@ -101,14 +137,11 @@ impl Space<'_> {
             }
             let skipped = start.saturating_sub(chunk_start);
             let chunk = row.value().get(place(skipped)..).unwrap_or_default();
-            let at = place((chunk_start + skipped).saturating_sub(start));
-            let room = text.get_mut(at..).unwrap_or_default();
-            let count = chunk.len().min(room.len());
-            if let (Some(to), Some(from)) = (room.get_mut(..count), chunk.get(..count)) {
-                to.copy_from_slice(from);
-            }
+            let at = (chunk_start + skipped).saturating_sub(start);
+            let left = place(end.saturating_sub(start).saturating_sub(at));
+            take(place(at), chunk.get(..left).unwrap_or(chunk));
         }
-        Ok(text)
+        Ok(())
     }
 
     fn write_chunks(&mut self, body: &mut Body, start: u64, bytes: &[u8]) -> Result<(), Fail> {
@@ -135,6 +168,16 @@ impl Space<'_> {
         body.count = body.count.max(at);
         Ok(())
     }
+}
+
+/// How many bits are ones, counted eight bytes at a time.
+fn ones(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let of_words = words
+        .iter()
+        .map(|word| u64::from_be_bytes(*word).count_ones());
+    let of_rest = rest.iter().map(|byte| byte.count_ones());
+    of_words.chain(of_rest).map(u64::from).sum()
 }
 
 /// How long a string is, in bytes.

@@ -33,6 +33,16 @@ impl Wiping {
         }
     }
 
+    /// One that is under way.
+    #[cfg(test)]
+    pub(crate) fn under_way(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Self {
+        let thread = std::thread::spawn(work);
+        Self {
+            running: Some((Stopwatch::start(), thread)),
+            ..Self::new()
+        }
+    }
+
     /// Says that something was removed, durably.
     pub(crate) const fn ask(&mut self) {
         self.due = true;
@@ -100,6 +110,13 @@ impl Wiping {
         let mut live = BlockSet::default();
         roots.mark_system(file, &mut live)?;
         wipe(file, &roots, live, None)
+    }
+}
+
+/// Waits for the one under way, whatever it comes to: it would go on in a file that another process may have opened since.
+impl Drop for Wiping {
+    fn drop(&mut self) {
+        let _ended = self.finish();
     }
 }
 

@@ -54,11 +54,17 @@ fn ask(store: &Store, lines: &[&str]) -> String {
             .for_each(|word| command.push(word.as_bytes()));
         commands.push(command);
     }
-    let (sender, receiver) = channel();
-    store.ask(store.client(), commands, move |answer| {
-        drop(sender.send(answer));
-    });
-    String::from_utf8(receiver.recv().unwrap().unwrap().bytes).unwrap()
+    let (mut client, mut replies) = (store.client(), Vec::new());
+    while !commands.is_empty() {
+        let (sender, receiver) = channel();
+        store.ask(client, commands, move |answer| {
+            drop(sender.send(answer));
+        });
+        let answer = receiver.recv().unwrap().unwrap();
+        replies.extend_from_slice(&answer.bytes);
+        (client, commands) = (answer.client, answer.rest);
+    }
+    String::from_utf8(replies).unwrap()
 }
 
 /// A closed store that holds something, in `folder/data`.
@@ -304,7 +310,8 @@ fn a_key_without_its_store_begins_no_other() {
 }
 
 /// The database takes a file of no length for one that it is to begin, and its header is in clear: a store whose file was cut
-/// to nothing, or whose header named no table, was empty and said nothing.
+/// to nothing, or whose header named no table, was empty and said nothing. One that was cut shorter, or gone, was called an error
+/// of the disk, without advice.
 #[test]
 fn data_that_was_cut_to_nothing_is_damage_and_no_empty_store() {
     let folder = tempfile::tempdir().unwrap();
@@ -313,18 +320,36 @@ fn data_that_was_cut_to_nothing_is_damage_and_no_empty_store() {
     let whole = fs::read(&data).unwrap();
     let empty = stored(&folder.path().join("other"), &[]);
     let other = fs::read(empty.join("store.1.sealed")).unwrap();
-    for bytes in [&[][..], &whole[..4096], &whole[..4097], &other] {
-        fs::write(&data, bytes).unwrap();
+    let is_damage = || {
         let error = Store::open(&path, options()).unwrap_err();
         assert!(matches!(error, OpenError::Data { .. }), "{error}");
         assert!(error.to_string().contains("from a backup"));
+    };
+    let cut = whole.len() - 1;
+    for bytes in [
+        &[][..],
+        &whole[..4096],
+        &whole[..4097],
+        &other,
+        &whole[..cut],
+        &whole[..cut / 2],
+    ] {
+        fs::write(&data, bytes).unwrap();
+        is_damage();
     }
+    // Nor is what the mark names the name of something else, or of nothing, an error of the disk.
+    fs::remove_file(&data).unwrap();
+    is_damage();
+    fs::create_dir(&data).unwrap();
+    is_damage();
+    fs::remove_dir(&data).unwrap();
     fs::write(&data, whole).unwrap();
     let store = Store::open(&path, options()).unwrap();
     assert_eq!(ask(&store, &["DBSIZE"]), ":3\r\n");
 }
 
-/// Files that the store makes anew, or overwrites before it removes them, were followed where they were links.
+/// Files that the store makes anew, or overwrites before it removes them, were followed where they were links, and so was the
+/// mark when it was replaced.
 #[test]
 fn no_link_in_the_folder_leads_to_a_file_that_is_overwritten() {
     let folder = tempfile::tempdir().unwrap();
@@ -349,7 +374,11 @@ fn no_link_in_the_folder_leads_to_a_file_that_is_overwritten() {
     for name in &names[2..] {
         symlink(&victim, path.join(name)).unwrap();
     }
+    // Nor where the mark has become one.
+    fs::remove_file(path.join(MARK)).unwrap();
+    symlink(&victim, path.join(MARK)).unwrap();
     store.rewrite().unwrap();
+    assert!(!path.join(MARK).is_symlink());
     assert_eq!(ask(&store, &["DBSIZE"]), ":3\r\n");
     store.close().unwrap();
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
@@ -364,7 +393,7 @@ fn no_link_in_the_folder_leads_to_a_file_that_is_overwritten() {
 fn what_a_kill_leaves_of_new_files_opens_as_the_store_before_or_after() {
     let folder = tempfile::tempdir().unwrap();
     let path = stored(folder.path(), &LINES);
-    let (kept, key) = (
+    let (kept_bytes, key) = (
         files(&path),
         fs::read(folder.path().join("data.key")).unwrap(),
     );
@@ -377,7 +406,7 @@ fn what_a_kill_leaves_of_new_files_opens_as_the_store_before_or_after() {
             let is_new = number > 0 && renamed & (1 << (number - 1)) != 0;
             let ending = if is_new { ".new" } else { "" };
             let to = case.join("data").join(format!("{name}{ending}"));
-            fs::write(to, &kept[&path.join(name)]).unwrap();
+            fs::write(to, &kept_bytes[&path.join(name)]).unwrap();
         }
         let ending = if renamed & 4 == 0 { "" } else { ".new" };
         fs::write(case.join(format!("data.key{ending}")), &key).unwrap();
@@ -395,7 +424,7 @@ fn what_a_kill_leaves_of_new_files_opens_as_the_store_before_or_after() {
     let case = folder.path().join("before");
     fs::create_dir_all(case.join("data")).unwrap();
     for name in names {
-        let half = &kept[&path.join(name)];
+        let half = &kept_bytes[&path.join(name)];
         let to = case.join("data").join(format!("{name}.new"));
         fs::write(to, &half[..half.len() / 2]).unwrap();
     }
@@ -404,6 +433,86 @@ fn what_a_kill_leaves_of_new_files_opens_as_the_store_before_or_after() {
     assert_eq!(ask(&store, &["DBSIZE"]), ":0\r\n");
     store.close().unwrap();
     assert!(case.join("data.key").exists() && !case.join("data.key.new").exists());
+    // Nothing proves that the others were no store's.
+    let kept = |name: &str| fs::read(case.join(format!("{name}.new.kept.1"))).unwrap();
+    assert_eq!(kept("data.key"), b"half");
+    for name in names {
+        let half = &kept_bytes[&path.join(name)];
+        assert_eq!(kept(&format!("data/{name}")), half[..half.len() / 2]);
+    }
+    let store = Store::open(&case.join("data"), options()).unwrap();
+    store.rewrite().unwrap();
+    store.close().unwrap();
+    assert_eq!(kept("data.key"), b"half");
+    assert_eq!(files(&case.join("data")).len(), 6);
+}
+
+/// A thief renamed the files of a store to names that end in `.new` and took the mark, or renamed it too: the program said that
+/// there was no store, and the start that it advised, or any with `--store-key`, removed them. They are refused by name.
+#[test]
+fn files_whose_mark_is_gone_are_removed_under_no_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stored(folder.path(), &LINES);
+    for generation in [1, 2] {
+        let (data, slots) = (
+            format!("store.{generation}.sealed"),
+            format!("store.{generation}.subjects"),
+        );
+        let key = folder.path().join("data.key");
+        let named = Options {
+            key_file: Some(folder.path().join("data.key")),
+            ..options()
+        };
+        let whole = files(&path);
+        let to_half = |name: &str| {
+            let half = path.join(format!("{name}.new"));
+            fs::rename(path.join(name), half).unwrap();
+        };
+        for renamed in [
+            &[data.as_str()][..],
+            &[&data, &slots],
+            &[MARK, &data, &slots],
+            &[MARK],
+        ] {
+            for name in renamed {
+                to_half(name);
+            }
+            for bare in [None, Some("version = 3\n")] {
+                fs::remove_file(path.join(MARK)).unwrap_or_default();
+                if let Some(bare) = bare {
+                    fs::write(path.join(MARK), bare).unwrap();
+                }
+                let error = refused(&path);
+                let is_refused = matches!(
+                    error,
+                    OpenError::Unnamed { .. } | OpenError::Mark { .. } | OpenError::Newer { .. }
+                );
+                assert!(is_refused, "{error}");
+                Store::open(&path, named.clone()).unwrap_err();
+                if generation > 1 {
+                    // Nor does it help to take the key away.
+                    let away = folder.path().join("away");
+                    fs::rename(&key, &away).unwrap();
+                    refused(&path);
+                    fs::rename(&away, &key).unwrap();
+                }
+            }
+            for name in files(&path).keys() {
+                fs::remove_file(name).unwrap();
+            }
+            for (name, bytes) in &whole {
+                fs::write(name, bytes).unwrap();
+            }
+        }
+        // One of a generation that no crash leaves beside this mark.
+        fs::write(path.join("store.9.sealed.new"), "of a newer store").unwrap();
+        assert!(matches!(refused(&path), OpenError::Newer { .. }));
+        fs::remove_file(path.join("store.9.sealed.new")).unwrap();
+        let store = Store::open(&path, options()).unwrap();
+        assert_eq!(ask(&store, &["DBSIZE"]), ":3\r\n");
+        store.rewrite().unwrap();
+        store.close().unwrap();
+    }
 }
 
 /// A link under the name of an older generation led to a file of somebody else, which the opening overwrote with zeros.
@@ -420,4 +529,40 @@ fn no_link_under_the_name_of_an_older_file_costs_what_it_leads_to() {
     drop(store);
     assert_eq!(fs::read_to_string(&foreign).unwrap(), "of somebody else");
     assert!(path.join("store.0.sealed").symlink_metadata().is_err());
+}
+
+/// A pipe in the place of the key had the proxy wait without a word, and one under the name of a file of the store did so where the
+/// key in the mark did not open. Nothing but plain files is read.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_waited_for_by_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stored(folder.path(), &LINES);
+    let pipe = |at: &Path| {
+        let made = std::process::Command::new("mkfifo")
+            .arg(at)
+            .status()
+            .unwrap();
+        assert!(made.success());
+    };
+    let key = folder.path().join("data.key");
+    let away = folder.path().join("away");
+    fs::rename(&key, &away).unwrap();
+    pipe(&key);
+    let error = Store::open(&path, options()).unwrap_err();
+    assert!(matches!(error, OpenError::NoKey { .. }), "{error}");
+    fs::remove_file(&key).unwrap();
+    fs::rename(&away, &key).unwrap();
+    let mark = fs::read(path.join(MARK)).unwrap();
+    change_mark(&path, |text| text.replace("version = 4", "version = 3"));
+    pipe(&path.join("store.0.sealed"));
+    let error = Store::open(&path, options()).unwrap_err();
+    assert!(matches!(error, OpenError::Mark { .. }), "{error}");
+    fs::write(path.join(MARK), mark).unwrap();
+    let store = Store::open(&path, options()).unwrap();
+    assert_eq!(ask(&store, &["DBSIZE"]), ":3\r\n");
+    pipe(&path.join("store.1.sealed.new"));
+    fs::remove_file(path.join(MARK)).unwrap();
+    pipe(&path.join(MARK));
+    store.rewrite().unwrap();
+    assert_eq!(ask(&store, &["DBSIZE"]), ":3\r\n");
 }

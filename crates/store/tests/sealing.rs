@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
-use probity_store::{Command, Commands, OpenError, Options, Store};
+use probity_store::{Command, Commands, OpenError, Options, Store, Unanswered};
 
 /// Part of everything that a person could be known by.
 const MARKER: &[u8] = b"marker";
@@ -29,6 +29,10 @@ fn opened(path: &Path) -> Store {
 }
 
 fn ask(store: &Store, lines: &[&str]) -> String {
+    asked(store, lines).unwrap()
+}
+
+fn asked(store: &Store, lines: &[&str]) -> Result<String, Unanswered> {
     let mut commands = Commands::default();
     for line in lines {
         let mut command = Command::default();
@@ -36,11 +40,17 @@ fn ask(store: &Store, lines: &[&str]) -> String {
             .for_each(|word| command.push(word.as_bytes()));
         commands.push(command);
     }
-    let (sender, receiver) = channel();
-    store.ask(store.client(), commands, move |answer| {
-        drop(sender.send(answer));
-    });
-    String::from_utf8(receiver.recv().unwrap().unwrap().bytes).unwrap()
+    let (mut client, mut replies) = (store.client(), Vec::new());
+    while !commands.is_empty() {
+        let (sender, receiver) = channel();
+        store.ask(client, commands, move |answer| {
+            drop(sender.send(answer));
+        });
+        let answer = receiver.recv().unwrap()?;
+        replies.extend_from_slice(&answer.bytes);
+        (client, commands) = (answer.client, answer.rest);
+    }
+    Ok(String::from_utf8(replies).unwrap())
 }
 
 fn fill(store: &Store) {
@@ -331,20 +341,10 @@ fn every_block_changed(path: &Path) -> usize {
             refused += 1;
             continue;
         };
-        let (sender, receiver) = channel();
-        let mut commands = Commands::default();
-        for line in ["GET user:7:marker-key", "LRANGE list:marker 0 -1"] {
-            let mut command = Command::default();
-            line.split(' ')
-                .for_each(|word| command.push(word.as_bytes()));
-            commands.push(command);
-        }
-        store.ask(store.client(), commands, move |answer| {
-            drop(sender.send(answer));
-        });
-        match receiver.recv().unwrap() {
-            Ok(answer) => assert_eq!(
-                String::from_utf8(answer.bytes).unwrap(),
+        let lines = ["GET user:7:marker-key", "LRANGE list:marker 0 -1"];
+        match asked(&store, &lines) {
+            Ok(replies) => assert_eq!(
+                replies,
                 "$12\r\nmarker-short\r\n*2\r\n$11\r\nmarker-item\r\n$5\r\nother\r\n"
             ),
             Err(_unanswered) => refused += 1,

@@ -46,11 +46,17 @@ fn ask(store: &Store, lines: &[&str]) -> String {
             .for_each(|word| command.push(word.as_bytes()));
         commands.push(command);
     }
-    let (sender, receiver) = channel();
-    store.ask(store.client(), commands, move |answer| {
-        drop(sender.send(answer));
-    });
-    String::from_utf8(receiver.recv().unwrap().unwrap().bytes).unwrap()
+    let (mut client, mut replies) = (store.client(), Vec::new());
+    while !commands.is_empty() {
+        let (sender, receiver) = channel();
+        store.ask(client, commands, move |answer| {
+            drop(sender.send(answer));
+        });
+        let answer = receiver.recv().unwrap().unwrap();
+        replies.extend_from_slice(&answer.bytes);
+        (client, commands) = (answer.client, answer.rest);
+    }
+    String::from_utf8(replies).unwrap()
 }
 
 /// Something of every kind for one subject.

@@ -519,6 +519,7 @@ impl<K: EntrySink> Connection<K> {
                 // The client is gone; what the server still answers is recorded all the same.
                 self.client_ended = true;
                 self.outbox.discard();
+                self.server.as_mut().forsake();
                 Flow::Moved
             }
         }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::upstream::Socket;
 use crate::resp::{Arguments, CommandScanner, Limits};
 
-/// Bytes of commands that wait while others are carried out before no more are taken.
+/// Bytes of memory of commands that wait while others are carried out before no more are taken.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 const FAILED: &[u8] = b"-ERR probity: the store has failed; nothing is done any more\r\n";
 
@@ -36,10 +36,19 @@ pub(super) struct StoreSocket {
     read: usize,
     /// What ends the connection once everything before is answered.
     complaint: Option<String>,
-    /// Nothing more comes from the client.
-    shut: bool,
+    peer: Peer,
     /// Nothing more comes from the store.
     closed: bool,
+}
+
+/// The client, as far as it is told of here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    Talks,
+    /// Nothing more comes from it.
+    Listens,
+    /// Nor does it read replies any more: what the store has not begun is not carried out.
+    Gone,
 }
 
 /// Where the store's thread leaves an answer.
@@ -64,7 +73,7 @@ impl StoreSocket {
             replies_share: None,
             read: 0,
             complaint: None,
-            shut: false,
+            peer: Peer::Talks,
             closed: false,
         }
     }
@@ -150,7 +159,12 @@ impl StoreSocket {
             self.closed = answer.closes;
             let mut commands = answer.rest;
             commands.append(&mut self.commands);
-            self.commands = commands;
+            // Of a client that has gone, what has had no turn yet is dropped.
+            self.commands = if self.peer == Peer::Gone {
+                Commands::default()
+            } else {
+                commands
+            };
         } else {
             self.replies = FAILED.to_vec();
             self.closed = true;
@@ -169,6 +183,13 @@ impl Drop for StoreSocket {
 impl Socket for StoreSocket {
     fn has_hung_up(&self) -> bool {
         self.closed
+    }
+
+    fn forsake(self: Pin<&mut Self>) {
+        let this = self.get_mut();
+        this.peer = Peer::Gone;
+        this.commands = Commands::default();
+        this.share = None;
     }
 }
 
@@ -203,7 +224,7 @@ impl AsyncRead for StoreSocket {
                     this.closed = true;
                     continue;
                 }
-                if this.shut {
+                if this.peer != Peer::Talks {
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -221,7 +242,7 @@ impl AsyncWrite for StoreSocket {
         input: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.closed || this.complaint.is_some() {
+        if this.closed || this.peer == Peer::Gone || this.complaint.is_some() {
             // As with a server that is about to close, what still comes is not done.
             return Poll::Ready(Ok(input.len()));
         }
@@ -242,15 +263,18 @@ impl AsyncWrite for StoreSocket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().shut = true;
+        let this = self.get_mut();
+        if this.peer == Peer::Talks {
+            this.peer = Peer::Listens;
+        }
         Poll::Ready(Ok(()))
     }
 }
 
 fn command(arguments: &Arguments) -> Command {
-    let mut command = Command::default();
-    for index in 0..arguments.len() {
-        command.push(arguments.beginning(index));
-    }
+    let all = || (0..arguments.len()).map(|index| arguments.beginning(index));
+    let bytes = all().map(<[u8]>::len).sum();
+    let mut command = Command::with_room(arguments.len(), bytes);
+    all().for_each(|argument| command.push(argument));
     command
 }

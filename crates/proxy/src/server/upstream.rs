@@ -22,6 +22,9 @@ use crate::resp::{Frame, FrameReader, Limits, put_command};
 pub(super) trait Socket: AsyncRead + AsyncWrite {
     /// Whether the peer has closed its end, though there may be bytes that are not read yet.
     fn has_hung_up(&self) -> bool;
+
+    /// Says that nobody reads what is still answered, so that what was not begun need not be.
+    fn forsake(self: Pin<&mut Self>) {}
 }
 
 impl Socket for TcpStream {

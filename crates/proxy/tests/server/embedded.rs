@@ -343,6 +343,42 @@ fn replies_that_nobody_reads_are_bounded_for_all_clients_together() {
     unreachable!("the memory of replies was not free again");
 }
 
+/// A client that had gone kept the store busy for an hour with the 52 KB that it had left behind, and other clients and a stop
+/// waited. Clients take turns, and what had no turn before its client was missed is dropped.
+#[test]
+fn what_a_client_that_has_gone_left_behind_holds_up_nobody() {
+    let embedded = Embedded::start();
+    let members: Vec<String> = (0..20_000).map(|it| format!(" 1 {it}")).collect();
+    talk(
+        embedded.address,
+        &script(&format!("ZADD z{}", members.concat())),
+        usize::MAX,
+    );
+    let slow = script("INCR n\nZCOUNT z 0 2");
+    let mut socket = TcpStream::connect(embedded.address).unwrap();
+    socket.write_all(&slow.repeat(5000)).unwrap();
+    drop(socket);
+    let count = || {
+        let heard = talk(embedded.address, &script("GET n"), usize::MAX);
+        let heard = String::from_utf8(heard).unwrap();
+        heard
+            .split("\r\n")
+            .nth(1)
+            .and_then(|it| it.parse::<u32>().ok())
+    };
+    let mut before = count();
+    for _ in 0..200 {
+        wait(100);
+        let after = count();
+        if after == before && after.is_some() {
+            assert!(after < Some(2500), "{after:?}");
+            return;
+        }
+        before = after;
+    }
+    unreachable!("it goes on: {before:?}");
+}
+
 #[test]
 fn many_clients_share_the_store_and_none_loses_a_count() {
     let embedded = Embedded::start();

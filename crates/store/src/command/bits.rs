@@ -91,25 +91,22 @@ fn bitcount(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let count = match range {
         None => 0,
         Some((start, end)) if in_bits => {
-            let part = call
-                .space
-                .text_part(&record.value, start / 8, (end - 1) / 8 + 1)?;
-            ones(&part) - ones_outside(&part, start, end)
+            let bytes = (start / 8, (end - 1) / 8 + 1);
+            let byte = |at| call.space.text_part(&record.value, at, at + 1);
+            let ends = [byte(bytes.0)?, byte(bytes.1 - 1)?].concat();
+            let all = call.space.ones(&record.value, bytes.0, bytes.1)?;
+            all - ones_outside(&ends, start, end)
         }
-        Some((start, end)) => ones(&call.space.text_part(&record.value, start, end)?),
+        Some((start, end)) => call.space.ones(&record.value, start, end)?,
     };
     call.reply.count(count);
     Ok(())
 }
 
-fn ones(bytes: &[u8]) -> u64 {
-    bytes.iter().map(|byte| u64::from(byte.count_ones())).sum()
-}
-
 /// Ones of the first and last byte that lie before bit `start` or from bit `end` on.
-fn ones_outside(part: &[u8], start: u64, end: u64) -> u64 {
-    let first = part.first().copied().unwrap_or_default();
-    let last = part.last().copied().unwrap_or_default();
+fn ones_outside(ends: &[u8], start: u64, end: u64) -> u64 {
+    let first = ends.first().copied().unwrap_or_default();
+    let last = ends.last().copied().unwrap_or_default();
     let before = u8::try_from(!(0xff_u16 >> (start % 8)) & 0xff).unwrap_or_default();
     let after = match end % 8 {
         0 => 0,

@@ -1,10 +1,13 @@
 //! Commands that count: INCR and its kin.
 
 use super::{Call, Spec};
-use crate::extended::Extended;
+use crate::extended::{Extended, TEXT_BYTES_MAX};
 use crate::fail::Fail;
 use crate::number::parse_integer;
 use crate::record::{Form, Record};
+
+/// Longest text of an integer, in bytes.
+const INTEGER_BYTES_MAX: u64 = 20;
 
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("incr", 2, incr),
@@ -38,7 +41,9 @@ fn add(call: &mut Call<'_, '_>, by: i64) -> Result<(), Fail> {
     let old = call.space.find_text(key)?;
     let number = match &old {
         Some(record) => {
-            parse_integer(&call.space.text(&record.value)?).ok_or_else(Fail::not_integer)?
+            let text = call.space.short_text(&record.value, INTEGER_BYTES_MAX)?;
+            let number = text.and_then(|text| parse_integer(&text));
+            number.ok_or_else(Fail::not_integer)?
         }
         None => 0,
     };
@@ -54,8 +59,11 @@ fn incrbyfloat(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let old = call.space.find_text(call.arg(1))?;
     let number = match &old {
         Some(record) => {
-            let text = call.space.text(&record.value)?;
-            Extended::parse(&text).ok_or_else(Fail::not_float)?
+            let text = call
+                .space
+                .short_text(&record.value, TEXT_BYTES_MAX as u64)?;
+            let number = text.and_then(|text| Extended::parse(&text));
+            number.ok_or_else(Fail::not_float)?
         }
         None => Extended::ZERO,
     };

@@ -8,7 +8,7 @@ use crate::client::{Client, Transaction};
 use crate::commands::Command;
 use crate::fail::Fail;
 use crate::limits::{
-    FREE_BYTES, QUEUED_BYTES_MAX, QUEUED_COMMANDS_MAX, WATCHED_KEYS_MAX, WORD_BYTES,
+    FREE_BYTES, QUEUED_BYTES_MAX, QUEUED_COMMANDS_MAX, WATCHED_KEY_BYTES, WATCHED_KEYS_MAX,
 };
 use crate::memory::Memory;
 use crate::reply::Reply;
@@ -20,6 +20,9 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("watch", -2, watch),
     Spec::new("unwatch", 1, unwatch),
 ];
+
+/// What the list of a transaction's commands takes for each of them; it grows by doubling.
+const SPEC_BYTES: usize = 2 * size_of::<&Spec>();
 
 /// Whether a command is carried out at once even between MULTI and EXEC.
 pub(super) fn is_immediate(name: &str) -> bool {
@@ -43,7 +46,7 @@ pub(super) fn queue(
     // What was refused already will not be carried out.
     if !transaction.broken {
         let mut share = command.share.take().unwrap_or_else(|| memory.share());
-        if let Err(full) = share.hold(command.cost()) {
+        if let Err(full) = share.hold(command.cost().saturating_add(SPEC_BYTES)) {
             // Nothing of it will be carried out.
             *transaction = Transaction {
                 broken: true,
@@ -153,7 +156,7 @@ fn watch(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     if watch.keys.len() + call.args.len() > WATCHED_KEYS_MAX {
         return Err(Fail::said("ERR too many keys are watched"));
     }
-    let cost = |key: &&[u8]| 2 * (key.len() + WORD_BYTES);
+    let cost = |key: &&[u8]| 2 * key.len() + WATCHED_KEY_BYTES;
     let bytes = watch.bytes + call.args.iter().skip(1).map(cost).sum::<usize>();
     if bytes > FREE_BYTES {
         let memory = &call.client.memory;
