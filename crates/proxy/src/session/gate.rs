@@ -61,7 +61,7 @@ impl Session {
     }
 
     /// What goes to the server in place of the command as it was written: of a line its words, so that
-    /// nobody takes it apart differently, and of `CLIENT REPLY` a request that the server answers with
+    /// nobody takes it apart differently, and of `CLIENT REPLY` and `CLIENT CAPA` a request that the server answers with
     /// the same permission or the same error, and that changes nothing.
     pub(super) fn replace(&self, name: &str) -> Option<Vec<u8>> {
         let arguments = self.commands.arguments();
@@ -72,6 +72,10 @@ impl Session {
                 Some(_) => vec![text(0), b"REPLY", b"ON"],
                 None => vec![text(0), b"REPLY", b"?"],
             }
+        } else if is_capa(name, arguments) {
+            // A capability that no server has, so that it leads the client nowhere.
+            let none: &[&[u8]] = if arguments.len() > 2 { &[b"?"] } else { &[] };
+            [&[text(0), b"CAPA"], none].concat()
         } else if self.commands.is_inline() {
             (0..arguments.len()).map(text).collect()
         } else {
@@ -81,6 +85,11 @@ impl Session {
         put_command(&mut bytes, &words);
         Some(bytes)
     }
+}
+
+/// Whether the command is `CLIENT CAPA`, which a server may not describe.
+fn is_capa(name: &str, arguments: &Arguments) -> bool {
+    name == "client|capa" || name == "client" && arguments.is_word(1, "capa")
 }
 
 /// How many options AUTH a HELLO has.

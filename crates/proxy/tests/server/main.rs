@@ -16,6 +16,8 @@ mod oracle;
 mod outcomes;
 mod prefixes;
 mod pressure;
+mod redirects;
+mod scripted;
 mod silence;
 mod smuggling;
 mod support;
