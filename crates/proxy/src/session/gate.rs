@@ -107,19 +107,26 @@ fn logins(arguments: &Arguments) -> usize {
     count
 }
 
-/// Why a command never passes, as far as its arguments are there and by what is known of it.
+/// Why a command never passes, by what is known of it.
 pub(super) fn refusal(facts: Option<&CommandFacts>, arguments: &Arguments) -> Option<&'static str> {
+    let ambiguous = || facts.is_some_and(|facts| facts.is_ambiguous(arguments));
+    refusal_of_name(facts, arguments).or_else(|| ambiguous().then_some(ZERO_BEFORE_KEYS))
+}
+
+/// Why a command never passes, by its name alone: asked again for each part of a long one. Its other arguments are looked at when
+/// all are there, before its end goes, without which the server does nothing.
+pub(super) fn refusal_of_name(
+    facts: Option<&CommandFacts>,
+    arguments: &Arguments,
+) -> Option<&'static str> {
     let does = facts.map_or(&b""[..], |facts| facts.name.as_bytes());
     if is_replication(arguments.beginning(0)) || is_replication(does) {
         return Some(REPLICATION);
     }
     // A server compares names up to a zero byte, or whole, as its hash table falls: nobody can tell which it is.
     let is_container = facts.is_some_and(CommandFacts::has_subcommand);
-    if arguments.has_zero(0) || is_container && arguments.has_zero(1) {
-        return Some(ZERO);
-    }
-    let ambiguous = facts.is_some_and(|facts| facts.is_ambiguous(arguments));
-    ambiguous.then_some(ZERO_BEFORE_KEYS)
+    let zero = arguments.has_zero(0) || is_container && arguments.has_zero(1);
+    zero.then_some(ZERO)
 }
 
 fn is_replication(name: &[u8]) -> bool {

@@ -20,6 +20,7 @@ mod redirects;
 mod scripted;
 mod silence;
 mod smuggling;
+mod stalls;
 mod support;
 mod touched;
 mod transparency;
