@@ -15,7 +15,7 @@ use probity_proxy::{Backend, Listen, ProxyConfig, Upstream};
 const INFO: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\n";
 
 /// The configuration of a proxy before a server that answers each command as `answer` says, its words in capitals with blanks
-/// between them; `INFO` and `COMMAND` as one that is alone and describes nothing.
+/// between them; what it answers with nothing, as one that is alone and describes nothing.
 pub fn before(answer: fn(&str) -> Vec<u8>) -> ProxyConfig {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -39,11 +39,13 @@ fn serve(mut socket: TcpStream, answer: fn(&str) -> Vec<u8>) -> Option<()> {
             reader.read_exact(&mut word).ok()?;
             words.push(String::from_utf8_lossy(&word).trim_end().to_uppercase());
         }
-        let reply = match &*words.join(" ") {
-            "INFO SERVER" => format!("${}\r\n{INFO}\r\n", INFO.len()).into_bytes(),
+        let asked = words.join(" ");
+        let told = answer(&asked);
+        let reply = match &*asked {
             "QUIT" => return None,
-            "COMMAND" => b"-ERR unknown command\r\n".to_vec(),
-            asked => answer(asked),
+            _ if !told.is_empty() => told,
+            "INFO SERVER" => format!("${}\r\n{INFO}\r\n", INFO.len()).into_bytes(),
+            _ => b"-ERR unknown command\r\n".to_vec(),
         };
         socket.write_all(&reply).ok()?;
     }
