@@ -37,6 +37,12 @@ pub fn open_more_files() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
+/// How many files this process may have open; nothing where there is no limit.
+pub fn open_files_max() -> Option<usize> {
+    let limit = getrlimit(Resource::Nofile).current?;
+    Some(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
 /// Keeps the memory of this process out of core dumps, and away from other processes of the same user.
 ///
 /// # Errors

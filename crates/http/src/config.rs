@@ -43,6 +43,10 @@ pub const WRONG_TOKENS: u64 = 60;
 pub const PARALLEL: usize = 8;
 /// How many hours an answer is kept for a request that is asked again.
 pub const ANSWER_HOURS: u64 = 24;
+/// Files that are not for clients and databases: the log's, and those of the process.
+pub const DESCRIPTORS_RESERVED: usize = 256;
+/// Files that a database may have open while it is worked on, beside its connection: those of `SQLite` beside its own.
+const DESCRIPTORS_AT_WORK: usize = 5;
 /// The largest number that a limit may have.
 const LIMIT_MAX: u64 = 1 << 30;
 
@@ -130,6 +134,17 @@ impl Default for Limits {
 impl Limits {
     pub(crate) const fn read_time(&self) -> Duration {
         Duration::from_secs(self.read_seconds)
+    }
+
+    /// Most clients that are connected beside those that have a place: those without a token, and as many that wait for a place or are
+    /// being closed.
+    const fn beside_connections(&self) -> usize {
+        self.unauthenticated.saturating_mul(2)
+    }
+
+    /// Most clients that are connected at all.
+    pub(crate) const fn all_connections(&self) -> usize {
+        self.connections.saturating_add(self.beside_connections())
     }
 
     pub(crate) const fn wait_time(&self) -> Duration {
@@ -292,6 +307,30 @@ impl Config {
             databases,
             grants,
         })
+    }
+
+    /// Lowers `limits.connections` to what leaves the log and the databases their files, where the process may have `files` open; gives
+    /// it where it is lower than the configuration says.
+    ///
+    /// # Errors
+    /// Where it would be none.
+    pub fn fit(&mut self, files: usize) -> Result<Option<usize>, ConfigError> {
+        let open = self.databases.values().map(|it| it.connections);
+        let open = open.fold(0, usize::saturating_add);
+        let worked_on = open.min(self.limits.parallel);
+        let others = open
+            .saturating_add(worked_on.saturating_mul(DESCRIPTORS_AT_WORK))
+            .saturating_add(self.limits.beside_connections())
+            .saturating_add(DESCRIPTORS_RESERVED);
+        let left = files.saturating_sub(others);
+        if left == 0 {
+            return Err(refused(format!(
+                "this process may have {files} files open, and {others} are needed beside the clients that have shown a token; raise the limit (LimitNOFILE, ulimit -n), or lower limits.unauthenticated or limits.parallel"
+            )));
+        }
+        let is_lower = left < self.limits.connections;
+        self.limits.connections = self.limits.connections.min(left);
+        Ok(is_lower.then_some(left))
     }
 
     /// The streams of the log that take entries.

@@ -190,7 +190,13 @@ impl Desk<'_> {
 impl Session {
     /// The user of a request, as the users table has it.
     pub(crate) fn user(&mut self, text: &str) -> Result<Value, Problem> {
-        Ok(self.engine.user(text)?)
+        let user = self.engine.user(text)?;
+        // One name for one person, in answers as in the log.
+        if user.to_string() != text {
+            let detail = "the id of a user is written as the users table has it, a number without a plus or zeros before it";
+            return Err(Problem::new(Kind::Unfit, detail));
+        }
+        Ok(user)
     }
 
     /// Where the last entry stands, once there is one.

@@ -165,9 +165,12 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
     let connections = Connections::new(door.limits.connections, door.limits.unauthenticated);
     let router = router(Arc::clone(&door));
     let mut open = JoinSet::new();
+    let all = door.limits.all_connections();
     loop {
         let taken = tokio::select! {
-            taken = listener.accept() => taken,
+            // Beyond that the files of the log would be taken.
+            taken = listener.accept(), if open.len() < all => taken,
+            _ended = open.join_next(), if open.len() >= all => continue,
             _ = stopped.changed() => break,
         };
         while open.try_join_next().is_some() {}

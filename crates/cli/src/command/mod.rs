@@ -37,6 +37,7 @@ use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{counted, note};
 use crate::output_guard::protect;
+use crate::process;
 
 /// Runs the command that `args` name.
 ///
@@ -137,6 +138,15 @@ fn open_log_with(
     tell_of_repairs(&log);
     tell_of_missed(&log, dir)?;
     Ok(log)
+}
+
+/// Raises the limit of open files for a command that serves clients.
+fn open_more_files() {
+    if let Err(error) = process::open_more_files() {
+        note(&format!(
+            "warning: the limit of open files stays as it is: {error}"
+        ));
+    }
 }
 
 fn tell_of_repairs(log: &Log) {

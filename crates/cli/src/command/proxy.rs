@@ -17,13 +17,12 @@ use zeroize::Zeroizing;
 
 use super::init::{VerifierFile, check_place};
 use super::signals::until_stopped;
-use super::{open_log_with, tell_of_repairs};
+use super::{open_log_with, open_more_files, tell_of_repairs};
 use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
-use crate::process;
 
 /// Longest policy or password file read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -31,11 +30,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
     let place = Place::choose(args, environment)?;
     let config = configure(args)?;
-    if let Err(error) = process::open_more_files() {
-        note(&format!(
-            "warning: the limit of open files stays as it is: {error}"
-        ));
-    }
+    open_more_files();
     // What is no folder holds no log, and creating one there says what to do.
     if args.init && !(args.log.is_dir() && Log::exists(&args.log)?) {
         create_log(args, environment)?;

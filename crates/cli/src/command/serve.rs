@@ -8,18 +8,21 @@ use probity_http::{Config, Server, StartError};
 use zeroize::Zeroizing;
 
 use super::disguise::read_signer;
-use super::signals::until_stopped;
-use super::{open_log_with, open_reader, subject_key};
+use super::signals::until_stopped_or;
+use super::{open_log_with, open_more_files, open_reader, subject_key};
 use crate::args::Serve;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, note};
+use crate::process;
 
 /// The longest configuration, in bytes.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &Serve, environment: &Environment) -> Result<Status, Failure> {
-    let config = configuration(&args.config)?;
+    let mut config = configuration(&args.config)?;
+    open_more_files();
+    fit(&mut config)?;
     let signer = config.receipt_key.as_deref().map(read_signer).transpose()?;
     let place = &config.log;
     let key = place.key_file.as_deref();
@@ -31,19 +34,43 @@ pub(crate) fn run(args: &Serve, environment: &Environment) -> Result<Status, Fai
     let logs = (log.clone(), reader, names);
     let server = Server::start(config, logs, signer, note).map_err(not_started)?;
     let address = server.address();
-    let told = until_stopped(|| {
-        let mut output = Output::new();
-        output.line(&format!(
-            "listening on http://{address}; recording to {folder}"
-        ))?;
-        output.flush()
-    });
+    let told = until_stopped_or(
+        || log.is_poisoned(),
+        || {
+            let mut output = Output::new();
+            output.line(&format!(
+                "listening on http://{address}; recording to {folder}"
+            ))?;
+            output.flush()
+        },
+    );
+    if log.is_poisoned() {
+        note(
+            "the log has failed and takes nothing more, so that nothing can be done: the server ends",
+        );
+    }
     server.stop();
     // Closing makes everything durable and publishes it.
     log.close()?;
     told?;
     note("stopped; everything that was begun is done and recorded");
     Ok(Status::Done)
+}
+
+/// Leaves the log its files: clients of a token could take all of them.
+fn fit(config: &mut Config) -> Result<(), Failure> {
+    let Some(files) = process::open_files_max() else {
+        return Ok(());
+    };
+    let lowered = config
+        .fit(files)
+        .map_err(|error| Failure::new("the server did not start").because(error))?;
+    if let Some(connections) = lowered {
+        note(&format!(
+            "warning: limits.connections is {connections}, for this process may not have more files open; raise LimitNOFILE or ulimit -n"
+        ));
+    }
+    Ok(())
 }
 
 fn configuration(path: &Path) -> Result<Config, Failure> {

@@ -1,12 +1,26 @@
 //! How commands that serve are ended: by the signals that ask a process to stop.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::sleep;
 
 use crate::failure::Failure;
 use crate::interruption;
 
+/// How often it is asked whether there is anything left to serve.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
 /// Calls `announce` once a signal would be noticed, and returns when the process is asked to stop.
 pub(super) fn until_stopped(announce: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    until_stopped_or(|| false, announce)
+}
+
+/// The same, and returns also when `is_over`.
+pub(super) fn until_stopped_or(
+    is_over: impl Fn() -> bool,
+    announce: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let fail = |error| Failure::new("cannot wait for signals").because(error);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -17,9 +31,18 @@ pub(super) fn until_stopped(announce: impl FnOnce() -> Result<(), Failure>) -> R
         let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
         interruption::leave_signals();
         announce()?;
-        received(&mut interrupt, &mut terminate).await;
+        tokio::select! {
+            () = received(&mut interrupt, &mut terminate) => {}
+            () = over(is_over) => {}
+        }
         Ok(())
     })
+}
+
+async fn over(is_over: impl Fn() -> bool) {
+    while !is_over() {
+        sleep(LOOK_INTERVAL).await;
+    }
 }
 
 async fn received(interrupt: &mut Signal, terminate: &mut Signal) {

@@ -462,3 +462,45 @@ fn a_configuration_is_refused_with_its_line() {
     refused("listen = ", &["line 1"]);
     refused("", &["log"]);
 }
+
+/// `019` and `+19` were taken for user 19, and `register` answered with the name that it was asked with, so that an application knew one
+/// person by two. An id is refused in another spelling than that of the users table, by every operation.
+#[test]
+fn an_id_in_another_spelling_is_refused_by_every_operation() {
+    let place = Place::sqlite();
+    let key = place.registered("19");
+    let before = place.rows();
+    for user in ["019", "+19", "-019", "00", "-0"] {
+        let body = json!({"user": user, "spec": "leave"});
+        let later = json!({"user": user, "spec": "leave", "due": "2040-01-01T00:00:00Z"});
+        let held = json!({"user": user, "basis": "file 7"});
+        let asks = json!({"user": user, "credential": key});
+        let reveals = json!({"user": user, "credential": key, "id": "5a0c91b2d3e4f506"});
+        let forgets = json!({"user": user, "credential": key, "everything": true});
+        let rekeys = json!({"user": user, "credential": key, "new_key": true});
+        let about = json!({"user": user});
+        for (operation, body) in [
+            ("apply", &body),
+            ("plan", &body),
+            ("register", &body),
+            ("schedule", &later),
+            ("hold", &held),
+            ("list", &asks),
+            ("speaks-for", &asks),
+            ("export", &asks),
+            ("subject-name", &asks),
+            ("reveal", &reveals),
+            ("forget", &forgets),
+            ("rekey", &rekeys),
+            ("holds", &about),
+            ("scheduled", &about),
+        ] {
+            let said = place.refused(operation, body, 422);
+            assert_eq!(said, "unfit", "{operation} {user}");
+        }
+    }
+    assert_eq!(place.rows(), before);
+    place.stop();
+    // That of the registration is the only one.
+    assert_eq!(place.entries().len(), 1);
+}

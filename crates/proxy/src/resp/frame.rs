@@ -73,10 +73,15 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// A reader between two values.
+    /// A reader between two values. They may be nested as deep as [`Limits::DEPTH_MAX`] at most, whatever `limits` say: a whole value is
+    /// dropped, compared and shown by recursion.
     pub fn new(limits: Limits) -> Self {
+        let depth_max = limits.depth_max.min(Limits::DEPTH_MAX);
         Self {
-            scanner: ReplyScanner::new(limits),
+            scanner: ReplyScanner::new(Limits {
+                depth_max,
+                ..limits
+            }),
             builder: Builder::default(),
         }
     }
@@ -189,5 +194,24 @@ pub fn put_command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
         out.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
         out.extend_from_slice(argument);
         out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a server's reply 65,536 levels were built as a value that is dropped by recursion, and the stack of a thread is not so deep.
+    /// A whole value has 128 levels at most.
+    #[test]
+    fn a_whole_value_is_no_deeper_than_a_stack() {
+        let nested = |depth: usize| [b"*1\r\n".repeat(depth), b":1\r\n".to_vec()].concat();
+        let read = |depth: usize| FrameReader::new(Limits::SERVER).read(&nested(depth));
+        let deepest = read(Limits::DEPTH_MAX).unwrap();
+        assert!(matches!(deepest.1, Some(Frame::Array(_))));
+        for depth in [Limits::DEPTH_MAX + 1, 65_000] {
+            let refused = read(depth).unwrap_err();
+            assert_eq!(refused, RespError::TooDeep(Limits::DEPTH_MAX));
+        }
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
 
 use super::clock::now;
+use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::side::{Answer, Asked, Side};
 use super::upstream::{BoxSocket, Connected};
@@ -28,6 +29,8 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// Bytes of commands under way before the client is read no more.
 const AWAITED_BYTES_MAX: usize = 4 << 20;
+/// Rounds through all steps after which the other clients of the worker have a turn.
+const ROUNDS_MAX: usize = 4;
 /// How often a client that is not read is asked for a sign of life.
 const HANG_UP_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a blocking command of a client that has gone may go on before its connection is ended.
@@ -63,12 +66,7 @@ pub(super) struct Connection<K: EntrySink> {
     pub(super) session: Session,
     client: BoxSocket,
     server: BoxSocket,
-    /// From the client: what is understood up to `understood`, and may go up to `allowed`.
-    inbox: Vec<u8>,
-    understood: usize,
-    allowed: usize,
-    /// Bytes at the end of what is understood that are not allowed yet.
-    held: usize,
+    inbox: Inbox,
     /// Bytes of the server that wait until the entries of those before are made.
     leftover: Vec<u8>,
     pub(super) outbox: Outbox<K::Ticket>,
@@ -127,10 +125,7 @@ impl<K: EntrySink> Connection<K> {
             shared,
             client,
             server: server.socket,
-            inbox: Vec::new(),
-            understood: 0,
-            allowed: 0,
-            held: 0,
+            inbox: Inbox::default(),
             leftover: Vec::new(),
             outbox: Outbox::new(),
             batch: EntryBatch::new(policy, now()),
@@ -174,24 +169,20 @@ impl<K: EntrySink> Connection<K> {
     /// The server says nothing more, and is sent nothing more.
     pub(super) fn lose_server(&mut self) {
         self.server_ended = true;
-        self.forget_inbox();
+        self.inbox = Inbox::default();
         self.leftover.clear();
         (self.answer, self.waits) = (None, false);
         self.batch.set_time(now());
         self.session.server_lost();
     }
 
-    fn forget_inbox(&mut self) {
-        self.inbox.clear();
-        (self.allowed, self.understood, self.held) = (0, 0, 0);
-    }
-
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        loop {
+        for _ in 0..ROUNDS_MAX {
             let mut moved = false;
             for step in [
                 Self::poll_answer,
                 Self::poll_resume,
+                Self::poll_understand,
                 Self::poll_client_read,
                 Self::poll_server_write,
                 Self::poll_clock,
@@ -214,6 +205,8 @@ impl<K: EntrySink> Connection<K> {
                 return Poll::Pending;
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn poll_answer(&mut self, context: &mut Context<'_>) -> Flow {
@@ -248,7 +241,7 @@ impl<K: EntrySink> Connection<K> {
 
     fn go_on_with_held(&mut self, next: Next) {
         if next == Next::Continue {
-            self.held = 0;
+            self.inbox.let_go();
         }
         if self.go_on(next) {
             self.understand();
@@ -327,12 +320,27 @@ impl<K: EntrySink> Connection<K> {
                 Flow::Moved
             }
             Poll::Ready(Ok(())) => {
-                self.inbox.extend_from_slice(buffer.filled());
+                self.inbox.arrive(buffer.filled());
                 self.batch.set_time(now());
                 self.understand();
                 Flow::Moved
             }
         }
+    }
+
+    /// Whether the client has said something that may be understood now.
+    fn has_more(&self) -> bool {
+        !self.inbox.rest().is_empty() && self.session.awaited_bytes() < AWAITED_BYTES_MAX
+    }
+
+    /// Goes on with what was said while as much as may be was under way.
+    fn poll_understand(&mut self, _: &mut Context<'_>) -> Flow {
+        let held_up = self.answer.is_some() || self.waits || self.refusal.is_some();
+        if held_up || !self.has_more() {
+            return Flow::Stuck;
+        }
+        self.understand();
+        Flow::Moved
     }
 
     fn understand(&mut self) {
@@ -345,11 +353,9 @@ impl<K: EntrySink> Connection<K> {
             return;
         }
         let table = self.shared.side.table();
-        while self.understood < self.inbox.len() {
-            let rest = self.inbox.get(self.understood..).unwrap_or_default();
-            let taken = self.session.take_commands(&table, rest);
-            self.understood += taken.consumed;
-            self.held = taken.hold;
+        while self.has_more() {
+            let taken = self.session.take_commands(&table, self.inbox.rest());
+            self.inbox.understand(taken.consumed, taken.hold);
             if !self.go_on(taken.next) {
                 return;
             }
@@ -358,18 +364,17 @@ impl<K: EntrySink> Connection<K> {
 
     /// Does what the session wants; whether more commands may be taken.
     fn go_on(&mut self, next: Next) -> bool {
-        self.allowed = self.understood.saturating_sub(self.held);
         let side = Rc::clone(&self.shared.side);
         match next {
             Next::Continue => return true,
             Next::Replace => {
-                self.replace_held();
+                let bytes = self.session.take_replacement();
+                self.inbox.replace_held(&bytes.unwrap_or_default());
                 return true;
             }
             Next::Wait => self.waits = true,
             Next::Refuse(reason) => {
-                self.inbox.truncate(self.allowed);
-                (self.understood, self.held) = (self.allowed, 0);
+                self.inbox.forget_rest();
                 self.refusal = Some(reason);
             }
             Next::Time(at) if side.may_be_over(at) => {
@@ -378,7 +383,7 @@ impl<K: EntrySink> Connection<K> {
             Next::Time(_) => {
                 let next = self.session.timed(&side.table(), None);
                 if next == Next::Continue {
-                    self.held = 0;
+                    self.inbox.let_go();
                 }
                 return self.go_on(next);
             }
@@ -394,47 +399,34 @@ impl<K: EntrySink> Connection<K> {
         false
     }
 
-    /// Puts what the session wants to be sent in place of what the client wrote.
-    fn replace_held(&mut self) {
-        let bytes = self.session.take_replacement().unwrap_or_default();
-        let end = self.allowed + bytes.len();
-        self.inbox.splice(self.allowed..self.understood, bytes);
-        (self.allowed, self.understood, self.held) = (end, end, 0);
-    }
-
     /// Puts the session's own questions behind what is allowed.
     fn put_question(&mut self) {
         if let Some(bytes) = self.session.take_question() {
-            let added = bytes.len();
-            self.inbox.splice(self.allowed..self.allowed, bytes);
-            self.allowed += added;
-            self.understood += added;
+            self.inbox.insert(bytes);
         }
     }
 
     fn poll_server_write(&mut self, context: &mut Context<'_>) -> Flow {
         if self.farewell_at().is_some_and(|at| at <= Instant::now()) {
-            self.forget_inbox();
+            self.inbox = Inbox::default();
             (self.answer, self.waits, self.client_ended) = (None, false, true);
             let _best_effort = self.server.as_mut().poll_shutdown(context);
             self.server_closed = Some(Instant::now());
             return Flow::Moved;
         }
-        let ready = self.inbox.get(..self.allowed).unwrap_or_default();
+        let ready = self.inbox.ready();
         if ready.is_empty() {
             return Flow::Stuck;
         }
         match self.server.as_mut().poll_write(context, ready) {
             Poll::Pending => Flow::Stuck,
             Poll::Ready(Ok(count)) if count > 0 => {
-                self.inbox.drain(..count);
-                self.allowed -= count;
-                self.understood -= count;
+                self.inbox.sent(count);
                 Flow::Moved
             }
             Poll::Ready(_) => {
                 // What was not sent was not done; what the server still says is read.
-                self.forget_inbox();
+                self.inbox = Inbox::default();
                 (self.answer, self.waits, self.client_ended) = (None, false, true);
                 Flow::Moved
             }
@@ -452,7 +444,9 @@ impl<K: EntrySink> Connection<K> {
         }
         // A server that is told ends what blocks and may drop replies; one that is not told may
         // give an element of a list to nobody.
-        let over = !self.session.is_owed() && self.allowed == 0 && !self.waits;
+        let more = self.refusal.is_none() && !self.inbox.rest().is_empty();
+        let sent = self.inbox.ready().is_empty() && !more;
+        let over = !self.session.is_owed() && sent && !self.waits;
         let patience = if over {
             Duration::ZERO
         } else if self.session.is_blocked() {
@@ -526,7 +520,7 @@ impl<K: EntrySink> Connection<K> {
     }
 
     fn poll_end(&mut self, context: &mut Context<'_>) -> Flow {
-        let stops = self.shared.stopping.get() && self.inbox.is_empty();
+        let stops = self.shared.stopping.get() && self.inbox.len() == 0;
         let ends = !self.session.is_owed() && (stops || self.refusal.is_some());
         let recorded = self.batch.is_empty() && !self.session.has_work();
         let quiet = recorded && self.outbox.is_quiet();

@@ -4,6 +4,7 @@ mod append;
 mod clock;
 mod connection;
 mod embedded;
+mod inbox;
 mod outbox;
 mod places;
 mod side;

@@ -1,12 +1,14 @@
 //! Where clients connect, and how many of them fit beside everything else that the process has open.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, geteuid, getrlimit};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 
 use super::{Listener, ProxyError};
 use crate::config::{Backend, Listen, ProxyConfig};
@@ -44,7 +46,9 @@ pub(super) fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
                 listener.set_nonblocking(true)?;
                 TcpListener::from_std(listener).map(Listener::Tcp)
             }),
-            Listen::Unix(path) => bind_unix(path).map(Listener::Unix),
+            Listen::Unix(path) => bind_unix(path).and_then(|listener| {
+                tokio::net::UnixListener::from_std(listener).map(Listener::Unix)
+            }),
         };
         listener.map_err(|source| ProxyError::Listen {
             place: place.to_string(),
@@ -56,13 +60,21 @@ pub(super) fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
 
 /// Listens on a socket in the file system. The one that a process left that has ended is replaced; no other file is.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or_else(|| Path::new(".")))?;
+    // Until it listens, a socket looks abandoned to whoever starts at the same time. The lock ends with the handle.
+    flock(&folder, FlockOperation::LockExclusive)?;
+    let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
             fs::remove_file(path)?;
             UnixListener::bind(path)
         }
         bound => bound,
-    }
+    }?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// Whether a socket of this user lies there on which nobody listens.
@@ -70,8 +82,40 @@ fn is_abandoned(path: &Path) -> bool {
     let is_ours = fs::symlink_metadata(path)
         .is_ok_and(|found| found.file_type().is_socket() && found.uid() == geteuid().as_raw());
     let refused = || {
-        let connected = std::os::unix::net::UnixStream::connect(path);
+        let connected = UnixStream::connect(path);
         connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
     is_ours && refused()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    /// Two processes that started at once each found the socket that another had left, and the second removed the one on which the first
+    /// had begun to listen. One of them listens, on the socket that is there, and the other is told that the place is taken.
+    #[test]
+    fn of_those_that_start_at_once_one_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("probity.sock");
+        for _ in 0..300 {
+            drop(fs::remove_file(&path));
+            drop(UnixListener::bind(&path).unwrap());
+            let together = Barrier::new(4);
+            let listeners: Vec<UnixListener> = thread::scope(|scope| {
+                let start = || {
+                    together.wait();
+                    bind_unix(&path)
+                };
+                let started: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+                let ended = started.into_iter().map(|it| it.join().unwrap());
+                ended.filter_map(Result::ok).collect()
+            });
+            assert_eq!(listeners.len(), 1);
+            UnixStream::connect(&path).unwrap();
+        }
+    }
 }

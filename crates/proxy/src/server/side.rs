@@ -1,6 +1,7 @@
 //! The proxy's own questions to the server: what it is, which commands it has, which arguments are keys.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -260,6 +261,7 @@ fn milliseconds(reply: &Frame) -> Option<i64> {
 /// The keys in a reply to `COMMAND GETKEYSANDFLAGS` or `COMMAND GETKEYS`; `None` when it names none that
 /// stand among the arguments, or is an error, or where it could mean one of several that begin alike.
 fn keys_of(reply: &Frame, asked: &Asked) -> Option<Vec<KeyUse>> {
+    let words = asked.places();
     let mut keys: Vec<KeyUse> = Vec::new();
     for element in reply.elements()? {
         let (key, access) = match element.elements() {
@@ -272,16 +274,11 @@ fn keys_of(reply: &Frame, asked: &Asked) -> Option<Vec<KeyUse>> {
             None => (element.text()?, Access::default()),
         };
         let after = keys.last().map_or(1, |last| last.argument + 1);
-        let place = |from: usize| {
-            let mut rest = asked.0.iter().skip(from);
-            rest.position(|(word, _)| word == key).map(|at| at + from)
-        };
-        let argument = place(after).or_else(|| place(1))?;
-        let mut alike = asked.0.iter().filter(|(word, _)| word == key);
-        let is_cut = |extent: Extent| extent == Extent::Beginning;
-        if alike.clone().count() > 1 && alike.any(|(_, extent)| is_cut(*extent)) {
+        let places = words.get(key)?;
+        if places.all.len() > 1 && places.is_cut {
             return None;
         }
+        let argument = places.from(after).or_else(|| places.from(1))?;
         keys.push(KeyUse { argument, access });
     }
     Some(keys)
@@ -307,5 +304,84 @@ impl Asked {
             (arguments.beginning(index).to_vec(), extent)
         });
         Self(words.collect())
+    }
+
+    /// The places of each word, so that none is looked for among all of them.
+    fn places(&self) -> HashMap<&[u8], Places> {
+        let mut words = HashMap::<&[u8], Places>::new();
+        for (index, (word, extent)) in self.0.iter().enumerate() {
+            let places = words.entry(word).or_default();
+            places.all.push(index);
+            places.is_cut |= *extent == Extent::Beginning;
+        }
+        words
+    }
+}
+
+/// Where a word stands among the arguments, in order.
+#[derive(Default)]
+struct Places {
+    all: Vec<usize>,
+    /// Whether it is the beginning of a longer one somewhere.
+    is_cut: bool,
+}
+
+impl Places {
+    /// The first place from `index` on.
+    fn from(&self, index: usize) -> Option<usize> {
+        let next = self.all.partition_point(|place| *place < index);
+        self.all.get(next).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &[Vec<u8>]) -> Asked {
+        let whole = |word: &Vec<u8>| (word.clone(), Extent::Whole);
+        Asked(words.iter().map(whole).collect())
+    }
+
+    fn bare(keys: impl Iterator<Item = Vec<u8>>) -> Frame {
+        Frame::Array(keys.map(Frame::Bulk).collect())
+    }
+
+    /// Each key that the server named of a module's command was looked for among all arguments, so that a command with 200,000 of them
+    /// held up a worker for minutes. Each word is looked up, and the keys are those that were found before.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "looks at the clock")]
+    fn the_keys_that_a_server_names_are_looked_up() {
+        let begun = std::time::Instant::now();
+        let word = |number: usize| format!("k{number}").into_bytes();
+        let words: Vec<_> = (0..200_000).map(word).collect();
+        let one: Vec<_> = vec![b"k".to_vec(); 200_000];
+        for words in [words, one] {
+            let reply = bare(words.iter().skip(1).rev().cloned());
+            let keys = keys_of(&reply, &asked(&words)).unwrap();
+            assert_eq!(keys.len(), words.len() - 1);
+            let same = |key: &KeyUse, said: &Frame| Some(&*words[key.argument]) == said.text();
+            let named = reply.elements().unwrap();
+            assert!(keys.iter().zip(named).all(|(key, said)| same(key, said)));
+        }
+        assert!(begun.elapsed().as_secs() < 10);
+    }
+
+    #[test]
+    fn a_key_stands_behind_the_one_before_or_anywhere_but_in_the_name() {
+        let words: Vec<Vec<u8>> = [&b"a"[..], b"b", b"a", b"b", b"c"].map(Vec::from).into();
+        let places = |keys: &[&[u8]]| {
+            let reply = bare(keys.iter().map(|key| key.to_vec()));
+            let found = keys_of(&reply, &asked(&words))?;
+            Some(found.iter().map(|key| key.argument).collect::<Vec<_>>())
+        };
+        assert_eq!(places(&[b"b", b"b", b"b"]), Some(vec![1, 3, 1]));
+        assert_eq!(places(&[b"c", b"a"]), Some(vec![4, 2]));
+        assert_eq!(places(&[b"d"]), None);
+        let mut cut = asked(&words);
+        cut.0[1].1 = Extent::Beginning;
+        let reply = |key: &[u8]| bare(std::iter::once(key.to_vec()));
+        assert!(keys_of(&reply(b"b"), &cut).is_none());
+        assert!(keys_of(&reply(b"c"), &cut).is_some());
     }
 }

@@ -1,7 +1,10 @@
 //! What is remembered of one reply: its kind, its number, its first elements; never its contents.
 
+use std::cell::OnceCell;
+
 use sha2::Sha256;
 
+use super::names::Names;
 use super::text::{Digests, Text};
 use crate::resp::{Event, Kind, parse_integer};
 
@@ -34,6 +37,8 @@ enum Extent {
 pub(super) struct Capture {
     pub(super) head: Value,
     pub(super) elements: Vec<Value>,
+    /// The names among the elements, once they were asked for.
+    names: OnceCell<Names>,
     wanted: usize,
     extent: Extent,
     digests: Digests,
@@ -51,6 +56,7 @@ impl Capture {
     pub(super) fn begin(&mut self, wanted: usize, digests: Digests) {
         self.head = Value::default();
         self.elements.clear();
+        self.names.take();
         (self.digests, self.digest) = (digests, None);
         self.extent = Extent::UnderWay;
         // Three, for what publish/subscribe sends.
@@ -74,6 +80,12 @@ impl Capture {
     /// Whether everything that matters is known: not before the end of the value.
     pub(super) fn is_whole(&self) -> bool {
         self.extent == Extent::Whole
+    }
+
+    /// The names among the elements, as far as they have come when this is asked first.
+    pub(super) fn names(&self) -> &Names {
+        let names = || Names::of(self.head.kind, &self.elements);
+        self.names.get_or_init(names)
     }
 
     /// Whether the kind of the value is known.

@@ -61,7 +61,7 @@ impl Session {
     }
 
     /// What goes to the server in place of the command as it was written: of a line its words, so that
-    /// nobody takes it apart differently, and of `CLIENT REPLY` a request that the server answers with
+    /// nobody takes it apart differently, and of `CLIENT REPLY` and `CLIENT CAPA` a request that the server answers with
     /// the same permission or the same error, and that changes nothing.
     pub(super) fn replace(&self, name: &str) -> Option<Vec<u8>> {
         let arguments = self.commands.arguments();
@@ -72,6 +72,10 @@ impl Session {
                 Some(_) => vec![text(0), b"REPLY", b"ON"],
                 None => vec![text(0), b"REPLY", b"?"],
             }
+        } else if is_capa(name, arguments) {
+            // A capability that no server has, so that it leads the client nowhere.
+            let none: &[&[u8]] = if arguments.len() > 2 { &[b"?"] } else { &[] };
+            [&[text(0), b"CAPA"], none].concat()
         } else if self.commands.is_inline() {
             (0..arguments.len()).map(text).collect()
         } else {
@@ -81,6 +85,11 @@ impl Session {
         put_command(&mut bytes, &words);
         Some(bytes)
     }
+}
+
+/// Whether the command is `CLIENT CAPA`, which a server may not describe.
+fn is_capa(name: &str, arguments: &Arguments) -> bool {
+    name == "client|capa" || name == "client" && arguments.is_word(1, "capa")
 }
 
 /// How many options AUTH a HELLO has.
@@ -98,19 +107,26 @@ fn logins(arguments: &Arguments) -> usize {
     count
 }
 
-/// Why a command never passes, as far as its arguments are there and by what is known of it.
+/// Why a command never passes, by what is known of it.
 pub(super) fn refusal(facts: Option<&CommandFacts>, arguments: &Arguments) -> Option<&'static str> {
+    let ambiguous = || facts.is_some_and(|facts| facts.is_ambiguous(arguments));
+    refusal_of_name(facts, arguments).or_else(|| ambiguous().then_some(ZERO_BEFORE_KEYS))
+}
+
+/// Why a command never passes, by its name alone: asked again for each part of a long one. Its other arguments are looked at when
+/// all are there, before its end goes, without which the server does nothing.
+pub(super) fn refusal_of_name(
+    facts: Option<&CommandFacts>,
+    arguments: &Arguments,
+) -> Option<&'static str> {
     let does = facts.map_or(&b""[..], |facts| facts.name.as_bytes());
     if is_replication(arguments.beginning(0)) || is_replication(does) {
         return Some(REPLICATION);
     }
     // A server compares names up to a zero byte, or whole, as its hash table falls: nobody can tell which it is.
     let is_container = facts.is_some_and(CommandFacts::has_subcommand);
-    if arguments.has_zero(0) || is_container && arguments.has_zero(1) {
-        return Some(ZERO);
-    }
-    let ambiguous = facts.is_some_and(|facts| facts.is_ambiguous(arguments));
-    ambiguous.then_some(ZERO_BEFORE_KEYS)
+    let zero = arguments.has_zero(0) || is_container && arguments.has_zero(1);
+    zero.then_some(ZERO)
 }
 
 fn is_replication(name: &[u8]) -> bool {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use sha2::{Digest as _, Sha256};
+
 use super::effect::Effect;
 use super::pending::Keys;
 use super::sha1::sha1;
@@ -188,9 +190,13 @@ pub(super) fn put_argument(facts: &mut String, member: &str, arguments: &Argumen
     }
 }
 
-/// Puts all of a text: where only its beginning was kept, the digest of all of it.
+/// The longest text that stands in the payload as it is, in bytes: each entry of a command has it, and there may be millions.
+const FACT_BYTES_MAX: usize = 1024;
+
+/// Puts all of a text: of a long one, the digest of all of it.
 fn put_whole(facts: &mut String, member: &str, kept: &[u8], digest: Option<[u8; 32]>) {
-    match digest {
+    let is_long = kept.len() > FACT_BYTES_MAX;
+    match digest.or_else(|| is_long.then(|| Sha256::digest(kept).into())) {
         Some(digest) => put_member(facts, member, format!("sha256:{}", hex(&digest)).as_bytes()),
         None => put_member(facts, member, kept),
     }
@@ -201,7 +207,7 @@ fn put_script(facts: &mut String, member: &str, name: &str, arguments: &Argument
         put_digest(facts, member, arguments, 1);
     } else if name.starts_with("evalsha") {
         match arguments.whole(1) {
-            Some(digest) => put_member(facts, member, &digest.to_ascii_lowercase()),
+            Some(digest) => put_whole(facts, member, &digest.to_ascii_lowercase(), None),
             None => put_argument(facts, member, arguments, 1),
         }
     } else {

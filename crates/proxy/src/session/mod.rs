@@ -8,6 +8,7 @@ mod channels;
 mod effect;
 mod gate;
 mod mark;
+mod names;
 mod pending;
 mod question;
 mod record;
@@ -400,7 +401,7 @@ impl Session {
         let arguments = self.commands.arguments();
         let named = self.commands.name_is_known();
         let facts = table.find(arguments).filter(|_| named);
-        let refusal = gate::refusal(facts.map(|facts| &**facts), arguments);
+        let refusal = gate::refusal_of_name(facts.map(|facts| &**facts), arguments);
         if let (true, Some(reason)) = (named, refusal) {
             return taken(hold, refuse(reason));
         }

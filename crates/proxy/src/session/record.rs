@@ -118,7 +118,10 @@ impl Session {
 
     fn needs_time(&self, recording: &Recording) -> bool {
         let told = recording.known == Known::Reply && !self.is_error();
-        told && matches!(self.time_after, Time::NotAsked)
+        // Decided before the first of its entries, not again for each portion of them.
+        let begins = recording.next == 0;
+        told && begins
+            && matches!(self.time_after, Time::NotAsked)
             && depends_on_time(&recording.pending, &self.capture)
     }
 

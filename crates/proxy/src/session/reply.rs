@@ -40,7 +40,11 @@ pub enum End {
     LastWord,
 }
 
-const REMEDY: &str = "put the proxy before a server without cluster mode";
+const REMEDY: &str = "put the proxy before a primary without cluster mode";
+/// How errors begin that name another server: of a node of a cluster, and of a replica to a client that can be led so.
+const REDIRECTS: [&[u8]; 3] = [b"MOVED ", b"ASK ", b"REDIRECT "];
+/// Messages of Redis Enterprise that name another server.
+const MOVES: [&[u8]; 2] = [b"MOVING", b"SMIGRATED"];
 
 /// What a value from the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,6 +287,7 @@ impl Session {
                     Err(End::Mismatch("a confirmation of no subscription"))
                 }
             }
+            Some(Kind::Push) if MOVES.into_iter().any(is_word) => Err(End::Redirect),
             Some(Kind::Push) => Ok(Class::Message { always: true }),
             Some(Kind::Simple)
                 if self.monitoring
@@ -423,9 +428,7 @@ impl Session {
             self.pending_front(pending);
             return Err(End::Mismatch("a reply that its command does not have"));
         }
-        // A script may answer with any error it likes, and a server that is alone redirects nobody.
-        let own_words = pending.words != Words::Servers && !self.redirects;
-        let redirected = self.is_error_of(&[b"MOVED ", b"ASK "]) && !own_words;
+        let redirected = self.is_redirect(&pending);
         let effect = pending.effect.clone();
         if pending.own {
             return self.own_answer(&effect);
@@ -498,12 +501,23 @@ impl Session {
             self.exec_left = count + 1;
             return Ok(());
         }
-        let aborted = head.null || self.is_error_of(&[b"EXECABORT"]);
+        let redirected = self.is_error_of(&REDIRECTS);
+        let aborted = head.null || redirected || self.is_error_of(&[b"EXECABORT"]);
         if was_open && !aborted || !was_open && !self.is_error() {
             return Err(End::Mismatch("a reply that EXEC does not have"));
         }
         self.abort_queued();
+        if redirected {
+            return Err(End::Redirect);
+        }
         Ok(())
+    }
+
+    /// Whether the reply to `pending` sends the client to another server.
+    fn is_redirect(&self, pending: &Pending) -> bool {
+        // A script may answer with any error it likes, and a server that is alone redirects nobody.
+        let own_words = pending.words != Words::Servers && !self.redirects;
+        self.is_error_of(&REDIRECTS) && !own_words
     }
 
     /// Takes the beginning of a long reply; whether the client must not see it.
@@ -527,7 +541,11 @@ impl Session {
             self.pending_front(pending);
             return Err(End::Mismatch("a long reply that its command does not have"));
         }
+        let redirected = self.is_redirect(&pending);
         self.record(pending, Known::Reply);
+        if redirected {
+            return Err(End::Redirect);
+        }
         Ok(muted)
     }
 

@@ -21,12 +21,29 @@ pub(super) struct Text {
 }
 
 /// Whether a text is a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
     No,
     /// As far as the text has come.
     Perhaps,
     Yes,
+}
+
+/// All of a text, in the one form that it has in a set: a long one is its SHA-256.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) enum Identity {
+    Short(Box<[u8]>),
+    Long([u8; 32]),
+}
+
+impl Identity {
+    pub(super) fn of_key(key: &Key<'_>) -> Self {
+        match key.digest {
+            Some(digest) => Self::Long(digest),
+            None if key.kept.len() > TEXT_BYTES_KEPT => Self::Long(Sha256::digest(key.kept).into()),
+            None => Self::Short(key.kept.into()),
+        }
+    }
 }
 
 impl Text {
@@ -99,33 +116,40 @@ impl Text {
         }
     }
 
+    /// All of it, where it has ended and is known.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        match &self.digest {
+            Some(digest) => Some(Identity::Long(**digest)),
+            None if self.ended && self.is_kept_whole() => {
+                Some(Identity::Short((*self.kept).into()))
+            }
+            None => None,
+        }
+    }
+
     /// Whether it is `key`.
     pub(super) fn fits(&self, key: &Key<'_>) -> Fit {
         if !self.ended {
             return self.may_become(key);
         }
-        let same = match (&self.digest, &key.digest) {
-            (Some(own), Some(other)) => **own == *other,
-            (Some(own), None) => {
-                let alike =
-                    key.kept.len() as u64 == self.length && key.kept.starts_with(&self.kept);
-                alike && **own == *Sha256::digest(key.kept)
-            }
-            (None, None) => self.is_kept_whole() && *self.kept == *key.kept,
-            // A key that is not kept whole is longer than a text that is.
-            (None, Some(_)) => false,
-        };
-        if same { Fit::Yes } else { Fit::No }
+        match self.identity() {
+            Some(identity) if identity == Identity::of_key(key) => Fit::Yes,
+            _ => Fit::No,
+        }
+    }
+
+    /// Whether anything has come by which it may still be a key.
+    pub(super) const fn may_fit(&self) -> bool {
+        !self.ended && (self.length > 0 || self.announced.is_some())
     }
 
     fn may_become(&self, key: &Key<'_>) -> Fit {
-        let known = self.length > 0 || self.announced.is_some();
         let is_long = key.digest.is_some();
         let fits = |length: u64| is_long || length == key.kept.len() as u64;
         let both = self.kept.len().min(key.kept.len());
         let alike = self.kept.get(..both) == key.kept.get(..both)
             && (is_long || self.length <= key.kept.len() as u64);
-        if known && alike && self.announced.is_none_or(fits) {
+        if self.may_fit() && alike && self.announced.is_none_or(fits) {
             Fit::Perhaps
         } else {
             Fit::No

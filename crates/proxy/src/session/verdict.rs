@@ -6,7 +6,6 @@ use super::capture::{Capture, Value};
 use super::pending::{Pending, PendingKey};
 use super::text::Fit;
 use crate::command::{Access, Meaning, Messages, Replaces, Rule, Sign};
-use crate::resp::Kind;
 
 /// What an entry says was done, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,32 +239,14 @@ fn is_nothing(value: &Value) -> bool {
 
 /// Whether the reply names the key.
 fn fit(pending: &Pending, key: &PendingKey<'_>, reply: &Capture) -> Fit {
-    let wanted = if pending.rule == Rule::Named {
-        1
-    } else {
-        usize::MAX
-    };
-    // Of a map every other element is a name.
-    let step = if reply.head.kind == Some(Kind::Map) {
-        2
-    } else {
-        1
-    };
-    let names = reply.elements.iter().step_by(step).take(wanted);
-    let mut found = Fit::No;
-    for name in names {
-        match name.text.fits(&key.key) {
-            Fit::Yes => return Fit::Yes,
-            Fit::Perhaps => found = Fit::Perhaps,
-            Fit::No => {}
-        }
+    if pending.rule == Rule::Named {
+        let first = reply.elements.first();
+        return first.map_or(Fit::No, |name| name.text.fits(&key.key));
     }
-    // More may be named than has come so far.
-    let is_open = pending.rule != Rule::Named && !reply.is_whole();
-    if found == Fit::No && is_open {
-        Fit::Perhaps
-    } else {
-        found
+    match reply.names().fit(&key.key) {
+        // More may be named than has come so far.
+        Fit::No if !reply.is_whole() => Fit::Perhaps,
+        fit => fit,
     }
 }
 

@@ -4,11 +4,13 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
-use probity_proxy::ProxyConfig;
+use probity_proxy::{Proxy, ProxyConfig, ProxyError};
 
-use crate::support::{Redis, command, config, script, start, talk, told, wait};
+use crate::scripted::before;
+use crate::support::{Recorder, Redis, Source, command, config, script, start, talk, told, wait};
 
 /// A transaction of 70,000 commands was read no further, without a word (proxy 17). Its size in bytes
 /// counts, and it works.
@@ -76,9 +78,7 @@ fn resident() -> usize {
 fn commands_that_wait_are_bounded_by_their_bytes() {
     let redis = Redis::start(&[]);
     let (proxy, address, _recorder) = start(&ProxyConfig {
-        policy: std::sync::Arc::new(
-            probity_policy::Policy::parse("[defaults]\npersonal = false").unwrap(),
-        ),
+        policy: Arc::new(probity_policy::Policy::parse("[defaults]\npersonal = false").unwrap()),
         ..config(&redis)
     });
     let keys: Vec<String> = (0..300_000).map(|number| format!("k{number}")).collect();
@@ -308,4 +308,45 @@ fn replies_pass_as_the_server_sends_them() {
         );
     }
     proxy.stop();
+}
+
+fn nested() -> Vec<u8> {
+    [b"*1\r\n".repeat(65_000), b":1\r\n".to_vec()].concat()
+}
+
+/// A server that answered the proxy's own question with 65,000 levels of arrays ended the process, and every client of it, by a stack
+/// that overflowed. Such an answer is none, whatever was asked.
+#[test]
+fn a_nested_answer_to_the_proxy_itself_is_none() {
+    let (proxy, address, recorder) = start(&before(|asked| match asked {
+        "TIME" => nested(),
+        _ if asked.starts_with("EXPIREAT") => b":1\r\n".to_vec(),
+        _ => Vec::new(),
+    }));
+    let heard = talk(address, &script("EXPIREAT user:1 1700000000"), usize::MAX);
+    assert!(heard.starts_with(b":1\r\n"));
+    let entry = recorder.wait_for(1).pop().unwrap();
+    assert!(entry.payload.contains("\"erased\":\"perhaps\""));
+    proxy.stop();
+    let answers: [fn(&str) -> Vec<u8>; 2] = [
+        |asked| {
+            if asked == "INFO SERVER" {
+                nested()
+            } else {
+                Vec::new()
+            }
+        },
+        |asked| {
+            if asked == "COMMAND" {
+                nested()
+            } else {
+                Vec::new()
+            }
+        },
+    ];
+    for answer in answers {
+        let source = Arc::new(Source(Arc::new(Recorder::default())));
+        let error = Proxy::start(&before(answer), &source).unwrap_err();
+        assert!(matches!(error, ProxyError::Upstream { .. }), "{error}");
+    }
 }
