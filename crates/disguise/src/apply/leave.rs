@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Work, at, picked, put};
 use crate::crypto::random;
 use crate::error::Error;
-use crate::overwrite::{Write, update_keys};
+use crate::overwrite::Write;
 use crate::record::{Change, Copied, Modified, Standing};
 use crate::schema::Known;
 use crate::slot::{put_slots, slot};
@@ -169,7 +169,7 @@ impl Work<'_> {
                 let keeper = self.name(self.user.unwrap_or(owner));
                 self.note_for(keeper, number, table, change)?;
             }
-            update_keys(self.database, table, &[column], &writes)?;
+            self.overwrite(table, &[column], &writes)?;
         }
         Ok(())
     }

@@ -16,7 +16,8 @@ use std::ops::DerefMut;
 use crate::value::Value;
 use catalog::spoken_of;
 pub use catalog::{
-    Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, Property, Referrer, Rule,
+    Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, OnUpdate, Property, Referrer,
+    Rule,
 };
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use catalog::{note_constraints, note_primary_keys, note_triggers};

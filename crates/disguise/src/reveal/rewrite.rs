@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::whose::Now;
-use super::{KeptReason, Work, fits, row_name};
+use super::{KeptReason, Work, cell_name, fits, row_name};
 use crate::apply::{at, encoded};
+use crate::cascade::{emptied, may_empty};
 use crate::database::DatabaseErrorKind;
 use crate::error::Error;
 use crate::lax;
@@ -264,18 +265,25 @@ impl Work<'_> {
         ready: Vec<(Modified, Value)>,
         kept: &mut Vec<(Modified, KeptReason)>,
     ) -> Result<usize, Error> {
-        let all: Vec<Write<'_>> = ready
-            .iter()
-            .map(|(row, target)| write(row, target))
-            .collect();
-        match try_update_keys(self.database, table, &[column], &all) {
-            Ok(_) => return Ok(all.len()),
-            Err(error) if is_constraint(&error) => {}
-            Err(error) => return Err(error),
+        let all: Vec<&Modified> = ready.iter().map(|(row, _)| row).collect();
+        if !self.would_empty(table, column, &all)? {
+            let all: Vec<Write<'_>> = ready
+                .iter()
+                .map(|(row, target)| write(row, target))
+                .collect();
+            match try_update_keys(self.database, table, &[column], &all) {
+                Ok(_) => return Ok(all.len()),
+                Err(error) if is_constraint(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         // Some rows of the set may have been written by earlier runs; writing them again changes nothing.
         let mut done: usize = 0;
         for (row, target) in ready {
+            if self.would_empty(table, column, &[&row])? {
+                kept.push((row, KeptReason::Refused));
+                continue;
+            }
             match try_update_keys(self.database, table, &[column], &[write(&row, &target)]) {
                 Ok(_) => done = done.saturating_add(1),
                 Err(error) if is_constraint(&error) => {
@@ -291,6 +299,26 @@ impl Work<'_> {
             }
         }
         Ok(done)
+    }
+
+    /// Whether the database would empty references to one of `rows` when `column` changes there; what is said of it is noted.
+    fn would_empty(
+        &mut self,
+        table: &Known,
+        column: &str,
+        rows: &[&Modified],
+    ) -> Result<bool, Error> {
+        if !may_empty(self.live, table, &[column]) {
+            return Ok(false);
+        }
+        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
+        let of = (table.identity.as_slice(), keys.as_slice());
+        let referring = emptied(self.database, self.live, (table, &[column]), of)?;
+        if let (Some(referring), [row]) = (&referring, rows) {
+            let name = cell_name(&table.name, &row.identity, Some(column));
+            self.refusals.insert(name, referring.said());
+        }
+        Ok(referring.is_some())
     }
 }
 

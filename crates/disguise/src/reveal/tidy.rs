@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Due, Open, References, Work};
+use crate::cascade::emptied;
 use crate::error::Error;
 use crate::overwrite::{Write, update_keys};
 use crate::record::{Bag, Origin};
@@ -139,6 +140,16 @@ impl Work<'_> {
                 // A row is not its reader's to delete.
                 References::Delete if table.readers.iter().any(|it| it == column) => {
                     References::Recorrelate
+                }
+                policy => policy,
+            };
+            let of = (by.as_slice(), keys.as_slice());
+            let policy = match policy {
+                // The database would empty references of others to these rows.
+                References::Recorrelate
+                    if emptied(self.database, self.live, (table, &[column]), of)?.is_some() =>
+                {
+                    References::Retain
                 }
                 policy => policy,
             };

@@ -57,6 +57,7 @@ macro_rules! for_every_claim {
             rows_under_placeholders_of_everybody_do_not_count_as_cascading
             one_value_of_two_owners_comes_back_in_either_order
             keys_that_others_refer_to_are_foretold_not_to_change
+            no_key_changes_where_the_database_would_empty_references_to_it
             values_of_a_row_follow_the_placeholder_in_its_key
             values_of_placeholders_that_are_gone_hold_nothing_back
             other_spellings_are_found_along_paths_and_where_a_reference_was_let_go_of
@@ -275,6 +276,7 @@ mod credentials;
 mod decay;
 mod draft;
 mod drafting;
+mod emptying;
 mod endings;
 mod export;
 mod following;
@@ -327,6 +329,7 @@ pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use drafting::*;
+pub(crate) use emptying::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
 pub(crate) use following::*;
