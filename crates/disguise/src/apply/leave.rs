@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::stake::Loss;
 use super::{Work, at, picked, put};
 use crate::crypto::random;
 use crate::error::Error;
@@ -88,6 +89,20 @@ impl Work<'_> {
         }
         self.replace_leaving(number, table, &partings)?;
         self.remove_left(number, table, columns, &partings)
+    }
+
+    /// Those of shared rows that nobody owns any more once the user has left them.
+    pub(super) fn left_by_all(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let there = self.still_there(table, columns, &rows)?;
+        let partings = rows.into_iter();
+        let partings = partings.map(|row| self.parting(table, columns, row, &there));
+        let left = partings.filter(|it| !it.leaving.is_empty() && !it.stays);
+        Ok(left.map(|it| it.row).collect())
     }
 
     fn parting(
@@ -182,8 +197,11 @@ impl Work<'_> {
         columns: &[String],
         partings: &[Parting],
     ) -> Result<(), Error> {
+        let left = || partings.iter().filter(|it| !it.stays);
+        let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
+        self.stake(table, columns, &rows, Loss::Row)?;
         let (mut gone, mut slots) = (Vec::new(), Vec::new());
-        for it in partings.iter().filter(|it| !it.stays) {
+        for it in left() {
             let version = u64::from_le_bytes(random()?);
             let copy = |departed| Change::Copied {
                 departed,

@@ -1,6 +1,10 @@
 //! Legal holds: what they keep from happening, and what they do not.
 
-use probity_disguise::{Authority, Credential, Error, Holding, SecretKey, Value};
+use std::collections::BTreeMap;
+
+use probity_disguise::{
+    ApplyRequest, Authority, Credential, Error, Holding, Protection, SecretKey, SpecFile, Value,
+};
 
 use super::forum::*;
 use super::member::Member;
@@ -201,17 +205,103 @@ pub(crate) fn a_hold_keeps_what_others_would_take_along() {
             ]);
         }
         dan.engine
-            .register(&ann, probity_disguise::Protection::KeyAlone, time())
+            .register(&ann, Protection::KeyAlone, time())
             .unwrap();
         let tables = ["people", "notes", "follows", "posts"];
         let before = dan.rows(tables);
         let hold = dan.engine.hold(Holding::Person(&ann), &authority());
         assert!(is_held(&dan.try_to_leave()), "{asked}");
+        assert!(is_foreseen(&mut dan, asked), "{asked}");
         assert_eq!(dan.rows(tables), before);
         dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        assert!(!is_foreseen(&mut dan, asked), "{asked}");
         let gone = dan.leave();
         assert_ne!(dan.rows(tables), before);
         assert!(dan.return_from(&gone).is_complete());
         assert_eq!(dan.rows(tables), before);
     }
+}
+
+/// Whether a plan, a schedule and the beginning of a disguise in chunks say that somebody held is in the way of Dan; what was
+/// begun and scheduled is cancelled.
+fn is_foreseen(dan: &mut Member, asked: &str) -> bool {
+    let spec = SpecFile::parse(&format!("{HEAD}{asked}")).unwrap().spec;
+    let user = Value::Int(4);
+    let request = ApplyRequest {
+        spec: &spec,
+        user: Some(user.clone()),
+        over: None,
+        expires: None,
+        parameters: BTreeMap::new(),
+        time: time(),
+    };
+    let told = dan.engine.foretell(&spec, Some(&user), &BTreeMap::new());
+    let told = told.unwrap().iter().any(|it| it.contains("legal hold"));
+    let scheduled = dan.engine.schedule(&request, time());
+    let begun = dan.engine.begin(&request);
+    assert_eq!([is_held(&scheduled), is_held(&begun)], [told; 2], "{asked}");
+    for id in [scheduled, begun].into_iter().flatten() {
+        dan.engine.cancel(id, time()).unwrap();
+    }
+    told
+}
+
+/// What Dan asks for and may have, although Ann is held.
+const NOT_AT_STAKE: [&str; 4] = [
+    "[tables.notes]\nowners = [\"author\", \"co\"]\n[[remove]]\ntable = \"notes\"\n",
+    "[tables.notes]\nowners = [\"author\", \"co\"]\n[[decorrelate]]\ntable = \"notes\"\nowners = [\"co\"]\n",
+    "[tables.posts]\nowners = [\"author\"]\nreaders = [\"editor\"]\n[[remove]]\ntable = \"posts\"\n",
+    "[[modify]]\ntable = \"people\"\ncolumn = \"name\"\nvalue = { ConstStr = \"-\" }\n",
+];
+
+/// A hold on somebody else whose row would go was met in the middle of chunks, after others had gone, and neither a plan nor a
+/// schedule told of it. It is looked for before anything begins, and whatever one go allows may begin.
+pub(crate) fn a_hold_on_somebody_else_is_found_before_anything_begins() {
+    for asked in NOT_AT_STAKE {
+        let mut dan = dan_and_ann(asked);
+        let hold = dan
+            .engine
+            .hold(Holding::Person(&Value::Int(1)), &authority());
+        assert!(!is_foreseen(&mut dan, asked), "{asked}");
+        dan.leave();
+        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    }
+    // The last owner of a row would take it from whoever reads it.
+    let asked = "[tables.notes]\nowners = [\"author\", \"co\"]\nreaders = [\"editor\"]\n[[remove]]\ntable = \"notes\"\n";
+    let mut dan = dan_and_ann(asked);
+    dan.sql(&["UPDATE notes SET author = 5, editor = 1"]);
+    let hold = dan
+        .engine
+        .hold(Holding::Person(&Value::Int(1)), &authority());
+    assert!(!is_foreseen(&mut dan, asked));
+    let eve = dan.apply(Some(Value::Int(5))).unwrap();
+    assert_eq!(eve.rows["notes"], 1);
+    let before = dan.rows(["people", "notes"]);
+    assert!(is_held(&dan.try_to_leave()));
+    assert!(is_foreseen(&mut dan, asked));
+    assert_eq!(dan.rows(["people", "notes"]), before);
+    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    dan.leave();
+}
+
+/// Dan, with a note of Ann and Dan, and a post of Ann that Dan edits.
+fn dan_and_ann(asked: &str) -> Member {
+    let mut database = crate::connect();
+    for sql in [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40))",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), co BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id), text VARCHAR(40))",
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id))",
+        "INSERT INTO people VALUES (1, 'Ann'), (4, 'Dan'), (5, 'Eve')",
+        "INSERT INTO notes VALUES (7, 1, 4, NULL, 'of both')",
+        "INSERT INTO posts VALUES (8, 1, 4)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut dan = Member::called(Value::Int(4), database, &format!("{HEAD}{asked}"));
+    for other in [1, 5] {
+        let other = Value::Int(other);
+        let registered = dan.engine.register(&other, Protection::KeyAlone, time());
+        registered.unwrap();
+    }
+    dan
 }
