@@ -105,6 +105,19 @@ impl Dialect {
         }
     }
 
+    /// ` AND ...`: that a value has bytes, and none of `count` that are given as parameters.
+    pub(crate) fn without(self, column: &str, count: usize) -> String {
+        if count == 0 {
+            return String::new();
+        }
+        let (empty, absent) = match self {
+            Self::Sqlite => ("x''", format!("instr({column}, ?) = 0")),
+            Self::Mysql => ("x''", format!("INSTR({column}, ?) = 0")),
+            Self::Postgres => ("''::bytea", format!("position(?::bytea IN {column}) = 0")),
+        };
+        format!(" AND {column} <> {empty}") + &format!(" AND {absent}").repeat(count)
+    }
+
     /// A query in brackets that a deletion from one of its own tables may stand around.
     pub(crate) fn apart(self, query: &str) -> String {
         match self {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Due, Open, References, Work};
 use crate::cascade::emptied;
+use crate::deadline::Cohorts;
 use crate::error::Error;
 use crate::overwrite::{Write, update_keys};
 use crate::record::{Bag, Origin};
@@ -200,6 +201,7 @@ impl Work<'_> {
                 .clone()
                 .any(|it| it.found.locator.changes || it.bag.as_ref().is_some_and(linked));
         let mut gone: Vec<&Found> = opened.iter().map(|it| &it.reached.found).collect();
+        let cohorts = Cohorts::of(self.database, &gone)?;
         let mut stored = Vec::new();
         for Open {
             reached,
@@ -222,6 +224,7 @@ impl Work<'_> {
                         updates: crate::update::count(self.updates.recorded),
                         ..reached.found.locator.origin
                     },
+                    cohorts: cohorts.beside(&reached.found),
                     stage: match due {
                         Due::Copies | Due::Nothing => Stage::Disguised,
                         _ if *waiting => Stage::Waiting,

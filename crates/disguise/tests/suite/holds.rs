@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use probity_disguise::{
     ApplyRequest, Authority, Credential, Error, Holding, Protection, SecretKey, SpecFile, Value,
 };
+use probity_format::Timestamp;
 
 use super::forum::*;
 use super::member::Member;
@@ -169,6 +170,8 @@ id = "id"
 placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000 } }, name = { RandStr = { len = 12 } } }
 "#;
 
+const TABLES: [&str; 4] = ["people", "notes", "follows", "posts"];
+
 /// What Dan asks for, whose rows name Ann or are hers, too.
 const AT_STAKE: [&str; 6] = [
     "[tables.notes]\nowners = [\"author\", \"co\"]\non_leave = { author = \"remove\", co = \"remove\" }\n[[remove]]\ntable = \"notes\"\n",
@@ -183,43 +186,49 @@ const AT_STAKE: [&str; 6] = [
 /// other forgot. Whoever owns a row that goes, or that loses a value, is asked for, and of one that goes whoever reads it.
 pub(crate) fn a_hold_keeps_what_others_would_take_along() {
     for asked in AT_STAKE {
-        let mut database = crate::connect();
-        for sql in [
-            "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40), invited_by BIGINT REFERENCES people(id))",
-            "CREATE TABLE notes (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), co BIGINT REFERENCES people(id), text VARCHAR(40))",
-            "CREATE TABLE follows (a BIGINT REFERENCES people(id), b BIGINT REFERENCES people(id), PRIMARY KEY (a, b))",
-            "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id))",
-            "INSERT INTO people VALUES (4, 'Dan', NULL)",
-            "INSERT INTO people VALUES (1, 'Ann', 4)",
-        ] {
-            database.execute(sql, &[]).unwrap();
-        }
-        let mut dan = Member::called(Value::Int(4), database, &format!("{HEAD}{asked}"));
+        let mut dan = at_stake(asked);
         let ann = Value::Int(1);
-        let own = asked.contains("invited_by");
-        if !own {
-            dan.sql(&[
-                "INSERT INTO notes VALUES (7, 1, 4, 'of both')",
-                "INSERT INTO follows VALUES (4, 1)",
-                "INSERT INTO posts VALUES (8, 4, 1)",
-            ]);
-        }
-        dan.engine
-            .register(&ann, Protection::KeyAlone, time())
-            .unwrap();
-        let tables = ["people", "notes", "follows", "posts"];
-        let before = dan.rows(tables);
+        let before = dan.rows(TABLES);
         let hold = dan.engine.hold(Holding::Person(&ann), &authority());
         assert!(is_held(&dan.try_to_leave()), "{asked}");
         assert!(is_foreseen(&mut dan, asked), "{asked}");
-        assert_eq!(dan.rows(tables), before);
+        assert_eq!(dan.rows(TABLES), before);
         dan.engine.lift(hold.unwrap(), &authority()).unwrap();
         assert!(!is_foreseen(&mut dan, asked), "{asked}");
         let gone = dan.leave();
-        assert_ne!(dan.rows(tables), before);
+        assert_ne!(dan.rows(TABLES), before);
         assert!(dan.return_from(&gone).is_complete());
-        assert_eq!(dan.rows(tables), before);
+        assert_eq!(dan.rows(TABLES), before);
     }
+}
+
+/// Dan, and Ann whose rows he shares.
+fn at_stake(asked: &str) -> Member {
+    let mut database = crate::connect();
+    for sql in [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40), invited_by BIGINT REFERENCES people(id))",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), co BIGINT REFERENCES people(id), text VARCHAR(40))",
+        "CREATE TABLE follows (a BIGINT REFERENCES people(id), b BIGINT REFERENCES people(id), PRIMARY KEY (a, b))",
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id))",
+        "INSERT INTO people VALUES (4, 'Dan', NULL)",
+        "INSERT INTO people VALUES (1, 'Ann', 4)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut dan = Member::called(Value::Int(4), database, &format!("{HEAD}{asked}"));
+    let ann = Value::Int(1);
+    let own = asked.contains("invited_by");
+    if !own {
+        dan.sql(&[
+            "INSERT INTO notes VALUES (7, 1, 4, 'of both')",
+            "INSERT INTO follows VALUES (4, 1)",
+            "INSERT INTO posts VALUES (8, 4, 1)",
+        ]);
+    }
+    dan.engine
+        .register(&ann, Protection::KeyAlone, time())
+        .unwrap();
+    dan
 }
 
 /// Whether a plan, a schedule and the beginning of a disguise in chunks say that somebody held is in the way of Dan; what was
@@ -304,4 +313,50 @@ fn dan_and_ann(asked: &str) -> Member {
         registered.unwrap();
     }
     dan
+}
+
+/// A hold did not bind what a co-owner had already: whoever had taken a row along had it destroyed, with the row of whoever was
+/// held, and so did a sweep once the disguise had ended. Whoever forgets is asked whose rows are in the records, a sweep looks at a
+/// byte for each of these people, and what is kept so can be read.
+pub(crate) fn a_hold_keeps_what_a_co_owner_took_along_before() {
+    let days = |days: i64| {
+        let day = 86_400_000_000_000;
+        Timestamp::from_nanoseconds(time().nanoseconds() + days * day).unwrap()
+    };
+    let ann = Value::Int(1);
+    for asked in AT_STAKE {
+        let mut dan = at_stake(asked);
+        let before = dan.rows(TABLES);
+        let gone = dan.leave_until(days(30));
+        for has_new_key in [false, true] {
+            if has_new_key {
+                dan.rekey();
+            }
+            let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+            assert!(is_held(&dan.forget(Some(gone.id))), "{asked}");
+            assert!(is_held(&dan.forget(None)), "{asked}");
+            let swept = dan.engine.sweep(days(31)).unwrap();
+            assert!(swept.records == 0 && swept.held > 0, "{asked}: {swept:?}");
+            assert!(dan.exported(gone.id, days(31)).unwrap() > 0, "{asked}");
+            dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        }
+        let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+        let revealed = dan.return_at(gone.id, days(31)).unwrap();
+        assert!(revealed.is_complete(), "{asked}: {revealed:?}");
+        assert_eq!(dan.rows(TABLES), before, "{asked}");
+        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+
+        // Once it is lifted, both are as ever.
+        let gone = dan.leave_until(days(30));
+        assert!(dan.engine.sweep(days(31)).unwrap().records > 0, "{asked}");
+        let nothing = dan.return_at(gone.id, days(31));
+        assert!(nothing.is_err() || !nothing.unwrap().found, "{asked}");
+    }
+    for asked in NOT_AT_STAKE {
+        let mut dan = dan_and_ann(asked);
+        let gone = dan.leave();
+        let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+        dan.forget(Some(gone.id)).unwrap();
+        hold.unwrap();
+    }
 }

@@ -116,6 +116,7 @@ macro_rules! for_every_claim {
             a_hold_on_nobody_is_refused
             a_hold_keeps_what_others_would_take_along
             a_hold_on_somebody_else_is_found_before_anything_begins
+            a_hold_keeps_what_a_co_owner_took_along_before
             a_held_disguise_is_not_forgotten_and_its_holds_are_listed
             a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
             whoever_is_inactive_is_disguised_once_and_can_come_back
