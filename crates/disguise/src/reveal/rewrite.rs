@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::put_back::may_lack;
 use super::whose::Now;
 use super::{KeptReason, Work, cell_name, fits, row_name};
 use crate::apply::{at, encoded};
@@ -105,6 +106,7 @@ impl Work<'_> {
         let absent = absent.filter(|identity| !current.contains_key(&encoded(identity)));
         let absent: Vec<Vec<Value>> = absent.collect();
         let moved = self.moved_away(table, &absent)?;
+        let may_lack = owner && may_lack(table, column);
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
@@ -119,6 +121,7 @@ impl Work<'_> {
                 Some(row.before.clone())
             };
             let now = current.get(&encoded(&row.identity));
+            let is_emptied = may_lack && !row.after.is_null() && now.is_some_and(Now::is_empty);
             // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
             let is_let_go =
                 owner && table.unlinks(column) && self.is_own(&self.meant(&row.before.principal()));
@@ -130,6 +133,7 @@ impl Work<'_> {
                 barred,
             );
             let fate = match (now, target) {
+                _ if is_emptied => Fate::Kept(KeptReason::Emptied),
                 (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => Fate::Done,
                 (Err(reason), _) => Fate::Kept(reason),
                 (Ok(_), None) => Fate::Kept(self.ownerless(&row.before)),
@@ -170,7 +174,8 @@ impl Work<'_> {
         let moved_on = self.moved_on(table, (column, owner), kept)?;
         for (row, reason) in kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
-            // The row still names the placeholder, and so does one that its owner took away from its readers.
+            // The row still names the placeholder, and so does one that its owner took away from its readers. Where it names
+            // nobody now, its owner may have the placeholder in a record, since the account was away when the row came back.
             let named = match reason {
                 KeptReason::Changed => false,
                 KeptReason::Absent => {
@@ -180,7 +185,7 @@ impl Work<'_> {
                 _ => true,
             };
             if owner && named {
-                if *reason == KeptReason::Absent {
+                if matches!(reason, KeptReason::Absent | KeptReason::Emptied) {
                     self.taken.insert(row.after.principal());
                 }
                 self.needed.insert(row.after.principal());

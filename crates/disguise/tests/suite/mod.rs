@@ -18,6 +18,8 @@ macro_rules! for_every_claim {
             the_older_disguise_may_be_revealed_first
             chains_of_any_depth_unwind_in_any_order
             the_order_in_which_one_returns_keeps_no_row_of_another
+            a_row_that_came_back_without_its_reader_gets_them_in_any_order
+            a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
             values_of_a_column_that_is_gone_stay_and_are_named
@@ -298,6 +300,7 @@ mod ownership;
 mod pace;
 mod parameters;
 mod parts;
+mod readers;
 mod records;
 mod redaction;
 mod references;
@@ -348,6 +351,7 @@ pub(crate) use ownership::*;
 pub(crate) use pace::*;
 pub(crate) use parameters::*;
 pub(crate) use parts::*;
+pub(crate) use readers::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
 pub(crate) use references::*;
