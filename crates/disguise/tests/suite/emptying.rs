@@ -24,6 +24,8 @@ const TABLES: [&str; 3] = ["members", "settings", "remarks"];
 fn member_with(action: &str, description: &str) -> Member {
     let mut database = crate::connect();
     let refers = |from: &str, to: &str| {
+        // No database tells columns apart by their letters.
+        let [from, to] = [from, to].map(str::to_uppercase);
         format!("FOREIGN KEY ({from}) REFERENCES settings({to}) ON UPDATE {action}")
     };
     let remarks = format!(

@@ -352,6 +352,24 @@ pub(crate) fn a_hold_keeps_what_a_co_owner_took_along_before() {
         let nothing = dan.return_at(gone.id, days(31));
         assert!(nothing.is_err() || !nothing.unwrap().found, "{asked}");
     }
+    // Of very many people no byte stands beside the record: a hold on anybody keeps it from ending.
+    let mut dan = at_stake(AT_STAKE[1]);
+    for other in 100..164 {
+        let [person, follows] = [
+            format!("INSERT INTO people VALUES ({other}, 'somebody', NULL)"),
+            format!("INSERT INTO follows VALUES (4, {other})"),
+        ];
+        dan.sql(&[&person, &follows]);
+    }
+    dan.sql(&["INSERT INTO people VALUES (200, 'Eve', NULL)"]);
+    dan.leave_until(days(30));
+    let eve = Value::Int(200);
+    let hold = dan.engine.hold(Holding::Person(&eve), &authority());
+    let swept = dan.engine.sweep(days(31)).unwrap();
+    assert!(swept.records == 0 && swept.held > 0, "{swept:?}");
+    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    assert!(dan.engine.sweep(days(31)).unwrap().records > 0);
+
     for asked in NOT_AT_STAKE {
         let mut dan = dan_and_ann(asked);
         let gone = dan.leave();
