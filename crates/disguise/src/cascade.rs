@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::apply::encoded;
-use crate::database::{Catalog, Dialect, ForeignKey, OnDelete};
+use crate::database::{Catalog, Dialect, ForeignKey, OnDelete, OnUpdate};
 use crate::error::{Doing as _, Error};
 use crate::plan::Step;
 use crate::predicate::Fragment;
 use crate::schema::{Known, Live};
 use crate::spec::Kind;
-use crate::table::list;
+use crate::table::{among, list, lists};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -26,6 +26,8 @@ pub struct Referring {
     pub rows: u64,
     /// Whether the database would remove or change them by itself; otherwise it refuses.
     pub would_change: bool,
+    /// Whether these rows stay and get another key.
+    pub for_a_key: bool,
 }
 
 impl std::fmt::Display for Referring {
@@ -40,11 +42,26 @@ impl std::fmt::Display for Referring {
 }
 
 impl Referring {
-    /// The error of a disguise that removes rows of `table` all the same.
+    /// What is said of a value that stays because of them.
+    pub(crate) fn said(&self) -> String {
+        format!(
+            "rows of {} refer to it by foreign key ({}), ON UPDATE SET NULL or SET DEFAULT",
+            self.table,
+            self.columns.join(", ")
+        )
+    }
+
+    /// The error of a disguise that removes rows of `table` all the same, or changes their key.
     pub(crate) fn refusal(self, table: &str) -> Error {
         let (table, child) = (table.to_owned(), self.table);
         let (columns, rows) = (self.columns.join(", "), self.rows);
-        if self.would_change {
+        if self.for_a_key && self.would_change {
+            Error::WouldEmpty {
+                table,
+                child,
+                columns,
+            }
+        } else if self.would_change {
             Error::WouldCascade {
                 table,
                 child,
@@ -98,7 +115,8 @@ pub(crate) fn left_behind(
     for child in live.tables.values() {
         let keys = child.catalog.foreign_keys.iter();
         for key in keys.filter(|key| key.to_table == step.table) {
-            let is_held = !key.follows && key.to_columns.iter().any(|it| changed.contains(&it));
+            let is_changed = key.to_columns.iter().any(|it| changed.contains(&it));
+            let is_held = is_changed && key.on_update != OnUpdate::Follow;
             if !removes && !is_held {
                 continue;
             }
@@ -118,7 +136,12 @@ pub(crate) fn left_behind(
                     table: child.name.clone(),
                     columns: key.columns.clone(),
                     rows,
-                    would_change: removes && key.on_delete == OnDelete::Change,
+                    would_change: if removes {
+                        key.on_delete == OnDelete::Change
+                    } else {
+                        key.on_update == OnUpdate::Empty
+                    },
+                    for_a_key: !removes,
                 });
             }
         }
@@ -213,6 +236,68 @@ pub(crate) fn refuse_cascade(
         }
     }
     Ok(())
+}
+
+/// Whether the database may empty references by itself when `columns` of a table change.
+pub(crate) fn may_empty(live: &Live, table: &Known, columns: &[&str]) -> bool {
+    let changes = |to: &[String]| to.iter().any(|it| columns.contains(&it.as_str()));
+    let children = live.tables.values();
+    let mut keys = children.flat_map(|child| &child.catalog.foreign_keys);
+    let mut others = table.catalog.referrers.iter();
+    keys.any(|it| {
+        it.on_update == OnUpdate::Empty && it.to_table == table.name && changes(&it.to_columns)
+    }) || others.any(|it| it.on_update == OnUpdate::Empty && changes(&it.to_columns))
+}
+
+/// The rows whose references the database would empty by itself when `columns` change in the rows of a table that have one of
+/// `keys` in the columns `by`; those of the first foreign key for which there are some. Rows of other tenants count too, and
+/// whatever another schema may have there, which is not counted.
+pub(crate) fn emptied(
+    database: &mut dyn Session,
+    live: &Live,
+    (table, columns): (&Known, &[&str]),
+    (by, keys): (&[String], &[Vec<Value>]),
+) -> Result<Option<Referring>, Error> {
+    let dialect = database.dialect();
+    let changes = |to: &[String]| to.iter().any(|it| columns.contains(&it.as_str()));
+    for child in live.tables.values() {
+        let all = child.catalog.foreign_keys.iter();
+        let all = all.filter(|key| key.to_table == table.name && changes(&key.to_columns));
+        for key in all.filter(|key| key.on_update == OnUpdate::Empty) {
+            let mut rows: u64 = 0;
+            for some in lists(keys, by.len()) {
+                let chosen = Fragment {
+                    sql: among(dialect, by, some.len()),
+                    parameters: some.concat(),
+                };
+                let chosen = database.tenancy().bound(dialect, &table.name, &chosen);
+                let children = format!("{} AS probity_child", dialect.quote(&child.name));
+                let of = (children.as_str(), "probity_child");
+                let joined = joined((dialect, table, key), &chosen.sql, of);
+                let sql = format!("SELECT COUNT(*) FROM {joined}");
+                let found = database.query(&sql, &chosen.parameters);
+                rows = rows.saturating_add(counted(&found.doing("counting references")?));
+            }
+            if rows > 0 {
+                return Ok(Some(Referring {
+                    table: child.name.clone(),
+                    columns: key.columns.clone(),
+                    rows,
+                    would_change: true,
+                    for_a_key: true,
+                }));
+            }
+        }
+    }
+    let mut unseen = table.catalog.referrers.iter();
+    let unseen = unseen.find(|it| it.on_update == OnUpdate::Empty && changes(&it.to_columns));
+    Ok(unseen.filter(|_| !keys.is_empty()).map(|it| Referring {
+        table: it.table.clone(),
+        columns: it.columns.clone(),
+        rows: 0,
+        would_change: true,
+        for_a_key: true,
+    }))
 }
 
 /// The rows that `chosen` selects, joined with the rows `of` another table, or the same, that refer to them by `key`.

@@ -1,6 +1,6 @@
 //! What the database does by itself to tables that a specification touches, and a disguise does not see.
 
-use crate::database::{OnDelete, Property};
+use crate::database::{OnDelete, OnUpdate, Property};
 use crate::schema::{Known, Live};
 use crate::spec::{Kind, Spec};
 
@@ -23,6 +23,7 @@ impl Live {
         for table in touched.into_iter().filter_map(|name| self.table(name)) {
             cautions.extend(of_triggers(table));
             cautions.extend(of_versions(table));
+            cautions.extend(self.of_emptied(table, spec));
             let leaves = removes(&table.name) || removes(&self.pseudo.table);
             cautions.extend(of_two_people(table, spec, leaves));
             if removes(&table.name) {
@@ -35,6 +36,36 @@ impl Live {
             }
         }
         cautions
+    }
+
+    /// Keys by which the database would empty references when what they refer to gets another owner or value.
+    fn of_emptied(&self, table: &Known, spec: &Spec) -> Vec<String> {
+        let own = spec.transformations.iter();
+        let own = own.filter(|it| it.table == table.name);
+        let overwritten = own.filter_map(|it| match &it.kind {
+            Kind::Modify { column, .. } => Some(column),
+            _ => None,
+        });
+        let changed: Vec<&String> = overwritten.chain(self.others(table)).collect();
+        let changes = |to: &[String]| to.iter().any(|it| changed.contains(&it));
+        let mut keys: Vec<(&str, &[String])> = Vec::new();
+        for child in self.tables.values() {
+            let own = child.catalog.foreign_keys.iter();
+            let own = own.filter(|it| it.to_table == table.name);
+            let own = own.filter(|it| it.on_update == OnUpdate::Empty && changes(&it.to_columns));
+            keys.extend(own.map(|it| (child.name.as_str(), it.columns.as_slice())));
+        }
+        let others = table.catalog.referrers.iter();
+        let others = others.filter(|it| it.on_update == OnUpdate::Empty && changes(&it.to_columns));
+        keys.extend(others.map(|it| (it.table.as_str(), it.columns.as_slice())));
+        let sentence = |(child, columns): (&str, &[String])| {
+            format!(
+                "rows of {child} would lose what they refer to in {} by foreign key ({}), ON UPDATE SET NULL or SET DEFAULT: while any refers to a row, neither a disguise nor a reveal changes the key of that row",
+                table.name,
+                columns.join(", ")
+            )
+        };
+        keys.into_iter().map(sentence).collect()
     }
 }
 

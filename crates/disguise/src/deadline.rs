@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use crate::database::placeholders;
 use crate::error::{Doing as _, Error};
 use crate::hold::{Held, Holding};
-use crate::record::Origin;
 use crate::store::{
-    BAGS, DEADLINES, DisguiseId, FLEETING, HOLDS, LOCATORS, bytes, is_of_person, named,
+    BAGS, DEADLINES, DisguiseId, FLEETING, Found, HOLDS, LOCATORS, Stored, bytes, is_of_person,
+    named,
 };
 use crate::table::{delete_keys, insert_all, select_keys};
 use crate::tenant::Session;
@@ -78,13 +77,48 @@ impl Record {
 }
 
 /// The row of a record with an end.
-pub(crate) fn row(record: Record, id: &[u8], salt: &[u8], origin: Origin) -> Vec<Value> {
+pub(crate) fn row(record: Record, id: &[u8], salt: &[u8], stored: &Stored<'_>) -> Vec<Value> {
+    let origin = stored.origin;
     vec![
         record.name(id),
         origin.expires.value(),
         Value::Bytes(Holding::Disguise(DisguiseId(origin.disguise)).name(salt)),
-        bytes(&[origin.cohort]),
+        bytes(&stored.cohorts),
     ]
+}
+
+/// The bytes that stand beside records for the people whom these concern, by the locators.
+pub(crate) struct Cohorts(BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl Cohorts {
+    /// Those of records that end.
+    pub(crate) fn of(database: &mut dyn Session, records: &[&Found]) -> Result<Self, Error> {
+        let mut names = BTreeMap::new();
+        let ending = records.iter();
+        let ending = ending.filter(|it| it.locator.origin.expires != Day::NEVER);
+        for it in ending {
+            let name = Record::Locator.name(&it.row).principal();
+            let name = database.tenancy().key(&name);
+            names.insert(name.principal(), (name, it.row.clone()));
+        }
+        let keys: Vec<Vec<Value>> = names.values().map(|(name, _)| vec![name.clone()]).collect();
+        let (columns, by) = (["id", "cohort"].map(str::to_owned), ["id".to_owned()]);
+        let mut cohorts = BTreeMap::new();
+        for row in select_keys(database, DEADLINES, &columns, &by, &keys)? {
+            if let [Value::Bytes(name), Value::Bytes(cohort)] = row.as_slice()
+                && let Some((_, row)) = names.get(name)
+            {
+                cohorts.insert(row.clone(), cohort.clone());
+            }
+        }
+        Ok(Self(cohorts))
+    }
+
+    /// Those of one record; its own person's where there are no others.
+    pub(crate) fn beside(&self, record: &Found) -> Vec<u8> {
+        let own = || vec![record.locator.origin.cohort];
+        self.0.get(&record.row).cloned().unwrap_or_else(own)
+    }
 }
 
 pub(crate) fn put(database: &mut dyn Session, rows: &[Vec<Value>]) -> Result<(), Error> {
@@ -226,12 +260,7 @@ impl Over {
             today = today.min(i64::from(since.number()).saturating_sub(1));
         }
         let cohorts = kept.held.cohorts();
-        let marks = placeholders(cohorts.len());
-        let others = if cohorts.is_empty() {
-            String::new()
-        } else {
-            format!(" AND cohort NOT IN ({marks})")
-        };
+        let others = database.dialect().without("cohort", cohorts.len());
         let cohorts = cohorts.into_iter().map(|cohort| bytes(&[cohort]));
         let own = database.tenancy().among_keys("AND");
         let parameters = std::iter::once(Value::Int(today)).chain(cohorts);

@@ -116,6 +116,18 @@ pub enum Error {
         /// The number of rows that refer to it.
         rows: u64,
     },
+    /// Rows refer to a key about to change and the database would empty the reference.
+    #[error(
+        "changing the key of rows of {table} would empty references in rows of {child} by foreign key {columns}, ON UPDATE SET NULL or SET DEFAULT"
+    )]
+    WouldEmpty {
+        /// The table whose rows would get another key.
+        table: String,
+        /// The table that refers to it.
+        child: String,
+        /// The columns of the foreign key.
+        columns: String,
+    },
     /// A generator could not produce an id that is not in use.
     #[error("the generator of {table} found no unused id in {tries} tries")]
     NoFreeId {

@@ -245,6 +245,11 @@ impl Held {
         self.refuse_person(salt, user).is_err() || self.refuse_disguise(salt, id).is_err()
     }
 
+    /// Whether any person is held.
+    pub(crate) fn has_people(&self) -> bool {
+        self.0.iter().any(|name| name.first() == Some(&PERSON))
+    }
+
     /// The cohorts that the people held, whoever they are, belong to.
     pub(crate) fn cohorts(&self) -> BTreeSet<u8> {
         let person = |name: &&Vec<u8>| name.first() == Some(&PERSON);

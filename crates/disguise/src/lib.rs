@@ -8,6 +8,7 @@ mod audit;
 mod called;
 mod cascade;
 mod caution;
+mod concerned;
 mod credential;
 mod crypto;
 pub mod database;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::credential::{Credential, KeyCost, Protection, RecoveryToken, Stretched};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
+use crate::deadline::Cohorts;
 use crate::error::Error;
 use crate::record::{Bag, Section, SpeaksFor, Standing};
 use crate::store::{self, DisguiseId, Found, Stage, Stored};
@@ -198,13 +199,19 @@ pub(crate) fn needed_by_others<'a>(
 }
 
 /// The bag as it is stored for the sake of others.
-pub(crate) fn stored_for_others<'a>(bag: &'a Bag, it: &Reached, person: &Value) -> Stored<'a> {
+pub(crate) fn stored_for_others<'a>(
+    bag: &'a Bag,
+    it: &Reached,
+    person: &Value,
+    cohorts: Vec<u8>,
+) -> Stored<'a> {
     Stored {
         bag,
         public: it.public.clone(),
         owner: it.placeholder.as_ref().unwrap_or(person).principal(),
         person: it.placeholder.is_none(),
         origin: it.found.locator.origin,
+        cohorts,
         stage: Stage::Pending,
     }
 }
@@ -267,6 +274,8 @@ fn reseal(
         }
         bags.push(bag);
     }
+    let found: Vec<&Found> = some.iter().map(|(it, _)| &it.found).collect();
+    let cohorts = Cohorts::of(database, &found)?;
     let mut stored = Vec::with_capacity(bags.len());
     for ((it, _), bag) in some.iter().zip(&bags) {
         let locator = &it.found.locator;
@@ -277,6 +286,7 @@ fn reseal(
             owner: owner.principal(),
             person: it.placeholder.is_none(),
             origin: locator.origin,
+            cohorts: cohorts.beside(&it.found),
             stage: match (locator.pending, bag.has_changes()) {
                 (false, _) => Stage::Disguised,
                 (true, false) if locator.changes => Stage::Waiting,

@@ -322,6 +322,8 @@ pub(crate) struct Stored<'a> {
     /// Whether the principal is a person, not a placeholder.
     pub(crate) person: bool,
     pub(crate) origin: Origin,
+    /// The bytes by which a hold on whoever the bag concerns keeps it from ending.
+    pub(crate) cohorts: Vec<u8>,
     pub(crate) stage: Stage,
 }
 
@@ -360,7 +362,7 @@ pub(crate) fn put_bags(
                 seal_part(&key, count, &mut sealed)?;
                 let id = part_id(&key, count)?;
                 if it.origin.expires != Day::NEVER {
-                    deadlines.push(deadline::row(Record::Part, &id, salt, it.origin));
+                    deadlines.push(deadline::row(Record::Part, &id, salt, it));
                 }
                 parts.push(vec![bytes(&id), Value::Bytes(sealed)]);
                 count = count.saturating_add(1);
@@ -381,7 +383,7 @@ pub(crate) fn put_bags(
             let sealed = seal_to(&it.public, &locator.encode(), &bound)?;
             let id = random::<16>()?;
             if it.origin.expires != Day::NEVER {
-                deadlines.push(deadline::row(Record::Locator, &id, salt, it.origin));
+                deadlines.push(deadline::row(Record::Locator, &id, salt, it));
             }
             locators.push(vec![
                 bytes(&id),

@@ -160,6 +160,18 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres::rows_that_a_policy_hides_are_an_error();
 }
 
+/// The member does not leave, for a key of a table elsewhere would be emptied; `check` notes it.
+fn is_kept_by(member: &mut suite::member::Member, elsewhere: &str) {
+    let noted = member.cautions().concat();
+    let sentence = format!("rows of {elsewhere} would lose what they refer to");
+    assert!(noted.contains(&sentence), "{noted}");
+    let before = member.rows(["members", "notes"]);
+    let refused = member.try_to_leave();
+    let is_kept = matches!(refused, Err(probity_disguise::Error::WouldEmpty { .. }));
+    assert!(is_kept, "{refused:?}");
+    assert_eq!(member.rows(["members", "notes"]), before);
+}
+
 /// A row of the heir would come back into the table that it inherits from, without what only the heir has.
 fn a_table_that_others_inherit_from_is_not_removed_from() {
     let mut database = connect();

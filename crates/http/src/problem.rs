@@ -385,6 +385,7 @@ impl From<Error> for Problem {
             Error::Spec(_)
             | Error::WouldCascade { .. }
             | Error::WouldOrphan { .. }
+            | Error::WouldEmpty { .. }
             | Error::NoFreeId { .. }
             | Error::Placeholder { .. }
             | Error::Tenant { .. }

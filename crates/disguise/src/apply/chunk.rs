@@ -117,8 +117,8 @@ impl Work<'_> {
         self.run_keys(table, step, number, keys)
     }
 
-    /// Looks at the next rows of `steps`, and refuses when records of some could be kept for nobody; says whether there are
-    /// more. Nothing is changed.
+    /// Looks at the next rows of `steps`, and refuses when records of some could be kept for nobody, or notes who has a stake in
+    /// those of a user; says whether there are more. Nothing is changed.
     pub(crate) fn survey(
         &mut self,
         steps: &[Step],
@@ -145,6 +145,7 @@ impl Work<'_> {
         };
         place.seen = picked(&columns, last, &table.identity);
         match &step.kind {
+            _ if self.user.is_some() => self.foresee(table, step, &columns, found)?,
             Kind::Modify { .. } => drop(self.keepers(table, &columns, &found)?),
             Kind::Remove => {
                 let (shared, plain) = self.split(table, &columns, found);

@@ -10,6 +10,17 @@ use crate::table::{found, select_keys};
 use crate::tenant::Session;
 use crate::value::Value;
 
+/// Rows by what the user is in them.
+#[derive(Default)]
+pub(super) struct Parted {
+    /// Their only owner.
+    pub(super) owned: Vec<Vec<Value>>,
+    /// One of several owners.
+    pub(super) shared: Vec<Vec<Value>>,
+    /// A reader.
+    pub(super) read: Vec<Vec<Value>>,
+}
+
 impl Work<'_> {
     /// The principal whose bag takes the record of each row: the user, or else the first registered owner or reader.
     /// Rows that nobody could ever bring back are refused.
@@ -90,20 +101,11 @@ impl Work<'_> {
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
-        if self.user.is_none() || table.readers.is_empty() {
-            return Ok(rows);
-        }
-        let owners = self.owners(table, columns, &rows)?;
-        let (mut owned, mut read, mut shared): (Vec<_>, Vec<_>, Vec<_>) = Default::default();
-        for (row, mut owners) in rows.into_iter().zip(owners) {
-            owners.retain(|owner| !owner.is_nobody());
-            let mine = |owner: &Value| self.own.contains(&self.name(owner));
-            match (owners.iter().any(mine), owners.iter().all(mine)) {
-                (true, true) => owned.push(row),
-                (true, false) => shared.push(row),
-                (false, _) => read.push(row),
-            }
-        }
+        let Parted {
+            mut owned,
+            mut shared,
+            mut read,
+        } = self.parted(table, columns, rows)?;
         self.count(table, read.len());
         for rows in [&mut read, &mut shared] {
             let identity = |row: &Vec<Value>| picked(columns, row, &table.identity);
@@ -124,6 +126,31 @@ impl Work<'_> {
         }
         owned.append(&mut shared);
         Ok(owned)
+    }
+
+    /// Parts rows by what the user is in them; where nobody only reads, all count as owned.
+    pub(super) fn parted(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Parted, Error> {
+        let mut parted = Parted::default();
+        if self.user.is_none() || table.readers.is_empty() {
+            parted.owned = rows;
+            return Ok(parted);
+        }
+        let owners = self.owners(table, columns, &rows)?;
+        for (row, mut owners) in rows.into_iter().zip(owners) {
+            owners.retain(|owner| !owner.is_nobody());
+            let mine = |owner: &Value| self.own.contains(&self.name(owner));
+            match (owners.iter().any(mine), owners.iter().all(mine)) {
+                (true, true) => parted.owned.push(row),
+                (true, false) => parted.shared.push(row),
+                (false, _) => parted.read.push(row),
+            }
+        }
+        Ok(parted)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::stake::Loss;
 use super::{Work, at, picked, put};
 use crate::crypto::random;
 use crate::error::Error;
-use crate::overwrite::{Write, update_keys};
+use crate::overwrite::Write;
 use crate::record::{Change, Copied, Modified, Standing};
 use crate::schema::Known;
 use crate::slot::{put_slots, slot};
@@ -90,6 +91,20 @@ impl Work<'_> {
         self.remove_left(number, table, columns, &partings)
     }
 
+    /// Those of shared rows that nobody owns any more once the user has left them.
+    pub(super) fn left_by_all(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let there = self.still_there(table, columns, &rows)?;
+        let partings = rows.into_iter();
+        let partings = partings.map(|row| self.parting(table, columns, row, &there));
+        let left = partings.filter(|it| !it.leaving.is_empty() && !it.stays);
+        Ok(left.map(|it| it.row).collect())
+    }
+
     fn parting(
         &self,
         table: &Known,
@@ -169,7 +184,7 @@ impl Work<'_> {
                 let keeper = self.name(self.user.unwrap_or(owner));
                 self.note_for(keeper, number, table, change)?;
             }
-            update_keys(self.database, table, &[column], &writes)?;
+            self.overwrite(table, &[column], &writes)?;
         }
         Ok(())
     }
@@ -182,8 +197,11 @@ impl Work<'_> {
         columns: &[String],
         partings: &[Parting],
     ) -> Result<(), Error> {
+        let left = || partings.iter().filter(|it| !it.stays);
+        let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
+        self.stake(table, columns, &rows, Loss::Row)?;
         let (mut gone, mut slots) = (Vec::new(), Vec::new());
-        for it in partings.iter().filter(|it| !it.stays) {
+        for it in left() {
             let version = u64::from_le_bytes(random()?);
             let copy = |departed| Change::Copied {
                 departed,

@@ -27,6 +27,7 @@ pub(crate) use self::keeper::ends;
 use self::modify::Overwriting;
 use self::stake::Loss;
 use crate::cascade::refuse_cascade;
+use crate::concerned;
 use crate::crypto::random;
 use crate::database::Catalog;
 use crate::deadline::{self, Day};
@@ -239,12 +240,20 @@ impl<'a> Work<'a> {
                 expires: end,
                 cohort: cohort(self.salt, owner),
             };
+            let cohorts = if end == Day::NEVER {
+                Vec::new()
+            } else {
+                let mut people = concerned::people(self.database, self.live, bag)?;
+                people.insert(owner.clone());
+                concerned::cohorts(self.salt, &people)
+            };
             stored.push(Stored {
                 bag,
                 public,
                 owner: owner.clone(),
                 person: standing.is_person(),
                 origin,
+                cohorts,
                 stage: Stage::Disguised,
             });
         }

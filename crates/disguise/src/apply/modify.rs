@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::course::Rest;
 use super::stake::Loss;
 use super::{Work, at, encoded, moved, picked};
+use crate::cascade::{emptied, may_empty};
 use crate::database::{Column, Dialect};
 use crate::error::Error;
 use crate::overwrite::{Write, update_keys};
@@ -123,10 +124,28 @@ impl Work<'_> {
             })
             .collect();
         let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
-        update_keys(self.database, table, &names, &writes)?;
+        self.overwrite(table, &names, &writes)?;
         self.read_back(table, &names, &mut overwritten)?;
         self.note_modified(table, steps, overwritten)?;
         Ok(Rest::None)
+    }
+
+    /// Writes values of its own into each row, unless the database would empty references to a key that changes.
+    pub(super) fn overwrite(
+        &mut self,
+        table: &Known,
+        columns: &[&str],
+        writes: &[Write<'_>],
+    ) -> Result<(), Error> {
+        if may_empty(self.live, table, columns) {
+            let keys: Vec<Vec<Value>> = writes.iter().map(|it| it.identity.to_vec()).collect();
+            let rows = (table.identity.as_slice(), keys.as_slice());
+            if let Some(referring) = emptied(self.database, self.live, (table, columns), rows)? {
+                return Err(referring.refusal(&table.name));
+            }
+        }
+        update_keys(self.database, table, columns, writes)?;
+        Ok(())
     }
 
     /// What rows are overwritten with; a text in which there is nothing to redact stays as it is.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::circle::own_keys;
 use super::{Work, encoded};
 use crate::error::Error;
-use crate::overwrite::{Write, update_keys};
+use crate::overwrite::Write;
 use crate::predicate::Fragment;
 use crate::schema::Known;
 use crate::table::{Deleted, among, delete_keys, lists, select, try_delete_keys};
@@ -107,7 +107,7 @@ impl Work<'_> {
     ) -> Result<(), Error> {
         let write = |identity| Write { identity, values };
         let writes: Vec<Write<'_>> = keys.iter().map(|key| write(key)).collect();
-        update_keys(self.database, table, columns, &writes)?;
+        self.overwrite(table, columns, &writes)?;
         Ok(())
     }
 

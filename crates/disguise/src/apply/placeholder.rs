@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::course::Rest;
 use super::{TRIES_MAX, Work, at, encoded, moved, picked};
 use crate::error::Error;
-use crate::overwrite::{Write, update_keys};
+use crate::overwrite::Write;
 use crate::plan::Step;
 use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
@@ -181,7 +181,7 @@ impl Work<'_> {
                 });
             }
         }
-        update_keys(self.database, table, &[column], &writes)?;
+        self.overwrite(table, &[column], &writes)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut placed = Vec::with_capacity(chosen.len());
         let mut moved_to = Vec::new();

@@ -6,7 +6,7 @@ use super::course::Rest;
 use super::stake::Loss;
 use super::{Work, at, picked};
 use crate::error::Error;
-use crate::overwrite::{Write, update_keys};
+use crate::overwrite::Write;
 use crate::plan::Step;
 use crate::record::{Change, Modified};
 use crate::schema::Known;
@@ -66,7 +66,7 @@ impl Work<'_> {
                 values: &[Value::Null],
             })
             .collect();
-        update_keys(self.database, table, &[column], &writes)?;
+        self.overwrite(table, &[column], &writes)?;
         let user = self.user.map(Value::principal);
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut emptied = Vec::with_capacity(chosen.len());

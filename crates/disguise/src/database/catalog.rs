@@ -82,6 +82,29 @@ impl OnDelete {
     }
 }
 
+/// What the database does to referring rows when the key that they refer to changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnUpdate {
+    /// It refuses.
+    Refuse,
+    /// It changes their columns along with the key.
+    Follow,
+    /// It empties their columns or sets them to something else, unseen by the engine.
+    Empty,
+}
+
+impl OnUpdate {
+    /// By what a catalog calls it: in words, or by a letter of `PostgreSQL`.
+    pub(super) fn of(action: &str) -> Self {
+        match action {
+            "NO ACTION" | "RESTRICT" | "a" | "r" => Self::Refuse,
+            "CASCADE" | "c" => Self::Follow,
+            _ => Self::Empty,
+        }
+    }
+}
+
 /// What a constraint holds a row to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -120,8 +143,8 @@ pub struct ForeignKey {
     pub on_delete: OnDelete,
     /// Whether a removal that it forbids is refused at the commit alone.
     pub is_deferrable: bool,
-    /// Whether the referring columns are changed with the key by the database itself.
-    pub follows: bool,
+    /// What happens when the columns referred to change.
+    pub on_update: OnUpdate,
 }
 
 /// A declared foreign key of a table in another schema or database.
@@ -132,8 +155,12 @@ pub struct Referrer {
     pub table: String,
     /// The referring columns.
     pub columns: Vec<String>,
+    /// The columns referred to.
+    pub to_columns: Vec<String>,
     /// What happens on removal.
     pub on_delete: OnDelete,
+    /// What happens when the columns referred to change.
+    pub on_update: OnUpdate,
 }
 
 /// What a database does with a table beside keeping its rows.

@@ -16,7 +16,8 @@ use std::ops::DerefMut;
 use crate::value::Value;
 use catalog::spoken_of;
 pub use catalog::{
-    Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, Property, Referrer, Rule,
+    Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, OnUpdate, Property, Referrer,
+    Rule,
 };
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use catalog::{note_constraints, note_primary_keys, note_triggers};
@@ -102,6 +103,19 @@ impl Dialect {
             Self::Postgres => "BYTEA",
             Self::Mysql => "VARBINARY(64)",
         }
+    }
+
+    /// ` AND ...`: that a value has bytes, and none of `count` that are given as parameters.
+    pub(crate) fn without(self, column: &str, count: usize) -> String {
+        if count == 0 {
+            return String::new();
+        }
+        let (empty, absent) = match self {
+            Self::Sqlite => ("x''", format!("instr({column}, ?) = 0")),
+            Self::Mysql => ("x''", format!("INSTR({column}, ?) = 0")),
+            Self::Postgres => ("''::bytea", format!("position(?::bytea IN {column}) = 0")),
+        };
+        format!(" AND {column} <> {empty}") + &format!(" AND {absent}").repeat(count)
     }
 
     /// A query in brackets that a deletion from one of its own tables may stand around.

@@ -67,6 +67,13 @@ impl Whose {
     }
 }
 
+/// What became of the beginning of a disguise in chunks.
+enum Begun {
+    Noted,
+    /// Nothing: rows of these are to be looked at first.
+    Unsurveyed(Option<Vec<Value>>),
+}
+
 /// Whose rows a chunk means.
 struct Meant {
     /// The user, and the placeholders that the credential reaches; everybody when absent.
@@ -80,7 +87,8 @@ impl<D: Database> Engine<D> {
     /// with the user in clear, stays in the database until it is done. A credential is not kept: whoever goes on with a
     /// disguise over placeholders gives it again.
     ///
-    /// Where everybody is meant, all rows are looked at, page by page, so that nothing begins that must stop in the middle.
+    /// Where everybody is meant, or somebody is held, all rows are looked at, page by page, so that nothing begins that must stop
+    /// in the middle.
     ///
     /// # Errors
     /// What [`Engine::apply`] would refuse, but for what constraints of the database refuse.
@@ -88,36 +96,61 @@ impl<D: Database> Engine<D> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.begin", id.to_string(), user, request.time);
+        let mut is_surveyed = false;
         if user.is_none() && request.over.is_none() {
             let known = request.spec.refuse_unknown(&request.parameters, None);
             let known = known.map_err(Error::from);
-            let surveyed = known.and_then(|()| self.survey(id, request));
+            let surveyed = known.and_then(|()| self.survey(id, request, None));
             self.told(&asked, surveyed)?;
+            is_surveyed = true;
         }
-        self.operation(&asked, |engine| {
-            request.spec.refuse_unknown(&request.parameters, None)?;
-            request.end()?;
-            let footing = engine.footing(user)?;
-            engine.refuse_absent(&footing, request)?;
-            let owners = engine.owners(&footing, request)?;
-            engine.steps(request, owners.as_deref())?;
-            let public_key = engine.may_be_hidden(&footing, user)?;
-            let intent = Intent {
-                order: Order::of(request),
-                plan: engine.plan_hash(request)?,
-                public_key,
-                over: request.over.is_some(),
-                time: request.time.nanoseconds(),
-                place: Place::START,
-                rows: BTreeMap::new(),
-                pseudoprincipals: 0,
+        loop {
+            let begun = self.operation(&asked, |engine| {
+                engine.begun(id, request, &asked, is_surveyed)
+            })?;
+            let Begun::Unsurveyed(owners) = begun else {
+                return Ok(id);
             };
-            intent::put(&mut engine.database, id, &intent)?;
-            let key = intent.public_key.as_ref();
-            let payload = Payload::new().described(&footing.salt, request, key);
-            engine.done(&asked, payload)
-        })?;
-        Ok(id)
+            let surveyed = self.survey(id, request, owners.as_deref());
+            self.told(&asked, surveyed)?;
+            is_surveyed = true;
+        }
+    }
+
+    /// Notes a disguise in chunks, unless a hold is there and it was not looked for those on other people yet.
+    fn begun(
+        &mut self,
+        id: DisguiseId,
+        request: &ApplyRequest<'_>,
+        asked: &Asked<'_>,
+        is_surveyed: bool,
+    ) -> Result<Begun, Error> {
+        let user = request.user.as_ref();
+        request.spec.refuse_unknown(&request.parameters, None)?;
+        request.end()?;
+        let footing = self.footing(user)?;
+        self.refuse_absent(&footing, request)?;
+        let owners = self.owners(&footing, request)?;
+        self.steps(request, owners.as_deref())?;
+        let public_key = self.may_be_hidden(&footing, user)?;
+        if footing.held.has_people() && !is_surveyed {
+            return Ok(Begun::Unsurveyed(owners));
+        }
+        let intent = Intent {
+            order: Order::of(request),
+            plan: self.plan_hash(request)?,
+            public_key,
+            over: request.over.is_some(),
+            time: request.time.nanoseconds(),
+            place: Place::START,
+            rows: BTreeMap::new(),
+            pseudoprincipals: 0,
+        };
+        intent::put(&mut self.database, id, &intent)?;
+        let key = intent.public_key.as_ref();
+        let payload = Payload::new().described(&footing.salt, request, key);
+        self.done(asked, payload)?;
+        Ok(Begun::Noted)
     }
 
     /// Does the next chunk of a disguise, in one transaction; whatever is killed, the next call goes on where the last
@@ -275,36 +308,67 @@ impl<D: Database> Engine<D> {
     }
 
     /// Looks whether records can be kept for everybody who is meant, and nobody is held, before anything is changed: a page
-    /// of rows in each transaction.
-    fn survey(&mut self, id: DisguiseId, request: &ApplyRequest<'_>) -> Result<(), Error> {
-        let rows = usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX);
+    /// of rows in each transaction. Of one user it is looked for holds alone, on whoever has a stake in the rows.
+    fn survey(
+        &mut self,
+        id: DisguiseId,
+        request: &ApplyRequest<'_>,
+        owners: Option<&[Value]>,
+    ) -> Result<(), Error> {
         let (mut place, mut more) = (Place::START, true);
         while more {
             let from = place.clone();
             let look = |engine: &mut Self| {
                 // It may be tried again.
                 place.clone_from(&from);
-                let footing = engine.footing(None)?;
-                let steps = engine.steps(request, None)?;
-                let disguise = Disguise {
-                    id,
-                    request,
-                    owners: None,
-                    forgotten: &Forgotten::default(),
-                    earlier: None,
-                    away: None,
-                    most: None,
-                };
-                let mut more = false;
-                engine.disguise(&footing, disguise, |work| {
-                    more = work.survey(&steps, &mut place, rows)?;
-                    Ok(())
-                })?;
-                Ok(more)
+                let footing = engine.footing(request.user.as_ref())?;
+                engine.surveyed(&footing, (id, request), owners, &mut place)
             };
             more = self.tried(|engine, look| engine.transaction(look), look)?;
         }
         Ok(())
+    }
+
+    /// The same for one user, in the transaction at hand.
+    pub(super) fn refuse_stakes(
+        &mut self,
+        footing: &Footing,
+        (id, request): (DisguiseId, &ApplyRequest<'_>),
+        owners: Option<&[Value]>,
+    ) -> Result<(), Error> {
+        let mut place = Place::START;
+        if request.user.is_none() || !footing.held.has_people() {
+            return Ok(());
+        }
+        while self.surveyed(footing, (id, request), owners, &mut place)? {}
+        Ok(())
+    }
+
+    /// Looks at the next page of rows; whether there are more.
+    fn surveyed(
+        &mut self,
+        footing: &Footing,
+        (id, request): (DisguiseId, &ApplyRequest<'_>),
+        owners: Option<&[Value]>,
+        place: &mut Place,
+    ) -> Result<bool, Error> {
+        let rows = usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX);
+        let steps = self.steps(request, owners)?;
+        let disguise = Disguise {
+            id,
+            request,
+            owners,
+            forgotten: &Forgotten::default(),
+            earlier: None,
+            away: None,
+            most: None,
+        };
+        let mut more = false;
+        self.disguise(footing, disguise, |work| {
+            more = work.survey(&steps, place, rows)?;
+            Ok(())
+        })?;
+        Ok(more)
     }
 
     /// Does the next rows and moves the intent behind them; gives how many steps there are.

@@ -226,7 +226,7 @@ impl<D: Database> Engine<D> {
             earlier: disguise.earlier,
             most: disguise.most,
             noted: 0,
-            at_stake: (request.user.is_some() && !held.cohorts().is_empty()).then(BTreeSet::new),
+            at_stake: (request.user.is_some() && held.has_people()).then(BTreeSet::new),
         };
         let mut public_key = None;
         if let Some(user) = &request.user {

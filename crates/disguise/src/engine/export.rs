@@ -159,18 +159,21 @@ impl<D: Database> Engine<D> {
         let (salt, holder) = self.former_holder(user, credential)?;
         let reach = holder.reach();
         let of = |it: &&Reached| id.is_none_or(|id| it.found.locator.origin.disguise == id.0);
-        let mut meant: Vec<&Reached> = reach.bags.iter().filter(of).collect();
+        let meant: Vec<&Reached> = reach.bags.iter().filter(of).collect();
         let changes = |it: &&Reached| it.found.locator.changes;
         if id.is_some() && !meant.iter().any(changes) {
             return Err(Error::NoSuchDisguise);
         }
         let found = meant.len();
         let held = Held::all(&mut self.database)?;
-        meant.retain(|it| {
-            let origin = it.found.locator.origin;
-            let id = DisguiseId(origin.disguise);
-            !origin.expires.is_over(time) || held.keeps(&salt, user, id)
-        });
+        let mut there = Vec::with_capacity(found);
+        for it in meant {
+            let is_over = it.found.locator.origin.expires.is_over(time);
+            if !is_over || self.is_kept((&salt, &held), user, it)? {
+                there.push(it);
+            }
+        }
+        let mut meant = there;
         if id.is_some() && meant.len() < found {
             return Err(Error::Ended);
         }

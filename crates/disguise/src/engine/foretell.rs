@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use probity_format::Timestamp;
+
 use super::Engine;
+use crate::apply::ApplyRequest;
 use crate::database::{Database, ForeignKey, OnDelete};
 use crate::error::Error;
 use crate::generate::Generator;
@@ -10,6 +13,7 @@ use crate::plan::{Aim, Step};
 use crate::predicate::Fragment;
 use crate::schema::Known;
 use crate::spec::{Kind, Spec};
+use crate::store::DisguiseId;
 use crate::tenant::Tenancy;
 use crate::value::Value;
 
@@ -31,6 +35,9 @@ impl<D: Database> Engine<D> {
         let mut told = Vec::new();
         if let Some(user) = user {
             told.extend(self.standing_of(user)?);
+            if told.is_empty() {
+                told.extend(self.held_with(spec, user, named)?);
+            }
         }
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
@@ -88,6 +95,36 @@ impl<D: Database> Engine<D> {
             Err(error @ (Error::NotRegistered { .. } | Error::Held { .. })) => {
                 Ok(Some(error.to_string()))
             }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a hold is on somebody whose rows would go or change with those of this user.
+    fn held_with(
+        &mut self,
+        spec: &Spec,
+        user: &Value,
+        named: &BTreeMap<String, Value>,
+    ) -> Result<Option<String>, Error> {
+        // Nothing is written that would bear it.
+        let time = Timestamp::from_nanoseconds(0).map_err(|_range| Error::Forged)?;
+        let request = ApplyRequest {
+            spec,
+            user: Some(user.clone()),
+            over: None,
+            parameters: named.clone(),
+            expires: None,
+            time,
+        };
+        let looked = self.transaction(|engine| {
+            let footing = engine.footing(Some(user))?;
+            let owners = engine.owners(&footing, &request)?;
+            let disguise = (DisguiseId(0), &request);
+            engine.refuse_stakes(&footing, disguise, owners.as_deref())
+        });
+        match looked {
+            Ok(()) => Ok(None),
+            Err(error @ Error::Held { .. }) => Ok(Some(error.to_string())),
             Err(error) => Err(error),
         }
     }

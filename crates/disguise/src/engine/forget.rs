@@ -9,6 +9,7 @@ use super::chunk::Whose;
 use crate::audit::Asked;
 use crate::credential::{self, Credential};
 use crate::database::Database;
+use crate::deadline::Cohorts;
 use crate::error::Error;
 use crate::forgotten;
 use crate::hold::{Held, cohort};
@@ -24,7 +25,8 @@ use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
-    /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay.
+    /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay. A hold on somebody whose
+    /// rows are among them stands in the way, too.
     /// What it returns, once signed, is what the person takes away.
     ///
     /// # Errors
@@ -60,16 +62,19 @@ impl<D: Database> Engine<D> {
             } else {
                 Vec::new()
             };
+            engine.refuse_concerned((&salt, &held), meant.iter().copied())?;
+            let database = &mut engine.database;
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
             let cohort = cohort(&salt, &user.principal());
             let mut ids = once::forget(database, &salt, cohort)?;
             ids.append(&mut store::record_ids(&gone)?);
             let ended = engine.ended_for(BTreeSet::from([id]), &holder)?;
             let database = &mut engine.database;
+            let cohorts = Cohorts::of(database, &gone)?;
             store::remove_bags(database, &salt, &gone)?;
             let stored: Vec<Stored<'_>> = kept
                 .iter()
-                .map(|(bag, it)| stored_for_others(bag, it, user))
+                .map(|(bag, it)| stored_for_others(bag, it, user, cohorts.beside(&it.found)))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
@@ -101,6 +106,7 @@ impl<D: Database> Engine<D> {
             for it in &reach.bags {
                 held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
             }
+            engine.refuse_concerned((&salt, &held), reach.bags.iter())?;
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             // All passwords and tokens of a key are called by its holder. It comes first: it is told of however much there is.
             let mut ids = vec![credential::holder(key)?.to_vec()];

@@ -1,6 +1,7 @@
 //! The engine: one connection, one description of the application, and the operations on them.
 
 mod chunk;
+mod concern;
 mod decay;
 mod deed;
 mod disguise;

@@ -17,9 +17,9 @@ use crate::holder::{Claim, Holder};
 use crate::mark::Mark;
 use crate::operation;
 use crate::payload::Payload;
-use crate::principal::Reach;
+use crate::principal::{Reach, Reached};
 use crate::reveal::{self, RevealRequest, Revealed};
-use crate::store::{self, DisguiseId, Found};
+use crate::store::{self, DisguiseId};
 use crate::update::Updates;
 use crate::value::Value;
 
@@ -219,20 +219,24 @@ impl<D: Database> Engine<D> {
         (user, reach): (&Value, &Reach),
         request: &RevealRequest<'_>,
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
-        let found = reach.bags.iter().map(|it| &it.found);
-        let over = found.filter(|it| it.locator.origin.expires.is_over(request.time));
-        let over: Vec<&Found> = over.collect();
+        let is_over = |it: &&Reached| {
+            let end = it.found.locator.origin.expires;
+            end.is_over(request.time)
+        };
+        let over: Vec<&Reached> = reach.bags.iter().filter(is_over).collect();
         if over.is_empty() {
             return Ok(BTreeSet::new());
         }
         let held = Held::all(&mut self.database)?;
-        let keeps = |it: &Found| held.keeps(salt, user, DisguiseId(it.locator.origin.disguise));
         let mut ended = BTreeSet::new();
-        for it in over.into_iter().filter(|it| !keeps(it)) {
-            if it.locator.origin.disguise == request.id.0 {
+        for it in over {
+            if self.is_kept((salt, &held), user, it)? {
+                continue;
+            }
+            if it.found.locator.origin.disguise == request.id.0 {
                 return Err(Error::Ended);
             }
-            ended.insert(it.row.clone());
+            ended.insert(it.found.row.clone());
         }
         Ok(ended)
     }

@@ -64,6 +64,7 @@ impl<D: Database> Engine<D> {
             let owners = engine.owners(&footing, request)?;
             let steps = engine.steps(request, owners.as_deref())?;
             engine.refuse_left_behind(&steps, user)?;
+            engine.refuse_stakes(&footing, (id, request), owners.as_deref())?;
             scheduled::put(&mut engine.database, id, due, &Order::of(request))?;
             let payload = Payload::new().with("due", due.nanoseconds());
             engine.done(&asked, payload.described(&footing.salt, request, None))

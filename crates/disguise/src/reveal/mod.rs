@@ -82,6 +82,8 @@ pub enum KeptReason {
     Absent,
     /// The application changed the value meanwhile, and wins.
     Changed,
+    /// The row names nobody there now: the application emptied it, or somebody brought the row back without whom it named.
+    Emptied,
     /// Another column of the row was changed, and whole rows were asked for.
     PartOfRow,
     /// A row that it refers to is not there.
@@ -108,6 +110,7 @@ impl KeptReason {
             Self::Refused => "a constraint of the database refuses it",
             Self::Absent => "the row is not there",
             Self::Changed => "the application changed it meanwhile",
+            Self::Emptied => "the row names nobody there now",
             Self::PartOfRow => "another column of the row was changed meanwhile",
             Self::ParentMissing => "a row that it refers to is not there",
             Self::OwnerMissing => "its owner is not there",

@@ -322,9 +322,10 @@ impl Work<'_> {
 }
 
 /// Whether a row may do without the reader whom `column` names.
-fn may_lack(table: &Known, column: &String) -> bool {
+pub(super) fn may_lack(table: &Known, column: &str) -> bool {
     let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
-    nullable && table.readers.contains(column) && !table.identity.contains(column)
+    let is_among = |names: &[String]| names.iter().any(|it| it == column);
+    nullable && is_among(&table.readers) && !is_among(&table.identity)
 }
 
 /// The readers that a row which went back still lacks; a later reveal puts them back.

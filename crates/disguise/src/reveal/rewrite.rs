@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::put_back::may_lack;
 use super::whose::Now;
-use super::{KeptReason, Work, fits, row_name};
+use super::{KeptReason, Work, cell_name, fits, row_name};
 use crate::apply::{at, encoded};
+use crate::cascade::{emptied, may_empty};
 use crate::database::DatabaseErrorKind;
 use crate::error::Error;
 use crate::lax;
@@ -104,6 +106,7 @@ impl Work<'_> {
         let absent = absent.filter(|identity| !current.contains_key(&encoded(identity)));
         let absent: Vec<Vec<Value>> = absent.collect();
         let moved = self.moved_away(table, &absent)?;
+        let may_lack = owner && may_lack(table, column);
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
@@ -118,6 +121,7 @@ impl Work<'_> {
                 Some(row.before.clone())
             };
             let now = current.get(&encoded(&row.identity));
+            let is_emptied = may_lack && !row.after.is_null() && now.is_some_and(Now::is_empty);
             // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
             let is_let_go =
                 owner && table.unlinks(column) && self.is_own(&self.meant(&row.before.principal()));
@@ -129,6 +133,7 @@ impl Work<'_> {
                 barred,
             );
             let fate = match (now, target) {
+                _ if is_emptied => Fate::Kept(KeptReason::Emptied),
                 (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => Fate::Done,
                 (Err(reason), _) => Fate::Kept(reason),
                 (Ok(_), None) => Fate::Kept(self.ownerless(&row.before)),
@@ -169,7 +174,8 @@ impl Work<'_> {
         let moved_on = self.moved_on(table, (column, owner), kept)?;
         for (row, reason) in kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
-            // The row still names the placeholder, and so does one that its owner took away from its readers.
+            // The row still names the placeholder, and so does one that its owner took away from its readers. Where it names
+            // nobody now, its owner may have the placeholder in a record, since the account was away when the row came back.
             let named = match reason {
                 KeptReason::Changed => false,
                 KeptReason::Absent => {
@@ -179,7 +185,7 @@ impl Work<'_> {
                 _ => true,
             };
             if owner && named {
-                if *reason == KeptReason::Absent {
+                if matches!(reason, KeptReason::Absent | KeptReason::Emptied) {
                     self.taken.insert(row.after.principal());
                 }
                 self.needed.insert(row.after.principal());
@@ -264,18 +270,25 @@ impl Work<'_> {
         ready: Vec<(Modified, Value)>,
         kept: &mut Vec<(Modified, KeptReason)>,
     ) -> Result<usize, Error> {
-        let all: Vec<Write<'_>> = ready
-            .iter()
-            .map(|(row, target)| write(row, target))
-            .collect();
-        match try_update_keys(self.database, table, &[column], &all) {
-            Ok(_) => return Ok(all.len()),
-            Err(error) if is_constraint(&error) => {}
-            Err(error) => return Err(error),
+        let all: Vec<&Modified> = ready.iter().map(|(row, _)| row).collect();
+        if !self.would_empty(table, column, &all)? {
+            let all: Vec<Write<'_>> = ready
+                .iter()
+                .map(|(row, target)| write(row, target))
+                .collect();
+            match try_update_keys(self.database, table, &[column], &all) {
+                Ok(_) => return Ok(all.len()),
+                Err(error) if is_constraint(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         // Some rows of the set may have been written by earlier runs; writing them again changes nothing.
         let mut done: usize = 0;
         for (row, target) in ready {
+            if self.would_empty(table, column, &[&row])? {
+                kept.push((row, KeptReason::Refused));
+                continue;
+            }
             match try_update_keys(self.database, table, &[column], &[write(&row, &target)]) {
                 Ok(_) => done = done.saturating_add(1),
                 Err(error) if is_constraint(&error) => {
@@ -291,6 +304,26 @@ impl Work<'_> {
             }
         }
         Ok(done)
+    }
+
+    /// Whether the database would empty references to one of `rows` when `column` changes there; what is said of it is noted.
+    fn would_empty(
+        &mut self,
+        table: &Known,
+        column: &str,
+        rows: &[&Modified],
+    ) -> Result<bool, Error> {
+        if !may_empty(self.live, table, &[column]) {
+            return Ok(false);
+        }
+        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
+        let of = (table.identity.as_slice(), keys.as_slice());
+        let referring = emptied(self.database, self.live, (table, &[column]), of)?;
+        if let (Some(referring), [row]) = (&referring, rows) {
+            let name = cell_name(&table.name, &row.identity, Some(column));
+            self.refusals.insert(name, referring.said());
+        }
+        Ok(referring.is_some())
     }
 }
 

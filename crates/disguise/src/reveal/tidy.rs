@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Due, Open, References, Work};
+use crate::cascade::emptied;
+use crate::deadline::Cohorts;
 use crate::error::Error;
 use crate::overwrite::{Write, update_keys};
 use crate::record::{Bag, Origin};
@@ -142,6 +144,16 @@ impl Work<'_> {
                 }
                 policy => policy,
             };
+            let of = (by.as_slice(), keys.as_slice());
+            let policy = match policy {
+                // The database would empty references of others to these rows.
+                References::Recorrelate
+                    if emptied(self.database, self.live, (table, &[column]), of)?.is_some() =>
+                {
+                    References::Retain
+                }
+                policy => policy,
+            };
             match policy {
                 References::Delete => {
                     delete_keys(self.database, &table.name, &by, &keys)?;
@@ -189,6 +201,7 @@ impl Work<'_> {
                 .clone()
                 .any(|it| it.found.locator.changes || it.bag.as_ref().is_some_and(linked));
         let mut gone: Vec<&Found> = opened.iter().map(|it| &it.reached.found).collect();
+        let cohorts = Cohorts::of(self.database, &gone)?;
         let mut stored = Vec::new();
         for Open {
             reached,
@@ -211,6 +224,7 @@ impl Work<'_> {
                         updates: crate::update::count(self.updates.recorded),
                         ..reached.found.locator.origin
                     },
+                    cohorts: cohorts.beside(&reached.found),
                     stage: match due {
                         Due::Copies | Due::Nothing => Stage::Disguised,
                         _ if *waiting => Stage::Waiting,

@@ -6,6 +6,7 @@ use super::rewrite::{is_constraint, within_reach};
 use super::whose::tells;
 use super::{KeptReason, Sections, Work, fits};
 use crate::apply::encoded;
+use crate::cascade::may_empty;
 use crate::error::Error;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Modified, Section};
@@ -155,6 +156,9 @@ impl Work<'_> {
             .map(|(identity, values)| Write { identity, values })
             .collect();
         let names: Vec<&str> = columns.iter().map(|it| it.name.as_str()).collect();
+        if may_empty(self.live, table, &names) {
+            return Ok(());
+        }
         match try_update_keys(self.database, table, &names, &writes) {
             Ok(_) => {}
             Err(error) if is_constraint(&error) => return Ok(()),

@@ -19,6 +19,13 @@ pub(super) struct Now {
     pub(super) strange: Option<KeptReason>,
 }
 
+impl Now {
+    /// Whether the row holds nothing in the first of these columns.
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.first().is_some_and(Value::is_null)
+    }
+}
+
 impl Work<'_> {
     /// The rows that `rows` name, by their identity, with what they hold in `asked`. Each is judged as it is once `column` has
     /// its value back, which may be the one that says whose it is.

@@ -8,7 +8,7 @@ use probity_disguise::database::Mysql;
 use probity_disguise::{Database, KeptReason, Value};
 
 use crate::suite::member::{Member, NOTES};
-use crate::{PLACE, connect, mariadb};
+use crate::{PLACE, connect, is_kept_by, mariadb};
 
 fn filled() -> Box<dyn Database> {
     let mut database = connect();
@@ -71,6 +71,15 @@ pub(crate) fn keys_of_other_databases_are_not_overlooked() {
         assert_eq!(left.unwrap().len(), 3);
         member.sql(&["DROP TABLE bills.items"]);
     }
+    member.leaves_and_returns(["members", "notes"]);
+    let (removals, _) = NOTES.split_at(NOTES.rfind("[[remove]]").unwrap());
+    let decorrelate = "[[decorrelate]]\nowners = [\"member\"]";
+    let mut member = member.again(&removals.replace("[[remove]]", decorrelate));
+    let marks = format!(
+        "CREATE TABLE bills.marks (note INT, member INT, FOREIGN KEY (note, member) REFERENCES {place}.notes (ID, MEMBER) ON UPDATE SET NULL)"
+    );
+    member.sql(&["ALTER TABLE notes ADD UNIQUE (id, member)", &marks]);
+    is_kept_by(&mut member, "bills.marks");
     member.sql(&["DROP DATABASE bills"]);
     member.leaves_and_returns(["members", "notes"]);
 }

@@ -6,7 +6,7 @@ use probity_disguise::database::Postgres;
 use probity_disguise::{Database, Value};
 
 use crate::suite::member::{Member, NOTES};
-use crate::{PLACE, connect, postgres};
+use crate::{PLACE, connect, is_kept_by, postgres};
 
 fn member_of(statements: &[&str]) -> Member {
     let mut database = connect();
@@ -90,6 +90,11 @@ pub(crate) fn keys_of_other_schemas_are_not_overlooked() {
         .database()
         .query("SELECT id FROM bills.items", &[]);
     assert_eq!(left.unwrap().len(), 2);
+    let marks = format!(
+        "CREATE TABLE bills.marks (note INT, member INT, FOREIGN KEY (note, member) REFERENCES {place}.notes (id, member) ON UPDATE SET NULL)"
+    );
+    member.sql(&["ALTER TABLE notes ADD UNIQUE (id, member)", &marks]);
+    is_kept_by(&mut member, "bills.marks");
     member.sql(&["DROP SCHEMA bills CASCADE"]);
 }
 

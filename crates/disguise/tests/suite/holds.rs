@@ -1,6 +1,11 @@
 //! Legal holds: what they keep from happening, and what they do not.
 
-use probity_disguise::{Authority, Credential, Error, Holding, SecretKey, Value};
+use std::collections::BTreeMap;
+
+use probity_disguise::{
+    ApplyRequest, Authority, Credential, Error, Holding, Protection, SecretKey, SpecFile, Value,
+};
+use probity_format::Timestamp;
 
 use super::forum::*;
 use super::member::Member;
@@ -165,6 +170,8 @@ id = "id"
 placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000 } }, name = { RandStr = { len = 12 } } }
 "#;
 
+const TABLES: [&str; 4] = ["people", "notes", "follows", "posts"];
+
 /// What Dan asks for, whose rows name Ann or are hers, too.
 const AT_STAKE: [&str; 6] = [
     "[tables.notes]\nowners = [\"author\", \"co\"]\non_leave = { author = \"remove\", co = \"remove\" }\n[[remove]]\ntable = \"notes\"\n",
@@ -179,39 +186,195 @@ const AT_STAKE: [&str; 6] = [
 /// other forgot. Whoever owns a row that goes, or that loses a value, is asked for, and of one that goes whoever reads it.
 pub(crate) fn a_hold_keeps_what_others_would_take_along() {
     for asked in AT_STAKE {
-        let mut database = crate::connect();
-        for sql in [
-            "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40), invited_by BIGINT REFERENCES people(id))",
-            "CREATE TABLE notes (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), co BIGINT REFERENCES people(id), text VARCHAR(40))",
-            "CREATE TABLE follows (a BIGINT REFERENCES people(id), b BIGINT REFERENCES people(id), PRIMARY KEY (a, b))",
-            "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id))",
-            "INSERT INTO people VALUES (4, 'Dan', NULL)",
-            "INSERT INTO people VALUES (1, 'Ann', 4)",
-        ] {
-            database.execute(sql, &[]).unwrap();
-        }
-        let mut dan = Member::called(Value::Int(4), database, &format!("{HEAD}{asked}"));
+        let mut dan = at_stake(asked);
         let ann = Value::Int(1);
-        let own = asked.contains("invited_by");
-        if !own {
-            dan.sql(&[
-                "INSERT INTO notes VALUES (7, 1, 4, 'of both')",
-                "INSERT INTO follows VALUES (4, 1)",
-                "INSERT INTO posts VALUES (8, 4, 1)",
-            ]);
-        }
-        dan.engine
-            .register(&ann, probity_disguise::Protection::KeyAlone, time())
-            .unwrap();
-        let tables = ["people", "notes", "follows", "posts"];
-        let before = dan.rows(tables);
+        let before = dan.rows(TABLES);
         let hold = dan.engine.hold(Holding::Person(&ann), &authority());
         assert!(is_held(&dan.try_to_leave()), "{asked}");
-        assert_eq!(dan.rows(tables), before);
+        assert!(is_foreseen(&mut dan, asked), "{asked}");
+        assert_eq!(dan.rows(TABLES), before);
         dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        assert!(!is_foreseen(&mut dan, asked), "{asked}");
         let gone = dan.leave();
-        assert_ne!(dan.rows(tables), before);
+        assert_ne!(dan.rows(TABLES), before);
         assert!(dan.return_from(&gone).is_complete());
-        assert_eq!(dan.rows(tables), before);
+        assert_eq!(dan.rows(TABLES), before);
+    }
+}
+
+/// Dan, and Ann whose rows he shares.
+fn at_stake(asked: &str) -> Member {
+    let mut database = crate::connect();
+    for sql in [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40), invited_by BIGINT REFERENCES people(id))",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), co BIGINT REFERENCES people(id), text VARCHAR(40))",
+        "CREATE TABLE follows (a BIGINT REFERENCES people(id), b BIGINT REFERENCES people(id), PRIMARY KEY (a, b))",
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id))",
+        "INSERT INTO people VALUES (4, 'Dan', NULL)",
+        "INSERT INTO people VALUES (1, 'Ann', 4)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut dan = Member::called(Value::Int(4), database, &format!("{HEAD}{asked}"));
+    let ann = Value::Int(1);
+    let own = asked.contains("invited_by");
+    if !own {
+        dan.sql(&[
+            "INSERT INTO notes VALUES (7, 1, 4, 'of both')",
+            "INSERT INTO follows VALUES (4, 1)",
+            "INSERT INTO posts VALUES (8, 4, 1)",
+        ]);
+    }
+    dan.engine
+        .register(&ann, Protection::KeyAlone, time())
+        .unwrap();
+    dan
+}
+
+/// Whether a plan, a schedule and the beginning of a disguise in chunks say that somebody held is in the way of Dan; what was
+/// begun and scheduled is cancelled.
+fn is_foreseen(dan: &mut Member, asked: &str) -> bool {
+    let spec = SpecFile::parse(&format!("{HEAD}{asked}")).unwrap().spec;
+    let user = Value::Int(4);
+    let request = ApplyRequest {
+        spec: &spec,
+        user: Some(user.clone()),
+        over: None,
+        expires: None,
+        parameters: BTreeMap::new(),
+        time: time(),
+    };
+    let told = dan.engine.foretell(&spec, Some(&user), &BTreeMap::new());
+    let told = told.unwrap().iter().any(|it| it.contains("legal hold"));
+    let scheduled = dan.engine.schedule(&request, time());
+    let begun = dan.engine.begin(&request);
+    assert_eq!([is_held(&scheduled), is_held(&begun)], [told; 2], "{asked}");
+    for id in [scheduled, begun].into_iter().flatten() {
+        dan.engine.cancel(id, time()).unwrap();
+    }
+    told
+}
+
+/// What Dan asks for and may have, although Ann is held.
+const NOT_AT_STAKE: [&str; 4] = [
+    "[tables.notes]\nowners = [\"author\", \"co\"]\n[[remove]]\ntable = \"notes\"\n",
+    "[tables.notes]\nowners = [\"author\", \"co\"]\n[[decorrelate]]\ntable = \"notes\"\nowners = [\"co\"]\n",
+    "[tables.posts]\nowners = [\"author\"]\nreaders = [\"editor\"]\n[[remove]]\ntable = \"posts\"\n",
+    "[[modify]]\ntable = \"people\"\ncolumn = \"name\"\nvalue = { ConstStr = \"-\" }\n",
+];
+
+/// A hold on somebody else whose row would go was met in the middle of chunks, after others had gone, and neither a plan nor a
+/// schedule told of it. It is looked for before anything begins, and whatever one go allows may begin.
+pub(crate) fn a_hold_on_somebody_else_is_found_before_anything_begins() {
+    for asked in NOT_AT_STAKE {
+        let mut dan = dan_and_ann(asked);
+        let hold = dan
+            .engine
+            .hold(Holding::Person(&Value::Int(1)), &authority());
+        assert!(!is_foreseen(&mut dan, asked), "{asked}");
+        dan.leave();
+        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    }
+    // The last owner of a row would take it from whoever reads it.
+    let asked = "[tables.notes]\nowners = [\"author\", \"co\"]\nreaders = [\"editor\"]\n[[remove]]\ntable = \"notes\"\n";
+    let mut dan = dan_and_ann(asked);
+    dan.sql(&["UPDATE notes SET author = 5, editor = 1"]);
+    let hold = dan
+        .engine
+        .hold(Holding::Person(&Value::Int(1)), &authority());
+    assert!(!is_foreseen(&mut dan, asked));
+    let eve = dan.apply(Some(Value::Int(5))).unwrap();
+    assert_eq!(eve.rows["notes"], 1);
+    let before = dan.rows(["people", "notes"]);
+    assert!(is_held(&dan.try_to_leave()));
+    assert!(is_foreseen(&mut dan, asked));
+    assert_eq!(dan.rows(["people", "notes"]), before);
+    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    dan.leave();
+}
+
+/// Dan, with a note of Ann and Dan, and a post of Ann that Dan edits.
+fn dan_and_ann(asked: &str) -> Member {
+    let mut database = crate::connect();
+    for sql in [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40))",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), co BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id), text VARCHAR(40))",
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), editor BIGINT REFERENCES people(id))",
+        "INSERT INTO people VALUES (1, 'Ann'), (4, 'Dan'), (5, 'Eve')",
+        "INSERT INTO notes VALUES (7, 1, 4, NULL, 'of both')",
+        "INSERT INTO posts VALUES (8, 1, 4)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut dan = Member::called(Value::Int(4), database, &format!("{HEAD}{asked}"));
+    for other in [1, 5] {
+        let other = Value::Int(other);
+        let registered = dan.engine.register(&other, Protection::KeyAlone, time());
+        registered.unwrap();
+    }
+    dan
+}
+
+/// A hold did not bind what a co-owner had already: whoever had taken a row along had it destroyed, with the row of whoever was
+/// held, and so did a sweep once the disguise had ended. Whoever forgets is asked whose rows are in the records, a sweep looks at a
+/// byte for each of these people, and what is kept so can be read.
+pub(crate) fn a_hold_keeps_what_a_co_owner_took_along_before() {
+    let days = |days: i64| {
+        let day = 86_400_000_000_000;
+        Timestamp::from_nanoseconds(time().nanoseconds() + days * day).unwrap()
+    };
+    let ann = Value::Int(1);
+    for asked in AT_STAKE {
+        let mut dan = at_stake(asked);
+        let before = dan.rows(TABLES);
+        let gone = dan.leave_until(days(30));
+        for has_new_key in [false, true] {
+            if has_new_key {
+                dan.rekey();
+            }
+            let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+            assert!(is_held(&dan.forget(Some(gone.id))), "{asked}");
+            assert!(is_held(&dan.forget(None)), "{asked}");
+            let swept = dan.engine.sweep(days(31)).unwrap();
+            assert!(swept.records == 0 && swept.held > 0, "{asked}: {swept:?}");
+            assert!(dan.exported(gone.id, days(31)).unwrap() > 0, "{asked}");
+            dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        }
+        let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+        let revealed = dan.return_at(gone.id, days(31)).unwrap();
+        assert!(revealed.is_complete(), "{asked}: {revealed:?}");
+        assert_eq!(dan.rows(TABLES), before, "{asked}");
+        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+
+        // Once it is lifted, both are as ever.
+        let gone = dan.leave_until(days(30));
+        assert!(dan.engine.sweep(days(31)).unwrap().records > 0, "{asked}");
+        let nothing = dan.return_at(gone.id, days(31));
+        assert!(nothing.is_err() || !nothing.unwrap().found, "{asked}");
+    }
+    // Of very many people no byte stands beside the record: a hold on anybody keeps it from ending.
+    let mut dan = at_stake(AT_STAKE[1]);
+    for other in 100..164 {
+        let [person, follows] = [
+            format!("INSERT INTO people VALUES ({other}, 'somebody', NULL)"),
+            format!("INSERT INTO follows VALUES (4, {other})"),
+        ];
+        dan.sql(&[&person, &follows]);
+    }
+    dan.sql(&["INSERT INTO people VALUES (200, 'Eve', NULL)"]);
+    dan.leave_until(days(30));
+    let eve = Value::Int(200);
+    let hold = dan.engine.hold(Holding::Person(&eve), &authority());
+    let swept = dan.engine.sweep(days(31)).unwrap();
+    assert!(swept.records == 0 && swept.held > 0, "{swept:?}");
+    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    assert!(dan.engine.sweep(days(31)).unwrap().records > 0);
+
+    for asked in NOT_AT_STAKE {
+        let mut dan = dan_and_ann(asked);
+        let gone = dan.leave();
+        let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+        dan.forget(Some(gone.id)).unwrap();
+        hold.unwrap();
     }
 }

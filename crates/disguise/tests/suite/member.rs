@@ -181,6 +181,23 @@ impl Member {
         self.engine.apply(&request).unwrap()
     }
 
+    /// Has the records of a disguise destroyed, or all that the person has.
+    pub(crate) fn forget(&mut self, id: Option<DisguiseId>) -> Result<(), Error> {
+        let credential = Credential::Key(&self.key);
+        let forgotten = match id {
+            Some(id) => self.engine.forget(&self.id, &credential, id, time()),
+            None => self.engine.forget_everything(&self.id, &credential, time()),
+        };
+        forgotten.map(drop)
+    }
+
+    /// How many rows and values are handed out at this time.
+    pub(crate) fn exported(&mut self, id: DisguiseId, time: Timestamp) -> Result<usize, Error> {
+        let credential = Credential::Key(&self.key);
+        let hidden = self.engine.export(&self.id, &credential, Some(id), time);
+        hidden.map(|hidden| hidden.len())
+    }
+
     /// The placeholders that the person may act as.
     pub(crate) fn speaks_for(&mut self) -> Vec<Value> {
         let credential = Credential::Key(&self.key);

@@ -18,6 +18,8 @@ macro_rules! for_every_claim {
             the_older_disguise_may_be_revealed_first
             chains_of_any_depth_unwind_in_any_order
             the_order_in_which_one_returns_keeps_no_row_of_another
+            a_row_that_came_back_without_its_reader_gets_them_in_any_order
+            a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
             values_of_a_column_that_is_gone_stay_and_are_named
@@ -57,6 +59,7 @@ macro_rules! for_every_claim {
             rows_under_placeholders_of_everybody_do_not_count_as_cascading
             one_value_of_two_owners_comes_back_in_either_order
             keys_that_others_refer_to_are_foretold_not_to_change
+            no_key_changes_where_the_database_would_empty_references_to_it
             values_of_a_row_follow_the_placeholder_in_its_key
             values_of_placeholders_that_are_gone_hold_nothing_back
             other_spellings_are_found_along_paths_and_where_a_reference_was_let_go_of
@@ -114,6 +117,8 @@ macro_rules! for_every_claim {
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
             a_hold_on_nobody_is_refused
             a_hold_keeps_what_others_would_take_along
+            a_hold_on_somebody_else_is_found_before_anything_begins
+            a_hold_keeps_what_a_co_owner_took_along_before
             a_held_disguise_is_not_forgotten_and_its_holds_are_listed
             a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
             whoever_is_inactive_is_disguised_once_and_can_come_back
@@ -276,6 +281,7 @@ mod credentials;
 mod decay;
 mod draft;
 mod drafting;
+mod emptying;
 mod endings;
 mod export;
 mod following;
@@ -295,6 +301,7 @@ mod ownership;
 mod pace;
 mod parameters;
 mod parts;
+mod readers;
 mod records;
 mod redaction;
 mod references;
@@ -328,6 +335,7 @@ pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use drafting::*;
+pub(crate) use emptying::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
 pub(crate) use following::*;
@@ -344,6 +352,7 @@ pub(crate) use ownership::*;
 pub(crate) use pace::*;
 pub(crate) use parameters::*;
 pub(crate) use parts::*;
+pub(crate) use readers::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
 pub(crate) use references::*;

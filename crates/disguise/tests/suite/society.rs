@@ -145,7 +145,7 @@ impl Society {
         self.try_to_return(user, id).unwrap()
     }
 
-    fn try_to_return(&mut self, user: i64, id: DisguiseId) -> Result<Revealed, Error> {
+    pub(super) fn try_to_return(&mut self, user: i64, id: DisguiseId) -> Result<Revealed, Error> {
         self.engine.reveal(&RevealRequest {
             user: Value::Int(user),
             credential: Credential::Key(&self.keys[&user]),

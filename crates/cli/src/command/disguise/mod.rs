@@ -165,6 +165,9 @@ fn refused(error: Error) -> Failure {
         }
         Error::AlreadyRegistered => Some("change their credential with: probity disguise rekey"),
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
+        Error::WouldEmpty { .. } => Some(
+            "declare the key ON UPDATE CASCADE, or let the specification remove these rows or leave that column alone",
+        ),
         Error::WouldCascade { .. } | Error::WouldOrphan { .. } => {
             Some("say in the specification what happens to those rows")
         }

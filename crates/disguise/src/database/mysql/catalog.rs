@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Mysql;
 use crate::database::{
-    Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, OnDelete, Property,
-    Referrer, Rule, note_constraints, note_primary_keys, note_triggers, spoken_of,
+    Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, OnDelete, OnUpdate,
+    Property, Referrer, Rule, note_constraints, note_primary_keys, note_triggers, spoken_of,
 };
 use crate::value::Value;
 
@@ -62,13 +62,13 @@ const FOREIGN_KEYS: &str = "
      ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION";
 
 const REFERRERS: &str = "
-    SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, REFERENCED_TABLE_NAME, DELETE_RULE
+    SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, REFERENCED_TABLE_NAME, DELETE_RULE, UPDATE_RULE
       FROM information_schema.REFERENTIAL_CONSTRAINTS
      WHERE UNIQUE_CONSTRAINT_SCHEMA = DATABASE() AND CONSTRAINT_SCHEMA <> DATABASE()
      ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME";
 
 const REFERRING_COLUMNS: &str = "
-    SELECT COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE
+    SELECT COLUMN_NAME, REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE
      WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND CONSTRAINT_NAME = ? ORDER BY ORDINAL_POSITION";
 
 /// Whether the account reads all databases; what a role gives is not counted.
@@ -170,11 +170,12 @@ impl Mysql {
         let rule = |table: &Value, name: &Value| {
             let found = rules.iter().find_map(|row| match row.as_slice() {
                 [of, known, delete, update] if of == table && known == name => {
-                    Some([delete, update].map(|it| OnDelete::of(&it.to_string())))
+                    let (delete, update) = (delete.to_string(), update.to_string());
+                    Some((OnDelete::of(&delete), OnUpdate::of(&update)))
                 }
                 _ => None,
             });
-            found.unwrap_or([OnDelete::Change, OnDelete::Refuse])
+            found.unwrap_or((OnDelete::Change, OnUpdate::Empty))
         };
         let mut last = None;
         for row in self.query(FOREIGN_KEYS, &[])? {
@@ -186,14 +187,14 @@ impl Mysql {
             };
             let key = (table.clone(), name.clone());
             if last.as_ref() != Some(&key) {
-                let [on_delete, on_update] = rule(table, name);
+                let (on_delete, on_update) = rule(table, name);
                 known.foreign_keys.push(ForeignKey {
                     columns: Vec::new(),
                     to_table: target.to_string(),
                     to_columns: Vec::new(),
                     on_delete,
                     is_deferrable: false,
-                    follows: on_update == OnDelete::Change,
+                    on_update,
                 });
                 last = Some(key);
             }
@@ -210,16 +211,22 @@ impl Mysql {
             return Ok(());
         }
         for row in self.query(REFERRERS, &[])? {
-            let [place, table, name, target, rule] = row.as_slice() else {
+            let [place, table, name, target, delete, update] = row.as_slice() else {
                 continue;
             };
             let of = [place.clone(), table.clone(), name.clone()];
-            let columns = self.query(REFERRING_COLUMNS, &of)?.concat();
+            let columns = self.query(REFERRING_COLUMNS, &of)?;
+            let named = |at: usize| {
+                let names = columns.iter().filter_map(|row| row.get(at));
+                names.map(ToString::to_string).collect()
+            };
             if let Some(known) = catalog.get_mut(&target.to_string()) {
                 known.referrers.push(Referrer {
                     table: format!("{place}.{table}"),
-                    columns: columns.iter().map(ToString::to_string).collect(),
-                    on_delete: OnDelete::of(&rule.to_string()),
+                    columns: named(0),
+                    to_columns: named(1),
+                    on_delete: OnDelete::of(&delete.to_string()),
+                    on_update: OnUpdate::of(&update.to_string()),
                 });
             }
         }

@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Postgres;
 use crate::database::{
-    Catalog, Column, Database as _, DatabaseError, ForeignKey, OnDelete, Property, Referrer,
-    note_constraints, note_primary_keys, note_triggers,
+    Catalog, Column, Database as _, DatabaseError, ForeignKey, OnDelete, OnUpdate, Property,
+    Referrer, note_constraints, note_primary_keys, note_triggers,
 };
 
 /// The name of a row's place.
@@ -227,6 +227,7 @@ impl Postgres {
             };
             let is_new = last.replace(id.clone()).as_ref() != Some(id);
             let on_delete = OnDelete::of(&action.to_string());
+            let on_update = OnUpdate::of(&on_update.to_string());
             if is_new && is_own {
                 known.foreign_keys.push(ForeignKey {
                     columns: Vec::new(),
@@ -234,18 +235,21 @@ impl Postgres {
                     to_columns: Vec::new(),
                     on_delete,
                     is_deferrable: is_deferrable.to_string() == "true",
-                    follows: OnDelete::of(&on_update.to_string()) == OnDelete::Change,
+                    on_update,
                 });
             } else if is_new {
                 known.referrers.push(Referrer {
                     table: full.to_string(),
                     columns: Vec::new(),
+                    to_columns: Vec::new(),
                     on_delete,
+                    on_update,
                 });
             }
             if !is_own {
                 if let Some(key) = known.referrers.last_mut() {
                     key.columns.push(own.to_string());
+                    key.to_columns.push(other.to_string());
                 }
             } else if let Some(key) = known.foreign_keys.last_mut() {
                 key.columns.push(own.to_string());

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
 use super::{
     Catalog, CatalogTable, Column, Constraint, Database, DatabaseError, DatabaseErrorKind, Dialect,
-    ForeignKey, OnDelete, Rule, Said, Words, spoken_of,
+    ForeignKey, OnDelete, OnUpdate, Rule, Said, Words, spoken_of,
 };
 use crate::value::Value;
 
@@ -241,7 +241,7 @@ impl Sqlite {
                     on_delete: OnDelete::of(&action),
                     // `RESTRICT` is never put off, whatever else is.
                     is_deferrable: action == "NO ACTION",
-                    follows: OnDelete::of(&row.get::<_, String>(5)?) == OnDelete::Change,
+                    on_update: OnUpdate::of(&row.get::<_, String>(5)?),
                 };
                 keys.push((id, key));
             }
