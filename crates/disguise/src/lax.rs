@@ -2,7 +2,7 @@
 //!
 //! Such rows and values go back as they were, or not at all: what is written with errors turned into warnings is read again.
 
-use crate::database::{Column, Dialect};
+use crate::database::{Column, Dialect, INSERT_INTO};
 use crate::error::{Doing as _, Error};
 use crate::schema::Known;
 use crate::table::{Inserted, delete_keys, inserted, insertion, select_keys};
@@ -28,7 +28,7 @@ pub(crate) fn insert(
     if !values.any(|(name, value)| is_error(dialect, table.catalog.column(name), value)) {
         return Ok(Inserted::Refused);
     }
-    let sql = insertion(dialect, &table.name, columns, 1);
+    let sql = insertion(dialect, (INSERT_INTO, &table.name), columns, 1);
     let sql = sql.replacen("INSERT", "INSERT IGNORE", 1);
     let done = database.attempt(&sql, row);
     if matches!(done, Ok(0)) || inserted(done)? == Inserted::Refused {

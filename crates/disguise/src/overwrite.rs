@@ -108,7 +108,8 @@ fn update_each(
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
     let sql = format!(
-        "UPDATE {} SET {} WHERE {}{}",
+        "{} {} SET {} WHERE {}{}",
+        table.catalog.update(),
         dialect.quote(&table.name),
         assigned(dialect, columns, |_, _| "?".to_owned()),
         is_row(dialect, table),

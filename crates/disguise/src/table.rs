@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::encoded;
 use crate::database::{
-    DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, tuples,
+    DatabaseError, DatabaseErrorKind, Dialect, INSERT_INTO, PARAMETERS_MAX, placeholders, tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
@@ -339,18 +339,24 @@ pub(crate) enum Inserted {
 /// Inserts `rows`, all of them or none, which is no reason to give up.
 pub(crate) fn try_insert(
     database: &mut dyn Session,
-    table: &str,
+    table: &Known,
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
-    let sql = insertion(database.dialect(), table, columns, rows.len());
+    let into = (table.catalog.insert_into(), table.name.as_str());
+    let sql = insertion(database.dialect(), into, columns, rows.len());
     inserted(database.attempt(&sql, &rows.concat()))
 }
 
-/// The statement that inserts so many rows.
-pub(crate) fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
+/// The statement that inserts so many rows; `into` are the words with which it begins.
+pub(crate) fn insertion(
+    dialect: Dialect,
+    (into, table): (&str, &str),
+    columns: &[String],
+    rows: usize,
+) -> String {
     format!(
-        "INSERT INTO {} ({}) {}VALUES {}",
+        "{into} {} ({}) {}VALUES {}",
         dialect.quote(table),
         list(dialect, columns),
         dialect.own_values(),
@@ -374,7 +380,7 @@ pub(crate) fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Err
 /// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
 pub(crate) fn insert(
     database: &mut dyn Session,
-    table: &str,
+    into: (&str, &str),
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
@@ -383,7 +389,7 @@ pub(crate) fn insert(
     }
     if database.dialect() != Dialect::Sqlite {
         for run in runs(rows, columns.len()) {
-            let sql = insertion(database.dialect(), table, columns, run.len());
+            let sql = insertion(database.dialect(), into, columns, run.len());
             if inserted(database.execute(&sql, &run.concat()))? == Inserted::Refused {
                 return Ok(Inserted::Refused);
             }
@@ -391,7 +397,7 @@ pub(crate) fn insert(
         return Ok(Inserted::All);
     }
     // A statement for many rows would keep a journal of its own, and copy each page into it.
-    let sql = insertion(Dialect::Sqlite, table, columns, 1);
+    let sql = insertion(Dialect::Sqlite, into, columns, 1);
     inserted(database.execute_each(&sql, rows))
 }
 
@@ -415,7 +421,7 @@ pub(crate) fn insert_all(
     rows: &[Vec<Value>],
 ) -> Result<(), Error> {
     let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-    if insert(database, table, &columns, rows)? == Inserted::Refused {
+    if insert(database, (INSERT_INTO, table), &columns, rows)? == Inserted::Refused {
         return Err(Error::Value {
             what: format!("a row of {table} is in the way"),
         });

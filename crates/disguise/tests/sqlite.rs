@@ -7,6 +7,8 @@ use std::path::Path;
 use probity_disguise::Database;
 use probity_disguise::database::Sqlite;
 
+#[path = "peculiar/sqlite.rs"]
+mod of_sqlite;
 #[macro_use]
 mod suite;
 
@@ -44,6 +46,21 @@ macro_rules! tests {
 }
 
 for_every_claim!(tests);
+
+#[test]
+fn what_a_table_says_of_conflicts_costs_no_row() {
+    of_sqlite::what_a_table_says_of_conflicts_costs_no_row();
+}
+
+#[test]
+fn what_a_trigger_says_of_conflicts_holds() {
+    of_sqlite::what_a_trigger_says_of_conflicts_holds();
+}
+
+#[test]
+fn a_trigger_that_ends_the_transaction_ends_the_operation() {
+    of_sqlite::a_trigger_that_ends_the_transaction_ends_the_operation();
+}
 
 /// D5: a row whose column compares letter by letter refers all the same to what `SQLite` finds by the collation of the key. It
 /// went by `ON DELETE CASCADE` unseen.

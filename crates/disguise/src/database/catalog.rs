@@ -7,6 +7,9 @@ use super::Dialect;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::value::Value;
 
+/// How a statement begins that inserts rows of a table which says nothing of conflicts, as those of the engine do.
+pub(crate) const INSERT_INTO: &str = "INSERT INTO";
+
 /// One column as the catalog describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -148,6 +151,8 @@ pub enum Property {
     UnseenReferrers,
     /// Its name may be written in any letters, large and small.
     AnyLetters,
+    /// It says itself what becomes of a conflict (`ON CONFLICT` on `SQLite`), unless a statement does.
+    SettlesConflicts,
 }
 
 /// One table as the catalog describes it.
@@ -200,6 +205,25 @@ impl CatalogTable {
     /// Whether the database does this with it.
     pub fn has(&self, property: Property) -> bool {
         self.properties.contains(&property)
+    }
+
+    /// How a statement begins that inserts rows of it, so that a conflict is an error whatever the table says. Where it says nothing
+    /// the statement does not either, for its word stands above those of the statements in triggers.
+    pub(crate) fn insert_into(&self) -> &'static str {
+        if self.has(Property::SettlesConflicts) {
+            "INSERT OR ABORT INTO"
+        } else {
+            INSERT_INTO
+        }
+    }
+
+    /// The same for one that changes rows.
+    pub(crate) fn update(&self) -> &'static str {
+        if self.has(Property::SettlesConflicts) {
+            "UPDATE OR ABORT"
+        } else {
+            "UPDATE"
+        }
     }
 
     /// The column called `name`.

@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use std::ops::DerefMut;
 
 use crate::value::Value;
+pub(crate) use catalog::INSERT_INTO;
 use catalog::spoken_of;
 pub use catalog::{
     Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, Property, Referrer, Rule,

@@ -296,6 +296,8 @@ fn named_in(statement: &str) -> Option<&str> {
     let words = [
         "INSERT INTO ",
         "INSERT IGNORE INTO ",
+        "INSERT OR ABORT INTO ",
+        "UPDATE OR ABORT ",
         "UPDATE ",
         "UPDATE IGNORE ",
         "DELETE FROM ",

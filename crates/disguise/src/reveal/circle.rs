@@ -255,7 +255,7 @@ impl<'a> Work<'a> {
                     }
                     let (table, columns) = (group.table, &group.columns);
                     let one = std::slice::from_ref(&row);
-                    let mut done = try_insert(self.database, &table.name, columns, one)?;
+                    let mut done = try_insert(self.database, table, columns, one)?;
                     if done == Inserted::Refused {
                         done = lax::insert(self.database, table, columns, &row)?;
                     }

@@ -222,13 +222,13 @@ impl Work<'_> {
         for run in insertions(dialect, &rows, columns.len()) {
             let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
                 originals.by_ref().take(run.len()).collect();
-            if try_insert(self.database, &table.name, columns, run)? == Inserted::All {
+            if try_insert(self.database, table, columns, run)? == Inserted::All {
                 done = done.saturating_add(run.len());
                 continue;
             }
             for (original, row) in run_of {
                 let one = std::slice::from_ref(row);
-                let mut put = try_insert(self.database, &table.name, columns, one)?;
+                let mut put = try_insert(self.database, table, columns, one)?;
                 if put == Inserted::Refused {
                     put = lax::insert(self.database, table, columns, row)?;
                 }

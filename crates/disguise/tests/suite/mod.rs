@@ -278,7 +278,7 @@ mod drafting;
 mod endings;
 mod export;
 mod following;
-mod forum;
+pub(crate) mod forum;
 mod handles;
 mod holder;
 mod holds;

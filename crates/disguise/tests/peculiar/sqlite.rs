@@ -1,0 +1,146 @@
+//! What only `SQLite` has: tables that say what becomes of a conflict, triggers that end a transaction.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests stop at the first surprise"
+)]
+
+use probity_disguise::{Database as _, Error, KeptReason, Revealed};
+
+use crate::connect;
+use crate::suite::forum::time;
+use crate::suite::member::Member;
+
+/// Members and their names; the first member leaves.
+const HEAD: &str = r#"
+[users]
+table = "members"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 2000000000 } }, mail = { ConstStr = "nobody" } }
+[tables.names]
+owners = ["member"]
+"#;
+const REMOVE: &str = "[[remove]]\ntable = \"names\"\n";
+const CONSTANT: &str =
+    "[[modify]]\ntable = \"names\"\ncolumn = \"nick\"\nvalue = { ConstStr = \"x\" }\n";
+const RANDOM: &str =
+    "[[modify]]\ntable = \"names\"\ncolumn = \"nick\"\nvalue = { RandStr = { len = 8 } }\n";
+const DECORRELATE: &str = "[[decorrelate]]\ntable = \"names\"\nowners = [\"member\"]\n";
+
+/// The first member has the name bob, in a table of which the keys end with `words`.
+fn named(words: &str, steps: &str) -> Member {
+    let mut database = connect();
+    let names = format!(
+        "CREATE TABLE names (id INTEGER PRIMARY KEY {words}, member INTEGER NOT NULL REFERENCES members, nick TEXT UNIQUE {words})"
+    );
+    let members =
+        format!("CREATE TABLE members (id INTEGER PRIMARY KEY, mail TEXT UNIQUE {words})");
+    for sql in [
+        members.as_str(),
+        names.as_str(),
+        "INSERT INTO members VALUES (1, 'one'), (3, 'three')",
+        "INSERT INTO names VALUES (1, 1, 'bob')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    Member::of(database, &format!("{HEAD}{steps}"))
+}
+
+fn names(member: &mut Member) -> Vec<String> {
+    let [names] = member.rows(["names"]);
+    names.into_iter().collect()
+}
+
+fn kept(revealed: &Revealed) -> Vec<KeptReason> {
+    revealed.kept.iter().map(|it| it.reason).collect()
+}
+
+/// C2: a table that said `ON CONFLICT REPLACE` lost the row of another person to a row or value that came back, and one that said
+/// `IGNORE` lost what came back. Statements relied on a conflict being an error, which the table's own words overrule.
+pub(crate) fn what_a_table_says_of_conflicts_costs_no_row() {
+    for word in ["REPLACE", "IGNORE", "FAIL", "ROLLBACK", "ABORT"] {
+        let words = format!("ON CONFLICT {word}");
+        let taken = [
+            (
+                REMOVE,
+                "INSERT INTO names VALUES (2, 3, 'bob')",
+                KeptReason::Refused,
+            ),
+            (
+                REMOVE,
+                "INSERT INTO names VALUES (1, 3, 'al')",
+                KeptReason::RowExists,
+            ),
+            (
+                RANDOM,
+                "INSERT INTO names VALUES (2, 3, 'bob')",
+                KeptReason::Refused,
+            ),
+        ];
+        for (steps, taken, reason) in taken {
+            let mut member = named(&words, steps);
+            let before = names(&mut member);
+            let applied = member.leave();
+            member.sql(&[taken]);
+            let meanwhile = names(&mut member);
+            let revealed = member.return_from(&applied);
+            assert_eq!(kept(&revealed), [reason], "{word} {taken}");
+            assert_eq!(names(&mut member), meanwhile, "{word} {taken}");
+            member.sql(&["DELETE FROM names WHERE member = 3"]);
+            let revealed = member.return_from(&applied);
+            assert!(revealed.is_complete(), "{word} {taken}: {revealed:?}");
+            assert_eq!(names(&mut member), before, "{word} {taken}");
+        }
+        // A value that another row has, and placeholders of which the second is like the first.
+        for steps in [CONSTANT, DECORRELATE] {
+            let mut member = named(&words, steps);
+            member.sql(&["INSERT INTO names VALUES (2, 3, 'x'), (3, 1, 'z')"]);
+            let before = member.rows(["names", "members"]);
+            let refused = member.try_to_leave();
+            assert!(refused.is_err(), "{word} {steps}: {refused:?}");
+            assert_eq!(member.rows(["names", "members"]), before, "{word} {steps}");
+            assert_eq!(member.hidden_by(), 0);
+        }
+    }
+}
+
+/// C2: the verb of a statement stands above what a trigger says in its own statements, so that those of a table which says nothing of
+/// conflicts must stay plain. A trigger that keeps a list with `INSERT OR IGNORE` would have refused every row.
+pub(crate) fn what_a_trigger_says_of_conflicts_holds() {
+    let mut member = named("", REMOVE);
+    member.sql(&[
+        "CREATE TABLE seen (nick TEXT PRIMARY KEY)",
+        "INSERT INTO seen VALUES ('bob')",
+        "CREATE TRIGGER noted AFTER INSERT ON names BEGIN INSERT OR IGNORE INTO seen VALUES (NEW.nick); END",
+    ]);
+    member.leaves_and_returns(["names"]);
+}
+
+/// C2: a trigger may end the whole transaction (`RAISE(ROLLBACK)`). The row counted as refused, and all that followed was done outside
+/// of any transaction, one statement after the other.
+pub(crate) fn a_trigger_that_ends_the_transaction_ends_the_operation() {
+    let mut member = named("", REMOVE);
+    let before = names(&mut member);
+    let applied = member.leave();
+    member.sql(&[
+        "CREATE TRIGGER shut BEFORE INSERT ON names BEGIN SELECT RAISE(ROLLBACK, 'shut'); END",
+    ]);
+    let records = |member: &mut Member| {
+        let all = "SELECT id, body FROM probity_bags ORDER BY 1";
+        member.engine.database().query(all, &[]).unwrap()
+    };
+    let stored = records(&mut member);
+    let refused = member.return_at(applied.id, time()).unwrap_err();
+    let Error::Database { source, .. } = &refused else {
+        panic!("{refused:?}");
+    };
+    assert!(
+        source.message.ends_with("ended the transaction"),
+        "{source}"
+    );
+    assert_eq!(records(&mut member), stored);
+    member.sql(&["DROP TRIGGER shut"]);
+    assert!(member.return_from(&applied).is_complete());
+    assert_eq!(names(&mut member), before);
+}
