@@ -1,6 +1,7 @@
 //! What the database does by itself to tables that a specification touches, and a disguise does not see.
 
-use crate::database::{OnDelete, Property};
+use crate::database::{Column, OnDelete, Property};
+use crate::filler::is_time;
 use crate::schema::{Known, Live};
 use crate::spec::{Kind, Spec};
 
@@ -25,6 +26,9 @@ impl Live {
             cautions.extend(of_versions(table));
             let leaves = removes(&table.name) || removes(&self.pseudo.table);
             cautions.extend(of_two_people(table, spec, leaves));
+            if users == Some(&table.name) {
+                cautions.extend(self.of_times(table));
+            }
             if removes(&table.name) {
                 if table.name == self.pseudo.table {
                     cautions.extend(self.unsaid());
@@ -35,6 +39,22 @@ impl Live {
             }
         }
         cautions
+    }
+
+    /// Times that the database fills in when a placeholder is made.
+    fn of_times(&self, users: &Known) -> impl Iterator<Item = String> {
+        let is_made = |column: &&Column| {
+            let mut made = self.pseudo.columns.iter();
+            made.any(|(name, _)| *name == column.name)
+        };
+        let columns = users.catalog.columns.iter();
+        let left = columns.filter(move |it| it.has_default && is_time(it) && !is_made(it));
+        left.map(|column| {
+            format!(
+                "placeholders get what the database fills into column {} of {}; where that is the time, those that one disguise makes show that they are of one person, so name a constant for it under placeholder",
+                column.name, users.name
+            )
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::database::{Column, Dialect, INSERT_INTO};
 use crate::error::{Doing as _, Error};
+use crate::overwrite::unstamped;
 use crate::schema::Known;
 use crate::table::{Inserted, delete_keys, inserted, insertion, select_keys};
 use crate::tenant::Session;
@@ -61,9 +62,10 @@ pub(crate) fn write(
     let by = &table.identity;
     let own = database.tenancy().and(dialect, &table.name, &table.name);
     let sql = format!(
-        "UPDATE IGNORE {} SET {} = ? WHERE {}{}",
+        "UPDATE IGNORE {} SET {} = ?{} WHERE {}{}",
         dialect.quote(&table.name),
         dialect.quote(column),
+        unstamped(dialect, table, &[column]),
         crate::table::among(dialect, by, 1),
         own.sql
     );

@@ -99,6 +99,17 @@ fn assigned(dialect: Dialect, columns: &[&str], value: impl Fn(usize, &str) -> S
     all.join(", ")
 }
 
+/// `, c = c` for each column that the database would set to the time of the update.
+pub(crate) fn unstamped(dialect: Dialect, table: &Known, written: &[&str]) -> String {
+    let stamped = table.catalog.stamped.iter();
+    let others = stamped.filter(|column| !written.contains(&column.as_str()));
+    let kept = others.map(|column| {
+        let column = dialect.quote(column);
+        format!(", {column} = {column}")
+    });
+    kept.collect()
+}
+
 /// An update for each row: in the same process a statement prepared once beats a join with a list of values.
 fn update_each(
     database: &mut dyn Session,
@@ -187,8 +198,9 @@ fn case_by_case(
     for write in run {
         parameters.extend_from_slice(write.identity);
     }
+    let stamps = unstamped(dialect, table, columns);
     (
-        format!("UPDATE {target} SET {set} WHERE {among}"),
+        format!("UPDATE {target} SET {set}{stamps} WHERE {among}"),
         parameters,
     )
 }

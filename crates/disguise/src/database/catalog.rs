@@ -171,6 +171,8 @@ pub struct CatalogTable {
     pub triggers: Vec<String>,
     /// The column by which the database numbers its rows and which no update may change.
     pub numbered_by: Option<String>,
+    /// The columns that the database sets to the time of each update that does not write them (`ON UPDATE CURRENT_TIMESTAMP`).
+    pub stamped: Vec<String>,
     /// Its columns in order, generated ones left out.
     pub columns: Vec<Column>,
     /// Its constraints, but for those that a column may not be NULL.
@@ -192,6 +194,7 @@ impl Default for CatalogTable {
             properties: Vec::new(),
             triggers: Vec::new(),
             numbered_by: None,
+            stamped: Vec::new(),
             columns: Vec::new(),
             constraints: Vec::new(),
             primary_key: Vec::new(),

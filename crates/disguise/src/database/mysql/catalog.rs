@@ -117,6 +117,9 @@ impl Mysql {
             let Some(table) = catalog.get_mut(&table.to_string()) else {
                 continue;
             };
+            if extra.contains("ON UPDATE") {
+                table.stamped.push(name.to_string());
+            }
             // A column that the database works out cannot be written.
             if !extra.contains("GENERATED") || extra.contains("DEFAULT_GENERATED") {
                 table.columns.push(Column {
