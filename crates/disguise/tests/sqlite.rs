@@ -62,6 +62,11 @@ fn a_trigger_that_ends_the_transaction_ends_the_operation() {
     of_sqlite::a_trigger_that_ends_the_transaction_ends_the_operation();
 }
 
+#[test]
+fn a_row_with_null_in_its_key_is_not_said_to_be_hidden() {
+    of_sqlite::a_row_with_null_in_its_key_is_not_said_to_be_hidden();
+}
+
 /// D5: a row whose column compares letter by letter refers all the same to what `SQLite` finds by the collation of the key. It
 /// went by `ON DELETE CASCADE` unseen.
 #[test]

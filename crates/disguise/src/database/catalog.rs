@@ -167,7 +167,7 @@ pub struct CatalogTable {
     pub has_heirs: bool,
     /// What else the database does with it.
     pub properties: Vec<Property>,
-    /// The names of its triggers.
+    /// The names of its triggers, and on `PostgreSQL` of its rules.
     pub triggers: Vec<String>,
     /// The column by which the database numbers its rows and which no update may change.
     pub numbered_by: Option<String>,

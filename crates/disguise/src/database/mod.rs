@@ -229,7 +229,8 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn rollback(&mut self) -> Result<(), DatabaseError>;
-    /// Runs a statement and gives the number of rows it changed.
+    /// Runs a statement and gives the number of rows it changed: those that it found, also where they held the same before, and none
+    /// that triggers or foreign keys changed.
     ///
     /// # Errors
     /// When the database refuses.

@@ -286,7 +286,7 @@ impl<'a> Work<'a> {
                     }
                 }
                 match try_update_keys(self.database, group.table, &[column], &writes) {
-                    Ok(_) => {}
+                    Ok(()) => {}
                     Err(error) if is_constraint(&error) => return Ok(false),
                     Err(error) => return Err(error),
                 }

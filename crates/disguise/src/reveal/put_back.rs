@@ -219,7 +219,7 @@ impl Work<'_> {
         let mut originals = ready.iter();
         let mut done: usize = 0;
         let dialect = self.database.dialect();
-        for run in insertions(dialect, &rows, columns.len()) {
+        for run in insertions(dialect, table, &rows, columns.len()) {
             let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
                 originals.by_ref().take(run.len()).collect();
             if try_insert(self.database, table, columns, run)? == Inserted::All {

@@ -156,7 +156,7 @@ impl Work<'_> {
             .collect();
         let names: Vec<&str> = columns.iter().map(|it| it.name.as_str()).collect();
         match try_update_keys(self.database, table, &names, &writes) {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(error) if is_constraint(&error) => return Ok(()),
             Err(error) => return Err(error),
         }

@@ -144,3 +144,24 @@ pub(crate) fn a_trigger_that_ends_the_transaction_ends_the_operation() {
     assert!(member.return_from(&applied).is_complete());
     assert_eq!(names(&mut member), before);
 }
+
+/// C3: a key of `SQLite` may have NULL in it, by which no statement finds its row. An overwritten value or owner of such a row was told
+/// of as hidden and stood there in clear.
+pub(crate) fn a_row_with_null_in_its_key_is_not_said_to_be_hidden() {
+    let table = "CREATE TABLE names (id INTEGER, part INTEGER, member INTEGER REFERENCES members, nick TEXT, PRIMARY KEY (id, part))";
+    for (steps, passes) in [(RANDOM, false), (DECORRELATE, false), (REMOVE, true)] {
+        let mut member = named("", steps);
+        member.sql(&["DROP TABLE names", table]);
+        member.sql(&[
+            "INSERT INTO names VALUES (1, NULL, 1, 'bob'), (1, 1, 1, 'rob'), (2, NULL, 3, 'al')",
+        ]);
+        if passes {
+            member.leaves_and_returns(["members", "names"]);
+            continue;
+        }
+        let before = member.rows(["members", "names"]);
+        let refused = format!("{:?}", member.try_to_leave().unwrap_err());
+        assert!(refused.contains("passed over 1 row"), "{steps}: {refused}");
+        assert_eq!(member.rows(["members", "names"]), before);
+    }
+}
