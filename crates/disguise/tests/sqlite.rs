@@ -67,6 +67,16 @@ fn a_row_with_null_in_its_key_is_not_said_to_be_hidden() {
     of_sqlite::a_row_with_null_in_its_key_is_not_said_to_be_hidden();
 }
 
+#[test]
+fn a_text_that_is_not_utf_8_is_named() {
+    of_sqlite::a_text_that_is_not_utf_8_is_named();
+}
+
+#[test]
+fn an_owner_column_of_another_type_is_noted() {
+    of_sqlite::an_owner_column_of_another_type_is_noted();
+}
+
 /// D5: a row whose column compares letter by letter refers all the same to what `SQLite` finds by the collation of the key. It
 /// went by `ON DELETE CASCADE` unseen.
 #[test]

@@ -199,6 +199,22 @@ pub struct DatabaseError {
     pub said: Said,
 }
 
+impl DatabaseError {
+    /// What is told of bytes in a column of texts that are none.
+    fn of_bytes_in(column: &str) -> Self {
+        let meaning = "a text is not UTF-8, so that it can be neither hidden nor brought back; write it anew as a text, or as bytes";
+        Self {
+            kind: DatabaseErrorKind::Other,
+            message: meaning.to_owned(),
+            said: Said::of(Words {
+                column: Some(column.to_owned()),
+                meaning,
+                ..Words::default()
+            }),
+        }
+    }
+}
+
 /// One connection to a database.
 ///
 /// Statements carry `?` for each parameter. Implementers must give back every value without loss, must run all

@@ -236,11 +236,8 @@ fn read(column: &mysql::Column, value: mysql::Value) -> Result<Value, DatabaseEr
         }
         mysql::Value::Bytes(bytes) if is_binary(column) => Value::Bytes(bytes),
         mysql::Value::Bytes(bytes) => {
-            Value::Text(String::from_utf8(bytes).map_err(|_invalid| DatabaseError {
-                kind: DatabaseErrorKind::Other,
-                message: format!("a text value of {} is not UTF-8", column.name_str()),
-                said: Said::default(),
-            })?)
+            let text = String::from_utf8(bytes);
+            Value::Text(text.map_err(|_bytes| DatabaseError::of_bytes_in(&column.name_str()))?)
         }
     })
 }

@@ -342,7 +342,11 @@ impl Database for Sqlite {
         while let Some(row) = rows.next().map_err(refused)? {
             let mut values = Vec::with_capacity(width);
             for index in 0..width {
-                values.push(read(row.get_ref(index).map_err(refused)?)?);
+                let value = read(row.get_ref(index).map_err(refused)?);
+                values.push(value.ok_or_else(|| {
+                    let name = row.as_ref().column_name(index);
+                    DatabaseError::of_bytes_in(name.unwrap_or_default())
+                })?);
             }
             out.push(values);
         }
@@ -457,19 +461,14 @@ impl ToSql for Value {
     }
 }
 
-fn read(value: ValueRef<'_>) -> Result<Value, DatabaseError> {
-    Ok(match value {
+/// A value, unless it is a text that is none.
+fn read(value: ValueRef<'_>) -> Option<Value> {
+    Some(match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(value) => Value::Int(value),
         ValueRef::Real(value) => Value::Real(value),
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
-        ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).map_err(
-            |_invalid| DatabaseError {
-                kind: DatabaseErrorKind::Other,
-                message: "a text value is not UTF-8".to_owned(),
-                said: Said::default(),
-            },
-        )?),
+        ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).ok()?),
     })
 }
 
