@@ -1,12 +1,13 @@
 //! What the database does by itself to tables that a specification touches, and a disguise does not see.
 
-use crate::database::{OnDelete, OnUpdate, Property};
+use crate::database::{Column, Dialect, OnDelete, OnUpdate, Property};
+use crate::filler::is_time;
 use crate::schema::{Known, Live};
 use crate::spec::{Kind, Spec};
 
 impl Live {
     /// One sentence for each thing that a person should know before `spec` is applied.
-    pub(crate) fn cautions(&self, spec: &Spec) -> Vec<String> {
+    pub(crate) fn cautions(&self, dialect: Dialect, spec: &Spec) -> Vec<String> {
         let removes = |name: &str| {
             let mut all = spec.transformations.iter();
             all.any(|it| it.table == name && it.kind == Kind::Remove)
@@ -24,8 +25,14 @@ impl Live {
             cautions.extend(of_triggers(table));
             cautions.extend(of_versions(table));
             cautions.extend(self.of_emptied(table, spec));
+            if dialect == Dialect::Sqlite {
+                cautions.extend(self.of_types(table));
+            }
             let leaves = removes(&table.name) || removes(&self.pseudo.table);
             cautions.extend(of_two_people(table, spec, leaves));
+            if users == Some(&table.name) {
+                cautions.extend(self.of_times(table));
+            }
             if removes(&table.name) {
                 if table.name == self.pseudo.table {
                     cautions.extend(self.unsaid());
@@ -66,6 +73,63 @@ impl Live {
             )
         };
         keys.into_iter().map(sentence).collect()
+    }
+
+    /// Columns that name people and may hold an id as what only a foreign key takes for the same: it compares by the type of the id.
+    fn of_types(&self, table: &Known) -> impl Iterator<Item = String> {
+        let users = self.table(&self.pseudo.table);
+        let id = users.and_then(|it| it.catalog.column(&self.pseudo.id));
+        let people = table.people().filter_map(|it| table.catalog.column(it));
+        let pairs = people.filter_map(move |column| id.map(|id| (column, id)));
+        let others = pairs.filter(|(column, id)| {
+            let of = affinity(column);
+            of != Affinity::Number && of != affinity(id)
+        });
+        others.map(|(column, id)| {
+            format!(
+                "column {} of {} has another type than {} of {}: a row that names its owner there by a value of another type, as the text 1 for the number, is not found and stays as it is; give the column the same type",
+                column.name, table.name, id.name, self.pseudo.table
+            )
+        })
+    }
+
+    /// Times that the database fills in when a placeholder is made.
+    fn of_times(&self, users: &Known) -> impl Iterator<Item = String> {
+        let is_made = |column: &&Column| {
+            let mut made = self.pseudo.columns.iter();
+            made.any(|(name, _)| *name == column.name)
+        };
+        let columns = users.catalog.columns.iter();
+        let left = columns.filter(move |it| it.has_default && is_time(it) && !is_made(it));
+        left.map(|column| {
+            format!(
+                "placeholders get what the database fills into column {} of {}; where that is the time, those that one disguise makes show that they are of one person, so name a constant for it under placeholder",
+                column.name, users.name
+            )
+        })
+    }
+}
+
+/// What `SQLite` makes of values on their way into a column, as far as comparisons tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Affinity {
+    Text,
+    Number,
+    None,
+}
+
+/// See <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>.
+fn affinity(column: &Column) -> Affinity {
+    let declared = column.declared.to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    if has(&["INT"]) {
+        Affinity::Number
+    } else if has(&["CHAR", "CLOB", "TEXT"]) {
+        Affinity::Text
+    } else if declared.is_empty() || has(&["BLOB"]) {
+        Affinity::None
+    } else {
+        Affinity::Number
     }
 }
 

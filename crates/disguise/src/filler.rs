@@ -114,7 +114,7 @@ fn id_of(dialect: Dialect, column: &Column) -> Generator {
 }
 
 /// Whether it tells when the row came about: by its type, or a number by its name.
-fn is_time(column: &Column) -> bool {
+pub(crate) fn is_time(column: &Column) -> bool {
     let kind = column.kind().to_ascii_uppercase();
     let name = column.name.to_ascii_lowercase();
     let is_number = column.is_integer() && MOMENTS.iter().any(|word| name.contains(word));

@@ -2,10 +2,12 @@
 //!
 //! Such rows and values go back as they were, or not at all: what is written with errors turned into warnings is read again.
 
-use crate::database::{Column, Dialect};
+use crate::database::{Column, Dialect, INSERT_INTO};
 use crate::error::{Doing as _, Error};
+use crate::outcome::{Done, are_same, inserted};
+use crate::overwrite::unstamped;
 use crate::schema::Known;
-use crate::table::{Inserted, delete_keys, inserted, insertion, select_keys};
+use crate::table::{Inserted, delete_keys, insertion, select_keys};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -28,17 +30,17 @@ pub(crate) fn insert(
     if !values.any(|(name, value)| is_error(dialect, table.catalog.column(name), value)) {
         return Ok(Inserted::Refused);
     }
-    let sql = insertion(dialect, &table.name, columns, 1);
+    let sql = insertion(dialect, (INSERT_INTO, &table.name), columns, 1);
     let sql = sql.replacen("INSERT", "INSERT IGNORE", 1);
     let done = database.attempt(&sql, row);
-    if matches!(done, Ok(0)) || inserted(done)? == Inserted::Refused {
+    if inserted(done, 1)? != Done::All {
         return Ok(Inserted::Refused);
     }
     let key = crate::apply::picked(columns, row, &table.identity);
     let keys = [key];
     let by = &table.identity;
     let now = select_keys(database, &table.name, columns, by, &keys)?;
-    if now.iter().any(|now| is_same(now, row)) {
+    if now.iter().any(|now| are_same(now, row)) {
         return Ok(Inserted::All);
     }
     delete_keys(database, &table.name, by, &keys)?;
@@ -61,9 +63,10 @@ pub(crate) fn write(
     let by = &table.identity;
     let own = database.tenancy().and(dialect, &table.name, &table.name);
     let sql = format!(
-        "UPDATE IGNORE {} SET {} = ? WHERE {}{}",
+        "UPDATE IGNORE {} SET {} = ?{} WHERE {}{}",
         dialect.quote(&table.name),
         dialect.quote(column),
+        unstamped(dialect, table, &[column]),
         crate::table::among(dialect, by, 1),
         own.sql
     );
@@ -73,16 +76,11 @@ pub(crate) fn write(
         done.doing("updating rows")?;
         let wanted = [column.to_owned()];
         let held = select_keys(database, &table.name, &wanted, by, &keys)?.concat();
-        Ok(is_same(&held, std::slice::from_ref(value)))
+        Ok(are_same(&held, std::slice::from_ref(value)))
     };
     if put(value)? {
         return Ok(true);
     }
     put(now)?;
     Ok(false)
-}
-
-fn is_same(now: &[Value], before: &[Value]) -> bool {
-    let mut both = now.iter().zip(before);
-    now.len() == before.len() && both.all(|(now, before)| now.same(before))
 }

@@ -31,6 +31,7 @@ mod line;
 mod mark;
 mod once;
 mod operation;
+mod outcome;
 mod overwrite;
 mod pace;
 mod path;

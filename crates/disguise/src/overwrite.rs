@@ -1,10 +1,14 @@
 //! Values of its own for each of many rows, all columns and as many rows as fit by one statement.
 
+use std::collections::BTreeMap;
+
+use crate::apply::{encoded, moved};
 use crate::database::{DatabaseError, Dialect, repeated};
 use crate::error::{Doing as _, Error};
+use crate::outcome::are_same;
 use crate::predicate::Fragment;
 use crate::schema::Known;
-use crate::table::{among, lists, with};
+use crate::table::{among, lists, select_keys, with};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -15,28 +19,90 @@ pub(crate) struct Write<'a> {
     pub(crate) values: &'a [Value],
 }
 
-/// Writes values of its own into each row; gives how many rows were changed. A caller that hears of a refusal gives up.
+/// Writes values of its own into each row. A row that the database passes over without an error is refused like one that breaks
+/// a constraint; a caller that hears of a refusal gives up.
 pub(crate) fn update_keys(
     database: &mut dyn Session,
     table: &Known,
     columns: &[&str],
     writes: &[Write<'_>],
-) -> Result<u64, Error> {
-    write_keys(database, table, columns, writes, |database, sql, values| {
+) -> Result<(), Error> {
+    let done = write_keys(database, table, columns, writes, |database, sql, values| {
         database.execute(sql, values)
-    })
+    })?;
+    let told = Some(done).filter(|_| table.catalog.triggers.is_empty());
+    refuse_passed_over(database, table, columns, writes, told)
 }
 
-/// Writes values of its own into each row; gives how many rows were changed. A refusal is no reason to give up, but rows
-/// may have been written before it.
+/// The same for values that columns may store in another form; whether a trigger put others in their place is for the caller to
+/// see.
+pub(crate) fn update_drawn(
+    database: &mut dyn Session,
+    table: &Known,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<(), Error> {
+    let done = write_keys(database, table, columns, writes, |database, sql, values| {
+        database.execute(sql, values)
+    })?;
+    refuse_passed_over(database, table, columns, writes, Some(done))
+}
+
+/// The same, but a refusal is no reason to give up, though rows may have been written before it.
 pub(crate) fn try_update_keys(
     database: &mut dyn Session,
     table: &Known,
     columns: &[&str],
     writes: &[Write<'_>],
-) -> Result<u64, Error> {
-    write_keys(database, table, columns, writes, |database, sql, values| {
+) -> Result<(), Error> {
+    let done = write_keys(database, table, columns, writes, |database, sql, values| {
         database.attempt(sql, values)
+    })?;
+    let told = Some(done).filter(|_| table.catalog.triggers.is_empty());
+    refuse_passed_over(database, table, columns, writes, told)
+}
+
+/// Refuses when rows do not hold what was written into them. That is looked at where the database told of fewer rows, or where
+/// what it told says nothing because triggers may have changed them.
+fn refuse_passed_over(
+    database: &mut dyn Session,
+    table: &Known,
+    columns: &[&str],
+    writes: &[Write<'_>],
+    told: Option<u64>,
+) -> Result<(), Error> {
+    let told = told.map(|told| usize::try_from(told).unwrap_or(usize::MAX));
+    if told.is_some_and(|told| told >= writes.len()) {
+        return Ok(());
+    }
+    let keys: Vec<Vec<Value>> = writes
+        .iter()
+        .map(|write| {
+            let values = columns.iter().zip(write.values);
+            values.fold(write.identity.to_vec(), |key, (column, value)| {
+                moved(table, &key, column, value)
+            })
+        })
+        .collect();
+    let mut wanted = table.identity.clone();
+    wanted.extend(columns.iter().map(|column| (*column).to_owned()));
+    let found = select_keys(database, &table.name, &wanted, &table.identity, &keys)?;
+    let mut held: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
+    for mut key in found {
+        let values = key.split_off(table.identity.len().min(key.len()));
+        held.insert(encoded(&key), values);
+    }
+    let is_written = |(key, write): &(&Vec<Value>, &Write<'_>)| {
+        let now = held.get(&encoded(key));
+        now.is_some_and(|now| are_same(now, write.values))
+    };
+    let left = keys.iter().zip(writes).filter(|it| !is_written(it)).count();
+    if left == 0 {
+        return Ok(());
+    }
+    Err(Error::Database {
+        doing: "updating rows",
+        source: database.passed_over(&table.name, left),
     })
 }
 
@@ -79,7 +145,7 @@ fn write_keys(
 }
 
 /// `a = ? AND b = ?` for an identity.
-fn is_row(dialect: Dialect, table: &Known) -> String {
+pub(crate) fn is_row(dialect: Dialect, table: &Known) -> String {
     let equal = table.identity.iter();
     let equal: Vec<String> = equal
         .map(|key| format!("{} = ?", dialect.quote(key)))
@@ -99,6 +165,17 @@ fn assigned(dialect: Dialect, columns: &[&str], value: impl Fn(usize, &str) -> S
     all.join(", ")
 }
 
+/// `, c = c` for each column that the database would set to the time of the update.
+pub(crate) fn unstamped(dialect: Dialect, table: &Known, written: &[&str]) -> String {
+    let stamped = table.catalog.stamped.iter();
+    let others = stamped.filter(|column| !written.contains(&column.as_str()));
+    let kept = others.map(|column| {
+        let column = dialect.quote(column);
+        format!(", {column} = {column}")
+    });
+    kept.collect()
+}
+
 /// An update for each row: in the same process a statement prepared once beats a join with a list of values.
 fn update_each(
     database: &mut dyn Session,
@@ -108,7 +185,8 @@ fn update_each(
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
     let sql = format!(
-        "UPDATE {} SET {} WHERE {}{}",
+        "{} {} SET {} WHERE {}{}",
+        table.catalog.update(),
         dialect.quote(&table.name),
         assigned(dialect, columns, |_, _| "?".to_owned()),
         is_row(dialect, table),
@@ -186,8 +264,9 @@ fn case_by_case(
     for write in run {
         parameters.extend_from_slice(write.identity);
     }
+    let stamps = unstamped(dialect, table, columns);
     (
-        format!("UPDATE {target} SET {set} WHERE {among}"),
+        format!("UPDATE {target} SET {set}{stamps} WHERE {among}"),
         parameters,
     )
 }

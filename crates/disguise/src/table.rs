@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::encoded;
 use crate::database::{
-    DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, tuples,
+    DatabaseErrorKind, Dialect, INSERT_INTO, PARAMETERS_MAX, placeholders, tuples,
 };
 use crate::error::{Doing as _, Error};
+use crate::outcome::{Done, inserted, is_there};
 use crate::predicate::Fragment;
 use crate::schema::Known;
 use crate::tenant::Session;
@@ -294,8 +295,9 @@ pub(crate) fn delete(
 
 /// Whether [`take`] can say at most how many rows it deletes.
 pub(crate) fn takes(database: &dyn Session, table: &Known) -> bool {
-    let limits = database.dialect() == Dialect::Mysql || table.catalog.row_place.is_some();
-    database.returns_deleted() && limits
+    // Elsewhere a trigger may keep a row, which is told of by nothing but that it is not among those given.
+    let has_place = table.catalog.row_place.is_some() && table.catalog.triggers.is_empty();
+    database.returns_deleted() && (database.dialect() == Dialect::Mysql || has_place)
 }
 
 /// Deletes rows that `chosen` selects, at most `most` of them, and gives them; only for a table of which the database
@@ -339,18 +341,42 @@ pub(crate) enum Inserted {
 /// Inserts `rows`, all of them or none, which is no reason to give up.
 pub(crate) fn try_insert(
     database: &mut dyn Session,
-    table: &str,
+    table: &Known,
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
-    let sql = insertion(database.dialect(), table, columns, rows.len());
-    inserted(database.attempt(&sql, &rows.concat()))
+    let into = (table.catalog.insert_into(), table.name.as_str());
+    let sql = insertion(database.dialect(), into, columns, rows.len());
+    let done = database.attempt(&sql, &rows.concat());
+    let done = inserted(done, rows.len())?;
+    let Done::Passed(left) = done else {
+        return Ok(done.outcome());
+    };
+    if let [row] = rows
+        && is_there(database, table, columns, row)?
+    {
+        return Ok(Inserted::All);
+    }
+    let source = database.passed_over(&table.name, left);
+    if rows.len() == 1 {
+        return Ok(Inserted::Refused);
+    }
+    // Which of them are in cannot be told; tables that do so have triggers, and take their rows one by one.
+    Err(Error::Database {
+        doing: "inserting rows",
+        source,
+    })
 }
 
-/// The statement that inserts so many rows.
-pub(crate) fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
+/// The statement that inserts so many rows; `into` are the words with which it begins.
+pub(crate) fn insertion(
+    dialect: Dialect,
+    (into, table): (&str, &str),
+    columns: &[String],
+    rows: usize,
+) -> String {
     format!(
-        "INSERT INTO {} ({}) {}VALUES {}",
+        "{into} {} ({}) {}VALUES {}",
         dialect.quote(table),
         list(dialect, columns),
         dialect.own_values(),
@@ -358,23 +384,10 @@ pub(crate) fn insertion(dialect: Dialect, table: &str, columns: &[String], rows:
     )
 }
 
-/// What became of an insertion.
-pub(crate) fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
-    match done {
-        Ok(_) => Ok(Inserted::All),
-        Err(error) if error.kind == DatabaseErrorKind::Unique => Ok(Inserted::Refused),
-        Err(error) if error.kind == DatabaseErrorKind::Constraint => Ok(Inserted::Refused),
-        Err(source) => Err(Error::Database {
-            doing: "inserting rows",
-            source,
-        }),
-    }
-}
-
 /// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
 pub(crate) fn insert(
     database: &mut dyn Session,
-    table: &str,
+    into: (&str, &str),
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
@@ -383,26 +396,41 @@ pub(crate) fn insert(
     }
     if database.dialect() != Dialect::Sqlite {
         for run in runs(rows, columns.len()) {
-            let sql = insertion(database.dialect(), table, columns, run.len());
-            if inserted(database.execute(&sql, &run.concat()))? == Inserted::Refused {
-                return Ok(Inserted::Refused);
+            let sql = insertion(database.dialect(), into, columns, run.len());
+            let done = database.execute(&sql, &run.concat());
+            let done = inserted(done, run.len())?;
+            if done != Done::All {
+                return Ok(refused(database, into, done));
             }
         }
         return Ok(Inserted::All);
     }
     // A statement for many rows would keep a journal of its own, and copy each page into it.
-    let sql = insertion(Dialect::Sqlite, table, columns, 1);
-    inserted(database.execute_each(&sql, rows))
+    let sql = insertion(Dialect::Sqlite, into, columns, 1);
+    let done = database.execute_each(&sql, rows);
+    let done = inserted(done, rows.len())?;
+    Ok(refused(database, into, done))
 }
 
-/// How many of `rows` go into one statement when each may be refused.
+/// The outcome, with what is said of rows that were passed over.
+fn refused(database: &mut dyn Session, (_, table): (&str, &str), done: Done) -> Inserted {
+    if let Done::Passed(rows) = done {
+        // Whoever hears of the refusal reads it from the connection.
+        drop(database.passed_over(table, rows));
+    }
+    done.outcome()
+}
+
+/// How many of `rows` go into one statement when each may be refused, or passed over by a trigger.
 pub(crate) fn insertions<'r>(
     dialect: Dialect,
+    table: &Known,
     rows: &'r [Vec<Value>],
     width: usize,
 ) -> Box<dyn Iterator<Item = &'r [Vec<Value>]> + 'r> {
     match dialect {
         Dialect::Sqlite => Box::new(rows.chunks(1)),
+        Dialect::Postgres if !table.catalog.triggers.is_empty() => Box::new(rows.chunks(1)),
         _ => Box::new(runs(rows, width)),
     }
 }
@@ -415,7 +443,7 @@ pub(crate) fn insert_all(
     rows: &[Vec<Value>],
 ) -> Result<(), Error> {
     let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-    if insert(database, table, &columns, rows)? == Inserted::Refused {
+    if insert(database, (INSERT_INTO, table), &columns, rows)? == Inserted::Refused {
         return Err(Error::Value {
             what: format!("a row of {table} is in the way"),
         });

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::database::{Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Vocabulary};
+use crate::database::{
+    Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Vocabulary,
+};
 use crate::predicate::Fragment;
 use crate::value::Value;
 
@@ -154,6 +156,9 @@ pub(crate) trait Session: Database {
 
     /// What the database said, without values, of the last statement that broke a constraint.
     fn refusal(&self) -> Option<&str>;
+
+    /// What is told of `rows` that the database passed over without an error: they count as refused by a constraint.
+    fn passed_over(&mut self, table: &str, rows: usize) -> DatabaseError;
 }
 
 /// A connection and its tenant.
@@ -192,6 +197,19 @@ impl<D: Database> Session for Confined<D> {
 
     fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
+    }
+
+    fn passed_over(&mut self, table: &str, rows: usize) -> DatabaseError {
+        let counted = if rows == 1 { "row" } else { "rows" };
+        let message = format!(
+            "table {table}: the database passed over {rows} {counted} without an error, as a trigger or a rule may let it, or a key with NULL in it"
+        );
+        self.refusal = Some(message.clone());
+        DatabaseError {
+            kind: DatabaseErrorKind::Constraint,
+            message,
+            said: Said::default(),
+        }
     }
 }
 

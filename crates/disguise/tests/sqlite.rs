@@ -7,6 +7,8 @@ use std::path::Path;
 use probity_disguise::Database;
 use probity_disguise::database::Sqlite;
 
+#[path = "peculiar/sqlite.rs"]
+mod of_sqlite;
 #[macro_use]
 mod suite;
 
@@ -44,6 +46,36 @@ macro_rules! tests {
 }
 
 for_every_claim!(tests);
+
+#[test]
+fn what_a_table_says_of_conflicts_costs_no_row() {
+    of_sqlite::what_a_table_says_of_conflicts_costs_no_row();
+}
+
+#[test]
+fn what_a_trigger_says_of_conflicts_holds() {
+    of_sqlite::what_a_trigger_says_of_conflicts_holds();
+}
+
+#[test]
+fn a_trigger_that_ends_the_transaction_ends_the_operation() {
+    of_sqlite::a_trigger_that_ends_the_transaction_ends_the_operation();
+}
+
+#[test]
+fn a_row_with_null_in_its_key_is_not_said_to_be_hidden() {
+    of_sqlite::a_row_with_null_in_its_key_is_not_said_to_be_hidden();
+}
+
+#[test]
+fn a_text_that_is_not_utf_8_is_named() {
+    of_sqlite::a_text_that_is_not_utf_8_is_named();
+}
+
+#[test]
+fn an_owner_column_of_another_type_is_noted() {
+    of_sqlite::an_owner_column_of_another_type_is_noted();
+}
 
 /// D5: a row whose column compares letter by letter refers all the same to what `SQLite` finds by the collation of the key. It
 /// went by `ON DELETE CASCADE` unseen.

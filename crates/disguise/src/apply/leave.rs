@@ -227,7 +227,7 @@ impl Work<'_> {
             gone.push(it.identity.clone());
         }
         put_slots(self.database, &slots)?;
-        self.delete_in_order(table, gone)
+        self.delete_in_order(table, &gone)
     }
 
     /// The owners of `rows` that have an account.

@@ -385,9 +385,10 @@ impl<'a> Work<'a> {
         }
         self.note_removed(number, table, &columns, plain)?;
         if whole {
-            delete(self.database, &table.name, &step.chosen)?;
+            let gone = delete(self.database, &table.name, &step.chosen)?;
+            self.refuse_left(table, &keys, gone)?;
         } else {
-            self.delete_in_order(table, keys)?;
+            self.delete_in_order(table, &keys)?;
         }
         self.remove_shared(number, table, &columns, shared)?;
         Ok(Rest::None)
@@ -544,7 +545,7 @@ pub(crate) fn picked(columns: &[String], row: &[Value], wanted: &[String]) -> Ve
 }
 
 /// The identity that a row has after `column` got `value`.
-fn moved(table: &Known, identity: &[Value], column: &str, value: &Value) -> Vec<Value> {
+pub(crate) fn moved(table: &Known, identity: &[Value], column: &str, value: &Value) -> Vec<Value> {
     let mut identity = identity.to_vec();
     put(&table.identity, &mut identity, column, value.clone());
     identity

@@ -7,8 +7,8 @@ use super::stake::Loss;
 use super::{Work, at, encoded, moved, picked};
 use crate::cascade::{emptied, may_empty};
 use crate::database::{Column, Dialect};
-use crate::error::Error;
-use crate::overwrite::{Write, update_keys};
+use crate::error::{Doing as _, Error};
+use crate::overwrite::{Write, is_row, update_drawn, update_keys};
 use crate::plan::Step;
 use crate::predicate::Fragment;
 use crate::record::{Change, Modified};
@@ -124,14 +124,15 @@ impl Work<'_> {
             })
             .collect();
         let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
-        self.overwrite(table, &names, &writes)?;
+        self.refuse_emptying(table, &names, &writes)?;
+        update_drawn(self.database, table, &names, &writes)?;
         self.read_back(table, &names, &mut overwritten)?;
         self.note_modified(table, steps, overwritten)?;
         Ok(Rest::None)
     }
 
     /// Writes values of its own into each row, unless the database would empty references to a key that changes.
-    pub(super) fn overwrite(
+    fn refuse_emptying(
         &mut self,
         table: &Known,
         columns: &[&str],
@@ -144,8 +145,18 @@ impl Work<'_> {
                 return Err(referring.refusal(&table.name));
             }
         }
-        update_keys(self.database, table, columns, writes)?;
         Ok(())
+    }
+
+    /// Overwrites values of rows as they are given.
+    pub(super) fn overwrite(
+        &mut self,
+        table: &Known,
+        columns: &[&str],
+        writes: &[Write<'_>],
+    ) -> Result<(), Error> {
+        self.refuse_emptying(table, columns, writes)?;
+        update_keys(self.database, table, columns, writes)
     }
 
     /// What rows are overwritten with; a text in which there is nothing to redact stays as it is.
@@ -234,12 +245,57 @@ impl Work<'_> {
         {
             self.note_moved(stored.keys());
         }
+        let mut back: usize = 0;
         for it in overwritten {
-            if let Some(values) = stored.get(&encoded(&it.identity)) {
-                it.after.clone_from(values);
+            let Some(values) = stored.get(&encoded(&it.identity)) else {
+                continue;
+            };
+            if !table.catalog.triggers.is_empty() && self.is_put_back(table, names, it, values)? {
+                back = back.saturating_add(1);
+            }
+            it.after.clone_from(values);
+        }
+        if back == 0 {
+            return Ok(());
+        }
+        Err(Error::Database {
+            doing: "updating rows",
+            source: self.database.passed_over(&table.name, back),
+        })
+    }
+
+    /// Whether a row holds in some column what it held before, and not what was drawn, as the database compares the two: a trigger
+    /// has put it back.
+    fn is_put_back(
+        &mut self,
+        table: &Known,
+        names: &[&str],
+        it: &Overwritten,
+        stored: &[Value],
+    ) -> Result<bool, Error> {
+        let dialect = self.database.dialect();
+        let values = it.before.iter().zip(&it.after).zip(stored);
+        for (name, ((before, drawn), stored)) in names.iter().zip(values) {
+            if !stored.same(before) || stored.same(drawn) {
+                continue;
+            }
+            // The same may be written in several ways.
+            let sql = format!(
+                "SELECT COUNT(*) FROM {} WHERE {} AND {} = {}",
+                dialect.quote(&table.name),
+                is_row(dialect, table),
+                dialect.quote(name),
+                dialect.typed(table.catalog.column(name))
+            );
+            let mut parameters = it.identity.clone();
+            parameters.push(drawn.clone());
+            let answer = self.database.query(&sql, &parameters);
+            let answer = answer.doing("looking at what was overwritten")?;
+            if answer.concat() == [Value::Int(0)] {
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn note_modified(

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::overwrite::Write;
 use crate::predicate::Fragment;
 use crate::schema::Known;
-use crate::table::{Deleted, among, delete_keys, lists, select, try_delete_keys};
+use crate::table::{Deleted, among, delete_keys, lists, select, select_keys, try_delete_keys};
 use crate::value::Value;
 
 /// Keys of rows.
@@ -17,21 +17,55 @@ type Keys = Vec<Vec<Value>>;
 impl Work<'_> {
     /// Deletes the rows with these keys, whatever they refer to among themselves. They are noted already, so that a reference
     /// which becomes NULL before its row goes is in no record.
-    pub(super) fn delete_in_order(&mut self, table: &Known, keys: Keys) -> Result<(), Error> {
+    pub(super) fn delete_in_order(
+        &mut self,
+        table: &Known,
+        keys: &[Vec<Value>],
+    ) -> Result<(), Error> {
         if !table.refers_to_itself() {
-            delete_keys(self.database, &table.name, &table.identity, &keys)?;
+            let gone = delete_keys(self.database, &table.name, &table.identity, keys)?;
+            return self.refuse_left(table, keys, gone);
+        }
+        let mut left = self.delete_what_goes(table, keys.to_vec())?;
+        if !left.is_empty() {
+            left = self.delete_leaves(table, left)?;
+            self.open_circles(table, &left)?;
+            left = self.delete_leaves(table, left)?;
+            // The database names whatever is in the way still.
+            delete_keys(self.database, &table.name, &table.identity, &left)?;
+        }
+        // Some may have gone with others, by the rules of their keys.
+        self.refuse_left(table, keys, 0)
+    }
+
+    /// Refuses when rows with these keys are still there although the database deleted them by its own account, or passed them
+    /// over: it said of `gone` that they are deleted.
+    pub(super) fn refuse_left(
+        &mut self,
+        table: &Known,
+        keys: &[Vec<Value>],
+        gone: u64,
+    ) -> Result<(), Error> {
+        let is_all = usize::try_from(gone).is_ok_and(|gone| gone >= keys.len());
+        if is_all && table.catalog.triggers.is_empty() {
             return Ok(());
         }
-        let mut left = self.delete_what_goes(table, keys)?;
-        if left.is_empty() {
+        let (unnamed, named): (Vec<_>, Vec<_>) = keys
+            .iter()
+            .cloned()
+            .partition(|key| key.iter().any(Value::is_null));
+        let by = &table.identity;
+        let left = select_keys(self.database, &table.name, by, by, &named)?.len();
+        // No statement finds a row by a key with NULL in it.
+        let left = left.saturating_add(if is_all { 0 } else { unnamed.len() });
+        if left == 0 {
             return Ok(());
         }
-        left = self.delete_leaves(table, left)?;
-        self.open_circles(table, &left)?;
-        left = self.delete_leaves(table, left)?;
-        // The database names whatever is in the way still.
-        delete_keys(self.database, &table.name, &table.identity, &left)?;
-        Ok(())
+        let source = self.database.passed_over(&table.name, left);
+        Err(Error::Database {
+            doing: "deleting rows",
+            source,
+        })
     }
 
     /// Deletes what the database lets go by one statement. Younger rows mostly refer to older ones, so the last ones come first.

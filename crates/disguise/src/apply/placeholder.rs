@@ -102,7 +102,8 @@ impl Work<'_> {
             self.made.insert(id.principal());
             rows.push(row);
         }
-        let done = insert(self.database, &pseudo.table, &columns, &rows)?;
+        let into = (self.live.users()?.insert_into(), pseudo.table.as_str());
+        let done = insert(self.database, into, &columns, &rows)?;
         if done == Inserted::Refused {
             let said = self.database.refusal().unwrap_or_default().to_owned();
             return Err(Error::Placeholder {

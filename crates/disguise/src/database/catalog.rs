@@ -7,6 +7,9 @@ use super::Dialect;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::value::Value;
 
+/// How a statement begins that inserts rows of a table which says nothing of conflicts, as those of the engine do.
+pub(crate) const INSERT_INTO: &str = "INSERT INTO";
+
 /// One column as the catalog describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -175,6 +178,8 @@ pub enum Property {
     UnseenReferrers,
     /// Its name may be written in any letters, large and small.
     AnyLetters,
+    /// It says itself what becomes of a conflict (`ON CONFLICT` on `SQLite`), unless a statement does.
+    SettlesConflicts,
 }
 
 /// One table as the catalog describes it.
@@ -189,10 +194,12 @@ pub struct CatalogTable {
     pub has_heirs: bool,
     /// What else the database does with it.
     pub properties: Vec<Property>,
-    /// The names of its triggers.
+    /// The names of its triggers, and on `PostgreSQL` of its rules.
     pub triggers: Vec<String>,
     /// The column by which the database numbers its rows and which no update may change.
     pub numbered_by: Option<String>,
+    /// The columns that the database sets to the time of each update that does not write them (`ON UPDATE CURRENT_TIMESTAMP`).
+    pub stamped: Vec<String>,
     /// Its columns in order, generated ones left out.
     pub columns: Vec<Column>,
     /// Its constraints, but for those that a column may not be NULL.
@@ -214,6 +221,7 @@ impl Default for CatalogTable {
             properties: Vec::new(),
             triggers: Vec::new(),
             numbered_by: None,
+            stamped: Vec::new(),
             columns: Vec::new(),
             constraints: Vec::new(),
             primary_key: Vec::new(),
@@ -227,6 +235,25 @@ impl CatalogTable {
     /// Whether the database does this with it.
     pub fn has(&self, property: Property) -> bool {
         self.properties.contains(&property)
+    }
+
+    /// How a statement begins that inserts rows of it, so that a conflict is an error whatever the table says. Where it says nothing
+    /// the statement does not either, for its word stands above those of the statements in triggers.
+    pub(crate) fn insert_into(&self) -> &'static str {
+        if self.has(Property::SettlesConflicts) {
+            "INSERT OR ABORT INTO"
+        } else {
+            INSERT_INTO
+        }
+    }
+
+    /// The same for one that changes rows.
+    pub(crate) fn update(&self) -> &'static str {
+        if self.has(Property::SettlesConflicts) {
+            "UPDATE OR ABORT"
+        } else {
+            "UPDATE"
+        }
     }
 
     /// The column called `name`.

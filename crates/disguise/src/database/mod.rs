@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use std::ops::DerefMut;
 
 use crate::value::Value;
+pub(crate) use catalog::INSERT_INTO;
 use catalog::spoken_of;
 pub use catalog::{
     Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, OnUpdate, Property, Referrer,
@@ -212,6 +213,22 @@ pub struct DatabaseError {
     pub said: Said,
 }
 
+impl DatabaseError {
+    /// What is told of bytes in a column of texts that are none.
+    fn of_bytes_in(column: &str) -> Self {
+        let meaning = "a text is not UTF-8, so that it can be neither hidden nor brought back; write it anew as a text, or as bytes";
+        Self {
+            kind: DatabaseErrorKind::Other,
+            message: meaning.to_owned(),
+            said: Said::of(Words {
+                column: Some(column.to_owned()),
+                meaning,
+                ..Words::default()
+            }),
+        }
+    }
+}
+
 /// One connection to a database.
 ///
 /// Statements carry `?` for each parameter. Implementers must give back every value without loss, must run all
@@ -242,7 +259,8 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn rollback(&mut self) -> Result<(), DatabaseError>;
-    /// Runs a statement and gives the number of rows it changed.
+    /// Runs a statement and gives the number of rows it changed: those that it found, also where they held the same before, and none
+    /// that triggers or foreign keys changed.
     ///
     /// # Errors
     /// When the database refuses.

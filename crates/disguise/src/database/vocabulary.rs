@@ -149,13 +149,14 @@ impl Vocabulary {
             return error;
         }
         let words = match self.masked(&said.text) {
-            Some(words) => format!("{}: {words}", said.code),
-            None => said.code.clone(),
+            Some(words) => format!(" ({}: {words})", said.code),
+            None if said.code.is_empty() => String::new(),
+            None => format!(" ({})", said.code),
         };
         let meaning = said.meaning;
         error.message = match self.place(statement, said) {
-            Some(place) => format!("{place}: {meaning} ({words})"),
-            None => format!("{meaning} ({words})"),
+            Some(place) => format!("{place}: {meaning}{words}"),
+            None => format!("{meaning}{words}"),
         };
         error
     }
@@ -296,6 +297,8 @@ fn named_in(statement: &str) -> Option<&str> {
     let words = [
         "INSERT INTO ",
         "INSERT IGNORE INTO ",
+        "INSERT OR ABORT INTO ",
+        "UPDATE OR ABORT ",
         "UPDATE ",
         "UPDATE IGNORE ",
         "DELETE FROM ",

@@ -212,7 +212,7 @@ impl<D: Database> Engine<D> {
         let spec = fitting.spec(spec);
         let mut cautions = live.notes.clone();
         cautions.append(&mut fitting.notes);
-        cautions.append(&mut live.cautions(&spec));
+        cautions.append(&mut live.cautions(dialect, &spec));
         Ok(cautions)
     }
 

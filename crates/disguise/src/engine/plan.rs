@@ -246,7 +246,8 @@ impl<D: Database> Engine<D> {
             let id = generator.draw_into((dialect, users.column(&pseudo.id)), &Value::Null, now)?;
             let mut row = pseudo.row((dialect, users), &id, now)?;
             row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
-            if insert(&mut self.database, &pseudo.table, &columns, &[row])? == Inserted::Refused {
+            let into = (users.insert_into(), pseudo.table.as_str());
+            if insert(&mut self.database, into, &columns, &[row])? == Inserted::Refused {
                 return Err(Error::Placeholder {
                     table: pseudo.table.clone(),
                     said: self.database.refusal.take().unwrap_or_default(),

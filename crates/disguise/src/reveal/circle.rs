@@ -255,7 +255,7 @@ impl<'a> Work<'a> {
                     }
                     let (table, columns) = (group.table, &group.columns);
                     let one = std::slice::from_ref(&row);
-                    let mut done = try_insert(self.database, &table.name, columns, one)?;
+                    let mut done = try_insert(self.database, table, columns, one)?;
                     if done == Inserted::Refused {
                         done = lax::insert(self.database, table, columns, &row)?;
                     }
@@ -286,7 +286,7 @@ impl<'a> Work<'a> {
                     }
                 }
                 match try_update_keys(self.database, group.table, &[column], &writes) {
-                    Ok(_) => {}
+                    Ok(()) => {}
                     Err(error) if is_constraint(&error) => return Ok(false),
                     Err(error) => return Err(error),
                 }

@@ -219,16 +219,16 @@ impl Work<'_> {
         let mut originals = ready.iter();
         let mut done: usize = 0;
         let dialect = self.database.dialect();
-        for run in insertions(dialect, &rows, columns.len()) {
+        for run in insertions(dialect, table, &rows, columns.len()) {
             let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
                 originals.by_ref().take(run.len()).collect();
-            if try_insert(self.database, &table.name, columns, run)? == Inserted::All {
+            if try_insert(self.database, table, columns, run)? == Inserted::All {
                 done = done.saturating_add(run.len());
                 continue;
             }
             for (original, row) in run_of {
                 let one = std::slice::from_ref(row);
-                let mut put = try_insert(self.database, &table.name, columns, one)?;
+                let mut put = try_insert(self.database, table, columns, one)?;
                 if put == Inserted::Refused {
                     put = lax::insert(self.database, table, columns, row)?;
                 }

@@ -277,7 +277,7 @@ impl Work<'_> {
                 .map(|(row, target)| write(row, target))
                 .collect();
             match try_update_keys(self.database, table, &[column], &all) {
-                Ok(_) => return Ok(all.len()),
+                Ok(()) => return Ok(all.len()),
                 Err(error) if is_constraint(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -290,7 +290,7 @@ impl Work<'_> {
                 continue;
             }
             match try_update_keys(self.database, table, &[column], &[write(&row, &target)]) {
-                Ok(_) => done = done.saturating_add(1),
+                Ok(()) => done = done.saturating_add(1),
                 Err(error) if is_constraint(&error) => {
                     let (place, change) = ((column, &*row.identity), (&target, &row.after));
                     if lax::write(self.database, table, place, change)? {

@@ -160,7 +160,7 @@ impl Work<'_> {
             return Ok(());
         }
         match try_update_keys(self.database, table, &names, &writes) {
-            Ok(_) => {}
+            Ok(()) => {}
             Err(error) if is_constraint(&error) => return Ok(()),
             Err(error) => return Err(error),
         }

@@ -104,6 +104,9 @@ pub(crate) const KINDS: &[Kind] = &[
             "'2038-01-18 00:00:00'",
         ])
     }),
+    kind("DATETIME ON UPDATE CURRENT_TIMESTAMP", |d, _| {
+        d.word(&["'2024-02-29 23:59:59'", "'1000-01-01 00:00:00'"])
+    }),
     kind("YEAR", |d, _| d.word(&["1901", "2155", "0"])),
     kind("BIT(17)", |d, _| d.word(&["b'10000000000000101'", "b'0'"])).shown(Shown::Bytes),
     kind("BIT(1)", |d, _| d.word(&["b'1'", "b'0'"])).shown(Shown::Bytes),

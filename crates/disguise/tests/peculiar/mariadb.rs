@@ -130,6 +130,69 @@ pub(crate) fn versions_are_noted_and_their_tables_are_no_exception() {
     member.leaves_and_returns(["members", "notes"]);
 }
 
+/// Members and posts in tables that note the time of each update.
+const STAMPED: &[&str] = &[
+    "CREATE TABLE members (id INT PRIMARY KEY, name VARCHAR(20), seen TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3))",
+    "CREATE TABLE posts (id INT PRIMARY KEY, member INT NOT NULL REFERENCES members(id), text VARCHAR(20), kind ENUM('a', 'b') NOT NULL, updated DATETIME NULL ON UPDATE CURRENT_TIMESTAMP, edited TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP)",
+    "INSERT INTO members VALUES (1, 'one', '2020-01-01 10:00:00.125'), (2, 'two', '2020-02-01')",
+    "INSERT INTO posts VALUES (6, 1, 'a', 'a', '2020-01-03', '2020-01-04'), (7, 1, 'b', 'b', NULL, '2020-02-04'), (8, 2, 'c', 'a', NULL, '2020-03-04')",
+];
+const STAMPING: &str = r#"
+[users]
+table = "members"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 2000000000 } } }
+[tables.posts]
+owners = ["member"]
+[[modify]]
+table = "members"
+column = "name"
+value = { RandStr = { len = 8 } }
+[[modify]]
+table = "posts"
+column = "text"
+value = { RandStr = { len = 8 } }
+[[modify]]
+table = "posts"
+column = "edited"
+value = { ConstStr = "2000-01-01 00:00:00" }
+[[decorrelate]]
+table = "posts"
+owners = ["member"]
+"#;
+
+/// C5: each update set a column with `ON UPDATE CURRENT_TIMESTAMP` to its own time, for good, and the rows that one person had left
+/// under placeholders bore one time. Updates write such columns with what they hold.
+pub(crate) fn times_of_updates_stay_as_they_were() {
+    let mut database = connect();
+    for sql in STAMPED {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut member = Member::of(database, STAMPING);
+    let cautions = member.cautions();
+    let noted = cautions.iter().filter(|it| it.contains("column seen"));
+    assert_eq!(noted.count(), 1, "{cautions:?}");
+    let times = |member: &mut Member| {
+        let all = "SELECT id, CAST(updated AS CHAR) FROM posts UNION ALL SELECT id, CAST(seen AS CHAR) FROM members WHERE id < 3 ORDER BY 1";
+        member.engine.database().query(all, &[]).unwrap()
+    };
+    let (before, of_before) = (member.rows(["members", "posts"]), times(&mut member));
+    let applied = member.leave();
+    assert_eq!(times(&mut member), of_before);
+    assert!(member.return_from(&applied).is_complete());
+    assert_eq!(member.rows(["members", "posts"]), before);
+    // What is changed one by one, with a value that only a lax mode takes among it.
+    member.sql(&[
+        "UPDATE IGNORE posts SET kind = '', updated = updated, edited = edited WHERE id = 7",
+    ]);
+    let lax = STAMPING.replace(
+        "column = \"text\"\nvalue = { RandStr = { len = 8 } }",
+        "column = \"kind\"\nvalue = { ConstStr = \"b\" }",
+    );
+    assert_ne!(lax, STAMPING);
+    member.again(&lax).leaves_and_returns(["members", "posts"]);
+}
+
 /// D9: what a lax mode had let into an enumeration or a date was removed and stayed away, for the connection is strict.
 pub(crate) fn values_of_a_lax_mode_come_back_as_they_were() {
     let mut database = connect();

@@ -136,6 +136,9 @@ macro_rules! for_every_claim {
             whoever_comes_back_in_a_circle_is_registered_and_may_leave_again
             columns_that_the_database_works_out_keep_nobody_away
             triggers_on_touched_tables_are_noted
+            what_a_trigger_keeps_from_coming_back_stays_hidden
+            what_a_trigger_keeps_from_being_hidden_is_refused
+            a_trigger_that_only_takes_notes_is_in_nobodys_way
             whoever_is_referred_to_leaves_and_returns
             a_reference_that_changed_meanwhile_stays_as_it_is
             two_who_refer_to_each_other_leave_and_return_in_either_order
@@ -285,7 +288,7 @@ mod emptying;
 mod endings;
 mod export;
 mod following;
-mod forum;
+pub(crate) mod forum;
 mod handles;
 mod holder;
 mod holds;
@@ -301,6 +304,7 @@ mod ownership;
 mod pace;
 mod parameters;
 mod parts;
+mod passed_over;
 mod readers;
 mod records;
 mod redaction;
@@ -352,6 +356,7 @@ pub(crate) use ownership::*;
 pub(crate) use pace::*;
 pub(crate) use parameters::*;
 pub(crate) use parts::*;
+pub(crate) use passed_over::*;
 pub(crate) use readers::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;

@@ -79,10 +79,14 @@ const SEES_ALL: &str = "
 /// Whether names of tables are compared as files are, letter by letter (0).
 const LETTERS: &str = "SELECT @@lower_case_table_names";
 
+/// When tables were changed, and triggers made, which change no table.
 const VERSION: &str = r"
     SELECT TABLE_NAME, ENGINE, UNIX_TIMESTAMP(CREATE_TIME), UNIX_TIMESTAMP()
       FROM information_schema.TABLES
-     WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME NOT LIKE 'probity\_%'";
+     WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME NOT LIKE 'probity\_%'
+     UNION ALL
+    SELECT EVENT_OBJECT_TABLE, CONCAT('trigger ', TRIGGER_NAME), CAST(UNIX_TIMESTAMP(CREATED) AS SIGNED), UNIX_TIMESTAMP()
+      FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = DATABASE()";
 
 /// Foreign keys from one database to another, in the same form: a table is not changed when another comes to refer to it.
 const CROSSING_KEYS: &str = "
@@ -117,6 +121,9 @@ impl Mysql {
             let Some(table) = catalog.get_mut(&table.to_string()) else {
                 continue;
             };
+            if extra.contains("ON UPDATE") {
+                table.stamped.push(name.to_string());
+            }
             // A column that the database works out cannot be written.
             if !extra.contains("GENERATED") || extra.contains("DEFAULT_GENERATED") {
                 table.columns.push(Column {

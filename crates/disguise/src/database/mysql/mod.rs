@@ -2,7 +2,7 @@
 
 mod catalog;
 
-use mysql::consts::{ColumnFlags, ColumnType};
+use mysql::consts::{CapabilityFlags, ColumnFlags, ColumnType};
 use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
@@ -64,6 +64,8 @@ impl Mysql {
         let wait = options.get_tcp_connect_timeout().unwrap_or(CONNECT_WAIT);
         let options = OptsBuilder::from_opts(options)
             .stmt_cache_size(STATEMENTS_MAX)
+            // An update tells how many rows it found, not how many of them held something else before.
+            .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
             .tcp_connect_timeout(Some(wait));
         Self::open(options.into())
     }
@@ -234,11 +236,8 @@ fn read(column: &mysql::Column, value: mysql::Value) -> Result<Value, DatabaseEr
         }
         mysql::Value::Bytes(bytes) if is_binary(column) => Value::Bytes(bytes),
         mysql::Value::Bytes(bytes) => {
-            Value::Text(String::from_utf8(bytes).map_err(|_invalid| DatabaseError {
-                kind: DatabaseErrorKind::Other,
-                message: format!("a text value of {} is not UTF-8", column.name_str()),
-                said: Said::default(),
-            })?)
+            let text = String::from_utf8(bytes);
+            Value::Text(text.map_err(|_bytes| DatabaseError::of_bytes_in(&column.name_str()))?)
         }
     })
 }

@@ -112,6 +112,7 @@ const FOREIGN_KEYS: &str = concat!("
      WHERE k.contype = 'f' AND k.conparentid = 0 AND ", named!("t"), "
      ORDER BY c.relname, k.conname, k.oid, u.n");
 
+/// Triggers, and rules, which do as much.
 const TRIGGERS: &str = concat!(
     "
     SELECT DISTINCT c.relname::text, g.tgname::text FROM pg_trigger g
@@ -119,6 +120,12 @@ const TRIGGERS: &str = concat!(
      WHERE ",
     named!("c"),
     " AND NOT g.tgisinternal AND g.tgenabled <> 'D'
+    UNION
+    SELECT c.relname::text, 'rule ' || r.rulename::text FROM pg_rewrite r
+      JOIN pg_class c ON c.oid = coalesce(pg_partition_root(r.ev_class), r.ev_class)
+     WHERE c.relkind IN ('r', 'p') AND ",
+    named!("c"),
+    " AND r.ev_enabled <> 'D'
      ORDER BY 1, 2"
 );
 
@@ -136,7 +143,11 @@ const VERSION: &str = concat!("
              WHERE a.attnum > 0),
            (SELECT sum(hashtextextended(k.oid || ' ' || k.xmin, 0))::text
               FROM pg_constraint k
-             WHERE k.oid >= 16384 AND (k.conrelid IN (SELECT oid FROM t) OR k.confrelid IN (SELECT oid FROM t)))");
+             WHERE k.oid >= 16384 AND (k.conrelid IN (SELECT oid FROM t) OR k.confrelid IN (SELECT oid FROM t))),
+           (SELECT sum(hashtextextended(concat_ws(' ', g.oid, g.xmin), 0))::text
+              FROM pg_trigger g WHERE NOT g.tgisinternal AND g.tgrelid IN (SELECT oid FROM t)),
+           (SELECT sum(hashtextextended(concat_ws(' ', r.oid, r.xmin), 0))::text
+              FROM pg_rewrite r WHERE r.ev_class IN (SELECT oid FROM t))");
 
 impl Postgres {
     pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {

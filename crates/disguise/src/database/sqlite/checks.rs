@@ -33,6 +33,14 @@ pub(super) fn of(statement: &str) -> Vec<(String, String)> {
     found
 }
 
+/// Whether `statement` says what becomes of a conflict; a name like the word counts, too.
+pub(super) fn settles_conflicts(statement: &str) -> bool {
+    let words = words(statement);
+    words
+        .iter()
+        .any(|(_, word)| word.eq_ignore_ascii_case("CONFLICT"))
+}
+
 /// The text in the brackets with which `text` begins, without them.
 fn in_brackets(text: &str) -> Option<&str> {
     let open = text.find(|letter: char| !letter.is_whitespace())?;

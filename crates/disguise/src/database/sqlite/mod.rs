@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
 use super::{
     Catalog, CatalogTable, Column, Constraint, Database, DatabaseError, DatabaseErrorKind, Dialect,
-    ForeignKey, OnDelete, OnUpdate, Rule, Said, Words, spoken_of,
+    ForeignKey, OnDelete, OnUpdate, Property, Rule, Said, Words, spoken_of,
 };
 use crate::value::Value;
 
@@ -115,6 +115,25 @@ impl Sqlite {
         }
     }
 
+    /// Runs a prepared statement. A trigger may end the whole transaction (`RAISE(ROLLBACK)`), and then nothing may go on as if a row
+    /// alone had been refused.
+    fn run(
+        &self,
+        statement: &mut CachedStatement<'_>,
+        parameters: &[Value],
+    ) -> Result<u64, DatabaseError> {
+        let was_open = !self.connection.is_autocommit();
+        match statement.execute(params_from_iter(parameters)) {
+            Ok(changed) => Ok(u64::try_from(changed).unwrap_or(u64::MAX)),
+            Err(error) if was_open && self.connection.is_autocommit() => Err(DatabaseError {
+                kind: DatabaseErrorKind::Other,
+                message: format!("{}, which ended the transaction", words(&error)),
+                said: Said::default(),
+            }),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
     fn control(&self, sql: &str) -> Result<(), DatabaseError> {
         self.connection
             .prepare_cached(sql)
@@ -151,7 +170,11 @@ impl Sqlite {
         keys.sort();
         table.primary_key = keys.into_iter().map(|(_, name)| name).collect();
         table.foreign_keys = self.foreign_keys(name)?;
-        table.constraints = self.constraints(name, &table)?;
+        let made = self.made(name)?;
+        if checks::settles_conflicts(&made) {
+            table.properties.push(Property::SettlesConflicts);
+        }
+        table.constraints = self.constraints((name, &made), &table)?;
         Ok(table)
     }
 
@@ -170,7 +193,11 @@ impl Sqlite {
     }
 
     /// Unique keys, conditions and foreign keys. `SQLite` gives names to few of them.
-    fn constraints(&self, name: &str, table: &CatalogTable) -> rusqlite::Result<Vec<Constraint>> {
+    fn constraints(
+        &self,
+        (name, made): (&str, &str),
+        table: &CatalogTable,
+    ) -> rusqlite::Result<Vec<Constraint>> {
         let mut found: Vec<Constraint> = Vec::new();
         let mut statement = self.connection.prepare_cached(
             "SELECT l.name, i.name FROM pragma_index_list(?) l, pragma_index_info(l.name) i
@@ -190,12 +217,7 @@ impl Sqlite {
                 last.columns.push(column);
             }
         }
-        let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?";
-        let made: String = self
-            .connection
-            .prepare_cached(sql)?
-            .query_row([name], |row| row.get(0))?;
-        for (name, condition) in checks::of(&made) {
+        for (name, condition) in checks::of(made) {
             found.push(Constraint {
                 name,
                 columns: spoken_of(&table.columns, &condition),
@@ -210,6 +232,13 @@ impl Sqlite {
             });
         }
         Ok(found)
+    }
+
+    /// The statement that made a table.
+    fn made(&self, name: &str) -> rusqlite::Result<String> {
+        let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        statement.query_row([name], |row| row.get(0))
     }
 
     fn row_place(&self, name: &str, table: &CatalogTable) -> rusqlite::Result<Option<String>> {
@@ -287,10 +316,7 @@ impl Database for Sqlite {
 
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
         let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
-        let changed = statement
-            .execute(params_from_iter(parameters))
-            .map_err(refused)?;
-        Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+        self.run(&mut statement, parameters)
     }
 
     fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
@@ -301,8 +327,7 @@ impl Database for Sqlite {
         let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
         let mut changed: u64 = 0;
         for row in rows {
-            let done = statement.execute(params_from_iter(row)).map_err(refused)?;
-            changed = changed.saturating_add(u64::try_from(done).unwrap_or(u64::MAX));
+            changed = changed.saturating_add(self.run(&mut statement, row)?);
         }
         Ok(changed)
     }
@@ -317,7 +342,11 @@ impl Database for Sqlite {
         while let Some(row) = rows.next().map_err(refused)? {
             let mut values = Vec::with_capacity(width);
             for index in 0..width {
-                values.push(read(row.get_ref(index).map_err(refused)?)?);
+                let value = read(row.get_ref(index).map_err(refused)?);
+                values.push(value.ok_or_else(|| {
+                    let name = row.as_ref().column_name(index);
+                    DatabaseError::of_bytes_in(name.unwrap_or_default())
+                })?);
             }
             out.push(values);
         }
@@ -432,19 +461,14 @@ impl ToSql for Value {
     }
 }
 
-fn read(value: ValueRef<'_>) -> Result<Value, DatabaseError> {
-    Ok(match value {
+/// A value, unless it is a text that is none.
+fn read(value: ValueRef<'_>) -> Option<Value> {
+    Some(match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(value) => Value::Int(value),
         ValueRef::Real(value) => Value::Real(value),
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
-        ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).map_err(
-            |_invalid| DatabaseError {
-                kind: DatabaseErrorKind::Other,
-                message: "a text value is not UTF-8".to_owned(),
-                said: Said::default(),
-            },
-        )?),
+        ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).ok()?),
     })
 }
 

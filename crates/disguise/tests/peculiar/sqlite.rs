@@ -1,0 +1,214 @@
+//! What only `SQLite` has: tables that say what becomes of a conflict, triggers that end a transaction.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests stop at the first surprise"
+)]
+
+use probity_disguise::{Database as _, Error, KeptReason, Revealed, Value};
+
+use crate::connect;
+use crate::suite::forum::time;
+use crate::suite::member::Member;
+
+/// Members and their names; the first member leaves.
+const HEAD: &str = r#"
+[users]
+table = "members"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 2000000000 } }, mail = { ConstStr = "nobody" } }
+[tables.names]
+owners = ["member"]
+"#;
+const REMOVE: &str = "[[remove]]\ntable = \"names\"\n";
+const CONSTANT: &str =
+    "[[modify]]\ntable = \"names\"\ncolumn = \"nick\"\nvalue = { ConstStr = \"x\" }\n";
+const RANDOM: &str =
+    "[[modify]]\ntable = \"names\"\ncolumn = \"nick\"\nvalue = { RandStr = { len = 8 } }\n";
+const DECORRELATE: &str = "[[decorrelate]]\ntable = \"names\"\nowners = [\"member\"]\n";
+
+/// The first member has the name bob, in a table of which the keys end with `words`.
+fn named(words: &str, steps: &str) -> Member {
+    let mut database = connect();
+    let names = format!(
+        "CREATE TABLE names (id INTEGER PRIMARY KEY {words}, member INTEGER NOT NULL REFERENCES members, nick TEXT UNIQUE {words})"
+    );
+    let members =
+        format!("CREATE TABLE members (id INTEGER PRIMARY KEY, mail TEXT UNIQUE {words})");
+    for sql in [
+        members.as_str(),
+        names.as_str(),
+        "INSERT INTO members VALUES (1, 'one'), (3, 'three')",
+        "INSERT INTO names VALUES (1, 1, 'bob')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    Member::of(database, &format!("{HEAD}{steps}"))
+}
+
+fn names(member: &mut Member) -> Vec<String> {
+    let [names] = member.rows(["names"]);
+    names.into_iter().collect()
+}
+
+fn kept(revealed: &Revealed) -> Vec<KeptReason> {
+    revealed.kept.iter().map(|it| it.reason).collect()
+}
+
+/// C2: a table that said `ON CONFLICT REPLACE` lost the row of another person to a row or value that came back, and one that said
+/// `IGNORE` lost what came back. Statements relied on a conflict being an error, which the table's own words overrule.
+pub(crate) fn what_a_table_says_of_conflicts_costs_no_row() {
+    for word in ["REPLACE", "IGNORE", "FAIL", "ROLLBACK", "ABORT"] {
+        let words = format!("ON CONFLICT {word}");
+        let taken = [
+            (
+                REMOVE,
+                "INSERT INTO names VALUES (2, 3, 'bob')",
+                KeptReason::Refused,
+            ),
+            (
+                REMOVE,
+                "INSERT INTO names VALUES (1, 3, 'al')",
+                KeptReason::RowExists,
+            ),
+            (
+                RANDOM,
+                "INSERT INTO names VALUES (2, 3, 'bob')",
+                KeptReason::Refused,
+            ),
+        ];
+        for (steps, taken, reason) in taken {
+            let mut member = named(&words, steps);
+            let before = names(&mut member);
+            let applied = member.leave();
+            member.sql(&[taken]);
+            let meanwhile = names(&mut member);
+            let revealed = member.return_from(&applied);
+            assert_eq!(kept(&revealed), [reason], "{word} {taken}");
+            assert_eq!(names(&mut member), meanwhile, "{word} {taken}");
+            member.sql(&["DELETE FROM names WHERE member = 3"]);
+            let revealed = member.return_from(&applied);
+            assert!(revealed.is_complete(), "{word} {taken}: {revealed:?}");
+            assert_eq!(names(&mut member), before, "{word} {taken}");
+        }
+        // A value that another row has, and placeholders of which the second is like the first.
+        for steps in [CONSTANT, DECORRELATE] {
+            let mut member = named(&words, steps);
+            member.sql(&["INSERT INTO names VALUES (2, 3, 'x'), (3, 1, 'z')"]);
+            let before = member.rows(["names", "members"]);
+            let refused = member.try_to_leave();
+            assert!(refused.is_err(), "{word} {steps}: {refused:?}");
+            assert_eq!(member.rows(["names", "members"]), before, "{word} {steps}");
+            assert_eq!(member.hidden_by(), 0);
+        }
+    }
+}
+
+/// C2: the verb of a statement stands above what a trigger says in its own statements, so that those of a table which says nothing of
+/// conflicts must stay plain. A trigger that keeps a list with `INSERT OR IGNORE` would have refused every row.
+pub(crate) fn what_a_trigger_says_of_conflicts_holds() {
+    let mut member = named("", REMOVE);
+    member.sql(&[
+        "CREATE TABLE seen (nick TEXT PRIMARY KEY)",
+        "INSERT INTO seen VALUES ('bob')",
+        "CREATE TRIGGER noted AFTER INSERT ON names BEGIN INSERT OR IGNORE INTO seen VALUES (NEW.nick); END",
+    ]);
+    member.leaves_and_returns(["names"]);
+}
+
+/// C2: a trigger may end the whole transaction (`RAISE(ROLLBACK)`). The row counted as refused, and all that followed was done outside
+/// of any transaction, one statement after the other.
+pub(crate) fn a_trigger_that_ends_the_transaction_ends_the_operation() {
+    let mut member = named("", REMOVE);
+    let before = names(&mut member);
+    let applied = member.leave();
+    member.sql(&[
+        "CREATE TRIGGER shut BEFORE INSERT ON names BEGIN SELECT RAISE(ROLLBACK, 'shut'); END",
+    ]);
+    let records = |member: &mut Member| {
+        let all = "SELECT id, body FROM probity_bags ORDER BY 1";
+        member.engine.database().query(all, &[]).unwrap()
+    };
+    let stored = records(&mut member);
+    let refused = member.return_at(applied.id, time()).unwrap_err();
+    let Error::Database { source, .. } = &refused else {
+        panic!("{refused:?}");
+    };
+    assert!(
+        source.message.ends_with("ended the transaction"),
+        "{source}"
+    );
+    assert_eq!(records(&mut member), stored);
+    member.sql(&["DROP TRIGGER shut"]);
+    assert!(member.return_from(&applied).is_complete());
+    assert_eq!(names(&mut member), before);
+}
+
+/// C3: a key of `SQLite` may have NULL in it, by which no statement finds its row. An overwritten value or owner of such a row was told
+/// of as hidden and stood there in clear.
+pub(crate) fn a_row_with_null_in_its_key_is_not_said_to_be_hidden() {
+    let table = "CREATE TABLE names (id INTEGER, part INTEGER, member INTEGER REFERENCES members, nick TEXT, PRIMARY KEY (id, part))";
+    for (steps, passes) in [(RANDOM, false), (DECORRELATE, false), (REMOVE, true)] {
+        let mut member = named("", steps);
+        member.sql(&["DROP TABLE names", table]);
+        member.sql(&["INSERT INTO names VALUES (1, NULL, 1, 'bob'), (2, NULL, 3, 'al')"]);
+        if passes {
+            member.leaves_and_returns(["members", "names"]);
+            continue;
+        }
+        let before = member.rows(["members", "names"]);
+        let refused = format!("{:?}", member.try_to_leave().unwrap_err());
+        assert!(refused.contains("passed over 1 row"), "{steps}: {refused}");
+        assert_eq!(member.rows(["members", "names"]), before);
+    }
+}
+
+/// M2: a text that is not UTF-8 kept its person from leaving, and nobody was told where it is or what to do. The error names table and
+/// column, and the same bytes in a BLOB leave and return.
+pub(crate) fn a_text_that_is_not_utf_8_is_named() {
+    let invalid = "INSERT INTO names VALUES (2, 1, CAST(x'ff41' AS TEXT))";
+    for steps in [REMOVE, RANDOM] {
+        let mut member = named("", steps);
+        member.sql(&[invalid]);
+        let refused = member.try_to_leave().unwrap_err();
+        let Error::Database { source, .. } = &refused else {
+            panic!("{refused:?}");
+        };
+        let told = "table names, column nick: a text is not UTF-8";
+        assert!(source.message.starts_with(told), "{source}");
+        let all = "SELECT COUNT(*) FROM names WHERE member = 1";
+        let left = member.engine.database().query(all, &[]).unwrap();
+        assert_eq!(left.concat(), [Value::Int(2)]);
+        member.sql(&["UPDATE names SET nick = CAST(nick AS BLOB) WHERE id = 2"]);
+        member.leaves_and_returns(["names"]);
+    }
+}
+
+/// L1: a column that takes other types than the ids of users refers to a user by what is an id for the foreign key alone, as the text 1
+/// where the id is a number. Such a row stayed in clear, and nothing told of it.
+pub(crate) fn an_owner_column_of_another_type_is_noted() {
+    for (of_member, is_noted) in [
+        ("INTEGER", false),
+        ("BIGINT", false),
+        ("", true),
+        ("TEXT", true),
+        ("NUMERIC", false),
+    ] {
+        let mut member = named("", REMOVE);
+        let table = format!(
+            "CREATE TABLE names (id INTEGER PRIMARY KEY, member {of_member} REFERENCES members, nick TEXT)"
+        );
+        member.sql(&[
+            "DROP TABLE names",
+            &table,
+            "INSERT INTO names VALUES (1, 1, 'bob'), (2, '01', 'rob')",
+        ]);
+        let cautions = member.cautions().concat();
+        let noted = cautions.contains("column member of names");
+        assert_eq!(noted, is_noted, "{of_member}: {cautions}");
+        member.leave();
+        let [left] = member.rows(["names"]);
+        assert_eq!(!left.is_empty(), is_noted, "{of_member}");
+    }
+}
