@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Place;
 use crate::failure::Failure;
-use crate::output::quoted;
+use crate::shell::quoted;
 use crate::output_file::{left_over, part_ending};
 
 /// The root files that creations left beside their place whose chips came to theirs, or were taken away since, the newest last.
