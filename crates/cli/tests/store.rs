@@ -609,8 +609,9 @@ fn a_full_disk_is_no_damage_of_the_store() {
         "--listen",
         "127.0.0.1:0",
         "--store",
-        "data",
+        "another",
     ];
+    // A store that is there opens without room: what a rewriting left is wiped, and takes none.
     for args in [&["store", "rewrite", "data"][..], &open] {
         let refused = run(&folder, args);
         let said = text(&refused.stderr);
