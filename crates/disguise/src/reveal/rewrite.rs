@@ -178,6 +178,9 @@ impl Work<'_> {
                 }
                 _ => true,
             };
+            if owner && *reason == KeptReason::Absent {
+                self.doubtful.insert(row.after.principal());
+            }
             if owner && named {
                 if *reason == KeptReason::Absent {
                     self.taken.insert(row.after.principal());
