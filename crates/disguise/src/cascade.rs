@@ -1,6 +1,6 @@
 //! Rows that refer to rows about to be removed: none of them changes unseen, and what they keep from being removed is foretold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::encoded;
 use crate::database::{Catalog, Dialect, ForeignKey, OnDelete, OnUpdate};
@@ -212,7 +212,7 @@ pub(crate) fn refuse_cascade(
             let children = format!("{} AS probity_child", dialect.quote(child));
             let joined = joined(
                 (dialect, table, key),
-                &chosen.sql,
+                (&key.to_columns, &chosen.sql),
                 (&children, "probity_child"),
             );
             let sql = format!("SELECT {wanted} FROM {joined}");
@@ -273,7 +273,7 @@ pub(crate) fn emptied(
                 let chosen = database.tenancy().bound(dialect, &table.name, &chosen);
                 let children = format!("{} AS probity_child", dialect.quote(&child.name));
                 let of = (children.as_str(), "probity_child");
-                let joined = joined((dialect, table, key), &chosen.sql, of);
+                let joined = joined((dialect, table, key), (&key.to_columns, &chosen.sql), of);
                 let sql = format!("SELECT COUNT(*) FROM {joined}");
                 let found = database.query(&sql, &chosen.parameters);
                 rows = rows.saturating_add(counted(&found.doing("counting references")?));
@@ -300,10 +300,98 @@ pub(crate) fn emptied(
     }))
 }
 
-/// The rows that `chosen` selects, joined with the rows `of` another table, or the same, that refer to them by `key`.
+/// The most declared keys that one statement asks about.
+const KEYS_MAX: usize = 64;
+
+/// Which rows of `table`, known by the columns `by`, other rows refer to by declared keys that count: each encoded, with what
+/// refers to it. A row that refers to itself does not count; rows of other tenants do.
+pub(crate) fn referred(
+    database: &mut dyn Session,
+    live: &Live,
+    (table, by): (&Known, &[String]),
+    rows: &[Vec<Value>],
+    counts: impl Fn(&Known, &ForeignKey) -> bool,
+) -> Result<BTreeMap<Vec<u8>, String>, Error> {
+    let dialect = database.dialect();
+    let children = live.tables.values().flat_map(|child| {
+        let keys = child.catalog.foreign_keys.iter();
+        keys.map(move |key| (child, key))
+    });
+    let keys: Vec<(&Known, &ForeignKey)> = children
+        .filter(|(child, key)| key.to_table == table.name && counts(child, key))
+        .collect();
+    let mut referred = BTreeMap::new();
+    for some in keys.chunks(KEYS_MAX) {
+        for asked in lists(rows, by.len().saturating_mul(some.len())) {
+            let chosen = Fragment {
+                sql: among(dialect, by, asked.len()),
+                parameters: asked.concat(),
+            };
+            let chosen = database.tenancy().bound(dialect, &table.name, &chosen);
+            let questions = some.iter().enumerate();
+            let questions = questions
+                .map(|(index, it)| question((dialect, table, by), &chosen.sql, (index, *it)));
+            let sql = questions.collect::<Vec<_>>().join(" UNION ALL ");
+            let parameters = vec![chosen.parameters.as_slice(); some.len()].concat();
+            let found = database.query(&sql, &parameters);
+            for mut row in found.doing("looking what refers to rows")? {
+                let Some(Value::Int(index)) = row.pop() else {
+                    continue;
+                };
+                let index = usize::try_from(index).ok();
+                let of = index.and_then(|index| some.get(index));
+                referred.extend(of.map(|(child, key)| (encoded(&row), spoken(child, key))));
+            }
+        }
+    }
+    Ok(referred)
+}
+
+/// The keys of the rows that `chosen` selects to which others refer by the declared key with this number, and the number.
+fn question(
+    (dialect, table, by): (Dialect, &Known, &[String]),
+    chosen: &str,
+    (index, (child, key)): (usize, (&Known, &ForeignKey)),
+) -> String {
+    let mut columns = by.to_vec();
+    columns.extend(key.to_columns.iter().filter(|it| !by.contains(it)).cloned());
+    let of = format!("{} AS probity_child", dialect.quote(&child.name));
+    let joined = joined(
+        (dialect, table, key),
+        (&columns, chosen),
+        (&of, "probity_child"),
+    );
+    let wanted: Vec<String> = by
+        .iter()
+        .map(|it| format!("probity_gone.{}", dialect.quote(it)))
+        .collect();
+    let is_itself = if child.name == table.name {
+        let same = by.iter().map(|it| dialect.quote(it));
+        let same = same.map(|it| format!("probity_child.{it} = probity_gone.{it}"));
+        let same = same.collect::<Vec<_>>().join(" AND ");
+        format!(" WHERE NOT ({same})")
+    } else {
+        String::new()
+    };
+    let wanted = wanted.join(",");
+    format!("SELECT DISTINCT {wanted}, {index} FROM {joined}{is_itself}")
+}
+
+/// A declared key, as a refusal of the database is told.
+fn spoken(child: &Known, key: &ForeignKey) -> String {
+    let columns = key.columns.join(", ");
+    let word = match key.columns.len() {
+        1 => "column",
+        _ => "columns",
+    };
+    format!("table {}, {word} {columns}", child.name)
+}
+
+/// The rows that `chosen` selects, with these `columns`, joined with the rows `of` another table, or the same, that refer to
+/// them by `key`.
 fn joined(
     (dialect, table, key): (Dialect, &Known, &ForeignKey),
-    chosen: &str,
+    (columns, chosen): (&[String], &str),
     (of, called): (&str, &str),
 ) -> String {
     // The table referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
@@ -314,7 +402,7 @@ fn joined(
     });
     format!(
         "(SELECT {} FROM {} WHERE {chosen}) AS probity_gone JOIN {of} ON {}",
-        list(dialect, &key.to_columns),
+        list(dialect, columns),
         dialect.quote(&table.name),
         same.collect::<Vec<_>>().join(" AND ")
     )

@@ -42,6 +42,33 @@ impl Live {
                 cautions.extend(of_placeholders(table));
             }
         }
+        cautions.extend(
+            users
+                .into_iter()
+                .flat_map(|_| self.of_unnamed(removes(&self.pseudo.table))),
+        );
+        cautions
+    }
+
+    /// Rows that may come to refer to a placeholder while nothing says whom they name. Of users who refer to each other something
+    /// else is said where users leave.
+    fn of_unnamed(&self, is_left: bool) -> Vec<String> {
+        let users = &self.pseudo.table;
+        let mut cautions = Vec::new();
+        for child in self.tables.values() {
+            let is_person = |it: &String| self.others(child).any(|column| column == it);
+            let unnamed = child.catalog.foreign_keys.iter().filter(|key| {
+                let is_said = key.columns.iter().any(is_person);
+                key.to_table == *users && !is_said && !(is_left && child.name == *users)
+            });
+            cautions.extend(unnamed.map(|key| {
+                format!(
+                    "rows of {} that refer to a placeholder by foreign key ({}) keep it in {users} when it is revealed, for nothing says that the column names an owner or a reader",
+                    child.name,
+                    key.columns.join(", ")
+                )
+            }));
+        }
         cautions
     }
 

@@ -236,7 +236,8 @@ pub(crate) fn delete_keys(
     Ok(count)
 }
 
-fn deletion(
+/// The statement that deletes the rows whose `by` columns are among `keys`, and its parameters.
+pub(crate) fn deletion(
     database: &dyn Session,
     table: &str,
     by: &[String],

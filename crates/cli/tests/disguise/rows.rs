@@ -150,3 +150,50 @@ fn texts_under_posts_lose_names_and_their_owner_takes_the_whole_away() {
     let rows = database.query(texts, &[]).unwrap();
     assert_eq!(rows[0][0].to_string(), "Bea: bea@example.org");
 }
+
+const POSTS: &str = r#"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000000000 } }, name = { RandStr = { len = 20 } } }
+[[decorrelate]]
+table = "posts"
+owners = ["author_id"]
+[tables.thanks]
+owners = ["giver"]
+"#;
+
+/// Neither the output nor the entry of a reveal told what the policy deleted. Of a placeholder that stays nothing was said, either.
+#[test]
+fn a_reveal_tells_what_it_deletes_and_which_placeholder_stays() {
+    let place = prepared();
+    let mut database = place.database();
+    fs::write(place.path("posts.toml"), POSTS).unwrap();
+    let thanks = "CREATE TABLE thanks (id BIGINT PRIMARY KEY, giver BIGINT, taker BIGINT REFERENCES people(id))";
+    database.execute(thanks, &[]).unwrap();
+    let apply = ["disguise", "apply", "--spec", "posts.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    for sql in [
+        "INSERT INTO posts SELECT 7, author_id, 'meanwhile' FROM posts WHERE id = 1",
+        "INSERT INTO thanks SELECT 1, 20, author_id FROM posts WHERE id = 1",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let reveal = ["disguise", "reveal", "--id", &id, "--user", "19"];
+    let more = ["--credential", "19.pw", "--references", "delete"];
+    let reveal = [&reveal[..], &more].concat();
+    let (told, _) = place.run(&reveal, 4);
+    assert!(
+        told.contains("deleted, as made meanwhile\n  posts: 1 row\nstill disguised\n  people "),
+        "{told}"
+    );
+    let why = ": other rows refer to it: table thanks, column taker\n";
+    assert!(told.contains(why), "{told}");
+    database.execute("DELETE FROM thanks", &[]).unwrap();
+    let told = place.json(&reveal, 0);
+    assert_eq!(told["deleted"], serde_json::json!({}));
+    assert_eq!(
+        database.query("SELECT id FROM people", &[]).unwrap().len(),
+        2
+    );
+}

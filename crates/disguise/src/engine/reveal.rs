@@ -183,6 +183,8 @@ impl<D: Database> Engine<D> {
             destroyed: Vec::new(),
             needed: BTreeSet::new(),
             taken: BTreeSet::new(),
+            going: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
             settle: false,
             cleared: BTreeSet::new(),
             returned: BTreeSet::new(),
@@ -247,6 +249,7 @@ fn payload(revealed: &Revealed) -> Payload {
     Payload::new()
         .counting("rows", &revealed.restored)
         .counting("values", &revealed.values)
+        .counting("deleted", &revealed.deleted)
         .with("kept", revealed.kept.len())
 }
 

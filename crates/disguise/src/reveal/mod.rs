@@ -3,7 +3,9 @@
 mod circle;
 mod closed;
 mod copies;
+mod deletion;
 mod layers;
+mod meanwhile;
 mod moved_key;
 mod put_back;
 mod rewrite;
@@ -100,6 +102,8 @@ pub enum KeptReason {
     SchemaChanged,
     /// The table has no identifying columns any more, or others than those of the record.
     KeyChanged,
+    /// Other rows refer to what was to go, or be changed, with the placeholder.
+    ReferredTo,
 }
 
 impl KeptReason {
@@ -121,11 +125,12 @@ impl KeptReason {
             Self::KeyChanged => {
                 "its table has no identifying columns, or others than it had: give it a primary key, or record an update"
             }
+            Self::ReferredTo => "other rows refer to it",
         }
     }
 }
 
-/// A row or value that stayed disguised; a later reveal tries it again.
+/// A row, a value or a placeholder that stayed; a later reveal tries it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kept {
@@ -137,7 +142,7 @@ pub struct Kept {
     pub column: Option<String>,
     /// Why.
     pub reason: KeptReason,
-    /// What the database says, without values, where it refuses it.
+    /// What the database says, without values, where it refuses it, or what refers to it.
     pub said: Option<String>,
 }
 
@@ -152,6 +157,8 @@ pub struct Revealed {
     pub restored: BTreeMap<String, u64>,
     /// Overwritten values put back in each table, owners among them.
     pub values: BTreeMap<String, u64>,
+    /// Rows made while placeholders owned them that were deleted from each table, as the policy says.
+    pub deleted: BTreeMap<String, u64>,
     /// What stayed disguised.
     pub kept: Vec<Kept>,
 }
@@ -185,6 +192,10 @@ pub(crate) struct Work<'a> {
     pub(crate) needed: BTreeSet<Vec<u8>>,
     /// Those among them that rows name which somebody else may have taken away.
     pub(crate) taken: BTreeSet<Vec<u8>>,
+    /// Placeholders that go with this reveal, as far as is known before the first of them does.
+    pub(crate) going: BTreeSet<Vec<u8>>,
+    /// Those of which a record has lost its row, which may be one of the rows that name them now.
+    pub(crate) doubtful: BTreeSet<Vec<u8>>,
     /// Whether owners that newer placeholders hold count as done.
     pub(crate) settle: bool,
     /// Placeholders that went in this reveal.
@@ -306,6 +317,13 @@ impl<'a> Work<'a> {
             self.principals(&mut open.bag)?;
         }
         let away = self.away(&opened)?;
+        if self.may_delete() {
+            for open in opened.iter_mut().filter(undone) {
+                let (going, _) = self.leaving(&mut open.bag, &away)?;
+                self.going
+                    .extend(going.iter().map(|(id, _)| id.principal()));
+            }
+        }
         for open in opened.iter_mut().filter(undone) {
             open.waiting = self.clear_placeholders(&mut open.bag, &away)?;
         }
@@ -314,7 +332,9 @@ impl<'a> Work<'a> {
 
     fn keep(&mut self, table: &str, identity: &[Value], column: Option<&str>, reason: KeptReason) {
         let said = match reason {
-            KeptReason::Refused => self.refusals.get(&cell_name(table, identity, column)),
+            KeptReason::Refused | KeptReason::ReferredTo => {
+                self.refusals.get(&cell_name(table, identity, column))
+            }
             _ => None,
         };
         self.revealed.kept.push(Kept {

@@ -184,6 +184,9 @@ impl Work<'_> {
                 }
                 _ => true,
             };
+            if owner && *reason == KeptReason::Absent {
+                self.doubtful.insert(row.after.principal());
+            }
             if owner && named {
                 if matches!(reason, KeptReason::Absent | KeptReason::Emptied) {
                     self.taken.insert(row.after.principal());

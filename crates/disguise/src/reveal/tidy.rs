@@ -2,15 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Due, Open, References, Work};
-use crate::cascade::emptied;
+use super::meanwhile::Going;
+use super::{Due, Open, Work};
 use crate::deadline::Cohorts;
 use crate::error::Error;
-use crate::overwrite::{Write, update_keys};
 use crate::record::{Bag, Origin};
-use crate::schema::Known;
 use crate::store::{self, Found, Stage, Stored};
-use crate::table::{delete_keys, naming, select_keys};
 use crate::value::Value;
 
 impl Work<'_> {
@@ -65,13 +62,13 @@ impl Work<'_> {
         Ok(absent)
     }
 
-    /// Takes the placeholders of a revealed disguise out of the users table, under the reference policy; tells
-    /// whether one of them could not go yet. Those who are `away` come back with another disguise.
-    pub(super) fn clear_placeholders(
+    /// The placeholders of a revealed disguise that may leave the users table, each with whoever takes its place, and whether another
+    /// one could not go yet. Those who are `away` come back with another disguise.
+    pub(super) fn leaving(
         &mut self,
         bag: &mut Bag,
         away: &BTreeSet<Vec<u8>>,
-    ) -> Result<bool, Error> {
+    ) -> Result<(Vec<Going>, bool), Error> {
         let all: Vec<Value> = bag.speaks_for.iter().map(|link| link.new.clone()).collect();
         let there = self.users(&all)?;
         let nearest = {
@@ -79,7 +76,7 @@ impl Work<'_> {
             self.nearest(&owners)?
         };
         let mut waiting = false;
-        let mut going: Vec<(Value, Value)> = Vec::new();
+        let mut going = Vec::new();
         for link in &mut bag.speaks_for {
             let name = link.new.principal();
             let target = nearest.get(&link.old.principal());
@@ -99,19 +96,21 @@ impl Work<'_> {
                 }
             }
         }
+        Ok((going, waiting))
+    }
+
+    /// Takes the placeholders of a revealed disguise out of the users table, under the reference policy; tells whether one of them
+    /// could not go yet.
+    pub(super) fn clear_placeholders(
+        &mut self,
+        bag: &mut Bag,
+        away: &BTreeSet<Vec<u8>>,
+    ) -> Result<bool, Error> {
+        let (mut going, waiting) = self.leaving(bag, away)?;
         if going.is_empty() {
             return Ok(waiting);
         }
-        let meant: BTreeSet<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
-        self.move_references(&mut going)?;
-        let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
-        let pseudo = &self.live.pseudo;
-        delete_keys(
-            self.database,
-            &pseudo.table,
-            std::slice::from_ref(&pseudo.id),
-            &keys,
-        )?;
+        let stays = self.let_go(&mut going)?;
         let names: Vec<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
         store::unregister(self.database, &names)?;
         let gone: BTreeSet<Vec<u8>> = names.into_iter().collect();
@@ -119,65 +118,9 @@ impl Work<'_> {
         for link in &mut bag.speaks_for {
             let name = link.new.principal();
             link.gone |= gone.contains(&name);
-            link.retained |= meant.contains(&name) && !link.gone;
+            link.retained |= stays.retained.contains(&name);
         }
-        Ok(waiting)
-    }
-
-    /// Applies the reference policy to the rows that still name a placeholder about to go.
-    pub(super) fn move_references(&mut self, going: &mut Vec<(Value, Value)>) -> Result<(), Error> {
-        let columns: Vec<(&Known, &str)> = self.live.people_columns().collect();
-        let ids: Vec<Value> = going.iter().map(|(id, _)| id.clone()).collect();
-        for (table, column) in naming(self.database, &columns, &ids)? {
-            let by = [column.to_owned()];
-            let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
-            let found = select_keys(self.database, &table.name, &by, &by, &keys)?;
-            let used: BTreeSet<Vec<u8>> = found.iter().flatten().map(Value::principal).collect();
-            if used.is_empty() {
-                continue;
-            }
-            let named = |id: &Value| used.contains(&id.principal());
-            let policy = match table.meanwhile.unwrap_or(self.references) {
-                // A row is not its reader's to delete.
-                References::Delete if table.readers.iter().any(|it| it == column) => {
-                    References::Recorrelate
-                }
-                policy => policy,
-            };
-            let of = (by.as_slice(), keys.as_slice());
-            let policy = match policy {
-                // The database would empty references of others to these rows.
-                References::Recorrelate
-                    if emptied(self.database, self.live, (table, &[column]), of)?.is_some() =>
-                {
-                    References::Retain
-                }
-                policy => policy,
-            };
-            match policy {
-                References::Delete => {
-                    delete_keys(self.database, &table.name, &by, &keys)?;
-                }
-                References::Retain => going.retain(|(id, _)| !named(id)),
-                References::Recorrelate => {
-                    let moving: Vec<([Value; 1], [Value; 1])> = going
-                        .iter()
-                        .filter(|(id, _)| named(id))
-                        .map(|(id, target)| ([id.clone()], [target.clone()]))
-                        .collect();
-                    let writes: Vec<Write<'_>> = moving
-                        .iter()
-                        .map(|(identity, values)| Write { identity, values })
-                        .collect();
-                    let by_owner = Known {
-                        identity: by.to_vec(),
-                        ..table.clone()
-                    };
-                    update_keys(self.database, &by_owner, &[column], &writes)?;
-                }
-            }
-        }
-        Ok(())
+        Ok(waiting || !stays.waiting.is_empty())
     }
 
     /// Stores what is left of the bags, and forgets links that nothing hangs behind any more.

@@ -84,6 +84,7 @@ impl Work<'_> {
         self.revealed.kept.clear();
         self.needed.clear();
         self.taken.clear();
+        self.doubtful.clear();
         let mut left = Sections::new();
         let mut due = VecDeque::from(due);
         loop {
@@ -157,6 +158,10 @@ impl Work<'_> {
     }
 
     fn keep_all(&mut self, table: &str, change: &Change, reason: KeptReason) {
+        if let Change::Decorrelated { rows, .. } = change {
+            let placeholders = rows.iter().map(|row| row.after.principal());
+            self.doubtful.extend(placeholders);
+        }
         for _ in 0..change.rows() {
             self.keep(table, &[], None, reason);
         }

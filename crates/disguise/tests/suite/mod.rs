@@ -31,6 +31,15 @@ macro_rules! for_every_claim {
             the_application_wins_and_a_retry_finds_what_is_left
             a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
             rows_made_meanwhile_follow_the_policy
+            an_account_that_others_refer_to_stays_until_they_let_go_of_it
+            keys_that_keep_placeholders_are_noted
+            rows_that_others_refer_to_are_not_deleted_with_a_placeholder
+            rows_of_others_are_not_deleted_with_a_placeholder
+            what_is_held_is_not_deleted_with_a_placeholder
+            a_row_that_a_record_has_lost_is_not_deleted_with_its_placeholder
+            a_row_that_a_constraint_refuses_keeps_its_placeholder_alone
+            a_key_that_others_refer_to_stays_with_its_placeholder
+            rows_whose_parent_must_stay_stay_with_it
             only_the_right_credential_opens_anything
             what_is_forgotten_never_comes_back
             forgetting_one_disguise_leaves_the_way_to_another
@@ -293,6 +302,7 @@ mod handles;
 mod holder;
 mod holds;
 mod hybrid;
+mod meanwhile;
 pub(crate) mod member;
 mod missed;
 mod model;
@@ -347,6 +357,7 @@ pub(crate) use handles::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
+pub(crate) use meanwhile::*;
 pub(crate) use missed::*;
 pub(crate) use namesakes::*;
 pub(crate) use native::*;

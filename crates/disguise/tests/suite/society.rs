@@ -70,6 +70,11 @@ impl Society {
         society
     }
 
+    /// Takes up somebody who registered by themselves.
+    pub(super) fn add(&mut self, person: i64, key: SecretKey) {
+        self.keys.insert(person, key);
+    }
+
     pub(super) fn everything(&mut self) -> Vec<BTreeSet<String>> {
         let tables = self.tables.clone();
         let rows = tables.iter().map(|table| {
@@ -146,11 +151,21 @@ impl Society {
     }
 
     pub(super) fn try_to_return(&mut self, user: i64, id: DisguiseId) -> Result<Revealed, Error> {
+        self.reveal_by(user, id, References::Recorrelate)
+    }
+
+    /// A reveal under a policy for rows made meanwhile.
+    pub(super) fn reveal_by(
+        &mut self,
+        user: i64,
+        id: DisguiseId,
+        references: References,
+    ) -> Result<Revealed, Error> {
         self.engine.reveal(&RevealRequest {
             user: Value::Int(user),
             credential: Credential::Key(&self.keys[&user]),
             id,
-            references: References::Recorrelate,
+            references,
             rows: Rows::PerColumn,
             time: time(),
         })

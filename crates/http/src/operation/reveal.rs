@@ -69,14 +69,17 @@ pub(super) struct RevealedForm {
     /// Overwritten values put back in each table, owners among them.
     #[serde(default)]
     values: BTreeMap<String, u64>,
-    /// What stayed disguised.
+    /// Rows made while placeholders owned them that were deleted from each table, as the policy says.
+    #[serde(default)]
+    deleted: BTreeMap<String, u64>,
+    /// What stayed as it was.
     kept: Vec<KeptForm>,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<EntryForm>,
 }
 
-/// A row or value that stayed disguised.
+/// A row, a value or a placeholder that stayed.
 #[derive(Serialize, Deserialize, ToSchema)]
 struct KeptForm {
     /// Its table.
@@ -88,7 +91,7 @@ struct KeptForm {
     column: Option<String>,
     /// Why.
     reason: String,
-    /// What the database says of it, without values, where it refuses it.
+    /// What the database says of it, without values, where it refuses it, or what refers to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said: Option<String>,
 }
@@ -117,6 +120,7 @@ impl RevealedForm {
             found: revealed.found,
             restored: revealed.restored,
             values: revealed.values,
+            deleted: revealed.deleted,
             kept: revealed.kept.into_iter().map(KeptForm::from).collect(),
             entry,
         }

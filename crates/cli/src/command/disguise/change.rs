@@ -54,6 +54,7 @@ struct RevealedForm<'a> {
     found: bool,
     restored: &'a BTreeMap<String, u64>,
     values: &'a BTreeMap<String, u64>,
+    deleted: &'a BTreeMap<String, u64>,
     kept: Vec<KeptForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
@@ -264,6 +265,7 @@ fn tell_revealed(
             found: revealed.found,
             restored: &revealed.restored,
             values: &revealed.values,
+            deleted: &revealed.deleted,
             kept: kept.collect(),
             entry,
         })?;
@@ -279,6 +281,13 @@ fn tell_revealed(
     } else {
         output.line("put back")?;
         print_back(revealed, &mut output)?;
+    }
+    if !revealed.deleted.is_empty() {
+        output.line("deleted, as made meanwhile")?;
+        for (table, rows) in &revealed.deleted {
+            let rows = counted(*rows, "row", "rows");
+            output.line(&format!("  {table}: {rows}"))?;
+        }
     }
     print_kept(&revealed.kept, &mut output)?;
     print_entry(entry.as_ref(), &mut output)?;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::Place;
 use crate::failure::Failure;
-use crate::shell::quoted;
 use crate::output_file::{left_over, part_ending};
+use crate::shell::quoted;
 
 /// The root files that creations left beside their place whose chips came to theirs, or were taken away since, the newest last.
 pub(super) fn roots_left(place: &Place) -> Vec<PathBuf> {

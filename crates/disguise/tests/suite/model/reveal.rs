@@ -46,6 +46,7 @@ impl Model {
             settle |= !helped;
         }
         let mut needed = BTreeSet::new();
+        let mut doubtful = BTreeSet::new();
         let mut kept = BTreeSet::new();
         undo.extend(covered);
         for (table, id) in hidden {
@@ -60,14 +61,25 @@ impl Model {
         for (at, it) in undo.into_iter().rev() {
             kept.insert(it.row());
             needed.extend(self.needs(&it));
+            doubtful.extend(self.loses(&it));
             let holding = self.holdings.get_mut(&(person, at)).unwrap();
             holding.undo.push(it);
         }
         for at in &due {
             self.register(person, *at);
         }
+        let all = due
+            .iter()
+            .flat_map(|at| &self.holdings[&(person, *at)].placeholders);
+        let may_go = |symbol: &&usize| {
+            let it = &self.placeholders[*symbol];
+            let is_there = it.present && !it.retained && !needed.contains(*symbol);
+            is_there && self.nearest(person, &it.old).is_some()
+        };
+        let going: BTreeSet<usize> = all.filter(may_go).copied().collect();
+        let alone = &going - &doubtful;
         for at in due {
-            self.clear(person, at, policy, &needed);
+            self.clear((person, at), policy, &needed, &alone);
         }
         self.holdings.retain(|_, it| it.counts());
         kept
@@ -350,6 +362,16 @@ impl Model {
         needed.then_some(*after)
     }
 
+    /// The placeholder whose row is not where the record has it.
+    fn loses(&self, undo: &Undo) -> Option<usize> {
+        match undo {
+            Undo::Owner(table, id, _, _, Cell::Drawn(after)) => {
+                (!self.rows.contains_key(&(*table, *id))).then_some(*after)
+            }
+            _ => None,
+        }
+    }
+
     fn register(&mut self, person: i64, id: DisguiseId) {
         let mut holding = self.holdings.remove(&(person, id)).unwrap();
         holding.accounts.retain(|account| {
@@ -367,8 +389,14 @@ impl Model {
         self.holdings.insert((person, id), holding);
     }
 
-    /// Takes away the placeholders of a disguise, under the policy.
-    fn clear(&mut self, person: i64, id: DisguiseId, policy: References, needed: &BTreeSet<usize>) {
+    /// Takes away the placeholders of a disguise, under the policy. Rows of those alone who are `alone` may be deleted.
+    fn clear(
+        &mut self,
+        (person, id): (i64, DisguiseId),
+        policy: References,
+        needed: &BTreeSet<usize>,
+        alone: &BTreeSet<usize>,
+    ) {
         let all = self.holdings[&(person, id)].placeholders.clone();
         let targets: Vec<Option<Cell>> = all
             .iter()
@@ -387,7 +415,7 @@ impl Model {
                 waiting = true;
                 continue;
             };
-            if self.move_references(&Cell::Drawn(*symbol), &target, policy) {
+            if self.move_references(&Cell::Drawn(*symbol), &target, policy, alone) {
                 let it = self.placeholders.get_mut(symbol).unwrap();
                 (it.present, it.gone) = (false, true);
             } else {
@@ -398,23 +426,34 @@ impl Model {
     }
 
     /// Whether the placeholder may go now.
-    fn move_references(&mut self, placeholder: &Cell, target: &Cell, policy: References) -> bool {
+    fn move_references(
+        &mut self,
+        placeholder: &Cell,
+        target: &Cell,
+        policy: References,
+        alone: &BTreeSet<usize>,
+    ) -> bool {
         let names = |table: Table, row: &Row| {
             let owners = table.owners().iter();
             owners.filter(|it| row[**it] == *placeholder).count() > 0
         };
-        match policy {
-            References::Delete => self.rows.retain(|(table, _), row| !names(*table, row)),
-            References::Retain => {
-                return !self.rows.iter().any(|((table, _), row)| names(*table, row));
-            }
-            _ => {
-                for ((table, _), row) in &mut self.rows {
-                    for column in table.owners() {
-                        if row[*column] == *placeholder {
-                            row[*column] = target.clone();
-                        }
-                    }
+        let is_alone = |table: Table, row: &Row| {
+            table.owners().iter().all(|column| match &row[*column] {
+                Cell::Drawn(symbol) => alone.contains(symbol),
+                other => *other == Cell::Null,
+            })
+        };
+        if policy == References::Retain {
+            return !self.rows.iter().any(|((table, _), row)| names(*table, row));
+        }
+        if policy == References::Delete {
+            self.rows
+                .retain(|(table, _), row| !(names(*table, row) && is_alone(*table, row)));
+        }
+        for ((table, _), row) in &mut self.rows {
+            for column in table.owners() {
+                if row[*column] == *placeholder {
+                    row[*column] = target.clone();
                 }
             }
         }
