@@ -1,6 +1,7 @@
 //! Repairs a stream that recovery found, once all of them are known to be what they should.
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::note::{NoteError, SignedNote, Signer, VerifierKey};
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
@@ -45,14 +46,18 @@ impl FoundStream<'_> {
         Some(self.recovery.lost(&noted, self.size()))
     }
 
-    /// Cuts off what is torn, and makes durable what was found.
+    /// Cuts off what is torn, makes durable what was found, and finishes a publication of the journal, whose checkpoints `witness` signs too.
     ///
     /// # Errors
     /// Those of the storage.
-    pub(crate) fn settle(self, repairs: &mut Repairs) -> Result<Recovered, LogError> {
+    pub(crate) fn settle(
+        self,
+        witness: &dyn Signer,
+        repairs: &mut Repairs,
+    ) -> Result<Recovered, LogError> {
         let Self {
             recovery,
-            published,
+            mut published,
             kept,
             signed_size,
             signed_end,
@@ -90,6 +95,13 @@ impl FoundStream<'_> {
         if signed_end != position.place() {
             recovery.secure(signed_end, &position)?;
         }
+        if let Some(kept) = kept.as_ref().filter(|_| is_journal)
+            && published.as_ref().is_none_or(|it| it.size() < kept.size())
+        {
+            repairs.announce_all(files, Vec::new())?;
+            recovery.finish_publication(kept, witness)?;
+            published = Some(kept.clone());
+        }
         if tree.size() > signed_size {
             let unsigned = signed_size..tree.size();
             repairs.note(Repair::new(RepairKind::Unsigned, name, unsigned));
@@ -102,6 +114,30 @@ impl FoundStream<'_> {
 }
 
 impl Recovery<'_> {
+    /// Writes the checkpoint of `kept`, the head in the second copy, with the signature that stands there: a crash came between the two.
+    ///
+    /// Readers go by the checkpoint for what of the journal is signed for. Where it is behind, no note of what is durable may be of an opening that the
+    /// second copy alone covers, and no key that is certified there may take the place of the one before: to readers, and to a writer without the
+    /// second copies, that opening has not been.
+    fn finish_publication(&self, kept: &Checkpoint, witness: &dyn Signer) -> Result<(), LogError> {
+        let broken = |reason: String| self.broken("second copy of the head", &reason);
+        let note = self.heads.load(self.name)?.unwrap_or_default();
+        let opened = self.history.open(&note, &self.origin);
+        let (signer, head) = opened.map_err(|error| broken(error.to_string()))?;
+        let key = self.history.keys.get(signer);
+        let Some((key, _)) = key.filter(|_| head == *kept) else {
+            return Err(broken("changed under this writer".into()));
+        };
+        let key = VerifierKey::new(&self.origin, *key.key());
+        let key = key.map_err(|error| broken(error.to_string()))?;
+        let note = witnessed(&note, &key, witness).map_err(|error| broken(error.to_string()))?;
+        let text = key.encode() + "\n";
+        self.files
+            .replace(&self.path("log.vkey"), text.as_bytes())?;
+        self.files
+            .replace(&self.path("checkpoint"), note.as_bytes())
+    }
+
     /// Makes the segments durable from `from` up to `to`, before anything is signed for what is in them.
     ///
     /// They were found, which does not say that they were ever synced. They are written again, because a
@@ -173,4 +209,14 @@ impl Recovery<'_> {
     fn segment(&self, segment: u64) -> String {
         segments::path(self.identity.version, self.name, segment)
     }
+}
+
+/// The checkpoint in `note` with the line of `key` in it and one of `witness`: those of others in a second copy say nothing.
+fn witnessed(note: &[u8], key: &VerifierKey, witness: &dyn Signer) -> Result<String, NoteError> {
+    let note = SignedNote::parse(note)?;
+    let mut signatures = note.signatures().to_vec();
+    signatures.retain(|line| line.id() == key.id() && line.name() == key.name());
+    let mut note = SignedNote::with_signatures(note.text().to_owned(), signatures)?;
+    note.sign(witness)?;
+    Ok(note.encode())
 }

@@ -11,6 +11,7 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
+use probity_format::note::SigningKey;
 use probity_format::stream::StreamName;
 use probity_format::wrap::WrappingKey;
 use probity_queue::{Pool, channel};
@@ -127,6 +128,7 @@ pub(crate) fn open_locked(
         notes: &notes,
         certified: &certified,
         wrapping: &keys.wrapping,
+        witness: &witness,
         accept_loss: options.accept_loss,
     };
     let mut successor = None;
@@ -267,6 +269,7 @@ struct Recovering<'a> {
     notes: &'a NotesFound,
     certified: &'a CertifiedEpochs,
     wrapping: &'a Arc<WrappingKey>,
+    witness: &'a SigningKey,
     accept_loss: bool,
 }
 
@@ -294,7 +297,7 @@ impl Recovering<'_> {
         {
             let (id, origin) = (found.recovery.identity.id, found.recovery.origin.clone());
             let is_lossless = found.is_lossless;
-            let found = found.settle(repairs)?;
+            let found = found.settle(self.witness, repairs)?;
             let note = DurableNote::new(self.notes.notes(), ordinal);
             let stream = Stream::new(name.clone(), *config, id, origin, note, found);
             // Until the journal says what is lost, the note is all that does: should this opening end before, the next one must miss it too.
