@@ -6,7 +6,7 @@ use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header,
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 
-use crate::beyond::Beyond;
+use crate::beyond::{Beyond, Rebuilt};
 use crate::error::LogError;
 use crate::recovery::Recovery;
 use crate::repairs::{Repair, RepairKind, Repairs};
@@ -65,7 +65,7 @@ impl FoundStream<'_> {
             end,
             rebuilt,
             is_lossless,
-            tree,
+            mut tree,
         } = self;
         let (files, name) = (recovery.files, recovery.name);
         repairs.take_back(name, tree.size());
@@ -84,13 +84,8 @@ impl FoundStream<'_> {
             unfinished: recovery.history.unfinished.filter(|_| is_journal),
         };
         tail.clear(&position, &end, is_lossless)?;
-        let beyond = Beyond {
-            files,
-            name,
-            published: published.as_ref().map_or(0, Checkpoint::size),
-            signed: signed_size,
-        };
-        beyond.clear()?;
+        let covered = published.as_ref().map_or(0, Checkpoint::size);
+        recovery.settle_tree(&mut tree, covered, signed_size)?;
         recovery.mend_headers(signed_end, &position, repairs)?;
         if signed_end != position.place() {
             recovery.secure(signed_end, &position)?;
@@ -114,6 +109,27 @@ impl FoundStream<'_> {
 }
 
 impl Recovery<'_> {
+    /// Takes away what goes beyond the `published` and the `signed` frames, and writes `tree` where it was rebuilt: what is stored in its place may
+    /// be anything, and readers compare every form that is there.
+    fn settle_tree(
+        &self,
+        tree: &mut TreeWriter,
+        published: u64,
+        signed: u64,
+    ) -> Result<(), LogError> {
+        let is_rebuilt = self.noted.iter().any(|it| it.kind == RepairKind::Tree);
+        let rebuilt = is_rebuilt.then(|| Rebuilt::new(tree.take_files()));
+        let beyond = Beyond {
+            files: self.files,
+            name: self.name,
+            published,
+            signed,
+            rebuilt: rebuilt.unwrap_or_default(),
+        };
+        beyond.clear()?;
+        beyond.mend()
+    }
+
     /// Writes the checkpoint of `kept`, the head in the second copy, with the signature that stands there: a crash came between the two.
     ///
     /// Readers go by the checkpoint for what of the journal is signed for. Where it is behind, no note of what is durable may be of an opening that the
