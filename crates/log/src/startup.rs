@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use probity_format::Version;
-use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
@@ -16,7 +15,7 @@ use probity_format::stream::StreamName;
 use probity_format::wrap::WrappingKey;
 use probity_queue::{Pool, channel};
 
-use crate::anchored::{Anchored, read_anchored};
+use crate::anchored::{Anchored, bound_heads, read_anchored};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::continuation::Continued;
@@ -231,14 +230,8 @@ fn with_bound_heads(
     geometry: &Geometry,
     history: &History,
 ) -> Result<Anchored, LogError> {
-    if let Some(bound) = history.bound_heads() {
-        let origin = geometry.stream_origin(StreamName::HEADS);
-        let head = Checkpoint::new(&origin, bound.size, bound.root);
-        let head = head.map_err(|error| LogError::Broken {
-            place: "key certificate".into(),
-            reason: error.to_string(),
-        })?;
-        anchored.insert(origin, head);
+    if let Some(head) = bound_heads(geometry, history)? {
+        anchored.insert(head.origin().to_owned(), head);
     }
     Ok(anchored)
 }

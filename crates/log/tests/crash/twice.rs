@@ -97,6 +97,11 @@ fn check_readers(context: &str, places: &Places) {
     reader
         .signing_key()
         .unwrap_or_else(|error| panic!("{context}: {error:?}"));
+    for stream in [StreamName::default(), StreamName::heads()] {
+        if let Err(error) = reader.prove(&stream, 0, None) {
+            panic!("{context}, stream {stream}: {error:?}");
+        }
+    }
 }
 
 /// Opens the log and closes it: that nobody is content with is a false alarm.
