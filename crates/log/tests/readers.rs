@@ -361,6 +361,30 @@ fn told(path: &Path) -> [bool; 4] {
     ]
 }
 
+/// A second copy or checkpoint of one stream showed that the journal is an older one, and whoever asked for another stream, for keys or for the list of
+/// streams was told nothing: a part of the entries passed for all of them.
+#[test]
+fn what_is_later_than_the_journal_is_told_to_every_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = old_and_new(folder.path());
+    assert_eq!(told(&old), [true; 4]);
+    assert_eq!(told(&new), [true; 4]);
+    for (number, part) in ["log.heads/default", "log/streams/default/checkpoint"]
+        .into_iter()
+        .enumerate()
+    {
+        let mixed = folder.path().join(number.to_string());
+        copy(&folder.path().join("old"), &mixed);
+        fs::copy(folder.path().join("new").join(part), mixed.join(part)).unwrap();
+        if number > 0 {
+            fs::remove_dir_all(mixed.join("log.heads")).unwrap();
+        }
+        assert_eq!(told(&mixed.join("log")), [false; 4], "{part}");
+        let report = verify(&mixed.join("log"), &VerifyOptions::default()).unwrap();
+        assert!(report.faults.iter().any(Fault::is_of_journal), "{part}");
+    }
+}
+
 /// Without second copies `prove` compared the log with nothing: an older copy of it beside a newer stream `heads` or a newer file `durable`, of which the other
 /// readers say that it is one, had proofs.
 #[test]
