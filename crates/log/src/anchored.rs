@@ -82,6 +82,25 @@ pub(crate) fn read_anchored(
     Ok(reading.anchored(frames, geometry, history))
 }
 
+/// The head of the stream `heads` itself that the last certificate binds, if there is one.
+///
+/// # Errors
+/// [`LogError::Broken`] where it is no head.
+pub(crate) fn bound_heads(
+    geometry: &Geometry,
+    history: &History,
+) -> Result<Option<Checkpoint>, LogError> {
+    let Some(bound) = history.bound_heads() else {
+        return Ok(None);
+    };
+    let origin = geometry.stream_origin(StreamName::HEADS);
+    let head = Checkpoint::new(&origin, bound.size, bound.root);
+    head.map(Some).map_err(|error| LogError::Broken {
+        place: "key certificate".into(),
+        reason: error.to_string(),
+    })
+}
+
 /// The newest head of the stream that a key of the log signed: its checkpoint, or the second copy.
 fn signed_head(
     files: &Files,

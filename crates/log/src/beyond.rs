@@ -3,9 +3,11 @@
 //! A publication writes them before its heads, so a crash leaves some. Where its frames are lost, or somebody else wrote the files, they are no part of the tree that goes on from
 //! here, and a checkpoint that passes them by would find them on the disk as damage.
 
+use std::collections::BTreeMap;
+
 use probity_format::limits::TILE_WIDTH;
 use probity_format::stream::StreamName;
-use probity_format::tile::{Bundle, Tile, decode_bundle, encode_bundle};
+use probity_format::tile::{Bundle, Tile, TileFile, TreeFiles, decode_bundle, encode_bundle};
 use probity_format::tree::HASH_BYTES;
 
 use crate::error::LogError;
@@ -24,6 +26,36 @@ pub(crate) struct Beyond<'a> {
     pub(crate) published: u64,
     /// Frames that the largest head covers.
     pub(crate) signed: u64,
+    /// The tree, where what is stored of it does not have the signed root.
+    pub(crate) rebuilt: Rebuilt,
+}
+
+/// The files of a tree that was rebuilt from the segments, by the paths of the full forms in their places.
+#[derive(Default)]
+pub(crate) struct Rebuilt {
+    files: BTreeMap<String, (Form, Vec<u8>)>,
+    obsolete: Vec<String>,
+}
+
+impl Rebuilt {
+    /// Takes up `files`, which a publication takes that covers the whole tree.
+    pub(crate) fn new(files: TreeFiles) -> Self {
+        let parsed = files.write.into_iter();
+        let parsed = parsed.filter_map(|TileFile { path, bytes, .. }| {
+            let form = Form::parse(&path)?;
+            Some((form.filled().path(), (form, bytes)))
+        });
+        Self {
+            files: parsed.collect(),
+            obsolete: files.obsolete,
+        }
+    }
+
+    /// The bytes that `form` must have, where the tree is not smaller.
+    fn bytes_of(&self, form: &Form) -> Option<Vec<u8>> {
+        let (larger, bytes) = self.files.get(&form.filled().path())?;
+        form.beginning_of(bytes, larger.width())
+    }
 }
 
 impl Beyond<'_> {
@@ -62,6 +94,30 @@ impl Beyond<'_> {
         Ok(())
     }
 
+    /// Writes what the checkpoint, the largest head and the whole tree call for of a tree that was rebuilt, where it is not stored so.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn mend(&self) -> Result<(), LogError> {
+        for (form, _) in self.rebuilt.files.values() {
+            let signed = [self.published, self.signed].map(|size| form.in_tree(size));
+            for wanted in signed.iter().flatten().chain([form]) {
+                let path = self.path(&wanted.path());
+                let Some(bytes) = self.rebuilt.bytes_of(wanted) else {
+                    continue;
+                };
+                if self.stored(wanted)?.as_ref() != Some(&bytes) {
+                    self.files.replace(&path, &bytes)?;
+                }
+            }
+        }
+        // The full form stands in for them, as after a publication.
+        for folder in &self.rebuilt.obsolete {
+            self.files.discard(&self.path(folder));
+        }
+        Ok(())
+    }
+
     fn keeps(&self, form: &Form) -> bool {
         form.leaves() <= self.published || form.in_tree(self.signed).as_ref() == Some(form)
     }
@@ -76,21 +132,31 @@ impl Beyond<'_> {
         if signed.as_ref() == Some(form) {
             return Ok(false);
         }
-        let read = |form: &Form| {
-            let path = self.path(&form.path());
-            unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
+        let right = match self.rebuilt.bytes_of(form) {
+            None => {
+                let larger = self.stored(&present)?;
+                larger.and_then(|larger| form.beginning_of(&larger, present.width()))
+            }
+            right => right,
         };
-        let (Some(larger), Some(stored)) = (read(&present)?, read(form)?) else {
+        let (Some(right), Some(stored)) = (right, self.stored(form)?) else {
             return Ok(false);
         };
-        let beginning = form.beginning_of(&larger, present.width());
-        Ok(beginning.is_some_and(|beginning| beginning != stored))
+        Ok(right != stored)
     }
 
-    /// Whether the folder at `path` may hold what goes beyond. Of partial forms it does not where their full form does not.
+    fn stored(&self, form: &Form) -> Result<Option<Vec<u8>>, LogError> {
+        let path = self.path(&form.path());
+        unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
+    }
+
+    /// Whether the folder at `path` may hold what goes beyond, or what is compared with a rebuilt tree. Of partial forms it does not hold the first where
+    /// their full form does not go beyond.
     fn may_hold_more(&self, path: &str) -> bool {
         let full = path.strip_suffix(".p").and_then(Form::parse);
-        full.is_none_or(|full| full.leaves() > self.published)
+        full.is_none_or(|full| {
+            full.leaves() > self.published || self.rebuilt.files.contains_key(&full.path())
+        })
     }
 
     /// Writes the partial forms that signed trees have where only the full `form` is there, which stands in for them.
@@ -100,14 +166,13 @@ impl Beyond<'_> {
             let Some(partial) = partial.filter(|partial| partial.width() < FULL) else {
                 continue;
             };
-            let path = self.path(&partial.path());
-            if unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))?.is_some() {
+            if self.stored(&partial)?.is_some() {
                 continue;
             }
-            let full = self.path(&form.path());
-            let full = unless_strange(self.files.read(&full, TILE_FILE_BYTES_MAX))?;
+            let full = self.stored(form)?;
             if let Some(beginning) = full.and_then(|full| partial.beginning_of(&full, FULL)) {
-                self.files.replace(&path, &beginning)?;
+                self.files
+                    .replace(&self.path(&partial.path()), &beginning)?;
             }
         }
         Ok(())
@@ -166,6 +231,14 @@ impl Form {
             Self::Tile(tile) => tile.width(),
             Self::Bundle(bundle) => bundle.width(),
         })
+    }
+
+    /// The full form in its place.
+    fn filled(&self) -> Self {
+        match self {
+            Self::Tile(tile) => Self::Tile(tile.filled()),
+            Self::Bundle(bundle) => Self::Bundle(bundle.filled()),
+        }
     }
 
     fn path(&self) -> String {

@@ -1,60 +1,231 @@
-//! The second copies of the heads, compared with a log that something is to be proved of.
+//! What is known of a log beside its checkpoints, compared with it before something is proved: second copies, anchored heads, notes of what is durable.
 
+use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
+use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::note::SignedNote;
+use probity_format::record::Record;
 use probity_format::stream::StreamName;
 
+use crate::anchored::read_anchored;
 use crate::config::Options;
+use crate::durable::{DurableNotes, Noted, NotesFound};
+use crate::epochs::Certificates;
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
 use crate::heads::Heads;
-use crate::history::read_checkpoint;
-use crate::journal::History;
+use crate::history::{read_checkpoint, read_history};
 use crate::known::{KnownHeads, Source};
 use crate::reader::Reader;
+use crate::records::Records;
+use crate::repairs::Repairs;
 use crate::resumption::Resumption;
+use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
 
+/// How the checkpoint of a stream and its second copy stand to each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    /// They are seen to be of one history, and the copy is not the older one.
+    One,
+    /// There is no copy.
+    Uncopied,
+    /// Nothing shows it.
+    Unclear,
+}
+
 impl Reader {
-    /// Compares the second copies of the heads of the journal, of `heads` and of `stream` with the log: one of the two trees must have grown from the
-    /// other. Where the stored tiles do not show it, the streams are verified whole.
+    /// Compares the journal, `heads` and `stream` with what is known of them elsewhere: their second copies, or where one is not there the heads that were anchored,
+    /// and the notes of what is durable. The checkpoints and copies of all other streams must be signed by keys that the journal has. Where the stored tiles do not
+    /// show that they are of one history, the streams are verified whole.
     ///
     /// # Errors
     /// [`LogError::Broken`] where the log is another one than the copies are of, or an older copy; those of the storage.
     pub(crate) fn compare_copies(&self, stream: &StreamName) -> Result<(), LogError> {
         let heads = Heads::new(Files::of_heads(&self.places, &Options::default()));
-        for name in [&StreamName::journal(), &StreamName::heads(), stream] {
-            if !self.agrees(&heads, name)? {
-                return self.check(Some(stream));
-            }
+        let (journal, own) = (StreamName::journal(), StreamName::heads());
+        let mut names = vec![&journal, &own, stream];
+        // In version 2 the journal is what anchors heads.
+        names.retain(|name| !self.is_older() || name.as_str() != StreamName::HEADS);
+        let mut compared = Vec::new();
+        for name in &names {
+            compared.push(self.compare_copy(&heads, name)?);
         }
-        Ok(())
+        let is_clear = !compared.contains(&Compared::Unclear)
+            && !self.others_are_later(&heads, &names)?
+            && !self.notes_are_later(&names)?
+            && (!compared.contains(&Compared::Uncopied)
+                || self.reaches_anchored(&heads, &names)?);
+        if is_clear {
+            return Ok(());
+        }
+        self.check(Some(stream))
     }
 
-    /// Whether the checkpoint of `name` and its second copy are seen to be of one history.
-    fn agrees(&self, heads: &Heads, name: &StreamName) -> Result<bool, LogError> {
+    fn is_older(&self) -> bool {
+        self.geometry.version() == Version::V2
+    }
+
+    fn compare_copy(&self, heads: &Heads, name: &StreamName) -> Result<Compared, LogError> {
         // Before the copy, which a live log replaces first.
         let published = read_checkpoint(&self.files, name)?;
         let Some(copy) = unless_strange(heads.load(name))? else {
-            return Ok(true);
+            return Ok(Compared::Uncopied);
         };
         let Some(published) = published else {
-            return Ok(false);
+            return Ok(Compared::Unclear);
         };
         if published.as_bytes() == copy {
-            return Ok(true);
+            return Ok(Compared::One);
         }
-        let open = |history: &History, note: &[u8]| {
-            let origin = self.geometry.stream_origin(name.as_str());
-            let opened = history.open(note, &origin).ok();
-            opened.map(|(_, head)| head)
-        };
-        let both = open(&self.history, published.as_bytes()).zip(open(&self.history, &copy));
+        let both = self.opened(name, published.as_bytes());
+        let both = both.zip(self.opened(name, &copy));
         let config = self.history.streams.iter().find(|(known, _)| known == name);
         let (Some((published, copy)), Some((_, config))) = (both, config) else {
-            return Ok(false);
+            return Ok(Compared::Unclear);
         };
         let identity = Identity::new(&self.geometry, name, config);
-        self.are_of_one_tree(name, identity, [&published, &copy])
+        let is_one = published.size() <= copy.size()
+            && self.are_of_one_tree(name, identity, [&published, &copy])?;
+        Ok(if is_one {
+            Compared::One
+        } else {
+            Compared::Unclear
+        })
+    }
+
+    /// The checkpoint in `note`, if a key that the journal had when it was read has signed it.
+    fn opened(&self, name: &StreamName, note: &[u8]) -> Option<Checkpoint> {
+        let origin = self.geometry.stream_origin(name.as_str());
+        let opened = self.history.open(note, &origin).ok();
+        opened.map(|(_, head)| head)
+    }
+
+    /// Whether the checkpoint or the second copy of another stream than `names` is signed by no key that the journal has.
+    fn others_are_later(&self, heads: &Heads, names: &[&StreamName]) -> Result<bool, LogError> {
+        let mut now = None;
+        let streams = self.history.streams.iter().map(|(name, _)| name);
+        for name in streams.filter(|name| !names.contains(name)) {
+            for note in self.signed_notes(heads, name)? {
+                if self.opened(name, &note).is_some() {
+                    continue;
+                }
+                // A writer may have certified the key since.
+                let history = match now.take() {
+                    Some(history) => history,
+                    None => read_history(&self.files, &self.geometry, Some(&self.opener.master))?,
+                };
+                let origin = self.geometry.stream_origin(name.as_str());
+                if history.open(&note, &origin).is_err() {
+                    return Ok(true);
+                }
+                now = Some(history);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The checkpoint of `name` and its second copy, as far as they are there.
+    fn signed_notes(&self, heads: &Heads, name: &StreamName) -> Result<Vec<Vec<u8>>, LogError> {
+        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+        let path = format!("streams/{name}/checkpoint");
+        let published = unless_strange(self.files.read(&path, max))?;
+        let copy = unless_strange(heads.load(name))?;
+        Ok(published.into_iter().chain(copy).collect())
+    }
+
+    /// Whether a note of what is durable is of an opening that the journal does not have, or one of `names` does not have the frames that it counts.
+    fn notes_are_later(&self, names: &[&StreamName]) -> Result<bool, LogError> {
+        if self.is_older() {
+            return Ok(false);
+        }
+        let notes = NotesFound::read(&self.files, DurableNotes::new(&self.opener.master, None))?;
+        for (ordinal, (name, config)) in (0_u64..).zip(&self.history.streams) {
+            let identity = Identity::new(&self.geometry, name, config);
+            let noted = notes.of_stream((name, &identity.id), ordinal, (&self.opener, None));
+            let is_later = match noted {
+                Noted::Nothing => false,
+                Noted::Beyond(_) => true,
+                Noted::Durable(noted) if names.contains(&name) => {
+                    !self.has_frames(name, identity, noted.frames)?
+                }
+                Noted::Durable(_) => false,
+            };
+            if is_later {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the stream has so many whole frames; those that its checkpoint covers are taken for granted.
+    fn has_frames(
+        &self,
+        name: &StreamName,
+        identity: Identity,
+        frames: u64,
+    ) -> Result<bool, LogError> {
+        let size = self.published_size(name)?;
+        if frames <= size {
+            return Ok(true);
+        }
+        let mut records = Records::new(&self.files, name, identity, size);
+        let position = match records.last() {
+            Ok(Some(last)) => records.behind(&last),
+            Ok(None) => Ok(Some(Position::start(identity))),
+            Err(error) => Err(error),
+        };
+        let mut position = match position {
+            Ok(Some(position)) => position,
+            Ok(None) | Err(LogError::Broken { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let mut is_counted = |record: &Record, _: &Frame<'_>| record.frame < frames;
+        let mut pass = |_: &Record, _: &Frame<'_>| Ok::<(), LogError>(());
+        let _end = scan_believed(&self.files, name, &mut position, &mut is_counted, &mut pass)?;
+        Ok(position.next_frame >= frames)
+    }
+
+    /// The size in the checkpoint of `name`, whoever signed it.
+    fn published_size(&self, name: &StreamName) -> Result<u64, LogError> {
+        let note = read_checkpoint(&self.files, name)?.unwrap_or_default();
+        let note = SignedNote::parse(note.as_bytes()).ok();
+        let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
+        Ok(head.map_or(0, |head| head.size()))
+    }
+
+    /// Whether the checkpoints of `names` cover all that was anchored of them, as far as the stream `heads` and the last certificate say.
+    fn reaches_anchored(&self, heads: &Heads, names: &[&StreamName]) -> Result<bool, LogError> {
+        let (files, geometry, opener) = (&self.files, &self.geometry, &self.opener);
+        if self.is_older() {
+            return Ok(false);
+        }
+        let name = StreamName::heads();
+        let note = read_checkpoint(files, &name)?.unwrap_or_default();
+        let read;
+        let history = if self.opened(&name, note.as_bytes()).is_some() {
+            &self.history
+        } else {
+            read = read_history(files, geometry, Some(&opener.master))?;
+            &read
+        };
+        let origin = geometry.stream_origin(name.as_str());
+        if history.open(note.as_bytes(), &origin).is_err() {
+            return Ok(false);
+        }
+        let mut repairs = Repairs::new(opener.master.note_key(), history);
+        let keys = (&opener.master, opener as &dyn Certificates);
+        let anchored = read_anchored(files, heads, geometry, history, keys, &mut repairs)?;
+        for name in names {
+            // Read after it was anchored, which it was before.
+            let size = self.published_size(name)?;
+            let anchored = anchored.heads.get(&geometry.stream_origin(name.as_str()));
+            if anchored.is_some_and(|anchored| anchored.size() > size) {
+                return Ok(false);
+            }
+        }
+        Ok(repairs.is_empty())
     }
 
     /// Whether the stored tree shows that the larger of two heads has grown from the smaller.

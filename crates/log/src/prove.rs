@@ -33,6 +33,9 @@ use crate::verify::Verifier;
 const KEY_READS_MAX: u32 = 5;
 const KEY_WAIT: Duration = Duration::from_millis(50);
 
+/// Why no proof stands under a head that the recipient keeps.
+const UNANCHORED: &str = "is signed by a key that was replaced before the log anchored a head of so many frames: wait for its writer, or open it for writing once";
+
 /// Why an entry could not be proved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -268,7 +271,7 @@ impl Reader {
         recipient: &Recipient,
     ) -> Result<Covered, ProveError> {
         let origin = self.geometry.stream_origin(stream.as_str());
-        let (signer, checkpoint) = signer_of(&note, history, &origin)?;
+        let (signer, mut checkpoint) = signer_of(&note, history, &origin)?;
         let (note, signers, first) = if self.geometry.witness().is_none() {
             let (signers, first) = listed(history, signer, recipient.key.as_ref())?;
             (note, signers, first)
@@ -282,7 +285,14 @@ impl Reader {
             let note = match history.keys.get(head.signer) {
                 Some((newest, _)) if head.signer != signer => {
                     let reader = self;
-                    HeadSigner { reader, history }.sign(stream, &checkpoint, newest)?
+                    let signing = HeadSigner { reader, history };
+                    if let Some(anchored) = signing.anchored_before(stream, &checkpoint)? {
+                        if recipient.stream.is_some() {
+                            return Err(ProveError::Head { reason: UNANCHORED });
+                        }
+                        checkpoint = anchored;
+                    }
+                    signing.sign(stream, &checkpoint, newest)?
                 }
                 _ => note,
             };

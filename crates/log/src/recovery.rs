@@ -493,11 +493,11 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    fn path(&self, file: &str) -> String {
+    pub(crate) fn path(&self, file: &str) -> String {
         format!("streams/{}/{file}", self.name)
     }
 
-    fn broken(&self, part: &str, reason: &str) -> LogError {
+    pub(crate) fn broken(&self, part: &str, reason: &str) -> LogError {
         LogError::Broken {
             place: format!("{part} of stream {}", self.name),
             reason: reason.to_owned(),

@@ -1,11 +1,12 @@
 //! Repairs a stream that recovery found, once all of them are known to be what they should.
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::note::{NoteError, SignedNote, Signer, VerifierKey};
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 
-use crate::beyond::Beyond;
+use crate::beyond::{Beyond, Rebuilt};
 use crate::error::LogError;
 use crate::recovery::Recovery;
 use crate::repairs::{Repair, RepairKind, Repairs};
@@ -45,14 +46,18 @@ impl FoundStream<'_> {
         Some(self.recovery.lost(&noted, self.size()))
     }
 
-    /// Cuts off what is torn, and makes durable what was found.
+    /// Cuts off what is torn, makes durable what was found, and finishes a publication of the journal, whose checkpoints `witness` signs too.
     ///
     /// # Errors
     /// Those of the storage.
-    pub(crate) fn settle(self, repairs: &mut Repairs) -> Result<Recovered, LogError> {
+    pub(crate) fn settle(
+        self,
+        witness: &dyn Signer,
+        repairs: &mut Repairs,
+    ) -> Result<Recovered, LogError> {
         let Self {
             recovery,
-            published,
+            mut published,
             kept,
             signed_size,
             signed_end,
@@ -60,7 +65,7 @@ impl FoundStream<'_> {
             end,
             rebuilt,
             is_lossless,
-            tree,
+            mut tree,
         } = self;
         let (files, name) = (recovery.files, recovery.name);
         repairs.take_back(name, tree.size());
@@ -79,16 +84,18 @@ impl FoundStream<'_> {
             unfinished: recovery.history.unfinished.filter(|_| is_journal),
         };
         tail.clear(&position, &end, is_lossless)?;
-        let beyond = Beyond {
-            files,
-            name,
-            published: published.as_ref().map_or(0, Checkpoint::size),
-            signed: signed_size,
-        };
-        beyond.clear()?;
+        let covered = published.as_ref().map_or(0, Checkpoint::size);
+        recovery.settle_tree(&mut tree, covered, signed_size)?;
         recovery.mend_headers(signed_end, &position, repairs)?;
         if signed_end != position.place() {
             recovery.secure(signed_end, &position)?;
+        }
+        if let Some(kept) = kept.as_ref().filter(|_| is_journal)
+            && published.as_ref().is_none_or(|it| it.size() < kept.size())
+        {
+            repairs.announce_all(files, Vec::new())?;
+            recovery.finish_publication(kept, witness)?;
+            published = Some(kept.clone());
         }
         if tree.size() > signed_size {
             let unsigned = signed_size..tree.size();
@@ -102,6 +109,51 @@ impl FoundStream<'_> {
 }
 
 impl Recovery<'_> {
+    /// Takes away what goes beyond the `published` and the `signed` frames, and writes `tree` where it was rebuilt: what is stored in its place may
+    /// be anything, and readers compare every form that is there.
+    fn settle_tree(
+        &self,
+        tree: &mut TreeWriter,
+        published: u64,
+        signed: u64,
+    ) -> Result<(), LogError> {
+        let is_rebuilt = self.noted.iter().any(|it| it.kind == RepairKind::Tree);
+        let rebuilt = is_rebuilt.then(|| Rebuilt::new(tree.take_files()));
+        let beyond = Beyond {
+            files: self.files,
+            name: self.name,
+            published,
+            signed,
+            rebuilt: rebuilt.unwrap_or_default(),
+        };
+        beyond.clear()?;
+        beyond.mend()
+    }
+
+    /// Writes the checkpoint of `kept`, the head in the second copy, with the signature that stands there: a crash came between the two.
+    ///
+    /// Readers go by the checkpoint for what of the journal is signed for. Where it is behind, no note of what is durable may be of an opening that the
+    /// second copy alone covers, and no key that is certified there may take the place of the one before: to readers, and to a writer without the
+    /// second copies, that opening has not been.
+    fn finish_publication(&self, kept: &Checkpoint, witness: &dyn Signer) -> Result<(), LogError> {
+        let broken = |reason: String| self.broken("second copy of the head", &reason);
+        let note = self.heads.load(self.name)?.unwrap_or_default();
+        let opened = self.history.open(&note, &self.origin);
+        let (signer, head) = opened.map_err(|error| broken(error.to_string()))?;
+        let key = self.history.keys.get(signer);
+        let Some((key, _)) = key.filter(|_| head == *kept) else {
+            return Err(broken("changed under this writer".into()));
+        };
+        let key = VerifierKey::new(&self.origin, *key.key());
+        let key = key.map_err(|error| broken(error.to_string()))?;
+        let note = witnessed(&note, &key, witness).map_err(|error| broken(error.to_string()))?;
+        let text = key.encode() + "\n";
+        self.files
+            .replace(&self.path("log.vkey"), text.as_bytes())?;
+        self.files
+            .replace(&self.path("checkpoint"), note.as_bytes())
+    }
+
     /// Makes the segments durable from `from` up to `to`, before anything is signed for what is in them.
     ///
     /// They were found, which does not say that they were ever synced. They are written again, because a
@@ -173,4 +225,14 @@ impl Recovery<'_> {
     fn segment(&self, segment: u64) -> String {
         segments::path(self.identity.version, self.name, segment)
     }
+}
+
+/// The checkpoint in `note` with the line of `key` in it and one of `witness`: those of others in a second copy say nothing.
+fn witnessed(note: &[u8], key: &VerifierKey, witness: &dyn Signer) -> Result<String, NoteError> {
+    let note = SignedNote::parse(note)?;
+    let mut signatures = note.signatures().to_vec();
+    signatures.retain(|line| line.id() == key.id() && line.name() == key.name());
+    let mut note = SignedNote::with_signatures(note.text().to_owned(), signatures)?;
+    note.sign(witness)?;
+    Ok(note.encode())
 }

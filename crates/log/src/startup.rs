@@ -7,15 +7,15 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use probity_format::Version;
-use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
+use probity_format::note::SigningKey;
 use probity_format::stream::StreamName;
 use probity_format::wrap::WrappingKey;
 use probity_queue::{Pool, channel};
 
-use crate::anchored::{Anchored, read_anchored};
+use crate::anchored::{Anchored, bound_heads, read_anchored};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::continuation::Continued;
@@ -127,6 +127,7 @@ pub(crate) fn open_locked(
         notes: &notes,
         certified: &certified,
         wrapping: &keys.wrapping,
+        witness: &witness,
         accept_loss: options.accept_loss,
     };
     let mut successor = None;
@@ -229,14 +230,8 @@ fn with_bound_heads(
     geometry: &Geometry,
     history: &History,
 ) -> Result<Anchored, LogError> {
-    if let Some(bound) = history.bound_heads() {
-        let origin = geometry.stream_origin(StreamName::HEADS);
-        let head = Checkpoint::new(&origin, bound.size, bound.root);
-        let head = head.map_err(|error| LogError::Broken {
-            place: "key certificate".into(),
-            reason: error.to_string(),
-        })?;
-        anchored.insert(origin, head);
+    if let Some(head) = bound_heads(geometry, history)? {
+        anchored.insert(head.origin().to_owned(), head);
     }
     Ok(anchored)
 }
@@ -267,6 +262,7 @@ struct Recovering<'a> {
     notes: &'a NotesFound,
     certified: &'a CertifiedEpochs,
     wrapping: &'a Arc<WrappingKey>,
+    witness: &'a SigningKey,
     accept_loss: bool,
 }
 
@@ -294,7 +290,7 @@ impl Recovering<'_> {
         {
             let (id, origin) = (found.recovery.identity.id, found.recovery.origin.clone());
             let is_lossless = found.is_lossless;
-            let found = found.settle(repairs)?;
+            let found = found.settle(self.witness, repairs)?;
             let note = DurableNote::new(self.notes.notes(), ordinal);
             let stream = Stream::new(name.clone(), *config, id, origin, note, found);
             // Until the journal says what is lost, the note is all that does: should this opening end before, the next one must miss it too.

@@ -15,7 +15,7 @@ use probity_format::keys::{RootKey, Secret};
 use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_format::slot::slot_bytes;
 use probity_format::{Entry, Subjects, Timestamp, Version};
-use probity_log::reader::Reader;
+use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{Fault, FaultClass, Report, VerifyOptions, verify};
 use probity_log::{
     Durability, Log, LogError, Options, Places, Proofs, StreamConfig, StreamName, key_chain,
@@ -316,4 +316,126 @@ impl Unchecked for Report {
         let paths = self.unchecked.iter().map(|found| found.path.clone());
         paths.filter(|path| path.contains(part)).collect()
     }
+}
+
+/// A log with two streams, `new` with its second copies, and an older copy of both, `old`.
+fn old_and_new(folder: &Path) -> (PathBuf, PathBuf) {
+    let (old, new) = (folder.join("old/log"), folder.join("new/log"));
+    fs::create_dir(folder.join("new")).unwrap();
+    create(&new);
+    session(&new, "people", None);
+    session(&new, "default", None);
+    copy(&folder.join("new"), &folder.join("old"));
+    session(&new, "people", None);
+    session(&new, "default", None);
+    (old, new)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// What those who want nothing of the stream `default` are told: whether entries of `people` are read and proved, the streams listed, the keys handed out.
+fn told(path: &Path) -> [bool; 4] {
+    let places = Places::new(path, None);
+    let reader = Reader::open(path, &root()).unwrap();
+    let people = StreamName::new("people").unwrap();
+    let wanted = Filter {
+        stream: Some(people.clone()),
+        ..Filter::default()
+    };
+    [
+        reader.read::<LogError>(&wanted, &mut |_| Ok(())).is_ok(),
+        reader.prove(&people, 0, None).is_ok(),
+        reader.check(None).is_ok(),
+        key_chain(&places).is_ok(),
+    ]
+}
+
+/// A second copy or checkpoint of one stream showed that the journal is an older one, and whoever asked for another stream, for keys or for the list of
+/// streams was told nothing: a part of the entries passed for all of them.
+#[test]
+fn what_is_later_than_the_journal_is_told_to_every_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = old_and_new(folder.path());
+    assert_eq!(told(&old), [true; 4]);
+    assert_eq!(told(&new), [true; 4]);
+    for (number, part) in ["log.heads/default", "log/streams/default/checkpoint"]
+        .into_iter()
+        .enumerate()
+    {
+        let mixed = folder.path().join(number.to_string());
+        copy(&folder.path().join("old"), &mixed);
+        fs::copy(folder.path().join("new").join(part), mixed.join(part)).unwrap();
+        if number > 0 {
+            fs::remove_dir_all(mixed.join("log.heads")).unwrap();
+        }
+        assert_eq!(told(&mixed.join("log")), [false; 4], "{part}");
+        let report = verify(&mixed.join("log"), &VerifyOptions::default()).unwrap();
+        assert!(report.faults.iter().any(Fault::is_of_journal), "{part}");
+    }
+}
+
+/// Without second copies `prove` compared the log with nothing: an older copy of it beside a newer stream `heads` or a newer file `durable`, of which the other
+/// readers say that it is one, had proofs.
+#[test]
+fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = old_and_new(folder.path());
+    fs::remove_dir_all(old.with_file_name("log.heads")).unwrap();
+    assert_eq!(told(&old), [true; 4]);
+    for part in ["streams/heads", "durable"] {
+        let mixed = folder.path().join(part.replace('/', "-")).join("log");
+        copy(&old, &mixed);
+        if part == "durable" {
+            fs::copy(new.join(part), mixed.join(part)).unwrap();
+        } else {
+            fs::remove_dir_all(mixed.join(part)).unwrap();
+            copy(&new.join(part), &mixed.join(part));
+        }
+        let [read, proved, ..] = told(&mixed);
+        assert_eq!([read, proved], [false; 2], "{part}");
+    }
+}
+
+/// As above, of a copy that is older by entries of the same opening: the keys are the same, and the newer notes or heads count more frames.
+#[test]
+fn nothing_is_proved_of_an_older_copy_of_the_same_opening() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = folder.path().join("log");
+    create(&new);
+    session(&new, "people", None);
+    let log = Log::open(&new, &root(), options()).unwrap();
+    let people = StreamName::new("people").unwrap();
+    let mut appender = log.appender(&people).unwrap();
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let entry = Entry::new(time, "read", b"mail");
+    appender.append_durable(&entry).unwrap();
+    log.publish().unwrap();
+    let old = folder.path().join("old");
+    copy(&new, &old);
+    assert_eq!(told(&old), [true; 4]);
+    appender.append_durable(&entry).unwrap();
+    let noted = folder.path().join("noted");
+    copy(&old, &noted);
+    fs::copy(new.join("durable"), noted.join("durable")).unwrap();
+    assert_eq!(told(&noted)[..2], [false; 2]);
+    log.publish().unwrap();
+    let anchored = folder.path().join("anchored");
+    copy(&old, &anchored);
+    fs::remove_dir_all(anchored.join("streams/heads")).unwrap();
+    copy(&new.join("streams/heads"), &anchored.join("streams/heads"));
+    assert_eq!(told(&anchored)[..2], [false; 2]);
+    drop(appender);
+    log.close().unwrap();
+    assert_eq!(told(&new), [true; 4]);
 }

@@ -8,7 +8,7 @@ use probity_format::limits::TIME_MAX;
 use probity_format::note::VerifierKey;
 use probity_log::reader::Reader;
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
-use probity_log::{LogError, Places, SigningKeyState, StreamName, key_chain};
+use probity_log::{LogError, Places, SigningKeyState, key_chain};
 use serde::Serialize;
 
 use super::copies::reading_places;
@@ -114,7 +114,7 @@ pub(crate) fn chain(args: &KeysChain, environment: &Environment) -> Result<Statu
 /// What is to be said of the chain of keys, which stands in the journal.
 fn said_of_chain(report: &Report) -> &'static str {
     let mut of_journal = report.faults.iter().filter(|fault| {
-        fault.stream == StreamName::JOURNAL
+        fault.is_of_journal()
             && fault.class != FaultClass::Unknown
             && !fault.place.starts_with("subjects/")
     });

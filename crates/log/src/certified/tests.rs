@@ -274,6 +274,66 @@ fn the_head_of_a_resting_stream_is_signed_again_if_it_was_anchored() {
     }
 }
 
+/// From the moment at which the journal had a new key until the stream `heads` was published under it, beside a live writer or for good after a kill,
+/// `prove` called the checkpoint of `heads` one that nobody anchored. The last certificate binds it.
+#[test]
+fn the_head_of_heads_is_signed_again_if_the_journal_binds_it() {
+    let places = aged(1);
+    let log = opened(&places);
+    move_on(&log, 1);
+    let reader = Reader::open_at(&places, &root()).unwrap();
+    let stream = StreamName::heads();
+    let proof = reader.prove(&stream, 0, None).unwrap();
+    assert_eq!(proof.proved.index, 0);
+    let history = &reader.history;
+    let (newest, _) = history.keys.last().unwrap();
+    let bound = history.bound_heads().unwrap();
+    let signer = HeadSigner {
+        reader: &reader,
+        history,
+    };
+    for (size, root, is_bound) in [
+        (bound.size, bound.root, true),
+        (bound.size, leaf_hash(b"another history"), false),
+        (bound.size - 1, bound.root, false),
+        (bound.size + 1, bound.root, false),
+    ] {
+        let head = Checkpoint::new(&origin("heads"), size, root).unwrap();
+        let signed = signer.sign(&stream, &head, newest);
+        assert_eq!(signed.is_ok(), is_bound, "{size}");
+    }
+    log.close().unwrap();
+}
+
+/// A writer was killed before it anchored a head, and the next one before it signed that head again: `prove` ended with the advice to verify the log, which
+/// is intact. What is anchored is proved, and of the rest it says that it is not covered yet.
+#[test]
+fn what_was_published_and_not_anchored_is_not_covered_by_a_proof_yet() {
+    let places = aged(1);
+    let log = opened(&places);
+    append(&log);
+    for stream in log.core().content_streams() {
+        log.core().publish_stream(&stream).unwrap();
+    }
+    move_on(&log, 1);
+    let stream = StreamName::default();
+    let reader = Reader::open_at(&places, &root()).unwrap();
+    assert_eq!(reader.prove(&stream, 0, None).unwrap().proved.index, 0);
+    let index = u64::try_from(ENTRIES).unwrap();
+    let behind = reader.prove(&stream, index, None);
+    assert!(matches!(behind, Err(ProveError::Unpublished { covered, .. }) if covered == index));
+    let files = Files::of_log(&places, &Options::default());
+    let kept = read_checkpoint(&files, &stream).unwrap();
+    let recipient = crate::prove::Recipient {
+        stream: kept,
+        ..crate::prove::Recipient::default()
+    };
+    let refused = reader.prover(&stream, &recipient).map(drop);
+    assert!(matches!(refused, Err(ProveError::Head { .. })));
+    log.close().unwrap();
+    assert!(reader.prove(&stream, index, None).is_ok());
+}
+
 /// A foreign head was signed again with all of its text, so that a thief of an expired key had any sentence signed by the newest one.
 #[test]
 fn no_line_of_an_expired_key_is_signed_again() {

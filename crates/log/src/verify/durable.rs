@@ -46,7 +46,8 @@ impl Verifier<'_> {
                 Some(Noted::Beyond(noted)) if is_passed => noted,
                 Some(Noted::Beyond(_)) => {
                     let class = FaultClass::Rollback;
-                    faults.push(Fault::new(class, &subject.name, place(), BEYOND));
+                    let fault = Fault::new(class, &subject.name, place(), BEYOND);
+                    faults.push(fault.of_older_journal());
                     continue;
                 }
                 // Every stream has one from its creation on, whether anything of it was signed for or not.

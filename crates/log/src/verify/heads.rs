@@ -101,9 +101,8 @@ impl Verifier<'_> {
                 notes.insert(name.clone(), self.notes(name)?);
             }
             reads = reads.saturating_add(1);
-            let strange = notes
-                .iter()
-                .any(|(name, notes)| self.is_strange(name, notes, history));
+            let mut read = notes.iter();
+            let strange = read.any(|(name, notes)| self.is_strange(name, notes, history));
             if !strange || reads == JOURNAL_READS_MAX || self.certified(history)? {
                 break told;
             }
@@ -127,6 +126,7 @@ impl Verifier<'_> {
                 witness: self.geometry.witness().filter(|key| key.name() == origin),
                 origin,
                 history: &history,
+                kept: notes.kept.as_deref().and_then(claimed),
                 is_passed,
             };
             // Of a chain that is not known to its end, none can say which keys are not of it.
@@ -344,6 +344,8 @@ struct Opening<'a> {
     name: &'a StreamName,
     origin: String,
     history: &'a History,
+    /// What the second copy says, whoever signed it.
+    kept: Option<Checkpoint>,
     anchors: Anchors,
     /// Certificates that were there before the newest frame of `heads` that was read, which was before any note was.
     certificates_read: usize,
@@ -445,16 +447,22 @@ impl Opening<'_> {
         if self.is_undecided(note) {
             return None;
         }
-        let mut fault = |detail: String| {
-            faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
-        };
         let (signer, head) = match self.history.open(note, &self.origin) {
             Ok(opened) => opened,
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                fault(cause.unwrap_or_else(|| error.to_string()));
+                let detail = cause.unwrap_or_else(|| error.to_string());
+                let fault = Fault::new(FaultClass::Checkpoint, self.name, place, detail);
+                faults.push(if self.is_later(note) {
+                    fault.of_older_journal()
+                } else {
+                    fault
+                });
                 return None;
             }
+        };
+        let mut fault = |detail: String| {
+            faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
         };
         if head.origin() != self.origin {
             let origin = head.origin();
@@ -491,16 +499,22 @@ impl Opening<'_> {
         let Some(later) = later.filter(|_| !self.is_passed) else {
             return self.open(note, KEPT, faults).or(strange);
         };
-        faults.push(Fault::new(
-            FaultClass::Rollback,
-            self.name,
-            KEPT,
-            format!(
-                "is for {} and signed by a key that this journal does not certify: an older copy of the log was put back",
-                frames(later.size())
-            ),
-        ));
+        let detail = format!(
+            "is for {} and signed by a key that this journal does not certify: an older copy of the log was put back",
+            frames(later.size())
+        );
+        let fault = Fault::new(FaultClass::Rollback, self.name, KEPT, detail);
+        faults.push(fault.of_older_journal());
         None
+    }
+
+    /// Whether `note` is of a key that the journal does not know and covers more frames than any other head: the journal is an older one, or the key
+    /// is nobody's.
+    fn is_later(&self, note: &[u8]) -> bool {
+        let kept = self.kept.as_ref().map_or(0, Checkpoint::size);
+        let anchored = self.anchors.last().map_or(0, |(size, _)| size);
+        let strange = self.strange(note);
+        strange.is_some_and(|head| head.size() > kept.max(anchored))
     }
 
     /// What a note of this stream says that no key of the journal has signed.

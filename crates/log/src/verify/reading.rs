@@ -170,8 +170,9 @@ impl Verifier<'_> {
                 others.push(subject.name.as_str());
             }
         }
-        // What is wrong with a stream that nobody asked for keeps nobody from reading another.
-        let is_meant = |fault: &Fault| !others.contains(&fault.stream.as_str());
+        // What is wrong with a stream that nobody asked for keeps nobody from reading another, unless it shows that the journal is an older one.
+        let is_meant =
+            |fault: &Fault| fault.is_of_journal() || !others.contains(&fault.stream.as_str());
         let damage = faults.first_damage(is_meant);
         let (mut listed, faults_unlisted) = faults.sorted();
         listed.retain(is_meant);

@@ -76,6 +76,8 @@ pub struct Fault {
     pub class: FaultClass,
     /// What is wrong, one clause.
     pub detail: String,
+    /// Whether it is found at the stream and says that the journal is an older one.
+    blames_journal: bool,
 }
 
 impl Fault {
@@ -90,7 +92,22 @@ impl Fault {
             place: shown(&place.into()),
             class,
             detail: shown(&detail.into()),
+            blames_journal: false,
         }
+    }
+
+    /// The same, and it says that the journal is an older one: something later than it is there.
+    pub(super) fn of_older_journal(self) -> Self {
+        Self {
+            blames_journal: true,
+            ..self
+        }
+    }
+
+    /// Whether it is one of the journal, or says of it that it is an older one: which streams and keys there are, and who is erased, is then not known to
+    /// anybody who reads the log.
+    pub fn is_of_journal(&self) -> bool {
+        self.blames_journal || self.stream == StreamName::JOURNAL
     }
 
     /// The key in a slot of a subject is damaged; what it opened counts as erased.
@@ -108,6 +125,7 @@ impl fmt::Display for Fault {
             place,
             class,
             detail,
+            ..
         } = self;
         write!(f, "{}: stream {stream}, {place}: {detail}", class.as_str())
     }

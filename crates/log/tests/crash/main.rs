@@ -14,6 +14,7 @@ mod check;
 mod erasure;
 mod ledger;
 mod scenario;
+mod twice;
 mod workload;
 mod world;
 

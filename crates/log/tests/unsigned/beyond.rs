@@ -97,3 +97,46 @@ fn tiles_of_frames_that_were_given_up_break_nothing_later() {
     grow(&path, 9, options());
     intact(&path);
 }
+
+/// Changes one bit of a file.
+fn flip(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[0] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+/// An opening said that it rebuilds the tree from the segments, and wrote the wider form that the next checkpoint calls for beside the one that was wrong.
+/// Verification found that one, as damage, until one more opening compared it with the new one.
+#[test]
+fn a_form_that_is_wrong_is_gone_after_the_opening_that_rebuilt_the_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let honest = closed(folder.path());
+    grow(&honest, 2, options());
+    for stream in ["default", "journal", "heads"] {
+        for kind in ["0", "entries"] {
+            let size = covered(&honest, stream);
+            let forms = honest.join(format!("streams/{stream}/tile/{kind}/000.p"));
+            let names = fs::read_dir(&forms).unwrap();
+            let narrower = names.map(|name| name.unwrap().file_name().into_string().unwrap());
+            let narrower: Vec<String> = narrower.filter(|it| *it != size.to_string()).collect();
+            assert!(!narrower.is_empty(), "{stream}");
+            for wrong in [Vec::new(), narrower] {
+                for count in [0, 3] {
+                    let base = folder
+                        .path()
+                        .join(format!("{stream}-{kind}-{count}-{}", wrong.len()));
+                    let path = base.join("log");
+                    copy_folder(&honest, &path);
+                    copy_folder(&honest.with_file_name("log.heads"), &base.join("log.heads"));
+                    let forms = path.join(format!("streams/{stream}/tile/{kind}/000.p"));
+                    flip(&forms.join(size.to_string()));
+                    for name in &wrong {
+                        flip(&forms.join(name));
+                    }
+                    grow(&path, count, options());
+                    intact(&path);
+                }
+            }
+        }
+    }
+}

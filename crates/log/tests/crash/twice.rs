@@ -1,0 +1,148 @@
+//! Two lives that are broken off in a row: whatever the second one left, nobody finds damage in it, and the log is written on with and without the second
+//! copies of its heads.
+
+use std::sync::{Arc, Mutex};
+
+use probity_log::clock::SystemClock;
+use probity_log::reader::{Filter, Reader};
+use probity_log::storage::{Call, Memory, Storage as _};
+use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::{Durability, Log, LogError, Options, Places, StreamName};
+
+use crate::scenario::for_each;
+use crate::workload::{append, options, streams};
+use crate::world::{World, root};
+
+fn open(places: &Places) -> Result<Log, LogError> {
+    let clock = Arc::new(SystemClock::new());
+    // The signing key moves on after the first publication.
+    let options = Options {
+        key_publications_max: 1,
+        ..options(Durability::Strict)
+    };
+    Log::open_at(places, &root(), options, clock)
+}
+
+/// A log with an entry.
+fn base() -> Memory {
+    let world = World::new();
+    let places = world.places();
+    let [(_, config), ..] = streams();
+    let (options, clock) = (options(Durability::Strict), Arc::new(SystemClock::new()));
+    let origin = "example.com/twice";
+    Log::create_at(&places, origin, &root(), config, options, clock).unwrap();
+    live(&places, 0);
+    world.memory
+}
+
+/// Opens the log, appends entry `id`, and moves the signing key on.
+fn live(places: &Places, id: u64) {
+    let log = open(places).unwrap();
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    let ticket = append(&mut appender, id).unwrap();
+    appender.wait(ticket).unwrap();
+    log.publish().unwrap();
+    log.close().unwrap();
+}
+
+/// Whether what a killed process leaves is another after such a call.
+fn leaves_another(call: Call) -> bool {
+    call.changes()
+        && !matches!(
+            call,
+            Call::Open | Call::Lock | Call::Sweep | Call::Sync | Call::SyncFolder
+        )
+}
+
+/// What a kill before each call that changes something leaves, while `work` is done with `memory`.
+fn moments(memory: &Memory, work: impl FnOnce(&Places)) -> Vec<(String, Memory)> {
+    /// More calls than any work here makes.
+    const CALLS: u64 = 2_000;
+    let world = World::of(memory.clone_live());
+    let found = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..CALLS {
+        let (memory, found) = (world.memory.clone(), Arc::clone(&found));
+        let image = move || found.lock().unwrap().push((number, memory.clone_live()));
+        world.faulty.before(number, image);
+    }
+    work(&world.places());
+    assert!(world.faulty.calls() < CALLS);
+    let trace = world.faulty.trace();
+    let found = std::mem::take(&mut *found.lock().unwrap());
+    let named = found.into_iter().map(|(number, image)| {
+        let next = trace.get(usize::try_from(number).unwrap()).unwrap();
+        (next.clone(), number, image)
+    });
+    let changing = named.filter(|(next, ..)| leaves_another(next.call));
+    let named = changing.map(|(next, number, image)| {
+        let name = format!("call {number}, {:?} {}", next.call, next.name);
+        (name, image)
+    });
+    named.collect()
+}
+
+/// Every reader is content with what is there, before anybody repairs anything.
+fn check_readers(context: &str, places: &Places) {
+    for root in [None, Some(root())] {
+        let options = VerifyOptions {
+            root,
+            ..VerifyOptions::default()
+        };
+        let report = verify_at(places, &options).unwrap();
+        assert_eq!(report.faults, [], "{context}");
+    }
+    let reader = Reader::open_at(places, &root()).unwrap();
+    let read = reader.read::<LogError>(&Filter::default(), &mut |_| Ok(()));
+    read.unwrap_or_else(|error| panic!("{context}: {error:?}"));
+    reader
+        .signing_key()
+        .unwrap_or_else(|error| panic!("{context}: {error:?}"));
+    for stream in [StreamName::default(), StreamName::heads()] {
+        if let Err(error) = reader.prove(&stream, 0, None) {
+            panic!("{context}, stream {stream}: {error:?}");
+        }
+    }
+}
+
+/// Opens the log and closes it: that nobody is content with is a false alarm.
+fn check_opens(context: &str, places: &Places) {
+    let log = open(places).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+    log.close().unwrap();
+    let options = VerifyOptions {
+        root: Some(root()),
+        ..VerifyOptions::default()
+    };
+    let report = verify_at(places, &options).unwrap();
+    assert_eq!(report.faults, [], "{context}, after an opening");
+}
+
+fn without_copies(image: &Memory) -> Memory {
+    let left = image.clone_live();
+    for name in left.list("second").unwrap() {
+        left.remove(&format!("second/{name}")).unwrap();
+    }
+    left
+}
+
+/// An opening broke off between the second copy of the journal's head and its checkpoint, and the next one wrote its notes and replaced the signing
+/// key before it published the journal again. The honest log looked rolled back to every reader, and nobody could write it any more without its second copies.
+#[test]
+fn two_lives_broken_off_in_a_row_leave_an_intact_log() {
+    let firsts = moments(&base(), |places| live(places, 1));
+    let pairs: Vec<(String, Memory)> = firsts
+        .iter()
+        .flat_map(|(first, image)| {
+            let opened = moments(image, |places| drop(open(places).unwrap().close()));
+            let opened = opened.into_iter();
+            opened.map(move |(second, image)| (format!("{first}, then {second}"), image))
+        })
+        .collect();
+    println!("{} pairs of {} moments", pairs.len(), firsts.len());
+    assert!(pairs.len() > 500, "only {} pairs", pairs.len());
+    for_each(&pairs, |(context, image)| {
+        check_readers(context, &World::of(image.clone_live()).places());
+        let context = format!("{context}, without second copies");
+        let left = World::of(without_copies(image)).places();
+        check_opens(&context, &left);
+    });
+}
