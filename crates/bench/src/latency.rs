@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use probity_log::{Ages, Durability, Log, Options, StreamConfig, StreamName};
+use probity_log::{Durability, LatencyHistogram, Log, Options, StreamConfig, StreamName};
 use serde_json::json;
 
 use crate::command::{BenchError, LatencyArguments};
@@ -106,7 +106,7 @@ struct HalfRate {
     /// Time from append to durability of sampled entries in nanoseconds, sorted.
     durable_after: Vec<f64>,
     /// Age of each frame's oldest entry when the frame was sealed.
-    sealed: Ages,
+    sealed: LatencyHistogram,
 }
 
 #[expect(

@@ -36,7 +36,7 @@ const REMOVING: [&str; 9] = [
 ];
 
 /// An operation as it was asked for: what its entry says whether it was done or refused.
-pub(crate) struct Asked<'a> {
+pub(crate) struct OperationRequest<'a> {
     pub(crate) action: &'static str,
     /// The disguise or the hold, when it is about one.
     pub(crate) key: String,
@@ -47,7 +47,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) basis: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> OperationRequest<'a> {
     pub(crate) const fn new(
         action: &'static str,
         key: String,
@@ -75,7 +75,7 @@ impl<'a> Asked<'a> {
 pub(crate) fn tell(
     sink: &mut dyn Sink,
     (naming, salt): (&Naming, &[u8]),
-    asked: &Asked<'_>,
+    asked: &OperationRequest<'_>,
     outcome: Outcome,
     payload: &str,
 ) -> Result<(), Error> {

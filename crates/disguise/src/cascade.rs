@@ -7,10 +7,10 @@ use crate::database::{Catalog, Dialect, ForeignKey, OnDelete, OnUpdate};
 use crate::error::{Doing as _, Error};
 use crate::plan::Step;
 use crate::predicate::Fragment;
-use crate::schema::{Known, Live};
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::Kind;
 use crate::table::{among, list, lists};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// Rows that refer to rows about to be removed, while no step removes them or takes the reference away: a disguise would be
@@ -89,8 +89,8 @@ pub(crate) enum Whom {
 /// For which rows the step at this place among `steps` would be refused. Nothing is said where rows that are chosen may stay, for
 /// people who own them together or only read them.
 pub(crate) fn left_behind(
-    database: &mut dyn Session,
-    (live, whom): (&Live, Whom),
+    database: &mut dyn TenantConnection,
+    (live, whom): (&ResolvedSchema, Whom),
     steps: &[Step],
     at: usize,
 ) -> Result<Vec<Referring>, Error> {
@@ -104,7 +104,7 @@ pub(crate) fn left_behind(
         Kind::Decorrelate { owners, .. } => owners.iter().collect(),
     };
     let table = live.table(&step.table);
-    let may_stay = |table: &Known| {
+    let may_stay = |table: &ResolvedTable| {
         let shared = table.owners.len() > 1 && !table.goes_whole();
         table.name != live.pseudo.table && (shared || !table.readers.is_empty())
     };
@@ -151,8 +151,8 @@ pub(crate) fn left_behind(
 
 /// How many rows of a table refer by `key` to rows that `step` chooses, and are chosen by none of `freeing`.
 fn still_referring<'s>(
-    database: &mut dyn Session,
-    (child, key): (&Known, &ForeignKey),
+    database: &mut dyn TenantConnection,
+    (child, key): (&ResolvedTable, &ForeignKey),
     step: &Step,
     freeing: impl Iterator<Item = &'s Step>,
 ) -> Result<u64, Error> {
@@ -188,9 +188,9 @@ fn lets_go(kind: &Kind, key: &ForeignKey) -> bool {
 /// Refuses when rows that refer to rows about to be removed, and are not among the rows of the same table with the keys `going`,
 /// would silently change.
 pub(crate) fn refuse_cascade(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     catalog: &Catalog,
-    (table, chosen): (&Known, &Fragment),
+    (table, chosen): (&ResolvedTable, &Fragment),
     going: &[Vec<Value>],
 ) -> Result<(), Error> {
     let dialect = database.dialect();
@@ -239,7 +239,7 @@ pub(crate) fn refuse_cascade(
 }
 
 /// Whether the database may empty references by itself when `columns` of a table change.
-pub(crate) fn may_empty(live: &Live, table: &Known, columns: &[&str]) -> bool {
+pub(crate) fn may_empty(live: &ResolvedSchema, table: &ResolvedTable, columns: &[&str]) -> bool {
     let changes = |to: &[String]| to.iter().any(|it| columns.contains(&it.as_str()));
     let children = live.tables.values();
     let mut keys = children.flat_map(|child| &child.catalog.foreign_keys);
@@ -253,9 +253,9 @@ pub(crate) fn may_empty(live: &Live, table: &Known, columns: &[&str]) -> bool {
 /// `keys` in the columns `by`; those of the first foreign key for which there are some. Rows of other tenants count too, and
 /// whatever another schema may have there, which is not counted.
 pub(crate) fn emptied(
-    database: &mut dyn Session,
-    live: &Live,
-    (table, columns): (&Known, &[&str]),
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    (table, columns): (&ResolvedTable, &[&str]),
     (by, keys): (&[String], &[Vec<Value>]),
 ) -> Result<Option<Referring>, Error> {
     let dialect = database.dialect();
@@ -306,18 +306,18 @@ const KEYS_MAX: usize = 64;
 /// Which rows of `table`, known by the columns `by`, other rows refer to by declared keys that count: each encoded, with what
 /// refers to it. A row that refers to itself does not count; rows of other tenants do.
 pub(crate) fn referred(
-    database: &mut dyn Session,
-    live: &Live,
-    (table, by): (&Known, &[String]),
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    (table, by): (&ResolvedTable, &[String]),
     rows: &[Vec<Value>],
-    counts: impl Fn(&Known, &ForeignKey) -> bool,
+    counts: impl Fn(&ResolvedTable, &ForeignKey) -> bool,
 ) -> Result<BTreeMap<Vec<u8>, String>, Error> {
     let dialect = database.dialect();
     let children = live.tables.values().flat_map(|child| {
         let keys = child.catalog.foreign_keys.iter();
         keys.map(move |key| (child, key))
     });
-    let keys: Vec<(&Known, &ForeignKey)> = children
+    let keys: Vec<(&ResolvedTable, &ForeignKey)> = children
         .filter(|(child, key)| key.to_table == table.name && counts(child, key))
         .collect();
     let mut referred = BTreeMap::new();
@@ -349,9 +349,9 @@ pub(crate) fn referred(
 
 /// The keys of the rows that `chosen` selects to which others refer by the declared key with this number, and the number.
 fn question(
-    (dialect, table, by): (Dialect, &Known, &[String]),
+    (dialect, table, by): (Dialect, &ResolvedTable, &[String]),
     chosen: &str,
-    (index, (child, key)): (usize, (&Known, &ForeignKey)),
+    (index, (child, key)): (usize, (&ResolvedTable, &ForeignKey)),
 ) -> String {
     let mut columns = by.to_vec();
     columns.extend(key.to_columns.iter().filter(|it| !by.contains(it)).cloned());
@@ -378,7 +378,7 @@ fn question(
 }
 
 /// A declared key, as a refusal of the database is told.
-fn spoken(child: &Known, key: &ForeignKey) -> String {
+fn spoken(child: &ResolvedTable, key: &ForeignKey) -> String {
     let columns = key.columns.join(", ");
     let word = match key.columns.len() {
         1 => "column",
@@ -390,7 +390,7 @@ fn spoken(child: &Known, key: &ForeignKey) -> String {
 /// The rows that `chosen` selects, with these `columns`, joined with the rows `of` another table, or the same, that refer to
 /// them by `key`.
 fn joined(
-    (dialect, table, key): (Dialect, &Known, &ForeignKey),
+    (dialect, table, key): (Dialect, &ResolvedTable, &ForeignKey),
     (columns, chosen): (&[String], &str),
     (of, called): (&str, &str),
 ) -> String {

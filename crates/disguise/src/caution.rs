@@ -2,10 +2,10 @@
 
 use crate::database::{Column, Dialect, OnDelete, OnUpdate, Property};
 use crate::filler::is_time;
-use crate::schema::{Known, Live};
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::{Kind, Spec};
 
-impl Live {
+impl ResolvedSchema {
     /// One sentence for each thing that a person should know before `spec` is applied.
     pub(crate) fn cautions(&self, dialect: Dialect, spec: &Spec) -> Vec<String> {
         let removes = |name: &str| {
@@ -73,7 +73,7 @@ impl Live {
     }
 
     /// Keys by which the database would empty references when what they refer to gets another owner or value.
-    fn of_emptied(&self, table: &Known, spec: &Spec) -> Vec<String> {
+    fn of_emptied(&self, table: &ResolvedTable, spec: &Spec) -> Vec<String> {
         let own = spec.transformations.iter();
         let own = own.filter(|it| it.table == table.name);
         let overwritten = own.filter_map(|it| match &it.kind {
@@ -103,7 +103,7 @@ impl Live {
     }
 
     /// Columns that name people and may hold an id as what only a foreign key takes for the same: it compares by the type of the id.
-    fn of_types(&self, table: &Known) -> impl Iterator<Item = String> {
+    fn of_types(&self, table: &ResolvedTable) -> impl Iterator<Item = String> {
         let users = self.table(&self.pseudo.table);
         let id = users.and_then(|it| it.catalog.column(&self.pseudo.id));
         let people = table.people().filter_map(|it| table.catalog.column(it));
@@ -121,7 +121,7 @@ impl Live {
     }
 
     /// Times that the database fills in when a placeholder is made.
-    fn of_times(&self, users: &Known) -> impl Iterator<Item = String> {
+    fn of_times(&self, users: &ResolvedTable) -> impl Iterator<Item = String> {
         let is_made = |column: &&Column| {
             let mut made = self.pseudo.columns.iter();
             made.any(|(name, _)| *name == column.name)
@@ -160,7 +160,7 @@ fn affinity(column: &Column) -> Affinity {
     }
 }
 
-fn of_triggers(table: &Known) -> Option<String> {
+fn of_triggers(table: &ResolvedTable) -> Option<String> {
     let triggers = &table.catalog.triggers;
     let called = triggers.join(", ");
     (!triggers.is_empty()).then(|| {
@@ -171,7 +171,7 @@ fn of_triggers(table: &Known) -> Option<String> {
     })
 }
 
-fn of_versions(table: &Known) -> Option<String> {
+fn of_versions(table: &ResolvedTable) -> Option<String> {
     table.catalog.has(Property::KeepsVersions).then(|| {
         format!(
             "table {} keeps former versions of its rows, in which what is hidden can be read until they are deleted (DELETE HISTORY)",
@@ -181,7 +181,7 @@ fn of_versions(table: &Known) -> Option<String> {
 }
 
 /// Of a row that two people are the key of, each disguise records the key that it had then.
-fn of_two_people(table: &Known, spec: &Spec, leaves: bool) -> Option<String> {
+fn of_two_people(table: &ResolvedTable, spec: &Spec, leaves: bool) -> Option<String> {
     let is_key = |column: &&String| table.identity.contains(column);
     let people: Vec<&String> = table.people().filter(is_key).collect();
     let changes_key = |kind: &Kind| match kind {
@@ -204,7 +204,7 @@ fn of_two_people(table: &Known, spec: &Spec, leaves: bool) -> Option<String> {
 }
 
 /// Placeholders go when they are revealed, and the users table is not one that the specification removes from.
-fn of_placeholders(users: &Known) -> impl Iterator<Item = String> {
+fn of_placeholders(users: &ResolvedTable) -> impl Iterator<Item = String> {
     let changing = users.catalog.referrers.iter();
     let changing = changing.filter(|it| it.on_delete == OnDelete::Change);
     changing.map(|it| {
@@ -216,7 +216,7 @@ fn of_placeholders(users: &Known) -> impl Iterator<Item = String> {
     })
 }
 
-fn of_referrers(table: &Known) -> Vec<String> {
+fn of_referrers(table: &ResolvedTable) -> Vec<String> {
     let refusing = table.catalog.referrers.iter();
     let refusing = refusing.filter(|it| it.on_delete == OnDelete::Refuse);
     let mut cautions: Vec<String> = refusing

@@ -6,9 +6,9 @@ use crate::apply::at;
 use crate::error::Error;
 use crate::hold::cohort;
 use crate::record::{Bag, Change, Modified, Section};
-use crate::schema::{Known, Live};
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::table::{found, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The most bytes that stand beside a record for the people whom it concerns.
@@ -16,8 +16,8 @@ const COHORTS_MAX: usize = 32;
 
 /// The principals whom a bag concerns: the owners of rows that went or lost a value, and of rows that went whoever reads them.
 pub(crate) fn people(
-    database: &mut dyn Session,
-    live: &Live,
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
     bag: &Bag,
 ) -> Result<BTreeSet<Vec<u8>>, Error> {
     let mut named = Vec::new();
@@ -47,9 +47,9 @@ pub(crate) fn cohorts(salt: &[u8], principals: &BTreeSet<Vec<u8>>) -> Vec<u8> {
 }
 
 fn of_section(
-    database: &mut dyn Session,
-    live: &Live,
-    (table, section): (&Known, &Section),
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    (table, section): (&ResolvedTable, &Section),
 ) -> Result<Vec<Value>, Error> {
     let is_users = table.name == live.pseudo.table;
     let of_row = |columns: &[String], row: &[Value]| -> Vec<Value> {
@@ -79,8 +79,8 @@ fn of_section(
 
 /// The owners of the rows that lost values, as they are now.
 fn owners_now(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     (identity, rows): (&[String], &[Modified]),
     is_meant: impl Fn(&&Modified) -> bool,
 ) -> Result<Vec<Value>, Error> {

@@ -20,7 +20,7 @@ use crate::error::{Doing as _, Error};
 use crate::store::{CREDENTIALS, bytes};
 use crate::suite::Suite;
 use crate::table::{delete_keys, insert_all, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// Bytes of a private key with its suite before it.
@@ -181,7 +181,7 @@ impl Stretched {
 
     /// Opens the rows of this credential, none where it is wrong. There are several where rows were put back, or where a person
     /// has the id and the password of one who is away.
-    pub(crate) fn open(&self, database: &mut dyn Session) -> Result<Vec<Opened>, Error> {
+    pub(crate) fn open(&self, database: &mut dyn TenantConnection) -> Result<Vec<Opened>, Error> {
         let first = self.found()?;
         let last = [first.as_slice(), &[u8::MAX; SALT_BYTES]].concat();
         let sql = format!("SELECT id, holder, wrapped FROM {CREDENTIALS} WHERE id BETWEEN ? AND ?");
@@ -240,7 +240,11 @@ impl Stretched {
     }
 
     /// Stores the private key of a user wrapped under this credential.
-    pub(crate) fn put(&self, database: &mut dyn Session, key: &SecretKey) -> Result<(), Error> {
+    pub(crate) fn put(
+        &self,
+        database: &mut dyn TenantConnection,
+        key: &SecretKey,
+    ) -> Result<(), Error> {
         let id = [self.found()?.as_slice(), &random::<SALT_BYTES>()?].concat();
         let held = holder(key)?;
         let mut sealed = Vec::with_capacity(SUITE_KEY_BYTES.saturating_add(TAG_BYTES));
@@ -270,12 +274,15 @@ pub(crate) fn named(id: &[u8], holder: &[u8]) -> Vec<u8> {
 }
 
 /// Removes a row.
-pub(crate) fn remove(database: &mut dyn Session, id: Value) -> Result<(), Error> {
+pub(crate) fn remove(database: &mut dyn TenantConnection, id: Value) -> Result<(), Error> {
     delete_keys(database, CREDENTIALS, &["id".to_owned()], &[vec![id]]).map(drop)
 }
 
 /// Removes all passwords and tokens that wrap `key`.
-pub(crate) fn remove_all(database: &mut dyn Session, key: &SecretKey) -> Result<(), Error> {
+pub(crate) fn remove_all(
+    database: &mut dyn TenantConnection,
+    key: &SecretKey,
+) -> Result<(), Error> {
     let holder = vec![vec![bytes(&holder(key)?)]];
     delete_keys(database, CREDENTIALS, &["holder".to_owned()], &holder)?;
     Ok(())
@@ -283,7 +290,10 @@ pub(crate) fn remove_all(database: &mut dyn Session, key: &SecretKey) -> Result<
 
 /// What the rows of all passwords and tokens that wrap `key` are called among what was forgotten, and what the rows of the form
 /// before were called in whose place they may have come.
-pub(crate) fn names(database: &mut dyn Session, key: &SecretKey) -> Result<Vec<Vec<u8>>, Error> {
+pub(crate) fn names(
+    database: &mut dyn TenantConnection,
+    key: &SecretKey,
+) -> Result<Vec<Vec<u8>>, Error> {
     let (column, by) = (["id".to_owned()], ["holder".to_owned()]);
     let holder = holder(key)?;
     let rows = select_keys(database, CREDENTIALS, &column, &by, &[vec![bytes(&holder)]])?;

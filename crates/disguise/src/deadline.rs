@@ -11,7 +11,7 @@ use crate::store::{
     named,
 };
 use crate::table::{delete_keys, insert_all, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 const DAY_NANOSECONDS: i64 = 86_400_000_000_000;
@@ -92,7 +92,10 @@ pub(crate) struct Cohorts(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Cohorts {
     /// Those of records that end.
-    pub(crate) fn of(database: &mut dyn Session, records: &[&Found]) -> Result<Self, Error> {
+    pub(crate) fn of(
+        database: &mut dyn TenantConnection,
+        records: &[&Found],
+    ) -> Result<Self, Error> {
         let mut names = BTreeMap::new();
         let ending = records.iter();
         let ending = ending.filter(|it| it.locator.origin.expires != Day::NEVER);
@@ -121,7 +124,7 @@ impl Cohorts {
     }
 }
 
-pub(crate) fn put(database: &mut dyn Session, rows: &[Vec<Value>]) -> Result<(), Error> {
+pub(crate) fn put(database: &mut dyn TenantConnection, rows: &[Vec<Value>]) -> Result<(), Error> {
     let columns = ["id", "due", "disguise", "cohort"];
     let mut rows = rows.to_vec();
     for name in rows.iter_mut().filter_map(|row| row.first_mut()) {
@@ -132,7 +135,7 @@ pub(crate) fn put(database: &mut dyn Session, rows: &[Vec<Value>]) -> Result<(),
 
 /// Takes away the deadlines of records that are destroyed already.
 pub(crate) fn remove(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     records: &[(Record, Vec<u8>)],
 ) -> Result<(), Error> {
     let keys: Vec<Vec<Value>> = records
@@ -146,7 +149,7 @@ pub(crate) fn remove(
 /// Notes when the ways back from new placeholders end, so that what is hidden behind them later ends no later; what
 /// was noted of earlier placeholders with the same ids is no longer true.
 pub(crate) fn put_fleeting(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     made: &BTreeMap<Vec<u8>, Day>,
 ) -> Result<(), Error> {
     let name = |id: &[u8]| named(database.tenancy(), id);
@@ -161,7 +164,7 @@ pub(crate) fn put_fleeting(
 
 /// When the ways back from placeholders end, for those where they do.
 pub(crate) fn fleeting(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     ids: &[&Vec<u8>],
 ) -> Result<BTreeMap<Vec<u8>, Day>, Error> {
     let keys = ids.iter().map(|id| vec![named(database.tenancy(), id)]);
@@ -201,7 +204,7 @@ impl Kept {
     /// are only the keys of their people tell. A record ends no later than the ways to it, so that everything is kept that
     /// ends as late as a held record behind placeholders, or later.
     pub(crate) fn find(
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         now: Timestamp,
         before: Option<Self>,
     ) -> Result<Self, Error> {
@@ -250,7 +253,7 @@ impl Kept {
 impl Over {
     /// At most `most` of them, those that are kept left out.
     pub(crate) fn find(
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         kept: &Kept,
         now: Timestamp,
         most: u32,
@@ -303,7 +306,7 @@ impl Over {
     }
 
     /// Destroys them.
-    pub(crate) fn destroy(&self, database: &mut dyn Session) -> Result<(), Error> {
+    pub(crate) fn destroy(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
         let by = ["id".to_owned()];
         delete_keys(database, LOCATORS, &by, &self.locators)?;
         delete_keys(database, BAGS, &by, &self.parts)?;
@@ -313,7 +316,10 @@ impl Over {
 }
 
 /// How many records are over, held or not.
-pub(crate) fn count_over(database: &mut dyn Session, now: Timestamp) -> Result<u64, Error> {
+pub(crate) fn count_over(
+    database: &mut dyn TenantConnection,
+    now: Timestamp,
+) -> Result<u64, Error> {
     let today = now.nanoseconds().div_euclid(DAY_NANOSECONDS);
     let own = database.tenancy().among_keys("AND");
     let sql = format!("SELECT COUNT(*) FROM {DEADLINES} WHERE due <= ?{}", own.sql);

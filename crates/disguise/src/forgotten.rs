@@ -9,7 +9,7 @@ use crate::operation::{NAME_BYTES, record_name};
 use crate::receipt::{digits, undigits};
 use crate::store::{Found, bytes, mailbox, part_id};
 use crate::table::{delete_keys, insert_all};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 
 /// The table of these names.
 pub(crate) const FORGOTTEN: &str = "probity_forgotten";
@@ -32,7 +32,7 @@ pub(crate) fn key_name(salt: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
 
 /// Notes bags that were opened, so that none of their names is noted yet.
 pub(crate) fn put_bags(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     found: &[&Found],
 ) -> Result<(), Error> {
@@ -52,7 +52,7 @@ pub(crate) fn key(salt: &[u8], key: &SecretKey) -> Result<Forgotten, Error> {
 
 /// The names of the rows of all passwords and tokens that wrap `key`.
 pub(crate) fn credentials(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     key: &SecretKey,
 ) -> Result<Vec<Forgotten>, Error> {
@@ -78,7 +78,7 @@ pub(crate) fn told(name: &str) -> Option<Forgotten> {
 }
 
 /// Notes names, of which some may be noted already.
-pub(crate) fn put(database: &mut dyn Session, names: &[Forgotten]) -> Result<(), Error> {
+pub(crate) fn put(database: &mut dyn TenantConnection, names: &[Forgotten]) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     let new: Vec<&Forgotten> = names.iter().filter(|(name, _)| seen.insert(name)).collect();
     let keys: Vec<_> = new.iter().map(|(name, _)| vec![bytes(name)]).collect();

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Doing as _, Error};
 use crate::store::{DisguiseId, HOLDS, bytes, uninstalled};
 use crate::table::{delete_keys, insert_all};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// Bytes of the salted hash that stands for what is held; its kind comes before it.
@@ -133,7 +133,7 @@ pub struct Hold {
 
 /// Places a hold.
 pub(crate) fn place(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     id: HoldId,
     name: Vec<u8>,
     authority: &Authority<'_>,
@@ -150,7 +150,7 @@ pub(crate) fn place(
 }
 
 /// Lifts a hold, if it is there.
-pub(crate) fn lift(database: &mut dyn Session, id: HoldId) -> Result<(), Error> {
+pub(crate) fn lift(database: &mut dyn TenantConnection, id: HoldId) -> Result<(), Error> {
     let key = vec![vec![database.tenancy().key(&id.0.to_le_bytes())]];
     match delete_keys(database, HOLDS, &["id".to_owned()], &key)? {
         0 => Err(Error::NoSuchHold),
@@ -159,7 +159,10 @@ pub(crate) fn lift(database: &mut dyn Session, id: HoldId) -> Result<(), Error> 
 }
 
 /// All holds, or those on `name`, the oldest first.
-pub(crate) fn list(database: &mut dyn Session, name: Option<&[u8]>) -> Result<Vec<Hold>, Error> {
+pub(crate) fn list(
+    database: &mut dyn TenantConnection,
+    name: Option<&[u8]>,
+) -> Result<Vec<Hold>, Error> {
     let own = database.tenancy().among_keys("WHERE");
     let sql = format!(
         "SELECT id, held, since, actor, basis FROM {HOLDS}{} ORDER BY since, id",
@@ -196,7 +199,9 @@ pub(crate) fn list(database: &mut dyn Session, name: Option<&[u8]>) -> Result<Ve
 }
 
 /// What each hold is on, by its name.
-pub(crate) fn names(database: &mut dyn Session) -> Result<BTreeMap<HoldId, Vec<u8>>, Error> {
+pub(crate) fn names(
+    database: &mut dyn TenantConnection,
+) -> Result<BTreeMap<HoldId, Vec<u8>>, Error> {
     let own = database.tenancy().among_keys("WHERE");
     let sql = format!("SELECT id, held FROM {HOLDS}{}", own.sql);
     let rows = database.query(&sql, &own.parameters).map_err(uninstalled)?;
@@ -220,7 +225,7 @@ impl Held {
         Self(names)
     }
 
-    pub(crate) fn all(database: &mut dyn Session) -> Result<Self, Error> {
+    pub(crate) fn all(database: &mut dyn TenantConnection) -> Result<Self, Error> {
         let own = database.tenancy().among_keys("WHERE");
         let sql = format!("SELECT held FROM {HOLDS}{}", own.sql);
         let rows = database.query(&sql, &own.parameters).map_err(uninstalled)?;

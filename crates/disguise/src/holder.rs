@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use crate::chunk_note;
 use crate::credential::{self, Credential, KeyCost, Opened, Stretched};
 use crate::crypto::SecretKey;
 use crate::error::Error;
 use crate::forgotten;
-use crate::mark;
 use crate::operation::record_name;
 use crate::principal::{Reach, Reached, pseudo_key};
 use crate::store::{self, DisguiseId, Registered};
 use crate::suite::PublicKey;
 use crate::table::existing;
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// What a caller claims: to be this user, by this credential.
@@ -51,7 +51,7 @@ impl Holder {
     /// Refused with [`Error::WrongCredential`], whatever is wrong: it opens nothing, it is somebody else's, or its person had
     /// everything forgotten.
     pub(crate) fn find(
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         salt: &[u8],
         claim: &Claim<'_>,
     ) -> Result<Self, Error> {
@@ -106,7 +106,10 @@ impl Holder {
     }
 
     /// The disguise that took the account of the person away, where one did.
-    pub(crate) fn taken_by(&self, database: &mut dyn Session) -> Result<Option<DisguiseId>, Error> {
+    pub(crate) fn taken_by(
+        &self,
+        database: &mut dyn TenantConnection,
+    ) -> Result<Option<DisguiseId>, Error> {
         let name = self.user.principal();
         let own = self.reach.bags.iter().filter(|it| it.placeholder.is_none());
         for it in own {
@@ -124,8 +127,8 @@ impl Holder {
 
     /// The stored names of the person and of the placeholders that they speak for. Under an id that is somebody else's now
     /// nothing is named.
-    pub(crate) fn names(&self, database: &mut dyn Session) -> Result<Vec<Vec<u8>>, Error> {
-        let mut names = mark::registered(database, &self.public)?;
+    pub(crate) fn names(&self, database: &mut dyn TenantConnection) -> Result<Vec<Vec<u8>>, Error> {
+        let mut names = chunk_note::registered(database, &self.public)?;
         let links = self.reach.links.values().map(|link| link.new.clone());
         let (own, _) = self.unreplaced(database, links.collect())?;
         let named = |id: &Value| store::named(database.tenancy(), &id.principal()).principal();
@@ -140,7 +143,7 @@ impl Holder {
     /// accounts and its column with the ids.
     pub(crate) fn acts_as(
         &self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         placeholders: Vec<Value>,
         users: (&str, &str),
     ) -> Result<Vec<Value>, Error> {
@@ -157,7 +160,7 @@ impl Holder {
     /// Those of `placeholders` under whose ids nobody else is registered, and who is.
     fn unreplaced(
         &self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         mut placeholders: Vec<Value>,
     ) -> Result<(Vec<Value>, Registered), Error> {
         let names: Vec<Vec<u8>> = placeholders.iter().map(Value::principal).collect();
@@ -181,12 +184,12 @@ pub(crate) enum Clue {
 
 /// Whose `key` is, as far as registrations and records tell; it is bound to them by [`Holder::find`] all the same.
 pub(crate) fn clue(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     key: &SecretKey,
 ) -> Result<Option<Clue>, Error> {
     let public = key.public()?;
-    if let [name] = mark::registered(database, &public)?.as_slice() {
+    if let [name] = chunk_note::registered(database, &public)?.as_slice() {
         return Ok(Some(Clue::Name(name.clone())));
     }
     let reach = reach(database, salt, key, None)?;
@@ -202,7 +205,7 @@ pub(crate) fn clue(
 /// Whether the records that a key reaches are those of `user`: the locators say whose they are. For older ones, which do not,
 /// the records are asked for the registration that they took away, and for what acts in the place of the user.
 fn is_of(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     reach: &Reach,
     (user, public): (&Value, &PublicKey),
@@ -229,7 +232,7 @@ fn is_of(
 /// The private key that a password or a token wraps, and what it reaches. Where several are wrapped, it is that of whoever is
 /// registered before that of one who is away.
 fn unwrapped(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     claim: &Claim<'_>,
 ) -> Result<(SecretKey, Reach), Error> {
@@ -262,7 +265,7 @@ fn unwrapped(
 /// Seals anew what lies in a row of the form before, whose key wraps whatever the password does, and notes that the row is none
 /// any more.
 fn renewed(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     stretched: &Stretched,
     opened: &Opened,
@@ -279,7 +282,7 @@ fn renewed(
 /// Opens all that `key` reaches, placeholder by placeholder, level by level, but for what was forgotten. Refused where the key
 /// itself was, or the row that it lay in.
 fn reach(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     key: &SecretKey,
     row: Option<&[u8]>,

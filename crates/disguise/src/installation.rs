@@ -12,7 +12,7 @@ use crate::store::{
     BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, HOLDS, INTENTS, LOCATORS, OPERATIONS,
     PRINCIPALS, SALT, SCHEDULED, SETTINGS, SHARED, description, put_setting, setting,
 };
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The setting that says which tables there are.
@@ -65,7 +65,7 @@ impl<'a> Installation<'a> {
     }
 
     /// Notes that all tables are there, with a salt where the database has none yet.
-    pub(crate) fn note_tables(&self, database: &mut dyn Session) -> Result<(), Error> {
+    pub(crate) fn note_tables(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
         if setting(database, SALT)?.is_none() {
             put_setting(database, SALT, &random::<16>()?)?;
         }
@@ -77,7 +77,7 @@ impl<'a> Installation<'a> {
 }
 
 /// Creates the tables that are not there yet.
-pub(crate) fn create(database: &mut dyn Session) -> Result<(), Error> {
+pub(crate) fn create(database: &mut dyn TenantConnection) -> Result<(), Error> {
     for statement in tables(database.dialect()) {
         database
             .execute(&statement, &[])

@@ -6,14 +6,14 @@ use probity_format::wire::{Reader, put_varint};
 use probity_format::{DecodeError, Timestamp};
 
 use crate::apply::Applied;
+use crate::chunk_note::ChunkNotes;
 use crate::error::Error;
-use crate::mark::Marks;
 use crate::plan::Step;
 use crate::scheduled::Order;
 use crate::store::{DisguiseId, INTENTS, uninstalled};
 use crate::suite::PublicKey;
 use crate::table::{delete_keys, insert_all, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::{Value, put_bytes, take_bytes, take_text};
 
 /// The version of an intent's form.
@@ -174,13 +174,13 @@ impl Intent {
 }
 
 /// What an intent is stored under.
-pub(crate) fn key(database: &dyn Session, id: DisguiseId) -> Value {
+pub(crate) fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
     database.tenancy().key(&id.0.to_le_bytes())
 }
 
 /// Stores an intent, in the place of what was stored of it before.
 pub(crate) fn put(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     id: DisguiseId,
     intent: &Intent,
 ) -> Result<(), Error> {
@@ -191,19 +191,22 @@ pub(crate) fn put(
 }
 
 /// Ends an intent, if there is one, with all that its chunks left for each other.
-pub(crate) fn remove(database: &mut dyn Session, id: DisguiseId) -> Result<(), Error> {
-    Marks::remove(database, id)?;
+pub(crate) fn remove(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
+    ChunkNotes::remove(database, id)?;
     let key = [vec![key(database, id)]];
     delete_keys(database, INTENTS, &["id".to_owned()], &key)?;
     Ok(())
 }
 
-pub(crate) fn read(database: &mut dyn Session, id: DisguiseId) -> Result<Intent, Error> {
+pub(crate) fn read(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<Intent, Error> {
     find(database, id)?.ok_or(Error::NoSuchDisguise)
 }
 
 /// The intent, as long as the disguise is neither done nor ended.
-pub(crate) fn find(database: &mut dyn Session, id: DisguiseId) -> Result<Option<Intent>, Error> {
+pub(crate) fn find(
+    database: &mut dyn TenantConnection,
+    id: DisguiseId,
+) -> Result<Option<Intent>, Error> {
     let (columns, by) = (["what".to_owned()], ["id".to_owned()]);
     let key = [vec![key(database, id)]];
     let rows = select_keys(database, INTENTS, &columns, &by, &key)?;
@@ -214,7 +217,7 @@ pub(crate) fn find(database: &mut dyn Session, id: DisguiseId) -> Result<Option<
 }
 
 /// The disguises that are not done yet.
-pub(crate) fn list(database: &mut dyn Session) -> Result<Vec<DisguiseId>, Error> {
+pub(crate) fn list(database: &mut dyn TenantConnection) -> Result<Vec<DisguiseId>, Error> {
     let own = database.tenancy().among_keys("AND");
     let length = database.tenancy().tag().len().saturating_add(ID_BYTES);
     let sql = format!(

@@ -6,9 +6,9 @@ use crate::database::{Column, Dialect, INSERT_INTO};
 use crate::error::{Doing as _, Error};
 use crate::outcome::{Done, are_same, inserted};
 use crate::overwrite::unstamped;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{Inserted, delete_keys, insertion, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// Whether `value` may be what an enumeration holds for a value that is none of its own.
@@ -20,8 +20,8 @@ fn is_error(dialect: Dialect, column: Option<&Column>, value: &Value) -> bool {
 
 /// Inserts a row that the database refused, if it refused it for such a value alone.
 pub(crate) fn insert(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[String],
     row: &[Value],
 ) -> Result<Inserted, Error> {
@@ -50,8 +50,8 @@ pub(crate) fn insert(
 /// Writes a value that the database refused into a row that holds `now`, if it refused it because it is such a value; tells
 /// whether it did.
 pub(crate) fn write(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     (column, identity): (&str, &[Value]),
     (value, now): (&Value, &Value),
 ) -> Result<bool, Error> {

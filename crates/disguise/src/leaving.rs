@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Aim, Step};
+use crate::plan::{PlanContext, Step};
 use crate::predicate::Fragment;
 use crate::redact::Names;
-use crate::schema::{Known, Live, TableNotes};
+use crate::schema::{ResolvedSchema, ResolvedTable, TableNotes};
 use crate::spec::{Kind, Spec, SpecError, Transformation};
 
 /// A rule for references to a person who is removed from the users table.
@@ -31,7 +31,7 @@ impl TableNotes {
     }
 }
 
-impl Known {
+impl ResolvedTable {
     /// Whether whoever leaves takes a row along, whoever else owns it: so it is said, or an owner is part of the key, so that there
     /// is no such row without its people.
     pub(crate) fn goes_whole(&self) -> bool {
@@ -51,7 +51,7 @@ impl Known {
     }
 }
 
-impl Live {
+impl ResolvedSchema {
     /// Refuses what is said of references and cannot be done.
     pub(crate) fn check_on_leave(&self) -> Result<(), SpecError> {
         for table in self.tables.values() {
@@ -64,7 +64,12 @@ impl Live {
         Ok(())
     }
 
-    fn check_leaving(&self, table: &Known, column: &String, how: OnLeave) -> Result<(), String> {
+    fn check_leaving(
+        &self,
+        table: &ResolvedTable,
+        column: &String,
+        how: OnLeave,
+    ) -> Result<(), String> {
         let is_users = table.name == self.pseudo.table;
         if is_users && *column == self.pseudo.id {
             return Err("is the id of the users, by which nobody is referred to".to_owned());
@@ -130,7 +135,7 @@ impl Live {
     }
 }
 
-impl Aim<'_> {
+impl PlanContext<'_> {
     /// The steps that `spec` does not name: what becomes of references to the users whom `removal`, at its place among the
     /// transformations, removes.
     pub(crate) fn leaving(
@@ -139,7 +144,7 @@ impl Aim<'_> {
         removal: (&Transformation, &Step),
     ) -> Result<Vec<Step>, SpecError> {
         let users = &self.live.pseudo.table;
-        let mut said: Vec<(OnLeave, &Known, &String)> = Vec::new();
+        let mut said: Vec<(OnLeave, &ResolvedTable, &String)> = Vec::new();
         for table in self.live.tables.values() {
             // Rows that another step removes are not looked for again.
             let is_removed = removes_all(spec, &table.name);
@@ -178,7 +183,7 @@ impl Aim<'_> {
     /// That a row of `table` refers by `column` to a user whom `removal` takes, and is not taken itself.
     fn referring(
         &self,
-        (table, column): (&Known, &String),
+        (table, column): (&ResolvedTable, &String),
         (removal, step): (&Transformation, &Step),
     ) -> Fragment {
         let dialect = self.dialect;

@@ -5,11 +5,14 @@
 mod admission;
 mod apply;
 mod audit;
-mod called;
 mod cascade;
 mod caution;
+mod chunk_note;
+mod co_owned;
 mod concerned;
+mod context;
 mod credential;
+mod credential_text;
 mod crypto;
 pub mod database;
 mod deadline;
@@ -17,8 +20,6 @@ mod draft;
 mod engine;
 mod error;
 mod filler;
-mod fit;
-mod footing;
 mod forgotten;
 mod generate;
 mod hold;
@@ -27,8 +28,7 @@ mod installation;
 mod intent;
 mod lax;
 mod leaving;
-mod line;
-mod mark;
+mod name_matching;
 mod once;
 mod operation;
 mod outcome;
@@ -41,6 +41,7 @@ mod predicate;
 mod principal;
 mod receipt;
 mod record;
+mod record_names;
 mod redact;
 mod refusal;
 mod reveal;
@@ -48,7 +49,6 @@ mod scheduled;
 mod schema;
 mod separation;
 mod share;
-mod slot;
 mod spec;
 mod store;
 mod subject;
@@ -64,20 +64,20 @@ pub use apply::{Applied, ApplyRequest};
 pub use audit::Sink;
 pub use cascade::Referring;
 pub use credential::{Credential, KeyCost, Protection, RecoveryToken};
+pub use credential_text::CredentialLine;
 pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect, Said};
 pub use draft::{Draft, draft};
 pub use engine::{
     APPLY_ROWS, CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Halted, HandOver,
-    Hidden, HiddenChange, Listed, Missed, Outlook, Progress, REVEAL_BYTES, ReplayRequest,
-    SWEEP_RECORDS, Swept, stored_description,
+    Hidden, HiddenChange, Listed, MissingOperation, Progress, REVEAL_BYTES, ReplayRequest,
+    Replayability, SWEEP_RECORDS, Swept, stored_description,
 };
 pub use error::Error;
 pub use generate::Generator;
 pub use hold::{Authority, Hold, HoldId, Holding};
-pub use line::CredentialLine;
 pub use once::{Answered, Once};
-pub use operation::{Operations, Told};
+pub use operation::{LoggedOperation, Operations};
 pub use pace::{Clock, Share, ShareError};
 pub use plan::PlannedStep;
 pub use principal::Registration;

@@ -11,7 +11,7 @@ use crate::forgotten::{self, FORGOTTEN};
 use crate::operation::record_name;
 use crate::store::uninstalled;
 use crate::table::select_keys;
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The table of what was answered.
@@ -62,7 +62,7 @@ pub(crate) struct Names {
 }
 
 /// What the database knows of a request.
-pub(crate) enum Known {
+pub(crate) enum RequestState {
     /// Nothing; it is noted now.
     New,
     Before(Zeroizing<Vec<u8>>),
@@ -70,7 +70,11 @@ pub(crate) enum Known {
 }
 
 impl Names {
-    pub(crate) fn new(database: &dyn Session, salt: &[u8], once: &Once<'_>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        database: &dyn TenantConnection,
+        salt: &[u8],
+        once: &Once<'_>,
+    ) -> Result<Self, Error> {
         let mut hash = Sha256::new();
         hash.update(b"probity disguise once\0");
         for part in [salt, once.caller, once.key.as_bytes()] {
@@ -91,9 +95,13 @@ impl Names {
 
     /// Notes the request, or says what was answered before. Whoever else asks the same waits for the end of this
     /// transaction.
-    pub(crate) fn note(&self, database: &mut dyn Session, once: &Once<'_>) -> Result<Known, Error> {
+    pub(crate) fn note(
+        &self,
+        database: &mut dyn TenantConnection,
+        once: &Once<'_>,
+    ) -> Result<RequestState, Error> {
         if self.insert(database, once)? {
-            return Ok(Known::New);
+            return Ok(RequestState::New);
         }
         let columns = ["request", "due", "sealed"].map(str::to_owned);
         let key = [vec![self.id.clone()]];
@@ -102,17 +110,19 @@ impl Names {
             Some([_, Value::Int(due), _]) if *due < once.time.nanoseconds() => {
                 self.remove(database)?;
                 self.insert(database, once)?;
-                Ok(Known::New)
+                Ok(RequestState::New)
             }
             Some([Value::Bytes(request), _, _]) if !request.starts_with(&self.request) => {
                 Err(Error::OtherRequest)
             }
-            Some([_, _, Value::Bytes(sealed)]) if sealed.is_empty() => Ok(Known::Withheld),
+            Some([_, _, Value::Bytes(sealed)]) if sealed.is_empty() => Ok(RequestState::Withheld),
             Some([Value::Bytes(request), Value::Int(due), Value::Bytes(sealed)]) => {
                 if is_forgotten(database, &self.salt, sealed)? {
-                    return Ok(Known::Withheld);
+                    return Ok(RequestState::Withheld);
                 }
-                Ok(Known::Before(self.open(sealed, &bound(request, *due))?))
+                Ok(RequestState::Before(
+                    self.open(sealed, &bound(request, *due))?,
+                ))
             }
             // It was noted by a transaction that this one does not see; the next try does.
             _ => Err(Error::Database {
@@ -126,7 +136,7 @@ impl Names {
         }
     }
 
-    fn insert(&self, database: &mut dyn Session, once: &Once<'_>) -> Result<bool, Error> {
+    fn insert(&self, database: &mut dyn TenantConnection, once: &Once<'_>) -> Result<bool, Error> {
         let sql = format!("INSERT INTO {ANSWERS} (id, request, due, sealed) VALUES (?, ?, ?, ?)");
         let row = [
             self.id.clone(),
@@ -141,7 +151,7 @@ impl Names {
         }
     }
 
-    fn remove(&self, database: &mut dyn Session) -> Result<(), Error> {
+    fn remove(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
         let sql = format!("DELETE FROM {ANSWERS} WHERE id = ?");
         let removed = database.execute(&sql, std::slice::from_ref(&self.id));
         removed.doing(DOING).map(drop)
@@ -151,7 +161,7 @@ impl Names {
     /// goes when they are forgotten.
     pub(crate) fn keep(
         &self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         cohort: Option<u8>,
         answer: &[u8],
     ) -> Result<(), Error> {
@@ -206,7 +216,11 @@ fn named(sealed: &[u8]) -> &[u8] {
     sealed.get(..NONCE_BYTES).unwrap_or(sealed)
 }
 
-fn is_forgotten(database: &mut dyn Session, salt: &[u8], sealed: &[u8]) -> Result<bool, Error> {
+fn is_forgotten(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    sealed: &[u8],
+) -> Result<bool, Error> {
     let name = record_name(salt, named(sealed)).to_vec();
     let (column, by) = (["id".to_owned()], ["id".to_owned()]);
     let key = [vec![Value::Bytes(name)]];
@@ -216,7 +230,7 @@ fn is_forgotten(database: &mut dyn Session, salt: &[u8], sealed: &[u8]) -> Resul
 /// Forgets what was answered about a person, and about whoever shares the byte with them: that it was done stays known. Gives what
 /// these answers were called, which are none any more when somebody puts them back.
 pub(crate) fn forget(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     cohort: u8,
 ) -> Result<Vec<Vec<u8>>, Error> {
@@ -242,7 +256,7 @@ pub(crate) fn forget(
 }
 
 /// What each kept answer is called, of all tenants, with the id of its row.
-pub(crate) fn kept(database: &mut dyn Session) -> Result<Vec<(Value, Vec<u8>)>, Error> {
+pub(crate) fn kept(database: &mut dyn TenantConnection) -> Result<Vec<(Value, Vec<u8>)>, Error> {
     let sql = format!(
         "SELECT id, substr(sealed, 1, {NONCE_BYTES}) FROM {ANSWERS} WHERE LENGTH(sealed) > 0"
     );
@@ -255,7 +269,7 @@ pub(crate) fn kept(database: &mut dyn Session) -> Result<Vec<(Value, Vec<u8>)>, 
 }
 
 /// Empties the answers of these rows.
-pub(crate) fn empty(database: &mut dyn Session, ids: Vec<Value>) -> Result<(), Error> {
+pub(crate) fn empty(database: &mut dyn TenantConnection, ids: Vec<Value>) -> Result<(), Error> {
     for id in ids {
         let sql = format!("UPDATE {ANSWERS} SET sealed = ? WHERE id = ?");
         let emptied = database.execute(&sql, &[Value::Bytes(Vec::new()), id]);
@@ -265,7 +279,10 @@ pub(crate) fn empty(database: &mut dyn Session, ids: Vec<Value>) -> Result<(), E
 }
 
 /// Forgets answers whose time is over, of all tenants.
-pub(crate) fn remove_over(database: &mut dyn Session, time: Timestamp) -> Result<(), Error> {
+pub(crate) fn remove_over(
+    database: &mut dyn TenantConnection,
+    time: Timestamp,
+) -> Result<(), Error> {
     let sql = format!("DELETE FROM {ANSWERS} WHERE due < ?");
     let removed = database.execute(&sql, &[Value::Int(time.nanoseconds())]);
     removed.map_err(uninstalled).map(drop)

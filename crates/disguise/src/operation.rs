@@ -16,7 +16,7 @@ use crate::receipt::{digits, undigits};
 use crate::store::{OPERATIONS, own_salt};
 use crate::suite::{PublicKey, XWING_STORED_BYTES};
 use crate::table::{delete_keys, insert_all, select_keys};
-use crate::tenant::{Session, Tenancy};
+use crate::tenant::{TenantConnection, TenantScope};
 use crate::value::{Value, put_bytes};
 
 /// Bytes of the random id of an operation.
@@ -32,7 +32,7 @@ pub(crate) type OperationId = [u8; ID_BYTES];
 
 /// What became of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum CommitOutcome {
     Done,
     Undone,
     /// The connection was lost at the commit, and nobody could be asked.
@@ -41,9 +41,9 @@ pub(crate) enum Fate {
 
 /// What an entry of a log says of an operation.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct LoggedOperation {
     pub(crate) id: OperationId,
-    pub(crate) fate: Fate,
+    pub(crate) fate: CommitOutcome,
     pub(crate) action: String,
     pub(crate) key: String,
     pub(crate) subject: Option<String>,
@@ -55,7 +55,7 @@ pub struct Told {
     pub(crate) is_put_back: bool,
     /// Its entry was erased: which operation it was, and where it was done, is not known.
     pub(crate) is_erased: bool,
-    pub(crate) facts: Facts,
+    pub(crate) facts: LoggedFacts,
 }
 
 #[expect(
@@ -65,7 +65,7 @@ pub struct Told {
 /// What a payload says beside counts.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Facts {
+pub(crate) struct LoggedFacts {
     operation: String,
     database: String,
     pub(crate) specification: Option<String>,
@@ -100,18 +100,18 @@ pub(crate) struct Facts {
     pub(crate) kept: Option<u64>,
 }
 
-impl Told {
+impl LoggedOperation {
     /// What `entry` says of an operation that the database remembers if it was done: that it is about to be committed, or
     /// that this came to nothing. The last entry of an operation is the truth, so that all of them are needed.
     pub fn of(entry: &Entry<'_>) -> Option<Self> {
         if !entry.action.starts_with("disguise.") {
             return None;
         }
-        let facts: Facts = serde_json::from_slice(entry.payload).ok()?;
+        let facts: LoggedFacts = serde_json::from_slice(entry.payload).ok()?;
         let fate = match entry.outcome {
-            Outcome::Ok => Fate::Done,
-            _ if facts.commit.as_deref() == Some(UNKNOWN) => Fate::Unknown,
-            _ => Fate::Undone,
+            Outcome::Ok => CommitOutcome::Done,
+            _ if facts.commit.as_deref() == Some(UNKNOWN) => CommitOutcome::Unknown,
+            _ => CommitOutcome::Undone,
         };
         Some(Self {
             id: undigits(&facts.operation)?,
@@ -133,7 +133,7 @@ impl Told {
         let is_done = entry.action.starts_with("disguise.") && entry.outcome == Outcome::Ok;
         is_done.then(|| Self {
             id: OperationId::default(),
-            fate: Fate::Done,
+            fate: CommitOutcome::Done,
             action: entry.action.to_owned(),
             key: String::new(),
             subject: None,
@@ -142,7 +142,7 @@ impl Told {
             time: entry.time,
             is_put_back: false,
             is_erased: true,
-            facts: Facts::default(),
+            facts: LoggedFacts::default(),
         })
     }
 
@@ -200,16 +200,16 @@ impl Told {
 
 /// The operations that the streams of a log tell of.
 #[derive(Debug, Default)]
-pub struct Operations(BTreeMap<String, Vec<Told>>);
+pub struct Operations(BTreeMap<String, Vec<LoggedOperation>>);
 
 impl Operations {
     /// Takes the next entry of `stream`; entries that tell of no operation are left out. Of one that `is_erased` no more is known
     /// than its action and time.
     pub fn add(&mut self, stream: &str, entry: &Entry<'_>, is_erased: bool) {
         let told = if is_erased {
-            Told::of_erased(entry)
+            LoggedOperation::of_erased(entry)
         } else {
-            Told::of(entry)
+            LoggedOperation::of(entry)
         };
         if let Some(told) = told {
             self.0.entry(stream.to_owned()).or_default().push(told);
@@ -217,7 +217,7 @@ impl Operations {
     }
 
     /// All of them by their times; those of one stream stay in its order.
-    pub fn in_order(self) -> Vec<Told> {
+    pub fn in_order(self) -> Vec<LoggedOperation> {
         let mut streams: Vec<_> = self.0.into_values().map(Vec::into_iter).collect();
         let mut next = BTreeMap::new();
         for (place, stream) in streams.iter_mut().enumerate() {
@@ -235,7 +235,7 @@ impl Operations {
 
 /// Remembers a new operation in the transaction that does it, and gives the payload of its entry.
 pub(crate) fn begin(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     payload: Payload,
 ) -> Result<(OperationId, String), Error> {
@@ -247,22 +247,22 @@ pub(crate) fn begin(
 
 /// What the entry says of an operation that was told of as done, and was not, or of which that is not known.
 pub(crate) fn taken_back(
-    tenancy: &Tenancy,
+    tenancy: &TenantScope,
     salt: &[u8],
-    (id, fate): (OperationId, Fate),
+    (id, fate): (OperationId, CommitOutcome),
     reason: Option<&Error>,
 ) -> String {
     let mut payload = Payload::new();
     if let Some(error) = reason {
         payload.put("reason", error.reason());
     }
-    if fate == Fate::Unknown {
+    if fate == CommitOutcome::Unknown {
         payload.put("commit", UNKNOWN);
     }
     named(payload, tenancy, salt, id)
 }
 
-fn named(mut payload: Payload, tenancy: &Tenancy, salt: &[u8], id: OperationId) -> String {
+fn named(mut payload: Payload, tenancy: &TenantScope, salt: &[u8], id: OperationId) -> String {
     payload.put("operation", digits(&id));
     if !tenancy.tag().is_empty() {
         payload.put("tenant", digits(tenancy.tag()));
@@ -280,21 +280,21 @@ pub(crate) fn fate(
     salt: &[u8],
     key: &Value,
     another: bool,
-) -> Option<Fate> {
+) -> Option<CommitOutcome> {
     // Under the same address there may be another place by now, which knows nothing of the operation.
     if own_salt(database).ok()? != salt {
         return None;
     }
     if is_remembered(database, key)? {
-        return Some(Fate::Done);
+        return Some(CommitOutcome::Done);
     }
     if !another {
-        return Some(Fate::Undone);
+        return Some(CommitOutcome::Undone);
     }
     match inserted(database, key) {
-        Ok(()) => Some(Fate::Undone),
-        Err(DatabaseErrorKind::Unique) => Some(Fate::Done),
-        Err(_) => is_remembered(database, key)?.then_some(Fate::Done),
+        Ok(()) => Some(CommitOutcome::Undone),
+        Err(DatabaseErrorKind::Unique) => Some(CommitOutcome::Done),
+        Err(_) => is_remembered(database, key)?.then_some(CommitOutcome::Done),
     }
 }
 
@@ -318,14 +318,14 @@ fn inserted(database: &mut dyn Database, key: &Value) -> Result<(), DatabaseErro
 }
 
 /// Remembers an operation that a replay may have remembered before.
-pub(crate) fn remember(database: &mut dyn Session, id: OperationId) -> Result<(), Error> {
+pub(crate) fn remember(database: &mut dyn TenantConnection, id: OperationId) -> Result<(), Error> {
     let row = vec![vec![database.tenancy().key(&id)]];
     delete_keys(database, OPERATIONS, &["id".to_owned()], &row)?;
     insert_all(database, OPERATIONS, &["id"], &row)
 }
 
 /// What the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
-pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>, error: &Error) -> String {
+pub(crate) fn refused(tenancy: &TenantScope, refusals: Option<u64>, error: &Error) -> String {
     let mut payload = Payload::new().with("reason", error.reason());
     if let Some(refusals) = refusals {
         payload.put("refusals", refusals);
@@ -339,8 +339,8 @@ pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>, error: &Error) -
 /// The operations of a log that were done in this database, or may have been, for the tenant at hand or for all.
 pub(crate) struct History<'a> {
     /// All of them in the order of the log, each with whether the database has it, or what its person did with its key next.
-    pub(crate) done: Vec<(&'a Told, bool)>,
-    pub(crate) missing: Vec<Told>,
+    pub(crate) done: Vec<(&'a LoggedOperation, bool)>,
+    pub(crate) missing: Vec<LoggedOperation>,
 }
 
 /// Those of `told` that were done in this database. Missing are those that it does
@@ -348,25 +348,25 @@ pub(crate) struct History<'a> {
 /// missing, too, when some of its records are among those which are `there`, whatever was done since: under the same id
 /// that may have been somebody else. What was erased from the log may have been missed.
 pub(crate) fn history<'a>(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
-    told: &'a [Told],
+    told: &'a [LoggedOperation],
     there: &BTreeSet<String>,
 ) -> Result<History<'a>, Error> {
     let whole = own_salt(database)?;
-    let key = |it: &Told| {
+    let key = |it: &LoggedOperation| {
         let of_all = it.is_of(&whole).then(|| it.id.to_vec());
         let own = || database.tenancy().key(&it.id).principal();
         of_all.or_else(|| it.is_of(salt).then(own))
     };
     // What is told of later counts more.
     let known = told.iter().filter(|it| !it.is_erased);
-    let fates: BTreeMap<OperationId, Fate> = known.map(|it| (it.id, it.fate)).collect();
-    let fate = |it: &Told| fates.get(&it.id).copied().unwrap_or(it.fate);
-    let promised = told.iter().filter(|it| it.fate == Fate::Done);
-    let own = promised.filter(|it| it.is_erased || fate(it) != Fate::Undone);
+    let fates: BTreeMap<OperationId, CommitOutcome> = known.map(|it| (it.id, it.fate)).collect();
+    let fate = |it: &LoggedOperation| fates.get(&it.id).copied().unwrap_or(it.fate);
+    let promised = told.iter().filter(|it| it.fate == CommitOutcome::Done);
+    let own = promised.filter(|it| it.is_erased || fate(it) != CommitOutcome::Undone);
     let own = own.map(|it| (it, key(it)));
-    let own: Vec<(&Told, Option<Vec<u8>>)> = own
+    let own: Vec<(&LoggedOperation, Option<Vec<u8>>)> = own
         .filter(|(it, key)| it.is_erased || key.is_some())
         .collect();
     let keys = own.iter().filter_map(|(_, key)| key.clone());
@@ -399,7 +399,7 @@ pub(crate) fn history<'a>(
         if is_known && !is_there_again {
             later.insert(name);
         } else if is_known || is_there_again || !it.may_be_repeated() || !later.contains(&name) {
-            missing.push(Told {
+            missing.push(LoggedOperation {
                 fate: fate(it),
                 is_put_back: is_known || is_there_again && went_on,
                 ..it.clone()

@@ -3,9 +3,9 @@
 use crate::apply::picked;
 use crate::database::{DatabaseError, DatabaseErrorKind};
 use crate::error::Error;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{Inserted, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// What became of an insertion of so many rows.
@@ -52,8 +52,8 @@ pub(crate) fn inserted(done: Result<u64, DatabaseError>, rows: usize) -> Result<
 
 /// Whether a table has a row as it is, which a trigger may have put there itself.
 pub(crate) fn is_there(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[String],
     row: &[Value],
 ) -> Result<bool, Error> {

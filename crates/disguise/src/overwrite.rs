@@ -7,9 +7,9 @@ use crate::database::{DatabaseError, Dialect, repeated};
 use crate::error::{Doing as _, Error};
 use crate::outcome::are_same;
 use crate::predicate::Fragment;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{among, lists, select_keys, with};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// What to write into a row: its identity, and a new value for each column.
@@ -22,8 +22,8 @@ pub(crate) struct Write<'a> {
 /// Writes values of its own into each row. A row that the database passes over without an error is refused like one that breaks
 /// a constraint; a caller that hears of a refusal gives up.
 pub(crate) fn update_keys(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
@@ -37,8 +37,8 @@ pub(crate) fn update_keys(
 /// The same for values that columns may store in another form; whether a trigger put others in their place is for the caller to
 /// see.
 pub(crate) fn update_drawn(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
@@ -50,8 +50,8 @@ pub(crate) fn update_drawn(
 
 /// The same, but a refusal is no reason to give up, though rows may have been written before it.
 pub(crate) fn try_update_keys(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
@@ -65,8 +65,8 @@ pub(crate) fn try_update_keys(
 /// Refuses when rows do not hold what was written into them. That is looked at where the database told of fewer rows, or where
 /// what it told says nothing because triggers may have changed them.
 fn refuse_passed_over(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[&str],
     writes: &[Write<'_>],
     told: Option<u64>,
@@ -107,11 +107,11 @@ fn refuse_passed_over(
 }
 
 fn write_keys(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[&str],
     writes: &[Write<'_>],
-    run: fn(&mut dyn Session, &str, &[Value]) -> Result<u64, DatabaseError>,
+    run: fn(&mut dyn TenantConnection, &str, &[Value]) -> Result<u64, DatabaseError>,
 ) -> Result<u64, Error> {
     if writes.is_empty() {
         return Ok(0);
@@ -145,7 +145,7 @@ fn write_keys(
 }
 
 /// `a = ? AND b = ?` for an identity.
-pub(crate) fn is_row(dialect: Dialect, table: &Known) -> String {
+pub(crate) fn is_row(dialect: Dialect, table: &ResolvedTable) -> String {
     let equal = table.identity.iter();
     let equal: Vec<String> = equal
         .map(|key| format!("{} = ?", dialect.quote(key)))
@@ -166,7 +166,7 @@ fn assigned(dialect: Dialect, columns: &[&str], value: impl Fn(usize, &str) -> S
 }
 
 /// `, c = c` for each column that the database would set to the time of the update.
-pub(crate) fn unstamped(dialect: Dialect, table: &Known, written: &[&str]) -> String {
+pub(crate) fn unstamped(dialect: Dialect, table: &ResolvedTable, written: &[&str]) -> String {
     let stamped = table.catalog.stamped.iter();
     let others = stamped.filter(|column| !written.contains(&column.as_str()));
     let kept = others.map(|column| {
@@ -178,8 +178,8 @@ pub(crate) fn unstamped(dialect: Dialect, table: &Known, written: &[&str]) -> St
 
 /// An update for each row: in the same process a statement prepared once beats a join with a list of values.
 fn update_each(
-    database: &mut dyn Session,
-    (table, own): (&Known, &Fragment),
+    database: &mut dyn TenantConnection,
+    (table, own): (&ResolvedTable, &Fragment),
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<u64, Error> {
@@ -202,7 +202,7 @@ fn update_each(
 /// An update from a list of identities and values.
 fn through_list(
     dialect: Dialect,
-    table: &Known,
+    table: &ResolvedTable,
     columns: &[&str],
     run: &[Write<'_>],
 ) -> (String, Vec<Value>) {
@@ -239,7 +239,7 @@ fn through_list(
 /// that of a text column.
 fn case_by_case(
     dialect: Dialect,
-    table: &Known,
+    table: &ResolvedTable,
     columns: &[&str],
     run: &[Write<'_>],
 ) -> (String, Vec<Value>) {

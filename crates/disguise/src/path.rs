@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::database::{Catalog, Dialect};
 use crate::predicate::Fragment;
-use crate::schema::{Known, Reference, Schema};
+use crate::schema::{Reference, ResolvedTable, Schema};
 use crate::spec::SpecError;
-use crate::tenant::Tenancy;
+use crate::tenant::TenantScope;
 
 /// The way from a table without owner columns to the one whose rows have the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Path {
     /// that it is given.
     pub(crate) fn condition(
         &self,
-        (dialect, tenancy): (Dialect, &Tenancy),
+        (dialect, tenancy): (Dialect, &TenantScope),
         table: &str,
         owned: impl FnOnce(&str) -> Fragment,
     ) -> Fragment {
@@ -61,7 +61,7 @@ impl Path {
 
 /// Finds the paths that `schema` speaks of, and refuses one that does not lead to exactly one owner.
 pub(crate) fn resolve(
-    tables: &mut BTreeMap<String, Known>,
+    tables: &mut BTreeMap<String, ResolvedTable>,
     schema: &Schema,
     users: &str,
 ) -> Result<(), SpecError> {
@@ -82,7 +82,7 @@ pub(crate) fn resolve(
 }
 
 fn path(
-    tables: &BTreeMap<String, Known>,
+    tables: &BTreeMap<String, ResolvedTable>,
     schema: &Schema,
     users: &str,
     name: &str,
@@ -133,8 +133,8 @@ fn path(
 
 /// The reference of `table` by these columns.
 fn step(
-    tables: &BTreeMap<String, Known>,
-    table: &Known,
+    tables: &BTreeMap<String, ResolvedTable>,
+    table: &ResolvedTable,
     schema: &Schema,
     through: &[String],
 ) -> Result<Reference, String> {

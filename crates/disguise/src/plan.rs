@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::cascade::Referring;
 use crate::database::{Catalog, Column, Dialect, OnDelete, Property, placeholders};
-use crate::fit::{CatalogNames, Fitting};
 use crate::generate::Generator;
+use crate::name_matching::{CatalogNames, Fitting};
 use crate::predicate::{Fragment, Scope};
 use crate::redact::{Names, Redactors};
-use crate::schema::{Known, Live};
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::{Kind, Replacement, Spec, SpecError, Transformation};
 use crate::table::list;
-use crate::tenant::Tenancy;
+use crate::tenant::TenantScope;
 use crate::value::Value;
 
 /// Beyond this many owners the statement reads them from a temporary table.
@@ -65,18 +65,18 @@ impl Step {
 }
 
 /// What a plan is made for.
-pub(crate) struct Aim<'a> {
+pub(crate) struct PlanContext<'a> {
     pub(crate) dialect: Dialect,
     pub(crate) catalog: &'a Catalog,
-    pub(crate) live: &'a Live,
+    pub(crate) live: &'a ResolvedSchema,
     pub(crate) named: &'a BTreeMap<String, Value>,
     /// The principals whose rows are meant; nobody in particular when absent.
     pub(crate) owners: Option<&'a [Value]>,
     pub(crate) redactors: &'a Redactors,
-    pub(crate) tenancy: &'a Tenancy,
+    pub(crate) tenancy: &'a TenantScope,
 }
 
-impl Aim<'_> {
+impl PlanContext<'_> {
     /// Whether the owners are too many for a statement and must be in the temporary table.
     pub(crate) fn needs_scope_table(&self) -> bool {
         self.owners
@@ -200,7 +200,7 @@ impl Aim<'_> {
     }
 
     /// Refuses a change that could not be made or taken back.
-    pub(crate) fn check_step(&self, table: &Known, kind: &Kind) -> Result<(), String> {
+    pub(crate) fn check_step(&self, table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
         let name = &table.name;
         if table.identity.is_empty() {
             return Err(format!("table {name} has no identifying columns"));
@@ -233,7 +233,7 @@ impl Aim<'_> {
     /// The names that a redaction looks for beside those of the users table; refused when it does not fit.
     fn names(
         &self,
-        table: &Known,
+        table: &ResolvedTable,
         kind: &Kind,
         named: &BTreeMap<String, Value>,
     ) -> Result<Names, String> {
@@ -265,7 +265,7 @@ impl Aim<'_> {
         redact.said(|name| named.get(name).map(ToString::to_string))
     }
 
-    fn through_join(&self, table: &Known, from: &str, chosen: &Fragment) -> Fragment {
+    fn through_join(&self, table: &ResolvedTable, from: &str, chosen: &Fragment) -> Fragment {
         let name = self.dialect.quote(&table.name);
         let keys: Vec<String> = table
             .identity
@@ -286,7 +286,7 @@ impl Aim<'_> {
     }
 
     /// That a row must belong to one of the owners meant, if any are meant; a removal means those too who only read.
-    fn owned(&self, table: &Known, kind: &Kind) -> Result<Option<Fragment>, String> {
+    fn owned(&self, table: &ResolvedTable, kind: &Kind) -> Result<Option<Fragment>, String> {
         let Some(owners) = self.owners else {
             return Ok(self.of_somebody(table, kind));
         };
@@ -328,7 +328,7 @@ impl Aim<'_> {
     }
 
     /// That a row is somebody's: of everybody, rows that name nobody are left alone, for they would be given to nobody.
-    fn of_somebody(&self, table: &Known, kind: &Kind) -> Option<Fragment> {
+    fn of_somebody(&self, table: &ResolvedTable, kind: &Kind) -> Option<Fragment> {
         let is_meant = matches!(kind, Kind::Remove | Kind::Modify { .. });
         if !is_meant || table.name == self.live.pseudo.table {
             return None;
@@ -484,7 +484,7 @@ fn both(chosen: Fragment, owned: Option<Fragment>) -> Fragment {
     }
 }
 
-fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
+fn check_kind(table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
     let has = |column: &String| match table.catalog.column(column) {
         Some(_) => Ok(()),
         None => Err(format!("table {} has no column {column}", table.name)),
@@ -539,7 +539,11 @@ fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
     }
 }
 
-fn check_generator(table: &Known, column: &str, generator: &Generator) -> Result<(), String> {
+fn check_generator(
+    table: &ResolvedTable,
+    column: &str,
+    generator: &Generator,
+) -> Result<(), String> {
     if let Some(fault) = generator.fault() {
         return Err(format!("column {column}: {fault}"));
     }

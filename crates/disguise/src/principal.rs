@@ -6,10 +6,10 @@ use crate::credential::{Credential, KeyCost, Protection, RecoveryToken, Stretche
 use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
 use crate::deadline::Cohorts;
 use crate::error::Error;
-use crate::record::{Bag, Section, SpeaksFor, Standing};
+use crate::record::{Bag, PrincipalKind, Section, SpeaksFor};
 use crate::store::{self, DisguiseId, Found, Stage, Stored};
 use crate::suite::{PublicKey, Suite};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// Parts of bags that a change of the key holds in memory at a time, but for those of one bag.
@@ -36,7 +36,7 @@ impl Registration {
 }
 
 pub(crate) fn register(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     (user, made): (&Value, &Registration),
     protection: Protection<'_>,
     cost: KeyCost,
@@ -46,14 +46,14 @@ pub(crate) fn register(
     if !store::principals(database, std::slice::from_ref(&id))?.is_empty() {
         return Err(Error::AlreadyRegistered);
     }
-    let row = (id, made.key.public()?, Standing::Person);
+    let row = (id, made.key.public()?, PrincipalKind::Person);
     store::register(database, &[row])?;
     protect(database, &salt, (user, made), protection, cost)
 }
 
 /// Wraps the key of a user under the password that `protection` says and the recovery token that was made.
 pub(crate) fn protect(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     (user, made): (&Value, &Registration),
     protection: Protection<'_>,
@@ -97,7 +97,7 @@ pub(crate) struct Reached {
 
 impl Reached {
     /// The bag, whether it was read before or not.
-    pub(crate) fn read(&self, database: &mut dyn Session) -> Result<Bag, Error> {
+    pub(crate) fn read(&self, database: &mut dyn TenantConnection) -> Result<Bag, Error> {
         match &self.bag {
             Some(bag) => Ok(bag.clone()),
             None => store::read_bag(database, &self.found.locator),
@@ -180,7 +180,7 @@ impl Reach {
 /// What other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
 /// principal had left before.
 pub(crate) fn needed_by_others<'a>(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     meant: &[&'a Reached],
 ) -> Result<Vec<(Bag, &'a Reached)>, Error> {
     let mut out = Vec::new();
@@ -218,7 +218,7 @@ pub(crate) fn stored_for_others<'a>(
 
 /// Encrypts everything of `reach` anew: under a new key of the person and new keys of all placeholders.
 pub(crate) fn rekey(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     (person, public): (&Value, PublicKey),
     reach: &Reach,
@@ -258,7 +258,7 @@ fn held_at_once<T>(bags: &[(&Reached, T)]) -> usize {
 
 /// Stores bags once more, each with a seed of its own and under the new key of its owner.
 fn reseal(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     (person, keys): (&Value, &BTreeMap<Vec<u8>, PublicKey>),
     some: &[(&Reached, [u8; KEY_BYTES])],

@@ -4,7 +4,7 @@ use probity_format::Timestamp;
 
 use crate::error::{Doing as _, Error};
 use crate::store::{bytes, uninstalled};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The table of the counts.
@@ -16,7 +16,11 @@ const KEPT_NANOSECONDS: i64 = 90 * 86_400 * 1_000_000_000;
 const DOING: &str = "counting a refusal";
 
 /// Counts one more for `name`, and says how many there were.
-pub(crate) fn count(database: &mut dyn Session, name: &str, time: Timestamp) -> Result<u64, Error> {
+pub(crate) fn count(
+    database: &mut dyn TenantConnection,
+    name: &str,
+    time: Timestamp,
+) -> Result<u64, Error> {
     let (id, time) = (bytes(name.as_bytes()), Value::Int(time.nanoseconds()));
     let sql = format!("UPDATE {REFUSALS} SET refused = refused + 1, latest = ? WHERE id = ?");
     let counted = database.execute(&sql, &[time.clone(), id.clone()]);
@@ -33,7 +37,10 @@ pub(crate) fn count(database: &mut dyn Session, name: &str, time: Timestamp) -> 
 }
 
 /// Forgets the counts of all tenants to which nothing was added for long.
-pub(crate) fn remove_over(database: &mut dyn Session, time: Timestamp) -> Result<(), Error> {
+pub(crate) fn remove_over(
+    database: &mut dyn TenantConnection,
+    time: Timestamp,
+) -> Result<(), Error> {
     let sql = format!("DELETE FROM {REFUSALS} WHERE latest < ?");
     let before = time.nanoseconds().saturating_sub(KEPT_NANOSECONDS);
     let removed = database.execute(&sql, &[Value::Int(before)]);

@@ -10,7 +10,7 @@ use crate::error::{Doing as _, Error};
 use crate::spec::SpecFile;
 use crate::store::{DisguiseId, SCHEDULED};
 use crate::table::{delete_keys, insert_all, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::{Value, put_bytes, take_text};
 
 /// The version of an order's form.
@@ -128,12 +128,12 @@ impl Order {
     }
 }
 
-fn key(database: &dyn Session, id: DisguiseId) -> Value {
+fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
     database.tenancy().key(&id.0.to_le_bytes())
 }
 
 pub(crate) fn put(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     id: DisguiseId,
     due: Timestamp,
     order: &Order,
@@ -147,7 +147,7 @@ pub(crate) fn put(
 }
 
 /// Takes a scheduled disguise away.
-pub(crate) fn take(database: &mut dyn Session, id: DisguiseId) -> Result<(), Error> {
+pub(crate) fn take(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
     let key = [vec![key(database, id)]];
     match delete_keys(database, SCHEDULED, &["id".to_owned()], &key)? {
         0 => Err(Error::NoSuchDisguise),
@@ -155,7 +155,7 @@ pub(crate) fn take(database: &mut dyn Session, id: DisguiseId) -> Result<(), Err
     }
 }
 
-pub(crate) fn read(database: &mut dyn Session, id: DisguiseId) -> Result<Order, Error> {
+pub(crate) fn read(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<Order, Error> {
     let (columns, by) = (["what".to_owned()], ["id".to_owned()]);
     let key = [vec![key(database, id)]];
     let rows = select_keys(database, SCHEDULED, &columns, &by, &key)?;
@@ -167,7 +167,7 @@ pub(crate) fn read(database: &mut dyn Session, id: DisguiseId) -> Result<Order, 
 
 /// All scheduled disguises, or those of `user`, the next first.
 pub(crate) fn list(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     user: Option<&Value>,
 ) -> Result<Vec<Scheduled>, Error> {
     let own = database.tenancy().among_keys("WHERE");

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::database::{Catalog, CatalogTable, Database, Dialect};
 use crate::error::{Doing as _, Error};
-use crate::fit::{CatalogNames, Fitting};
 use crate::generate::Generator;
 use crate::leaving::Said;
+use crate::name_matching::{CatalogNames, Fitting};
 use crate::path::{self, Path};
 use crate::reveal::References;
 use crate::spec::{SpecError, pseudo_from_edna, tables_from_edna};
@@ -116,7 +116,7 @@ impl Schema {
 
 /// One table with everything known about it.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct ResolvedTable {
     pub(crate) name: String,
     pub(crate) catalog: CatalogTable,
     pub(crate) identity: Vec<String>,
@@ -134,7 +134,7 @@ pub(crate) struct Known {
     pub(crate) shared: bool,
 }
 
-impl Known {
+impl ResolvedTable {
     /// Whether the same identity may be that of a row of another tenant.
     pub(crate) fn is_keyed_by_tenant(&self) -> bool {
         self.tenant.as_ref().is_some_and(|tenant| {
@@ -156,8 +156,8 @@ impl Known {
 
 /// The whole database as the engine sees it.
 #[derive(Debug, Clone)]
-pub(crate) struct Live {
-    pub(crate) tables: BTreeMap<String, Known>,
+pub(crate) struct ResolvedSchema {
+    pub(crate) tables: BTreeMap<String, ResolvedTable>,
     pub(crate) pseudo: Pseudo,
     /// Whether the rows are those of several tenants.
     pub(crate) has_tenants: bool,
@@ -165,7 +165,7 @@ pub(crate) struct Live {
     pub(crate) notes: Vec<String>,
 }
 
-impl Live {
+impl ResolvedSchema {
     /// The users table, as the database has it.
     pub(crate) fn users(&self) -> Result<&CatalogTable, Error> {
         let users = self.table(&self.pseudo.table).map(|it| &it.catalog);
@@ -174,7 +174,7 @@ impl Live {
 
     /// Lets foreign keys be checked at commit where tables declare some: `SQLite` prepares all statements anew then.
     pub(crate) fn defer_foreign_keys(&self, database: &mut dyn Database) -> Result<(), Error> {
-        let declares = |table: &Known| !table.catalog.foreign_keys.is_empty();
+        let declares = |table: &ResolvedTable| !table.catalog.foreign_keys.is_empty();
         if !self.tables.values().any(declares) {
             return Ok(());
         }
@@ -216,12 +216,12 @@ impl Live {
         Ok(live)
     }
 
-    pub(crate) fn table(&self, name: &str) -> Option<&Known> {
+    pub(crate) fn table(&self, name: &str) -> Option<&ResolvedTable> {
         self.tables.get(name)
     }
 
     /// Tables and columns that name an owner or a reader; in the users table a user is no owner of others.
-    pub(crate) fn people_columns(&self) -> impl Iterator<Item = (&Known, &str)> {
+    pub(crate) fn people_columns(&self) -> impl Iterator<Item = (&ResolvedTable, &str)> {
         self.tables.values().flat_map(|table| {
             let columns = self.others(table);
             columns.map(move |column| (table, column.as_str()))
@@ -229,7 +229,7 @@ impl Live {
     }
 
     /// The columns of `table` that name people other than the row itself.
-    pub(crate) fn others<'t>(&self, table: &'t Known) -> impl Iterator<Item = &'t String> {
+    pub(crate) fn others<'t>(&self, table: &'t ResolvedTable) -> impl Iterator<Item = &'t String> {
         let is_users = table.name == self.pseudo.table;
         let owners = (!is_users).then_some(&table.owners);
         owners.into_iter().flatten().chain(&table.readers)
@@ -253,7 +253,7 @@ fn people_said(notes: &TableNotes, is_users: bool) -> (Vec<String>, Vec<String>)
     (owners, readers)
 }
 
-fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> Known {
+fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> ResolvedTable {
     let notes = schema.notes.get(name);
     let declared = |key: &&crate::database::ForeignKey| key.columns.len() == key.to_columns.len();
     let shared = notes.is_some_and(|notes| notes.shared);
@@ -305,7 +305,7 @@ fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> K
             });
         }
     }
-    Known {
+    ResolvedTable {
         name: name.to_owned(),
         catalog: table,
         identity,

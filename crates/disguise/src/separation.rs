@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::database::{CatalogTable, Column};
-use crate::schema::{Known, Live, Schema};
+use crate::schema::{ResolvedSchema, ResolvedTable, Schema};
 use crate::spec::{Kind, SpecError};
 
 impl Schema {
@@ -21,7 +21,7 @@ impl Schema {
     }
 }
 
-impl Live {
+impl ResolvedSchema {
     /// The tenant column of every table that has one.
     pub(crate) fn tenant_columns(&self) -> BTreeMap<String, String> {
         let tables = self.tables.values();
@@ -56,7 +56,7 @@ impl Live {
         Ok(())
     }
 
-    fn check_tenant(&self, table: &Known, of_users: Option<&Column>) -> Result<(), String> {
+    fn check_tenant(&self, table: &ResolvedTable, of_users: Option<&Column>) -> Result<(), String> {
         let Some(column) = &table.tenant else {
             if table.people().next().is_some() || table.path.is_some() {
                 return Err(
@@ -92,7 +92,7 @@ impl Live {
     }
 
     /// Refuses a change that would not stay with the tenant.
-    pub(crate) fn check_of_tenant(&self, table: &Known, kind: &Kind) -> Result<(), String> {
+    pub(crate) fn check_of_tenant(&self, table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
         let Some(tenant) = &table.tenant else {
             let name = &table.name;
             return match (self.has_tenants, table.shared) {
@@ -114,8 +114,8 @@ impl Live {
     }
 
     /// The declared foreign keys by which a row of one tenant could refer to a row of another.
-    pub(crate) fn crossings(&self) -> Vec<String> {
-        let mut crossings = Vec::new();
+    pub(crate) fn cross_tenant_keys(&self) -> Vec<String> {
+        let mut cross_tenant_keys = Vec::new();
         for table in self.tables.values() {
             for key in &table.catalog.foreign_keys {
                 let to = self.table(&key.to_table).and_then(|it| it.tenant.as_ref());
@@ -124,7 +124,7 @@ impl Live {
                 };
                 let mut pairs = key.columns.iter().zip(&key.to_columns);
                 if !pairs.any(|pair| pair == (from, to)) {
-                    crossings.push(format!(
+                    cross_tenant_keys.push(format!(
                         "foreign key {}({}) refers to {} without the tenant, so that a row of one tenant could refer to a row of another",
                         table.name,
                         key.columns.join(", "),
@@ -133,6 +133,6 @@ impl Live {
                 }
             }
         }
-        crossings
+        cross_tenant_keys
     }
 }

@@ -11,10 +11,10 @@ use crate::database::{Database, DatabaseError, DatabaseErrorKind, placeholders};
 use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
 use crate::forgotten::{self, ANY_MAILBOX, FORGOTTEN};
-use crate::record::{Bag, Locator, OWNER_BYTES, Origin, Section, Standing};
+use crate::record::{Bag, Locator, OWNER_BYTES, Origin, PrincipalKind, Section};
 use crate::suite::PublicKey;
 use crate::table::{delete_keys, insert_all, lists, runs, select_keys};
-use crate::tenant::{Session, Tenancy};
+use crate::tenant::{TenantConnection, TenantScope};
 use crate::value::Value;
 
 /// Bytes of a sealed part of a bag.
@@ -71,7 +71,10 @@ impl FromStr for DisguiseId {
 }
 
 /// Stores the description of the application.
-pub(crate) fn put_description(database: &mut dyn Session, text: &str) -> Result<(), Error> {
+pub(crate) fn put_description(
+    database: &mut dyn TenantConnection,
+    text: &str,
+) -> Result<(), Error> {
     put_setting(database, b"description", text.as_bytes())
 }
 
@@ -84,17 +87,17 @@ pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> 
 }
 
 /// The list of updates as it was stored last.
-pub(crate) fn updates(database: &mut dyn Session) -> Result<Option<Vec<u8>>, Error> {
+pub(crate) fn updates(database: &mut dyn TenantConnection) -> Result<Option<Vec<u8>>, Error> {
     setting(database, UPDATES)
 }
 
 /// Stores the list of updates.
-pub(crate) fn put_updates(database: &mut dyn Session, text: &[u8]) -> Result<(), Error> {
+pub(crate) fn put_updates(database: &mut dyn TenantConnection, text: &[u8]) -> Result<(), Error> {
     put_setting(database, UPDATES, text)
 }
 
 pub(crate) fn put_setting(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     name: &[u8],
     value: &[u8],
 ) -> Result<(), Error> {
@@ -134,13 +137,13 @@ pub(crate) fn own_salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
 }
 
 /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
-pub(crate) fn salt(database: &mut dyn Session) -> Result<Vec<u8>, Error> {
+pub(crate) fn salt(database: &mut dyn TenantConnection) -> Result<Vec<u8>, Error> {
     let salt = own_salt(database)?;
     Ok(database.tenancy().salt(salt))
 }
 
 /// Whether anybody is registered or anything is hidden.
-pub(crate) fn is_in_use(database: &mut dyn Session) -> Result<bool, Error> {
+pub(crate) fn is_in_use(database: &mut dyn TenantConnection) -> Result<bool, Error> {
     for table in [PRINCIPALS, LOCATORS, SCHEDULED, INTENTS, HOLDS] {
         let rows = database.query(&format!("SELECT 1 FROM {table} LIMIT 1"), &[]);
         if !rows.map_err(uninstalled)?.is_empty() {
@@ -155,10 +158,10 @@ pub(crate) fn bytes(bytes: &[u8]) -> Value {
 }
 
 /// A principal, its public key and its standing.
-pub(crate) type Keyed = (Vec<u8>, PublicKey, Standing);
+pub(crate) type Keyed = (Vec<u8>, PublicKey, PrincipalKind);
 
 /// Principal to public key and standing.
-pub(crate) type Registered = BTreeMap<Vec<u8>, (PublicKey, Standing)>;
+pub(crate) type Registered = BTreeMap<Vec<u8>, (PublicKey, PrincipalKind)>;
 
 /// The longest id of a user that is stored as it is.
 const ID_BYTES_MAX: usize = 15;
@@ -166,7 +169,7 @@ const ID_BYTES_MAX: usize = 15;
 const ID_HASH_BYTES: usize = 16;
 
 /// How a principal is named in the engine's tables. With tenants the name is always a hash, of the tenant and the id.
-pub(crate) fn named(tenancy: &Tenancy, id: &[u8]) -> Value {
+pub(crate) fn named(tenancy: &TenantScope, id: &[u8]) -> Value {
     if id.len() <= ID_BYTES_MAX && tenancy.tag().is_empty() {
         return bytes(id);
     }
@@ -184,7 +187,10 @@ pub(crate) fn named(tenancy: &Tenancy, id: &[u8]) -> Value {
 }
 
 /// Public keys and standing of those among `ids` who are registered.
-pub(crate) fn principals(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<Registered, Error> {
+pub(crate) fn principals(
+    database: &mut dyn TenantConnection,
+    ids: &[Vec<u8>],
+) -> Result<Registered, Error> {
     let mut meant: BTreeMap<Vec<u8>, &[u8]> = BTreeMap::new();
     let mut keys: Vec<Vec<Value>> = Vec::with_capacity(ids.len());
     for id in ids {
@@ -206,13 +212,16 @@ pub(crate) fn principals(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<
 }
 
 /// A public key and a standing as they are stored.
-pub(crate) fn registration(public: &[u8], code: i64) -> Result<(PublicKey, Standing), Error> {
-    let standing = Standing::from_code(code).ok_or(Error::Forged)?;
+pub(crate) fn registration(public: &[u8], code: i64) -> Result<(PublicKey, PrincipalKind), Error> {
+    let standing = PrincipalKind::from_code(code).ok_or(Error::Forged)?;
     Ok((PublicKey::decode(public)?, standing))
 }
 
 /// Registers principals.
-pub(crate) fn register(database: &mut dyn Session, principals: &[Keyed]) -> Result<(), Error> {
+pub(crate) fn register(
+    database: &mut dyn TenantConnection,
+    principals: &[Keyed],
+) -> Result<(), Error> {
     let rows: Vec<Vec<Value>> = principals
         .iter()
         .map(|(id, public, standing)| {
@@ -235,7 +244,7 @@ pub(crate) fn register(database: &mut dyn Session, principals: &[Keyed]) -> Resu
 /// Gives registered principals new public keys; whoever is not registered stays so, and whoever has the id of a placeholder, and
 /// is registered under another key than `former` has for it, keeps theirs.
 pub(crate) fn change_keys(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     keys: &BTreeMap<Vec<u8>, PublicKey>,
     former: &BTreeMap<Vec<u8>, PublicKey>,
 ) -> Result<(), Error> {
@@ -252,9 +261,12 @@ pub(crate) fn change_keys(
 }
 
 /// Notes that placeholders are no longer those of someone who left.
-pub(crate) fn return_departed(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<(), Error> {
+pub(crate) fn return_departed(
+    database: &mut dyn TenantConnection,
+    ids: &[Vec<u8>],
+) -> Result<(), Error> {
     let [standing, left] =
-        [Standing::Placeholder, Standing::Departed].map(|it| i64::from(it.code()));
+        [PrincipalKind::Placeholder, PrincipalKind::Departed].map(|it| i64::from(it.code()));
     let keys = ids.iter().map(|id| named(database.tenancy(), id));
     let keys: Vec<Value> = keys.collect();
     for list in lists(&keys, 1) {
@@ -269,7 +281,7 @@ pub(crate) fn return_departed(database: &mut dyn Session, ids: &[Vec<u8>]) -> Re
 
 /// Registers principals of whom `known`, the registrations so far, has another key or none.
 pub(crate) fn register_anew(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     known: &Registered,
     mut principals: Vec<Keyed>,
 ) -> Result<(), Error> {
@@ -282,7 +294,10 @@ pub(crate) fn register_anew(
 }
 
 /// Removes registrations.
-pub(crate) fn unregister(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<(), Error> {
+pub(crate) fn unregister(
+    database: &mut dyn TenantConnection,
+    ids: &[Vec<u8>],
+) -> Result<(), Error> {
     let keys = ids.iter().map(|id| vec![named(database.tenancy(), id)]);
     let keys: Vec<Vec<Value>> = keys.collect();
     delete_keys(database, PRINCIPALS, &["id".to_owned()], &keys)?;
@@ -309,7 +324,7 @@ pub(crate) const fn is_of_person(mailbox: &[u8]) -> bool {
 }
 
 /// What a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
-fn bound(tenancy: &Tenancy, mailbox: &[u8]) -> Vec<u8> {
+fn bound(tenancy: &TenantScope, mailbox: &[u8]) -> Vec<u8> {
     [mailbox, tenancy.tag()].concat()
 }
 
@@ -340,7 +355,7 @@ pub(crate) enum Stage {
 
 /// Encrypts and stores bags and their locators.
 pub(crate) fn put_bags(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     stored: &[Stored<'_>],
 ) -> Result<(), Error> {
@@ -440,7 +455,7 @@ pub(crate) struct Located {
 /// Opens every locator in the mailboxes that belongs to one of `keys`, which carry their public key and kind; what was
 /// forgotten and is there again is left out.
 pub(crate) fn locators(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     keys: &[(&SecretKey, PublicKey, bool)],
 ) -> Result<Located, Error> {
@@ -502,7 +517,10 @@ pub(crate) fn locators(
 }
 
 /// Reads and decrypts a bag.
-pub(crate) fn read_bag(database: &mut dyn Session, locator: &Locator) -> Result<Bag, Error> {
+pub(crate) fn read_bag(
+    database: &mut dyn TenantConnection,
+    locator: &Locator,
+) -> Result<Bag, Error> {
     let mut body = Vec::new();
     let columns = ["id", "body"].map(str::to_owned);
     let mut next = 0;
@@ -546,7 +564,7 @@ pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
 /// Removes bags and their locators, whatever they make room for, and notes that they are none any more: nothing opens them again when
 /// somebody puts them back.
 pub(crate) fn remove_bags(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
     found: &[&Found],
 ) -> Result<(), Error> {

@@ -9,8 +9,8 @@ use crate::database::{
 use crate::error::{Doing as _, Error};
 use crate::outcome::{Done, inserted, is_there};
 use crate::predicate::Fragment;
-use crate::schema::Known;
-use crate::tenant::Session;
+use crate::schema::ResolvedTable;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The most rows or keys in one statement.
@@ -100,7 +100,7 @@ pub(crate) fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
 
 /// The rows that `chosen` selects, at most `most` of them.
 pub(crate) fn select(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     columns: &[String],
     chosen: &Fragment,
@@ -126,7 +126,7 @@ fn limit(most: Option<u32>) -> String {
 
 /// The rows whose `by` columns are among `keys`.
 pub(crate) fn select_keys(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     columns: &[String],
     by: &[String],
@@ -138,7 +138,7 @@ pub(crate) fn select_keys(
 
 /// The same among the rows of all tenants: only to learn whether a key is taken or a row has moved.
 pub(crate) fn select_keys_of_all(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     columns: &[String],
     by: &[String],
@@ -148,7 +148,7 @@ pub(crate) fn select_keys_of_all(
 }
 
 fn select_keys_of(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     columns: &[String],
     (by, keys): (&[String], &[Vec<Value>]),
@@ -175,10 +175,10 @@ fn select_keys_of(
 
 /// Which of `columns` name any of `ids`: one statement asks many of them.
 pub(crate) fn naming<'c>(
-    database: &mut dyn Session,
-    columns: &[(&'c Known, &'c str)],
+    database: &mut dyn TenantConnection,
+    columns: &[(&'c ResolvedTable, &'c str)],
     ids: &[Value],
-) -> Result<Vec<(&'c Known, &'c str)>, Error> {
+) -> Result<Vec<(&'c ResolvedTable, &'c str)>, Error> {
     let mut found = Vec::new();
     for some in columns.chunks(QUESTIONS_MAX) {
         let mut named = vec![false; some.len()];
@@ -200,8 +200,8 @@ pub(crate) fn naming<'c>(
 /// How many rows of each of `columns` name one of `ids`. They are counted although one would do: a planner that
 /// hopes to find the one soon reads the whole table in order, and mostly there is none.
 fn who_names(
-    database: &dyn Session,
-    columns: &[(&Known, &str)],
+    database: &dyn TenantConnection,
+    columns: &[(&ResolvedTable, &str)],
     ids: &[Value],
 ) -> (String, Vec<Value>) {
     let dialect = database.dialect();
@@ -222,7 +222,7 @@ fn who_names(
 
 /// Deletes the rows whose `by` columns are among `keys`.
 pub(crate) fn delete_keys(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     by: &[String],
     keys: &[Vec<Value>],
@@ -238,7 +238,7 @@ pub(crate) fn delete_keys(
 
 /// The statement that deletes the rows whose `by` columns are among `keys`, and its parameters.
 pub(crate) fn deletion(
-    database: &dyn Session,
+    database: &dyn TenantConnection,
     table: &str,
     by: &[String],
     keys: &[Vec<Value>],
@@ -265,8 +265,8 @@ pub(crate) enum Deleted {
 
 /// Deletes rows by one list of keys, all of them or none, which is no reason to give up.
 pub(crate) fn try_delete_keys(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     keys: &[Vec<Value>],
 ) -> Result<Deleted, Error> {
     let (sql, parameters) = deletion(database, &table.name, &table.identity, keys);
@@ -282,7 +282,7 @@ pub(crate) fn try_delete_keys(
 
 /// Deletes the rows that `chosen` selects.
 pub(crate) fn delete(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     chosen: &Fragment,
 ) -> Result<u64, Error> {
@@ -295,7 +295,7 @@ pub(crate) fn delete(
 }
 
 /// Whether [`take`] can say at most how many rows it deletes.
-pub(crate) fn takes(database: &dyn Session, table: &Known) -> bool {
+pub(crate) fn takes(database: &dyn TenantConnection, table: &ResolvedTable) -> bool {
     // Elsewhere a trigger may keep a row, which is told of by nothing but that it is not among those given.
     let has_place = table.catalog.row_place.is_some() && table.catalog.triggers.is_empty();
     database.returns_deleted() && (database.dialect() == Dialect::Mysql || has_place)
@@ -304,8 +304,8 @@ pub(crate) fn takes(database: &dyn Session, table: &Known) -> bool {
 /// Deletes rows that `chosen` selects, at most `most` of them, and gives them; only for a table of which the database
 /// [`takes`] rows.
 pub(crate) fn take(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[String],
     chosen: &Fragment,
     most: Option<u32>,
@@ -341,8 +341,8 @@ pub(crate) enum Inserted {
 
 /// Inserts `rows`, all of them or none, which is no reason to give up.
 pub(crate) fn try_insert(
-    database: &mut dyn Session,
-    table: &Known,
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
@@ -387,7 +387,7 @@ pub(crate) fn insertion(
 
 /// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
 pub(crate) fn insert(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     into: (&str, &str),
     columns: &[String],
     rows: &[Vec<Value>],
@@ -414,7 +414,7 @@ pub(crate) fn insert(
 }
 
 /// The outcome, with what is said of rows that were passed over.
-fn refused(database: &mut dyn Session, (_, table): (&str, &str), done: Done) -> Inserted {
+fn refused(database: &mut dyn TenantConnection, (_, table): (&str, &str), done: Done) -> Inserted {
     if let Done::Passed(rows) = done {
         // Whoever hears of the refusal reads it from the connection.
         drop(database.passed_over(table, rows));
@@ -425,7 +425,7 @@ fn refused(database: &mut dyn Session, (_, table): (&str, &str), done: Done) -> 
 /// How many of `rows` go into one statement when each may be refused, or passed over by a trigger.
 pub(crate) fn insertions<'r>(
     dialect: Dialect,
-    table: &Known,
+    table: &ResolvedTable,
     rows: &'r [Vec<Value>],
     width: usize,
 ) -> Box<dyn Iterator<Item = &'r [Vec<Value>]> + 'r> {
@@ -438,7 +438,7 @@ pub(crate) fn insertions<'r>(
 
 /// Inserts rows that nothing should stand in the way of.
 pub(crate) fn insert_all(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     columns: &[&str],
     rows: &[Vec<Value>],
@@ -455,7 +455,7 @@ pub(crate) fn insert_all(
 /// Which of `ids` exist in the column `id` of `table`, as principals. They count as they are asked for, though the table may have
 /// them in another spelling.
 pub(crate) fn existing(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     id: &str,
     ids: &[Value],
@@ -465,7 +465,7 @@ pub(crate) fn existing(
 
 /// The same, each with what the table has.
 pub(crate) fn found(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     id: &str,
     ids: &[Value],
@@ -493,7 +493,7 @@ pub(crate) fn found(
 /// Which of `keys` the columns `by` of `table` have, each as it is asked for and encoded, though the table may have it in another
 /// spelling.
 pub(crate) fn present(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     by: &[String],
     keys: &[Vec<Value>],
@@ -510,7 +510,7 @@ pub(crate) fn present(
 /// Those of `keys` that `table` has in another spelling, with what its first column has. What is the same only the database can
 /// tell, so it is asked for each.
 fn spelled(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     by: &[String],
     mut keys: Vec<Vec<Value>>,
@@ -549,7 +549,7 @@ fn spelled(
 /// Which of `names` the column `by` of `table` takes for the same as one of `keys`, which it does not have: each name encoded, with
 /// the key.
 pub(crate) fn alike(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     (table, by): (&str, &str),
     names: &[Value],
     keys: &[Value],

@@ -28,7 +28,7 @@ impl Tenant {
 
 /// What the statements of a connection are bound to; nothing in a database without tenants.
 #[derive(Debug, Default)]
-pub(crate) struct Tenancy {
+pub(crate) struct TenantScope {
     pub(crate) tenant: Option<Tenant>,
     /// The tenant column of every table that has one.
     pub(crate) columns: BTreeMap<String, String>,
@@ -36,7 +36,7 @@ pub(crate) struct Tenancy {
     pub(crate) shared: BTreeSet<String>,
 }
 
-impl Tenancy {
+impl TenantScope {
     pub(crate) const fn none() -> Self {
         Self {
             tenant: None,
@@ -150,9 +150,9 @@ fn hashed(label: &[u8], salt: &[u8], what: &[u8]) -> Vec<u8> {
 
 /// A connection whose statements are bound to a tenant, where there are tenants.
 ///
-/// Whatever reads or writes rows of the application must ask [`Session::tenancy`] for the condition.
-pub(crate) trait Session: Database {
-    fn tenancy(&self) -> &Tenancy;
+/// Whatever reads or writes rows of the application must ask [`TenantConnection::tenancy`] for the condition.
+pub(crate) trait TenantConnection: Database {
+    fn tenancy(&self) -> &TenantScope;
 
     /// What the database said, without values, of the last statement that broke a constraint.
     fn refusal(&self) -> Option<&str>;
@@ -162,15 +162,15 @@ pub(crate) trait Session: Database {
 }
 
 /// A connection and its tenant.
-pub(crate) struct Confined<D> {
+pub(crate) struct TenantScoped<D> {
     pub(crate) database: D,
-    pub(crate) tenancy: Tenancy,
+    pub(crate) tenancy: TenantScope,
     /// The names that errors may say.
     pub(crate) vocabulary: Vocabulary,
     pub(crate) refusal: Option<String>,
 }
 
-impl<D> Confined<D> {
+impl<D> TenantScoped<D> {
     /// Lets an error of the database name what it is about, and remembers what broke a constraint.
     fn named<T>(
         &mut self,
@@ -190,8 +190,8 @@ impl<D> Confined<D> {
     }
 }
 
-impl<D: Database> Session for Confined<D> {
-    fn tenancy(&self) -> &Tenancy {
+impl<D: Database> TenantConnection for TenantScoped<D> {
+    fn tenancy(&self) -> &TenantScope {
         &self.tenancy
     }
 
@@ -213,7 +213,7 @@ impl<D: Database> Session for Confined<D> {
     }
 }
 
-impl<D: Database> Database for Confined<D> {
+impl<D: Database> Database for TenantScoped<D> {
     fn dialect(&self) -> Dialect {
         self.database.dialect()
     }

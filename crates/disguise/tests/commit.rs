@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use probity_disguise::database::{Sqlite, connect};
 use probity_disguise::{
-    Applied, ApplyRequest, Database, Engine, Error, Missed, Outlook, Protection, ReplayRequest,
-    SpecFile, Told, Value,
+    Applied, ApplyRequest, Database, Engine, Error, LoggedOperation, MissingOperation, Protection,
+    ReplayRequest, Replayability, SpecFile, Value,
 };
 use probity_format::{Entry, Outcome, Timestamp};
 
@@ -57,7 +57,7 @@ type AnyEngine = Engine<Box<dyn Database>>;
 /// What a log was told.
 #[derive(Clone, Default)]
 struct Book {
-    told: Rc<RefCell<Vec<Told>>>,
+    told: Rc<RefCell<Vec<LoggedOperation>>>,
     lines: Rc<RefCell<Vec<(String, Outcome, String)>>>,
 }
 
@@ -66,7 +66,7 @@ impl Book {
     fn open(&self, engine: &mut AnyEngine, mut meanwhile: impl FnMut() + 'static) {
         let book = self.clone();
         engine.set_sink(Box::new(move |entry: &Entry<'_>| {
-            book.told.borrow_mut().extend(Told::of(entry));
+            book.told.borrow_mut().extend(LoggedOperation::of(entry));
             let payload = String::from_utf8(entry.payload.to_vec())?;
             let line = (entry.action.to_owned(), entry.outcome, payload);
             book.lines.borrow_mut().push(line);
@@ -79,7 +79,7 @@ impl Book {
         self.lines.borrow().iter().map(|(_, it, _)| *it).collect()
     }
 
-    fn missed(&self, url: &str) -> Vec<Missed> {
+    fn missed(&self, url: &str) -> Vec<MissingOperation> {
         let file = SpecFile::parse(BLANK).unwrap();
         let told = self.told.borrow();
         let request = ReplayRequest {
@@ -170,8 +170,8 @@ fn the_later_of_two_disguises_in_conflict_is_not_missed(url: &str) {
     let forget = "DELETE FROM probity_operations";
     connect(url).unwrap().execute(forget, &[]).unwrap();
     let missed = book.missed(url);
-    let possible: Vec<&Outlook> = missed.iter().map(|it| &it.outlook).collect();
-    assert_eq!(possible, [&Outlook::Possible], "{missed:?}");
+    let possible: Vec<&Replayability> = missed.iter().map(|it| &it.outlook).collect();
+    assert_eq!(possible, [&Replayability::Possible], "{missed:?}");
 }
 
 fn what_is_killed_before_its_commit_is_not_done(url: &str, own_id: &str, kill: &str) {
@@ -246,7 +246,7 @@ fn what_nobody_can_be_asked_about_is_told_as_not_known(
         let missed = book.missed(url);
         assert_eq!(missed.is_empty(), is_done, "{missed:?}");
         for it in missed {
-            let Outlook::Not(why) = &it.outlook else {
+            let Replayability::Not(why) = &it.outlook else {
                 panic!("{it:?}");
             };
             assert!(why.contains("lost at its commit"), "{why}");

@@ -19,8 +19,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::app_state::AppState;
 use crate::connections::Connection;
-use crate::door::Door;
 use crate::problem::{Kind, Problem};
 use crate::token::{Grant, granted};
 
@@ -33,14 +33,14 @@ pub(crate) struct Caller {
 
 /// What stands between a connection and the paths.
 pub(crate) struct Gate {
-    pub(crate) door: Arc<Door>,
+    pub(crate) state: Arc<AppState>,
     pub(crate) paths: TowerToHyperService<Router>,
     pub(crate) connection: Connection,
 }
 
 impl Caller {
-    pub(crate) fn grant<'a>(&self, door: &'a Door) -> Result<&'a Grant, Problem> {
-        door.grants.get(self.index).ok_or_else(unauthorized)
+    pub(crate) fn grant<'a>(&self, state: &'a AppState) -> Result<&'a Grant, Problem> {
+        state.grants.get(self.index).ok_or_else(unauthorized)
     }
 }
 
@@ -88,11 +88,11 @@ impl Gate {
             return Ok(None);
         };
         let Self {
-            door, connection, ..
+            state, connection, ..
         } = self;
-        let found = bearer(said).and_then(|token| granted(&door.grants, token));
+        let found = bearer(said).and_then(|token| granted(&state.grants, token));
         let name = found.map(|(_, grant)| grant.name.as_str());
-        if !door.attempts.note(connection.peer, name, Instant::now()) {
+        if !state.attempts.note(connection.peer, name, Instant::now()) {
             let detail = "too many wrong tokens were shown from this address";
             return Err(Problem::new(Kind::TooManyAttempts, detail));
         }
@@ -102,7 +102,7 @@ impl Gate {
             let detail = format!("the token {grant:?} has as many requests under way as it may");
             Problem::new(Kind::TooManyRequests, detail)
         })?;
-        if !connection.admit(door.limits.wait_time()).await {
+        if !connection.admit(state.limits.wait_time()).await {
             let detail = "as many clients as are allowed are connected";
             return Err(Problem::new(Kind::Busy, detail));
         }

@@ -2,21 +2,21 @@
 
 #![forbid(unsafe_code)]
 
+mod app_state;
 mod attempts;
 mod body;
 pub mod config;
 mod connections;
 mod credential;
-mod desk;
+mod database_entry;
 mod document;
-mod door;
 mod gate;
 pub mod hidden;
 mod operation;
-mod place;
 mod pool;
 mod problem;
 mod repeat;
+mod request_context;
 mod secret;
 mod server;
 mod socket;
@@ -24,7 +24,7 @@ mod time;
 mod token;
 
 pub use config::{Config, ConfigError};
+pub use database_entry::PlaceError;
 pub use document::openapi;
 pub use operation::operations;
-pub use place::PlaceError;
 pub use server::{Server, StartError};

@@ -40,7 +40,7 @@ struct Idle {
 type Paces = Mutex<Vec<Arc<Admission>>>;
 
 /// The right to one connection at a time.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionPermit {
     pace: Arc<Admission>,
     home: Arc<Paces>,
     /// Given back after the pace was.
@@ -61,9 +61,9 @@ impl Pool {
     }
 
     /// The right to a connection, once one is free and has rested.
-    pub(crate) async fn seat(&self) -> Option<Seat> {
+    pub(crate) async fn seat(&self) -> Option<ConnectionPermit> {
         let permit = Arc::clone(&self.seats).acquire_owned().await.ok()?;
-        let seat = Seat {
+        let seat = ConnectionPermit {
             pace: self.rested()?,
             home: Arc::clone(&self.paces),
             _permit: permit,
@@ -80,7 +80,7 @@ impl Pool {
     }
 
     /// A connection that answers, for whoever has a seat.
-    pub(crate) fn connection(&self, now: Timestamp) -> Result<Lent, DatabaseError> {
+    pub(crate) fn connection(&self, now: Timestamp) -> Result<PooledConnection, DatabaseError> {
         let used = std::iter::from_fn(|| list(&self.idle).pop());
         let mut young = used.filter(|it| !it.is_old(now));
         let again = young.find_map(|mut it| answers(&mut it.connection).then_some(it.connection));
@@ -88,7 +88,7 @@ impl Pool {
             Some(connection) => connection,
             None => connect(&self.url)?,
         };
-        Ok(Lent {
+        Ok(PooledConnection {
             // Under the name of a file there may be another one at any time, and to open it costs nothing.
             home: (connection.dialect() != Dialect::Sqlite).then(|| Arc::clone(&self.idle)),
             connection: Some(connection),
@@ -97,27 +97,27 @@ impl Pool {
     }
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// What lets in each transaction over the connection.
     pub(crate) const fn pace(&self) -> &Arc<Admission> {
         &self.pace
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         list(&self.home).push(Arc::clone(&self.pace));
     }
 }
 
 /// A connection that goes back when it is no longer needed.
-pub(crate) struct Lent {
+pub(crate) struct PooledConnection {
     connection: Option<Connection>,
     home: Option<Arc<Mutex<Vec<Idle>>>>,
     since: Timestamp,
 }
 
-impl Deref for Lent {
+impl Deref for PooledConnection {
     type Target = dyn Database + Send;
 
     #[expect(clippy::expect_used, reason = "only the end of it takes it away")]
@@ -126,14 +126,14 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledConnection {
     #[expect(clippy::expect_used, reason = "only the end of it takes it away")]
     fn deref_mut(&mut self) -> &mut Self::Target {
         self.connection.as_deref_mut().expect("a connection")
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         if let (Some(connection), Some(home), false) =
             (self.connection.take(), &self.home, panicking())

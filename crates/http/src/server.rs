@@ -20,12 +20,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use crate::app_state::{AppState, router};
 use crate::attempts::Attempts;
 use crate::config::Config;
 use crate::connections::Connections;
-use crate::door::{Door, router};
+use crate::database_entry::{DatabaseEntry, PlaceError};
 use crate::gate::Gate;
-use crate::place::{Place, PlaceError};
 use crate::socket::Socket;
 
 /// Threads that read and write sockets; databases have threads of their own.
@@ -45,7 +45,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub enum StartError {
     /// A database of the configuration cannot be used.
     #[error("the database {name} cannot be used")]
-    Place {
+    DatabaseEntry {
         /// Its name.
         name: String,
         /// Why.
@@ -75,7 +75,7 @@ pub struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     accepting: JoinHandle<()>,
-    door: Arc<Door>,
+    state: Arc<AppState>,
 }
 
 impl Server {
@@ -94,9 +94,9 @@ impl Server {
         for stream in config.streams() {
             log.appender(stream).map_err(StartError::Log)?;
         }
-        let open = |(name, place): (&String, _)| match Place::open(place) {
+        let open = |(name, place): (&String, _)| match DatabaseEntry::open(place) {
             Ok(place) => Ok((name.clone(), place)),
-            Err(source) => Err(StartError::Place {
+            Err(source) => Err(StartError::DatabaseEntry {
                 name: name.clone(),
                 source,
             }),
@@ -119,7 +119,7 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(config.listen));
         let listener = listener.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let door = Arc::new(Door {
+        let state = Arc::new(AppState {
             log,
             reader,
             names,
@@ -128,17 +128,17 @@ impl Server {
             grants: config.grants,
             limits: config.limits,
             attempts: Attempts::new(config.limits.wrong_tokens),
-            desks: Arc::new(Semaphore::new(config.limits.parallel)),
+            permits: Arc::new(Semaphore::new(config.limits.parallel)),
             complain,
         });
         let (stop, stopped) = watch::channel(false);
-        let accepting = runtime.spawn(accept(listener, Arc::clone(&door), stopped));
+        let accepting = runtime.spawn(accept(listener, Arc::clone(&state), stopped));
         Ok(Self {
             runtime,
             address,
             stop,
             accepting,
-            door,
+            state,
         })
     }
 
@@ -154,18 +154,18 @@ impl Server {
             // It ends by itself, and a defect in it is nothing that anybody could act upon here.
             drop(self.accepting.await);
             // Work whose client has gone is finished too.
-            let all = u32::try_from(self.door.limits.parallel).unwrap_or(u32::MAX);
-            drop(self.door.desks.acquire_many(all).await);
+            let all = u32::try_from(self.state.limits.parallel).unwrap_or(u32::MAX);
+            drop(self.state.permits.acquire_many(all).await);
         });
     }
 }
 
 /// Takes connections until it is told to stop, and waits for those that are open.
-async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Receiver<bool>) {
-    let connections = Connections::new(door.limits.connections, door.limits.unauthenticated);
-    let router = router(Arc::clone(&door));
+async fn accept(listener: TcpListener, state: Arc<AppState>, mut stopped: watch::Receiver<bool>) {
+    let connections = Connections::new(state.limits.connections, state.limits.unauthenticated);
+    let router = router(Arc::clone(&state));
     let mut open = JoinSet::new();
-    let all = door.limits.all_connections();
+    let all = state.limits.all_connections();
     loop {
         let taken = tokio::select! {
             // Beyond that the files of the log would be taken.
@@ -177,7 +177,7 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
         match taken {
             Ok((socket, peer)) => {
                 let gate = Arc::new(Gate {
-                    door: Arc::clone(&door),
+                    state: Arc::clone(&state),
                     paths: TowerToHyperService::new(router.clone()),
                     connection: connections.enter(peer.ip()),
                 });
@@ -192,7 +192,7 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
 
 /// Answers the requests of one client, until it goes, is too slow or old, makes room for others, or the server stops.
 async fn connection(socket: TcpStream, gate: Arc<Gate>, mut stopped: watch::Receiver<bool>) {
-    let limits = gate.door.limits;
+    let limits = gate.state.limits;
     let answering = Arc::clone(&gate);
     let service = service_fn(move |request| {
         let gate = Arc::clone(&answering);

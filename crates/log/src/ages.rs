@@ -38,8 +38,8 @@ impl AgeCounts {
             .fetch_max(microseconds, Ordering::Relaxed);
     }
 
-    pub(crate) fn report(&self) -> Ages {
-        Ages {
+    pub(crate) fn report(&self) -> LatencyHistogram {
+        LatencyHistogram {
             counts: self
                 .counts
                 .iter()
@@ -52,12 +52,12 @@ impl AgeCounts {
 
 /// How old the oldest entry of each frame was when the frame was sealed: until then it lay in memory, unprotected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ages {
+pub struct LatencyHistogram {
     counts: Vec<u64>,
     max: Duration,
 }
 
-impl Ages {
+impl LatencyHistogram {
     /// Frames counted.
     pub fn frames(&self) -> u64 {
         self.counts.iter().sum()

@@ -23,7 +23,7 @@ use crate::heads_entry::HeadsEntry;
 use crate::history::read_checkpoint;
 use crate::journal::History;
 use crate::records::Records;
-use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
 
@@ -52,7 +52,7 @@ pub(crate) fn read_anchored(
     geometry: &Geometry,
     history: &History,
     (master, certificates): (&MasterKey, &dyn Certificates),
-    repairs: &mut Repairs,
+    repairs: &mut RecoveryReport,
 ) -> Result<AnchoredHeads, LogError> {
     let name = StreamName::heads();
     let identity = Identity::built_in(geometry, &name);
@@ -162,7 +162,7 @@ impl Reading<'_> {
     fn read_back(
         &mut self,
         head: &Checkpoint,
-        repairs: &mut Repairs,
+        repairs: &mut RecoveryReport,
     ) -> Result<Option<Position>, LogError> {
         let size = head.size();
         let name = self.name;

@@ -10,10 +10,10 @@ use probity_format::{Claimed, Digest, Entry, EntryError, Timestamp};
 use probity_queue::ChunkWriter;
 
 use crate::config::Durability;
-use crate::core::{Core, OpenChunk, Slot};
 use crate::error::{AppendError, LogError};
 use crate::idempotency::{Content, Names};
 use crate::leaves::Leaf;
+use crate::log_state::{LogState, OpenChunk, Slot};
 use crate::origin::Origin;
 use crate::stream::{Run, Stream};
 use crate::tickets::{Expired, Place, Receipt, Ticket, Tickets};
@@ -37,7 +37,7 @@ const ROOM_WAIT: Duration = Duration::from_millis(100);
 /// Dropping it hands over what it still holds; nothing is lost, but errors are not reported then.
 #[derive(Debug)]
 pub struct Appender {
-    core: Arc<Core>,
+    core: Arc<LogState>,
     stream: Arc<Stream>,
     slot: Arc<Slot>,
     origin: Origin,
@@ -71,7 +71,7 @@ enum TimeFrom {
 }
 
 impl Appender {
-    pub(crate) fn new(core: Arc<Core>, stream: Arc<Stream>) -> Self {
+    pub(crate) fn new(core: Arc<LogState>, stream: Arc<Stream>) -> Self {
         let slot = Arc::new(Slot::default());
         core.slots
             .lock()

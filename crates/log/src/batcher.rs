@@ -10,8 +10,8 @@ use probity_format::limits::FRAME_BYTES_MAX;
 use probity_format::seal::{FramePlace, sealed_bytes_max};
 use probity_queue::{RecvError, SealedChunk};
 
-use crate::core::{Core, Handed};
 use crate::error::LogError;
+use crate::log_state::{ClosedChunk, LogState};
 use crate::stream::{PlacedRun, Stream};
 
 /// Below this many bytes of rows a batch waits for the commit in flight to end.
@@ -30,7 +30,7 @@ pub(crate) struct Batcher {
 
 #[derive(Debug)]
 struct Pending {
-    handed: Handed,
+    handed: ClosedChunk,
     /// Most bytes of it in a frame, where people's shares may make them many more than its rows.
     sealed_bytes: usize,
 }
@@ -42,7 +42,7 @@ const SEALED_BYTES: usize = FRAME_BYTES_MAX - (1 << 20);
 pub(crate) struct Batch {
     pub(crate) stream: Arc<Stream>,
     pub(crate) chunks: Vec<SealedChunk>,
-    /// Their numbers in [`Core::flight`].
+    /// Their numbers in [`LogState::flight`].
     pub(crate) numbers: Vec<u64>,
     pub(crate) runs: Vec<PlacedRun>,
     pub(crate) place: FramePlace,
@@ -52,7 +52,7 @@ pub(crate) struct Batch {
 }
 
 impl Batcher {
-    fn add(&mut self, handed: Handed) {
+    fn add(&mut self, handed: ClosedChunk) {
         let rows = handed.chunk.bytes();
         self.bytes = self.bytes.saturating_add(rows.len());
         let sealed_bytes = if handed.stream.config.erasable {
@@ -69,7 +69,7 @@ impl Batcher {
     /// Takes the chunks of the oldest one's stream, up to the limits of a frame.
     ///
     /// A pure step: chunks of one stream keep their order, and what does not fit stays.
-    fn take(&mut self, entries_max: u32, bytes_max: usize) -> Vec<Handed> {
+    fn take(&mut self, entries_max: u32, bytes_max: usize) -> Vec<ClosedChunk> {
         let Some(stream) = self
             .pending
             .front()
@@ -77,7 +77,7 @@ impl Batcher {
         else {
             return Vec::new();
         };
-        let mut taken: Vec<Handed> = Vec::new();
+        let mut taken: Vec<ClosedChunk> = Vec::new();
         let mut kept = VecDeque::with_capacity(self.pending.len());
         let (mut entries, mut bytes, mut sealed, mut full) = (0_u32, 0_usize, 0_usize, false);
         for pending in self.pending.drain(..) {
@@ -104,7 +104,7 @@ impl Batcher {
     }
 }
 
-impl Core {
+impl LogState {
     /// The next batch, its place reserved; `None` when the log is closed and nothing is left.
     ///
     /// One sealer at a time is in here, so that places follow the order of arrival.
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// Reserves the place of a batch and the index of each of its chunks.
-    fn place(&self, taken: Vec<Handed>) -> Result<Option<Batch>, LogError> {
+    fn place(&self, taken: Vec<ClosedChunk>) -> Result<Option<Batch>, LogError> {
         let Some(stream) = taken.first().map(|handed| Arc::clone(&handed.stream)) else {
             return Ok(None);
         };

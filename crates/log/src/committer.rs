@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::config::Durability;
-use crate::core::{Core, Signal, due_wait};
 use crate::error::LogError;
+use crate::log_state::{LogState, Signal, due_wait};
 use crate::requests::Requests;
 
 /// How long a wait for a sync sleeps between looks; commits wake it earlier.
 const SYNC_WAIT: Duration = Duration::from_millis(100);
 
 /// Runs until the log is closed and everything is durable, or the log is poisoned.
-pub(crate) fn run(core: &Core) {
+pub(crate) fn run(core: &LogState) {
     let mut state = State::default();
     core.work_in_rounds(|| state.step(core));
 }
@@ -27,7 +27,7 @@ struct State {
 
 impl State {
     /// One round: commits what is due, then waits. Gives false when all is done.
-    fn step(&mut self, core: &Core) -> Result<bool, LogError> {
+    fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
         let generation = core.commit.generation();
         let now = core.clock.elapsed();
         // Acquire: pairs with `Log::close`, which sets it after the sealers ended.
@@ -37,7 +37,7 @@ impl State {
             self.dirty_since = Some(now);
         }
         let asked = core.syncs.asked();
-        let hurry = core.hurry.swap(false, Ordering::AcqRel);
+        let commit_now = core.commit_now.swap(false, Ordering::AcqRel);
         let group_due = self
             .dirty_since
             .is_some_and(|since| now.saturating_sub(since) >= core.options.group_interval);
@@ -45,7 +45,7 @@ impl State {
             Durability::Strict => dirty,
             Durability::Group | Durability::Relaxed => group_due && dirty,
         };
-        let must_sync = hurry || asked.any() || last;
+        let must_sync = commit_now || asked.any() || last;
         if must_sync || due {
             core.commit_streams(must_sync || core.options.durability != Durability::Relaxed)?;
             self.dirty_since = None;
@@ -65,7 +65,7 @@ impl State {
     }
 }
 
-impl Core {
+impl LogState {
     /// Waits until everything handed over before is durable and integrated.
     pub(crate) fn wait_flushed(&self) -> Result<(), LogError> {
         let departed = self.flight.departed();

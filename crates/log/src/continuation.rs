@@ -15,7 +15,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::history::{read_checkpoint, read_geometry, read_history};
 use crate::journal::{JournalEntry, action, from_hexadecimal, hexadecimal};
-use crate::places::Places;
+use crate::log_location::LogLocation;
 use crate::{StreamConfig, StreamName};
 
 /// What was signed last of a log that another one continues.
@@ -42,7 +42,7 @@ impl Older {
     ///
     /// # Errors
     /// [`LogError::Option`] where the log is of the newest version, or has more streams than one entry can name; those of reading.
-    pub fn read(places: &Places) -> Result<Self, LogError> {
+    pub fn read(places: &LogLocation) -> Result<Self, LogError> {
         let (files, geometry) = open(places)?;
         let refused = |reason: &str| LogError::Option {
             name: "the older log",
@@ -81,7 +81,7 @@ impl Continued {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn named_by(places: &Places) -> Result<Option<Self>, LogError> {
+    pub fn named_by(places: &LogLocation) -> Result<Option<Self>, LogError> {
         let (files, geometry) = open(places)?;
         Ok(read_history(&files, &geometry, None)?.continues)
     }
@@ -138,7 +138,7 @@ impl Continued {
     }
 }
 
-fn open(places: &Places) -> Result<(Files, Geometry), LogError> {
+fn open(places: &LogLocation) -> Result<(Files, Geometry), LogError> {
     let files = Files::of_log(places, &Options::default());
     let geometry = read_geometry(&files, &places.path)?;
     Ok((files, geometry))

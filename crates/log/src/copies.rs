@@ -19,7 +19,7 @@ use crate::history::{read_checkpoint, read_history};
 use crate::known::{KnownHeads, Source};
 use crate::reader::Reader;
 use crate::records::Records;
-use crate::repairs::Repairs;
+use crate::repairs::RecoveryReport;
 use crate::resumption::Resumption;
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
@@ -214,7 +214,7 @@ impl Reader {
         if history.open(note.as_bytes(), &origin).is_err() {
             return Ok(false);
         }
-        let mut repairs = Repairs::new(opener.master.note_key(), history);
+        let mut repairs = RecoveryReport::new(opener.master.note_key(), history);
         let keys = (&opener.master, opener as &dyn Certificates);
         let anchored = read_anchored(files, heads, geometry, history, keys, &mut repairs)?;
         for name in names {

@@ -20,7 +20,7 @@ use crate::heads::Heads;
 use crate::history::{GEOMETRY, read_checkpoint, read_geometry};
 use crate::keystore::{KEYS, KeyStore, random, random_secret, signing_key};
 use crate::log::Log;
-use crate::places::Places;
+use crate::log_location::LogLocation;
 use crate::repairs::{PENDING, PENDING_BYTES_MAX};
 use crate::scan::{Position, scan};
 use crate::segments::Identity;
@@ -39,7 +39,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Storage`].
     pub fn exists(path: &Path) -> Result<bool, LogError> {
-        let places = Places::new(path, None);
+        let places = LogLocation::new(path, None);
         exists(&places, &Files::of_log(&places, &Options::default()))
     }
 
@@ -48,7 +48,7 @@ impl Log {
     /// # Errors
     /// [`LogError::NotALog`]; [`LogError::Version`]; [`LogError::Broken`] where a log has none that can be read; [`LogError::Storage`].
     pub fn geometry(path: &Path) -> Result<Geometry, LogError> {
-        let places = Places::new(path, None);
+        let places = LogLocation::new(path, None);
         read_geometry(&Files::of_log(&places, &Options::default()), &places.path)
     }
 
@@ -67,7 +67,7 @@ impl Log {
         config: StreamConfig,
         options: Options,
     ) -> Result<(), LogError> {
-        let places = Places::new(path, options.heads.as_ref());
+        let places = LogLocation::new(path, options.heads.as_ref());
         let clock = Arc::new(SystemClock::new());
         Self::create_at(&places, origin, root, config, options, clock)
     }
@@ -84,7 +84,7 @@ impl Log {
         config: StreamConfig,
         options: Options,
     ) -> Result<(), LogError> {
-        let places = Places::new(path, options.heads.as_ref());
+        let places = LogLocation::new(path, options.heads.as_ref());
         let clock = Arc::new(SystemClock::new());
         let first = First {
             config,
@@ -98,7 +98,7 @@ impl Log {
     /// # Errors
     /// As [`Log::create`].
     pub fn create_at(
-        places: &Places,
+        places: &LogLocation,
         origin: &str,
         root: &RootKey,
         config: StreamConfig,
@@ -121,7 +121,7 @@ pub(crate) struct First<'a> {
 }
 
 fn create(
-    places: &Places,
+    places: &LogLocation,
     origin: &str,
     root: &RootKey,
     first: &First<'_>,
@@ -180,7 +180,7 @@ fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, L
 }
 
 /// The journal's first frame is what makes a log: before it nothing can have been recorded. Where that is damaged or gone, anything else that only a log has says that there was one.
-fn exists(places: &Places, files: &Files) -> Result<bool, LogError> {
+fn exists(places: &LogLocation, files: &Files) -> Result<bool, LogError> {
     match read_geometry(files, &places.path) {
         Ok(geometry) => Ok(has_frames(files, &geometry)? || holds_more(files)?),
         // Whatever else is there, frames that were durable were those of a log.
@@ -191,7 +191,7 @@ fn exists(places: &Places, files: &Files) -> Result<bool, LogError> {
 }
 
 /// Refuses a place that holds anything but what a creation leaves that was cut short.
-fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
+fn check_vacant(places: &LogLocation, files: &Files) -> Result<(), LogError> {
     let path = || places.path.clone();
     if exists(places, files)? {
         return Err(LogError::Exists { path: path() });

@@ -6,11 +6,11 @@ use std::sync::PoisonError;
 
 use probity_format::content::PSEUDONYM_BYTES;
 
-use crate::core::Core;
 use crate::error::LogError;
 use crate::journal::JournalEntry;
 use crate::journal_writer::JournalWriter;
 use crate::log::Log;
+use crate::log_state::LogState;
 use crate::slots::Pseudonym;
 
 /// What says that a subject was erased; it names nobody.
@@ -61,7 +61,7 @@ impl Log {
     }
 }
 
-impl Core {
+impl LogState {
     /// The journal stays locked: no frame follows the entry before the key is destroyed.
     fn erase(
         &self,

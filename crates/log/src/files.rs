@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::config::Options;
 use crate::error::LogError;
-use crate::places::Places;
+use crate::log_location::LogLocation;
 use crate::storage::{File, Storage, is_transient};
 
 /// Longest tile or bundle file read: 256 records with their lengths take a fifth of it.
@@ -38,12 +38,12 @@ struct OpenFile {
 
 impl Files {
     /// The files of the log at `places`.
-    pub(crate) fn of_log(places: &Places, options: &Options) -> Self {
+    pub(crate) fn of_log(places: &LogLocation, options: &Options) -> Self {
         Self::new(&places.log, &places.path, options, options.open_files_max)
     }
 
     /// The second copies of its heads.
-    pub(crate) fn of_heads(places: &Places, options: &Options) -> Self {
+    pub(crate) fn of_heads(places: &LogLocation, options: &Options) -> Self {
         Self::new(&places.heads, &places.heads_path, options, 1)
     }
 
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn after_a_sync_that_failed_no_other_is_tried_and_each_says_why() {
         let faulty = Arc::new(Faulty::new(Memory::new(), FaultPlan::none()));
-        let places = Places::on(Arc::clone(&faulty) as _, Arc::new(Memory::new()), "the log");
+        let places = LogLocation::on(Arc::clone(&faulty) as _, Arc::new(Memory::new()), "the log");
         let options = Options {
             open_files_max: 1,
             ..Options::default()

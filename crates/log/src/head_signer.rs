@@ -20,7 +20,7 @@ use crate::journal::History;
 use crate::keystore::signer_of_key;
 use crate::prove::ProveError;
 use crate::reader::Reader;
-use crate::repairs::Repairs;
+use crate::repairs::RecoveryReport;
 use crate::resumption::Resumption;
 use crate::scan::scan_believed;
 use crate::segments::Identity;
@@ -114,7 +114,7 @@ impl HeadSigner<'_> {
             return bound_heads(geometry, self.history);
         }
         let copies = Heads::new(Files::of_heads(places, &Options::default()));
-        let mut repairs = Repairs::new(opener.master.note_key(), self.history);
+        let mut repairs = RecoveryReport::new(opener.master.note_key(), self.history);
         let mut anchored = read_anchored(
             files,
             &copies,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use probity_format::checkpoint::Checkpoint;
 
 use crate::anchored::Anchored;
-use crate::core::Core;
 use crate::error::LogError;
 use crate::heads_entry::heads_entries;
+use crate::log_state::LogState;
 use crate::own_writer::{FRAME_PAYLOAD_BYTES, OwnWriter};
 use crate::stream::Stream;
 
@@ -46,7 +46,7 @@ impl HeadsWriter {
     /// [`LogError::Broken`] where one is smaller than it was anchored, or another one of that size: nothing may be signed for it; those of the storage.
     pub(crate) fn anchor(
         &mut self,
-        core: &Core,
+        core: &LogState,
         published: Vec<Checkpoint>,
     ) -> Result<(), LogError> {
         let mut grown = Vec::new();

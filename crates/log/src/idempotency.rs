@@ -12,9 +12,9 @@ use probity_format::row::{encode_row, row_bytes};
 use probity_format::tree::{Hash, leaf_hash};
 use probity_format::{Claimed, DecodeError, Digest, Entry, Subjects, Timestamp};
 
-use crate::core::Core;
 use crate::error::LogError;
 use crate::history::read_history;
+use crate::log_state::LogState;
 use crate::opened::Opened;
 use crate::opener::{Opener, Opening};
 use crate::records::Records;
@@ -203,7 +203,7 @@ impl Once {
     }
 }
 
-impl Core {
+impl LogState {
     /// The window of `stream`, locked; the first call reads it.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::core::Core;
 use crate::error::LogError;
 use crate::journal::{History, JournalEntry, action};
+use crate::log_state::LogState;
 use crate::own_writer::{OwnWriter, frames_of};
 use crate::stream::Stream;
 
@@ -42,7 +42,7 @@ impl JournalWriter {
     /// After an error nothing can follow in the journal: the log must be poisoned or not be opened.
     pub(crate) fn append(
         &mut self,
-        core: &Core,
+        core: &LogState,
         entries: Vec<JournalEntry>,
     ) -> Result<u64, LogError> {
         let slots = core.subjects.slots();
@@ -65,7 +65,7 @@ impl JournalWriter {
     }
 
     /// Appends `entries` as one frame, behind one that names the newest key. Gives the index of the first of them.
-    fn append_frame(&mut self, core: &Core, entries: &[JournalEntry]) -> Result<u64, LogError> {
+    fn append_frame(&mut self, core: &LogState, entries: &[JournalEntry]) -> Result<u64, LogError> {
         let mut actions = entries.iter().map(|entry| entry.action);
         let certifies = actions.any(|action| action == action::KEY_CERTIFY);
         let newest = self.newest.filter(|_| !certifies);
@@ -83,7 +83,7 @@ impl JournalWriter {
     /// Appends a frame that names the slots of subjects, if there are more than the last one named. Gives whether it did.
     ///
     /// What is signed for afterwards uses no slot that is not named.
-    pub(crate) fn append_slots(&mut self, core: &Core) -> Result<bool, LogError> {
+    pub(crate) fn append_slots(&mut self, core: &LogState) -> Result<bool, LogError> {
         let grown = core.subjects.slots().count > self.slots;
         if grown {
             self.append(core, Vec::new())?;

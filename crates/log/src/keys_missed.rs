@@ -11,7 +11,7 @@ use probity_format::stream::StreamName;
 
 use crate::error::LogError;
 use crate::opener::Opening;
-use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::slots::Pseudonym;
 
 /// What the recovery of all streams misses.
@@ -74,7 +74,7 @@ impl KeysMissed {
     pub(crate) fn accept(
         &self,
         files: &crate::files::Files,
-        repairs: &mut Repairs,
+        repairs: &mut RecoveryReport,
     ) -> Result<(), LogError> {
         for (stream, frames) in &self.frames {
             let repair = Repair::new(RepairKind::Closed, stream, frames.clone());

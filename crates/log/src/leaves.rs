@@ -17,7 +17,7 @@ use crate::epochs::Openings;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::{read_checkpoint, read_geometry, read_history};
-use crate::places::Places;
+use crate::log_location::LogLocation;
 use crate::records::Records;
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
@@ -96,7 +96,7 @@ impl StoredLeaf {
 ///
 /// Whether the files are what was signed, [`verify`](crate::verify::verify) says.
 pub struct StoredLeaves {
-    places: Places,
+    places: LogLocation,
     files: Files,
     geometry: Geometry,
     /// What the journal said when it was read last.
@@ -125,7 +125,7 @@ impl StoredLeaves {
     ///
     /// # Errors
     /// See [`LogError`].
-    pub fn open(places: &Places) -> Result<Self, LogError> {
+    pub fn open(places: &LogLocation) -> Result<Self, LogError> {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let told = Told::read(places, &files, &geometry)?;
@@ -183,7 +183,7 @@ impl StoredLeaves {
 }
 
 impl Told {
-    fn read(places: &Places, files: &Files, geometry: &Geometry) -> Result<Self, LogError> {
+    fn read(places: &LogLocation, files: &Files, geometry: &Geometry) -> Result<Self, LogError> {
         let journal_size = Verifier::covered(places, &StreamName::journal())?;
         Ok(Self {
             journal_size,
@@ -238,7 +238,7 @@ impl Told {
         }))
     }
 
-    fn openings(&self, places: &Places) -> Result<&Openings, LogError> {
+    fn openings(&self, places: &LogLocation) -> Result<&Openings, LogError> {
         if let Some(openings) = self.openings.get() {
             return Ok(openings);
         }

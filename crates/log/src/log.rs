@@ -8,13 +8,13 @@ use std::time::Duration;
 use probity_format::Version;
 use probity_format::stream::{StreamConfig, StreamName};
 
-use crate::ages::Ages;
+use crate::ages::LatencyHistogram;
 use crate::appender::Appender;
 use crate::authenticator::Authenticator;
 use crate::config::Options;
-use crate::core::{Callback, Core};
 use crate::error::LogError;
 use crate::journal::JournalEntry;
+use crate::log_state::{Callback, LogState};
 use crate::repairs::Repair;
 
 /// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping the last.
@@ -25,7 +25,7 @@ pub struct Log {
 
 #[derive(Debug)]
 struct Inner {
-    core: Arc<Core>,
+    core: Arc<LogState>,
     threads: Mutex<Threads>,
     repairs: Vec<Repair>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Threads {
 }
 
 impl Log {
-    pub(crate) fn new(core: Arc<Core>, threads: Threads, repairs: Vec<Repair>) -> Self {
+    pub(crate) fn new(core: Arc<LogState>, threads: Threads, repairs: Vec<Repair>) -> Self {
         let threads = Mutex::new(threads);
         Self {
             inner: Arc::new(Inner {
@@ -50,7 +50,7 @@ impl Log {
         }
     }
 
-    pub(crate) fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &LogState {
         &self.inner.core
     }
 
@@ -103,7 +103,7 @@ impl Log {
     }
 
     /// How old entries were when they were sealed, since the log was opened.
-    pub fn sealing_ages(&self) -> Ages {
+    pub fn sealing_ages(&self) -> LatencyHistogram {
         self.inner.core.sealing_ages.report()
     }
 
@@ -202,7 +202,7 @@ impl Log {
     }
 
     /// Asks for a commit at once instead of at the end of the group interval.
-    pub fn hurry(&self) {
+    pub fn commit_now(&self) {
         self.inner.core.hurry_up();
     }
 

@@ -7,9 +7,9 @@ use probity_format::compress::Compression;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FrameSealer, SubjectKeys, SubjectSection};
 
-use crate::core::Core;
 use crate::error::LogError;
 use crate::journal::JournalEntry;
+use crate::log_state::LogState;
 use crate::sealer::{frame_of, sealing_failed};
 use crate::stream::Stream;
 
@@ -49,7 +49,7 @@ impl OwnWriter {
     /// After an error nothing can follow in the stream: the log must be poisoned or not be opened.
     pub(crate) fn append(
         &mut self,
-        core: &Core,
+        core: &LogState,
         entries: &[JournalEntry],
     ) -> Result<Option<u64>, LogError> {
         let mut first = None;
@@ -65,7 +65,7 @@ impl OwnWriter {
     /// After an error nothing can follow, as with [`OwnWriter::append`].
     pub(crate) fn append_frame(
         &mut self,
-        core: &Core,
+        core: &LogState,
         entries: &[JournalEntry],
     ) -> Result<u64, LogError> {
         let failed = |error: &DecodeError| sealing_failed(&self.stream.name, error);

@@ -7,15 +7,15 @@ use std::time::Duration;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::stream::StreamName;
 
-use crate::core::{Core, due_wait};
 use crate::error::LogError;
+use crate::log_state::{LogState, due_wait};
 use crate::rotation::Signed;
 use crate::startup::LOCK;
 use crate::storage::Storage;
 use crate::stream::Stream;
 
 /// Runs until the log is closed and everything is published, or the log is poisoned.
-pub(crate) fn run(core: &Core) {
+pub(crate) fn run(core: &LogState) {
     let mut state = State::default();
     core.work_in_rounds(|| state.step(core));
 }
@@ -30,7 +30,7 @@ struct State {
 
 impl State {
     /// One round: publishes if that is due, then waits. Gives false when all is done.
-    fn step(&mut self, core: &Core) -> Result<bool, LogError> {
+    fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
         let generation = core.publish.generation();
         let now = core.clock.elapsed();
         // Acquire: pairs with `Log::close`, which sets it after the committing thread ended.
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-impl Core {
+impl LogState {
     /// Publishes every stream that grew, and anchors their heads. Gives whether any but the log's own grew.
     pub(crate) fn publish_streams(&self) -> Result<bool, LogError> {
         let mut has_grown = false;

@@ -16,8 +16,8 @@ use crate::filtering::{Past, Reading};
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
+use crate::log_location::LogLocation;
 use crate::opener::Opener;
-use crate::places::Places;
 use crate::repairs::Repair;
 use crate::slots::SLOTS;
 use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions};
@@ -93,7 +93,7 @@ pub struct Found<'a> {
 
 /// A log open for reading. It sees what is durable, published or not, and disturbs no writer.
 pub struct Reader {
-    pub(crate) places: Places,
+    pub(crate) places: LogLocation,
     pub(crate) files: Files,
     pub(crate) geometry: Geometry,
     pub(crate) history: History,
@@ -158,14 +158,14 @@ impl Reader {
     /// # Errors
     /// See [`LogError`].
     pub fn open(path: &Path, root: &RootKey) -> Result<Self, LogError> {
-        Self::open_at(&Places::new(path, None), root)
+        Self::open_at(&LogLocation::new(path, None), root)
     }
 
     /// As [`Reader::open`], wherever the log and the second copies of its heads are.
     ///
     /// # Errors
     /// See [`LogError`].
-    pub fn open_at(places: &Places, root: &RootKey) -> Result<Self, LogError> {
+    pub fn open_at(places: &LogLocation, root: &RootKey) -> Result<Self, LogError> {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
@@ -184,7 +184,7 @@ impl Reader {
     ///
     /// # Errors
     /// See [`LogError`].
-    pub fn open_damaged(places: &Places, root: &RootKey) -> Result<Self, LogError> {
+    pub fn open_damaged(places: &LogLocation, root: &RootKey) -> Result<Self, LogError> {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new_past_damage(&files, root, &geometry)?;

@@ -298,7 +298,7 @@ impl Repair {
 
 /// The repairs of one opening, and of earlier ones that a crash ended before the journal had them.
 #[derive(Debug)]
-pub(crate) struct Repairs {
+pub(crate) struct RecoveryReport {
     key: NoteKey,
     /// The journal as this opening found it, which says nothing of these repairs yet.
     journal: Bound,
@@ -307,7 +307,7 @@ pub(crate) struct Repairs {
     stored: bool,
 }
 
-impl Repairs {
+impl RecoveryReport {
     /// For whoever only reads: nothing was done.
     pub(crate) fn new(key: NoteKey, history: &History) -> Self {
         Self {
@@ -374,7 +374,7 @@ impl Repairs {
         self.announce_all(files, vec![repair])
     }
 
-    /// As [`Repairs::announce`], for several.
+    /// As [`RecoveryReport::announce`], for several.
     pub(crate) fn announce_all(
         &mut self,
         files: &Files,

@@ -9,11 +9,11 @@ use probity_format::certificate::Bound;
 use probity_format::note::Signer as _;
 
 use crate::config::Options;
-use crate::core::Core;
 use crate::error::LogError;
 use crate::journal::JournalEntry;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::signing_key;
+use crate::log_state::LogState;
 use crate::stream::lock;
 
 /// What the present key signed besides its own certificate's journal.
@@ -40,7 +40,7 @@ impl Signed {
     }
 }
 
-impl Core {
+impl LogState {
     /// Replaces the signing key of a log that is open, and publishes the journal that certifies the new one, and its head.
     pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
         let mut journal = lock(&self.journal);

@@ -7,19 +7,19 @@ use probity_format::seal::FrameSealer;
 use probity_format::stream::StreamConfig;
 
 use crate::batcher::Batch;
-use crate::core::Core;
 use crate::error::LogError;
+use crate::log_state::LogState;
 
 /// One sealer's tools: a frame sealer for each configuration it met, and the memory of the last frame.
 #[derive(Default)]
-struct Bench {
+struct SealerState {
     sealers: Vec<(StreamConfig, FrameSealer)>,
     frame: Vec<u8>,
 }
 
 /// Runs until the log is closed and everything is sealed, or the log is poisoned.
-pub(crate) fn run(core: &Core) {
-    let mut bench = Bench::default();
+pub(crate) fn run(core: &LogState) {
+    let mut bench = SealerState::default();
     loop {
         match core.next_batch() {
             Ok(Some(mut batch)) => {
@@ -40,8 +40,8 @@ pub(crate) fn run(core: &Core) {
     }
 }
 
-impl Bench {
-    fn seal(&mut self, core: &Core, batch: Batch) -> Result<(), LogError> {
+impl SealerState {
+    fn seal(&mut self, core: &LogState, batch: Batch) -> Result<(), LogError> {
         let Batch {
             stream,
             chunks,

@@ -9,7 +9,7 @@ use probity_format::tile::TreeWriter;
 use crate::beyond::{Beyond, Rebuilt};
 use crate::error::LogError;
 use crate::recovery::Recovery;
-use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::{End, Position, read};
 use crate::segments;
 use crate::stream::Recovered;
@@ -53,7 +53,7 @@ impl FoundStream<'_> {
     pub(crate) fn settle(
         self,
         witness: &dyn Signer,
-        repairs: &mut Repairs,
+        repairs: &mut RecoveryReport,
     ) -> Result<Recovered, LogError> {
         let Self {
             recovery,
@@ -189,7 +189,7 @@ impl Recovery<'_> {
         &self,
         from: Place,
         to: &Position,
-        repairs: &mut Repairs,
+        repairs: &mut RecoveryReport,
     ) -> Result<(), LogError> {
         for segment in self.segments(from, to)? {
             let name = self.segment(segment);

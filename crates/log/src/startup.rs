@@ -19,7 +19,6 @@ use crate::anchored::{Anchored, bound_heads, read_anchored};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::continuation::Continued;
-use crate::core::{Core, Queue};
 use crate::creation::First;
 use crate::durable::{BEYOND, DURABLE, DurableNote, DurableNotes, Noted, NotesFound};
 use crate::epochs::{Certificates, CertifiedEpochs, Epochs, Floor};
@@ -33,10 +32,11 @@ use crate::journal_writer::JournalWriter;
 use crate::keys_missed::KeysMissed;
 use crate::keystore::KeyStore;
 use crate::log::{Log, Threads};
+use crate::log_location::LogLocation;
+use crate::log_state::{LogState, Queue};
 use crate::opener::{Opener, Opening};
-use crate::places::Places;
 use crate::recovery::Recovery;
-use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::segments::Identity;
 use crate::settling::FoundStream;
 use crate::storage::Lock;
@@ -59,7 +59,7 @@ impl Log {
     /// # Errors
     /// See [`LogError`].
     pub fn open(path: &Path, root: &RootKey, options: Options) -> Result<Self, LogError> {
-        let places = Places::new(path, options.heads.as_ref());
+        let places = LogLocation::new(path, options.heads.as_ref());
         Self::open_at(&places, root, options, Arc::new(SystemClock::new()))
     }
 
@@ -68,7 +68,7 @@ impl Log {
     /// # Errors
     /// See [`LogError`].
     pub fn open_at(
-        places: &Places,
+        places: &LogLocation,
         root: &RootKey,
         options: Options,
         clock: Arc<dyn Clock>,
@@ -84,7 +84,7 @@ impl Log {
 
 /// Opens the log at `places`, which is locked; `first` is what a log begins with.
 pub(crate) fn open_locked(
-    places: &Places,
+    places: &LogLocation,
     lock: Box<dyn Lock>,
     root: &RootKey,
     options: Options,
@@ -105,7 +105,7 @@ pub(crate) fn open_locked(
     let heads = Heads::swept(Files::of_heads(places, &options))?;
     let history = read_history_to_write(&files, &heads, &geometry, &keys.master)?;
     let certified = CertifiedEpochs::of(&history);
-    let mut repairs = Repairs::resume(&files, keys.master.note_key(), &history)?;
+    let mut repairs = RecoveryReport::resume(&files, keys.master.note_key(), &history)?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master, certified.newest()))?;
     let anchored = read_anchored(
         &files,
@@ -148,7 +148,7 @@ pub(crate) fn open_locked(
     let queue = queue(&options)?;
     let journal = JournalWriter::new(journal, &history)?;
     let anchors = HeadsWriter::new(heads_stream, anchored.heads)?;
-    let core = Arc::new(Core::new(
+    let core = Arc::new(LogState::new(
         options,
         geometry,
         files,
@@ -166,9 +166,9 @@ pub(crate) fn open_locked(
 
 /// Begins the opening in the journal and starts the threads.
 fn begin(
-    core: Arc<Core>,
+    core: Arc<LogState>,
     first: Option<&First<'_>>,
-    mut repairs: Repairs,
+    mut repairs: RecoveryReport,
 ) -> Result<Log, LogError> {
     let repaired = repairs.distinct();
     begin_journal(&core, first, &repaired)?;
@@ -182,7 +182,7 @@ fn begin(
 fn built_in(
     streams: &BTreeMap<StreamName, Arc<Stream>>,
     name: &StreamName,
-    places: &Places,
+    places: &LogLocation,
 ) -> Result<Arc<Stream>, LogError> {
     let stream = streams.get(name).map(Arc::clone);
     stream.ok_or_else(|| LogError::NotALog {
@@ -194,7 +194,7 @@ fn built_in(
 fn first_of<'a>(
     journal: &Stream,
     first: Option<&'a First<'a>>,
-    places: &Places,
+    places: &LogLocation,
 ) -> Result<Option<&'a First<'a>>, LogError> {
     let is_new = journal.head().0 == 0;
     if is_new && first.is_none() {
@@ -205,7 +205,7 @@ fn first_of<'a>(
     Ok(first.filter(|_| is_new))
 }
 
-pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogError> {
+pub(crate) fn lock(places: &LogLocation, files: &Files) -> Result<Box<dyn Lock>, LogError> {
     files
         .attempt("lock", LOCK, |storage| storage.lock(LOCK))?
         .ok_or_else(|| LogError::Locked {
@@ -270,7 +270,7 @@ impl Recovering<'_> {
     /// Finds all streams and the slots of subjects before anything of them is changed; `may_change` has the last word then.
     fn recover(
         &self,
-        repairs: &mut Repairs,
+        repairs: &mut RecoveryReport,
         may_change: impl FnOnce() -> Result<(), LogError>,
     ) -> Result<(BTreeMap<StreamName, Arc<Stream>>, FoundSlots), LogError> {
         let mut slots = FoundSlots::read(self.files, self.wrapping, self.history)?;
@@ -396,7 +396,7 @@ fn refuse_losses(found: &[FoundStream<'_>], missed: &KeysMissed) -> Result<(), L
 /// Moves the signing key on and records what recovery did, and the creation of a log that begins with
 /// the stream `default`.
 fn begin_journal(
-    core: &Core,
+    core: &LogState,
     first: Option<&First<'_>>,
     repairs: &[Repair],
 ) -> Result<(), LogError> {
@@ -438,7 +438,7 @@ fn begin_journal(
     core.publish_streams().map(drop)
 }
 
-fn start(core: &Arc<Core>) -> Result<Threads, LogError> {
+fn start(core: &Arc<LogState>) -> Result<Threads, LogError> {
     let mut sealers = Vec::new();
     for number in 0..core.options.sealers {
         sealers.push(spawn(format!("sealer-{number}"), core, sealer::run)?);
@@ -451,7 +451,11 @@ fn start(core: &Arc<Core>) -> Result<Threads, LogError> {
     })
 }
 
-fn spawn(name: String, core: &Arc<Core>, body: fn(&Core)) -> Result<JoinHandle<()>, LogError> {
+fn spawn(
+    name: String,
+    core: &Arc<LogState>,
+    body: fn(&LogState),
+) -> Result<JoinHandle<()>, LogError> {
     let core = Arc::clone(core);
     std::thread::Builder::new()
         .name(name.clone())

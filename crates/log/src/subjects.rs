@@ -18,12 +18,12 @@ use probity_format::slot::{
 use probity_format::stream::StreamId;
 use probity_format::wrap::WrappingKey;
 
-use crate::core::Core;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{History, SignedSlots};
 use crate::keystore::{KeyStore, random, random_secret};
-use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::log_state::LogState;
+use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::read;
 use crate::set_aside;
 use crate::slots::{
@@ -80,7 +80,7 @@ impl SubjectStore {
         files: &Files,
         found: FoundSlots,
         history: &History,
-        repairs: &mut Repairs,
+        repairs: &mut RecoveryReport,
     ) -> Result<Self, LogError> {
         found.settle(files, history.slots.count, repairs)?;
         for slot in &found.unfinished {
@@ -103,7 +103,11 @@ impl SubjectStore {
     }
 
     /// The keys as a sealer of stream `stream` asks for them; keys that do not exist are made.
-    pub(crate) fn for_stream<'a>(&'a self, core: &'a Core, stream: StreamId) -> SealingKeys<'a> {
+    pub(crate) fn for_stream<'a>(
+        &'a self,
+        core: &'a LogState,
+        stream: StreamId,
+    ) -> SealingKeys<'a> {
         SealingKeys {
             store: self,
             core,
@@ -308,7 +312,12 @@ impl FoundSlots {
     }
 
     /// Writes the slots again that may not be durable, and sets aside those that do not open; see `Recovery::secure`.
-    fn settle(&self, files: &Files, signed: u64, repairs: &mut Repairs) -> Result<(), LogError> {
+    fn settle(
+        &self,
+        files: &Files,
+        signed: u64,
+        repairs: &mut RecoveryReport,
+    ) -> Result<(), LogError> {
         let settled = self.durable.max(signed);
         let end = self.count.saturating_mul(SLOT_LENGTH);
         if settled == self.count && self.length == end && self.doubled.is_empty() {
@@ -339,7 +348,7 @@ impl FoundSlots {
     }
 
     /// Keeps a copy of every byte that is not kept in its place.
-    fn set_aside(&self, files: &Files, repairs: &mut Repairs) -> Result<(), LogError> {
+    fn set_aside(&self, files: &Files, repairs: &mut RecoveryReport) -> Result<(), LogError> {
         let slot = |number: &u64| {
             let start = number.saturating_mul(SLOT_LENGTH);
             (start, start.saturating_add(SLOT_LENGTH).min(self.length))
@@ -400,7 +409,7 @@ fn holds_zeros(files: &Files, range: Range<u64>) -> Result<bool, LogError> {
 /// Gives and makes subject keys for one batch; [`SealingKeys::finish`] makes new ones durable.
 pub(crate) struct SealingKeys<'a> {
     store: &'a SubjectStore,
-    core: &'a Core,
+    core: &'a LogState,
     stream: StreamId,
     failure: Option<LogError>,
 }

@@ -10,7 +10,7 @@ use probity_format::stream::StreamName;
 
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
-use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::scan::{End, Position, read};
 use crate::segments::{self, HEADER_END};
 use crate::set_aside;
@@ -23,7 +23,7 @@ const FRAME_BYTES_LIMIT: u64 = FRAME_BYTES_MAX as u64;
 pub(crate) struct Tail<'a> {
     pub(crate) files: &'a Files,
     pub(crate) name: &'a StreamName,
-    pub(crate) repairs: &'a mut Repairs,
+    pub(crate) repairs: &'a mut RecoveryReport,
     /// The frame of an opening that nobody signed for.
     pub(crate) unfinished: Option<u64>,
 }

@@ -4,13 +4,13 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::core::{Core, IDLE_WAIT};
+use crate::log_state::{IDLE_WAIT, LogState};
 
 /// Shortest sleep: chunks that fall due closely after each other are closed together.
 const WAIT_MIN: Duration = Duration::from_micros(100);
 
 /// Runs until the log is closed or poisoned.
-pub(crate) fn run(core: &Core) {
+pub(crate) fn run(core: &LogState) {
     // Acquire: pairs with `Log::close`.
     while !core.closed.load(Ordering::Acquire) && core.poison().is_none() {
         let generation = core.ticking.generation();
@@ -27,7 +27,7 @@ pub(crate) fn run(core: &Core) {
     }
 }
 
-impl Core {
+impl LogState {
     /// Hands over every open chunk older than `age_max`; gives how long until the next falls due, if any is still open.
     pub(crate) fn close_old_chunks(&self, age_max: Duration) -> Option<Duration> {
         let now = self.clock.elapsed();

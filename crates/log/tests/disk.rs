@@ -20,7 +20,7 @@ use probity_log::reader::{Filter, Reader};
 use probity_log::storage::{Call, Directory, Fault, FaultPlan, Faulty, SmallDisk, Storage as _};
 use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{
-    AppendError, Durability, Log, LogError, Options, Places, StreamConfig, StreamName,
+    AppendError, Durability, Log, LogError, LogLocation, Options, StreamConfig, StreamName,
 };
 
 const DISK_BYTES: u64 = 512 << 10;
@@ -221,7 +221,7 @@ fn nobody_waits_for_a_journal_that_failed() {
     made.unwrap();
     let faulty = Arc::new(Faulty::new(Directory::new(&path), FaultPlan::none()));
     let heads = Arc::new(Directory::new(&folder.path().join("log.heads")));
-    let places = Places::on(Arc::clone(&faulty) as _, heads, "the log");
+    let places = LogLocation::on(Arc::clone(&faulty) as _, heads, "the log");
     let clock = Arc::new(SystemClock::new());
     let log = Log::open_at(&places, &root(), Options::default(), clock).unwrap();
     let full = FaultPlan::every(Fault::FULL).of(&[Call::WriteAt]);

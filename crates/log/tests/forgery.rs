@@ -30,7 +30,7 @@ use probity_log::clock::SystemClock;
 use probity_log::prove::Recipient;
 use probity_log::reader::Reader;
 use probity_log::storage::{Memory, Storage as _};
-use probity_log::{Log, Options, Places, Proofs};
+use probity_log::{Log, LogLocation, Options, Proofs};
 
 const LOG: &str = "example.com/audit";
 const JOURNAL: &str = "streams/journal/checkpoint";
@@ -60,7 +60,7 @@ impl Stolen {
 
 struct World {
     memory: Memory,
-    places: Places,
+    places: LogLocation,
 }
 
 impl World {
@@ -68,7 +68,7 @@ impl World {
     fn new(payload: &str) -> Self {
         let memory = Memory::new();
         let storage = Arc::new(memory.clone());
-        let places = Places::on(storage, Arc::new(Memory::new()), "the log");
+        let places = LogLocation::on(storage, Arc::new(Memory::new()), "the log");
         let config = StreamConfig {
             proofs: Proofs::Entry,
             ..StreamConfig::default()
@@ -310,7 +310,7 @@ fn no_log_is_named_as_a_stream_of_another() {
         matches!(refused, EntryProofError::Checkpoint(_)),
         "{refused}"
     );
-    let places = Places::on(Arc::new(Memory::new()), Arc::new(Memory::new()), "another");
+    let places = LogLocation::on(Arc::new(Memory::new()), Arc::new(Memory::new()), "another");
     for name in [name.as_str(), "a/streams/b", "a/streams/"] {
         let (options, clock) = (Options::default(), Arc::new(SystemClock::new()));
         let config = StreamConfig::default();

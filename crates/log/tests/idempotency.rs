@@ -20,8 +20,8 @@ use probity_log::reader::{Filter, Reader};
 use probity_log::storage::{Call, Fault, FaultPlan, Faulty, Memory};
 use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{
-    AppendError, Appender, Durability, Log, LogError, Options, Places, Proofs, Receipt, Repair,
-    StreamConfig, StreamName,
+    AppendError, Appender, Durability, Log, LogError, LogLocation, Options, Proofs, Receipt,
+    Repair, StreamConfig, StreamName,
 };
 
 fn root() -> RootKey {
@@ -491,11 +491,11 @@ fn a_fault_while_keys_are_read_refuses_the_entry_and_the_next_attempt_reads_agai
     let (files, heads) = (Memory::new(), Memory::new());
     let open = |faulty: &Arc<Faulty<Memory>>, heads: &Memory| {
         let clock = Arc::new(SystemClock::new());
-        let places = Places::on(Arc::clone(faulty) as _, Arc::new(heads.clone()), "the log");
+        let places = LogLocation::on(Arc::clone(faulty) as _, Arc::new(heads.clone()), "the log");
         Log::open_at(&places, &root(), Options::default(), clock).unwrap()
     };
     let never = Arc::new(Faulty::new(files.clone(), FaultPlan::none()));
-    let places = Places::on(Arc::clone(&never) as _, Arc::new(heads.clone()), "the log");
+    let places = LogLocation::on(Arc::clone(&never) as _, Arc::new(heads.clone()), "the log");
     let clock = Arc::new(SystemClock::new());
     let (config, options) = (erasable(), Options::default());
     Log::create_at(&places, "example.com/log", &root(), config, options, clock).unwrap();

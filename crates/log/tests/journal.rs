@@ -11,7 +11,7 @@ use probity_log::clock::SystemClock;
 use probity_log::reader::Reader;
 use probity_log::storage::{FaultPlan, Faulty, Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
-use probity_log::{Log, Options, Places, StreamConfig, StreamName};
+use probity_log::{Log, LogLocation, Options, StreamConfig, StreamName};
 
 /// Longer than any run: nothing is published but what is asked for.
 const NEVER: Duration = Duration::from_hours(1);
@@ -36,7 +36,7 @@ fn options() -> Options {
 /// A log in memory whose calls are counted.
 struct Counted {
     storage: Arc<Faulty<Memory>>,
-    places: Places,
+    places: LogLocation,
 }
 
 impl Counted {
@@ -46,7 +46,7 @@ impl Counted {
 
     fn on(log: Memory, heads: &Memory) -> Self {
         let storage = Arc::new(Faulty::new(log, FaultPlan::none()));
-        let places = Places::on(
+        let places = LogLocation::on(
             Arc::clone(&storage) as _,
             Arc::new(heads.clone()),
             "the log",

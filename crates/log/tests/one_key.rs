@@ -15,7 +15,7 @@ use probity_format::stream::Proofs;
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::prove::ProveError;
 use probity_log::reader::{Filter, Reader};
-use probity_log::{Log, LogError, Options, Places, StreamConfig, StreamName};
+use probity_log::{Log, LogError, LogLocation, Options, StreamConfig, StreamName};
 
 const SLOTS: &str = "subjects/slots";
 
@@ -72,7 +72,7 @@ fn read(path: &Path, subject: Option<&str>) -> Result<Vec<u64>, LogError> {
 /// What is read behind the damage, and what is left out: the first entry and how many.
 fn left(path: &Path, subject: Option<&str>) -> (Vec<u64>, Vec<(u64, u64)>) {
     let mut found = Vec::new();
-    let reader = Reader::open_damaged(&Places::new(path, None), &root()).unwrap();
+    let reader = Reader::open_damaged(&LogLocation::new(path, None), &root()).unwrap();
     let damage = reader
         .read_damaged::<LogError>(&of(subject), &mut |entry| {
             found.push(entry.index);

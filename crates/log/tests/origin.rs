@@ -16,7 +16,7 @@ use probity_format::{Claimed, Digest, Entry, Subjects, Timestamp};
 use probity_log::clock::{Clock as _, ManualClock};
 use probity_log::reader::{Filter, Found, Reader};
 use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{Log, LogError, Options, Places, Proofs, StreamConfig, StreamName};
+use probity_log::{Log, LogError, LogLocation, Options, Proofs, StreamConfig, StreamName};
 
 const CLAIMED: i64 = 1_700_000_000_000_000_000;
 
@@ -97,7 +97,7 @@ fn append(log: &Log, clock: &ManualClock, stream: &StreamName, digest: &Digest) 
 fn each_entry_says_when_and_from_whom_the_log_took_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let places = Places::new(&path, None);
+    let places = LogLocation::new(&path, None);
     let clock = Arc::new(ManualClock::default());
     clock.advance(Duration::from_hours(500_000));
     let config = StreamConfig::default();

@@ -16,7 +16,7 @@ use probity_format::{Entry, Timestamp};
 use probity_log::clock::SystemClock;
 use probity_log::storage::{Call, FaultPlan, Faulty, Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
-use probity_log::{Appender, Durability, Log, Options, Places, StreamConfig, StreamName};
+use probity_log::{Appender, Durability, Log, LogLocation, Options, StreamConfig, StreamName};
 
 /// Longer than any run: what happens at a time of its own does not happen.
 const NEVER: Duration = Duration::from_hours(1);
@@ -49,7 +49,7 @@ impl Bench {
     fn new(options: &Options) -> Self {
         let faulty = Arc::new(Faulty::new(Memory::new(), FaultPlan::none()));
         let heads = Memory::new();
-        let places = Places::on(Arc::clone(&faulty) as _, Arc::new(heads.clone()), "the log");
+        let places = LogLocation::on(Arc::clone(&faulty) as _, Arc::new(heads.clone()), "the log");
         Log::create_at(
             &places,
             "example.com/publishing",
@@ -68,7 +68,7 @@ impl Bench {
     }
 }
 
-fn open(places: &Places, options: &Options) -> Log {
+fn open(places: &LogLocation, options: &Options) -> Log {
     let clock = Arc::new(SystemClock::new());
     Log::open_at(places, &root(), options.clone(), clock).unwrap()
 }
@@ -198,7 +198,7 @@ fn moment(bench: &Bench, seed: u64) -> (Memory, [Memory; 2]) {
 fn check_left((heads, logs): (Memory, [Memory; 2]), options: &Options) {
     for log in logs {
         let heads = Arc::new(heads.clone_live());
-        let places = Places::on(Arc::new(log), heads, "what is left");
+        let places = LogLocation::on(Arc::new(log), heads, "what is left");
         let report = verify_at(&places, &VerifyOptions::default()).unwrap();
         assert_eq!(report.faults, []);
         open(&places, options).close().unwrap();

@@ -18,7 +18,7 @@ use probity_format::{Entry, Subjects, Timestamp, Version};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{Fault, FaultClass, Report, VerifyOptions, verify};
 use probity_log::{
-    Durability, Log, LogError, Options, Places, Proofs, StreamConfig, StreamName, key_chain,
+    Durability, Log, LogError, LogLocation, Options, Proofs, StreamConfig, StreamName, key_chain,
 };
 
 /// Where a frame says how long it is.
@@ -165,7 +165,7 @@ fn a_damaged_frame_of_journal_or_heads_accuses_nothing_else() {
 fn the_chain_of_keys_is_handed_out_by_a_sound_journal_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = log(folder.path());
-    let chain = || key_chain(&Places::new(&path, None));
+    let chain = || key_chain(&LogLocation::new(&path, None));
     let whole = chain().unwrap().len();
     assert!(whole >= 9, "{whole}");
     let checkpoint = path.join("streams/journal/checkpoint");
@@ -346,7 +346,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// What those who want nothing of the stream `default` are told: whether entries of `people` are read and proved, the streams listed, the keys handed out.
 fn told(path: &Path) -> [bool; 4] {
-    let places = Places::new(path, None);
+    let places = LogLocation::new(path, None);
     let reader = Reader::open(path, &root()).unwrap();
     let people = StreamName::new("people").unwrap();
     let wanted = Filter {

@@ -17,7 +17,7 @@ use probity_log::clock::ManualClock;
 use probity_log::reader::Reader;
 use probity_log::storage::{FaultPlan, Faulty, Memory, Storage as _};
 use probity_log::verify::{Report, VerifyOptions, verify_at};
-use probity_log::{Log, Options, Places, StreamConfig, StreamName};
+use probity_log::{Log, LogLocation, Options, StreamConfig, StreamName};
 
 const HOUR: Duration = Duration::from_hours(1);
 /// Longest wait for a thread of the log.
@@ -30,7 +30,7 @@ fn root() -> RootKey {
 /// A log in memory whose time the test turns.
 struct Turned {
     memory: Memory,
-    places: Places,
+    places: LogLocation,
     clock: Arc<ManualClock>,
 }
 
@@ -38,7 +38,7 @@ impl Turned {
     fn new() -> Self {
         let memory = Memory::new();
         let storage = Arc::new(Faulty::new(memory.clone(), FaultPlan::none()));
-        let places = Places::on(storage, Arc::new(Memory::new()), "the log");
+        let places = LogLocation::on(storage, Arc::new(Memory::new()), "the log");
         let clock = Arc::new(ManualClock::default());
         let config = StreamConfig::default();
         let origin = "example.com/turned";

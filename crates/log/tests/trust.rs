@@ -16,7 +16,7 @@ use probity_log::clock::SystemClock;
 use probity_log::prove::{ProveError, Recipient};
 use probity_log::reader::Reader;
 use probity_log::storage::{Memory, Storage as _};
-use probity_log::{Log, Options, Places, Proofs, StreamConfig, StreamName, key_chain};
+use probity_log::{Log, LogLocation, Options, Proofs, StreamConfig, StreamName, key_chain};
 
 const JOURNAL: &str = "streams/journal/checkpoint";
 const DEFAULT: &str = "streams/default/checkpoint";
@@ -30,14 +30,14 @@ fn root() -> RootKey {
 
 struct World {
     memory: Memory,
-    places: Places,
+    places: LogLocation,
 }
 
 impl World {
     fn new(origin: &str) -> Self {
         let memory = Memory::new();
         let storage = Arc::new(memory.clone());
-        let places = Places::on(storage, Arc::new(Memory::new()), "the log");
+        let places = LogLocation::on(storage, Arc::new(Memory::new()), "the log");
         let config = StreamConfig {
             proofs: Proofs::Entry,
             ..StreamConfig::default()

@@ -10,7 +10,7 @@ use probity_format::note::{SignedNote, VerifierKey};
 use probity_log::clock::SystemClock;
 use probity_log::storage::{Memory, Storage as _};
 use probity_log::verify::{FaultClass, VerifyOptions, verify_at};
-use probity_log::{Log, LogError, Options, Places, Repair, RepairKind, StreamConfig};
+use probity_log::{Log, LogError, LogLocation, Options, Repair, RepairKind, StreamConfig};
 
 const KEY: &str = "keys/witness.key";
 const CHECKPOINT: &str = "streams/journal/checkpoint";
@@ -21,14 +21,14 @@ fn root() -> RootKey {
 
 struct World {
     memory: Memory,
-    places: Places,
+    places: LogLocation,
 }
 
 impl World {
     fn new() -> Self {
         let memory = Memory::new();
         let storage = Arc::new(memory.clone());
-        let places = Places::on(storage, Arc::new(Memory::new()), "the log");
+        let places = LogLocation::on(storage, Arc::new(Memory::new()), "the log");
         let config = StreamConfig::default();
         let (options, clock) = (Options::default(), Arc::new(SystemClock::new()));
         Log::create_at(

@@ -242,7 +242,7 @@ impl EntrySink for LogSink {
 
     fn push(&mut self) {
         self.appender.push();
-        self.log.hurry();
+        self.log.commit_now();
     }
 
     fn is_failed(&self) -> bool {

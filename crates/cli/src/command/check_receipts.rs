@@ -6,7 +6,7 @@ use std::path::Path;
 
 use probity_format::tree::Hash;
 use probity_log::verify::{VerifyOptions, verify_at};
-use probity_log::{Places, StoredLeaf, StoredLeaves, StreamName};
+use probity_log::{LogLocation, StoredLeaf, StoredLeaves, StreamName};
 use serde::Serialize;
 
 use super::copies::absent as absent_heads;
@@ -58,7 +58,7 @@ enum Has {
 pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Status, Failure> {
     let key = key_file::read_verifier(&args.key, "--key FILE")?;
     let named = args.heads.as_ref().or(environment.heads.as_ref());
-    let places = Places::new(&args.log, named);
+    let places = LogLocation::new(&args.log, named);
     let leaves = StoredLeaves::open(&places)?;
     let mut compared = compare_all(args, &leaves)?;
     // A record that is still there commits to bytes that may not be.

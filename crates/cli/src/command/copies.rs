@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use probity_log::Places;
+use probity_log::LogLocation;
 
 use crate::config::Environment;
 use crate::failure::Failure;
@@ -16,9 +16,9 @@ pub(super) fn reading_places(
     dir: &Path,
     said: Option<&PathBuf>,
     environment: &Environment,
-) -> Result<Places, Failure> {
+) -> Result<LogLocation, Failure> {
     let named = said.or(environment.heads.as_ref());
-    let places = Places::new(dir, named);
+    let places = LogLocation::new(dir, named);
     if named.is_some() && !places.hold_heads()? {
         return Err(absent(places.heads_path()));
     }
@@ -37,7 +37,7 @@ pub(super) fn absent(place: &str) -> Failure {
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub(super) fn warn_of_none(places: &Places) -> Result<(), Failure> {
+pub(super) fn warn_of_none(places: &LogLocation) -> Result<(), Failure> {
     if !places.hold_heads()? {
         note(&format!(
             "warning: there is no second copy of a head of this log in {}, so that whether the log was rolled back cannot be told; where it keeps \

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use probity_log::{Log, LogError, Options, Places, RootKey};
+use probity_log::{Log, LogError, LogLocation, Options, RootKey};
 use serde::Serialize;
 
 use super::read_geometry;
@@ -122,7 +122,7 @@ pub(super) fn check_place(dir: &Path, options: &Options) -> Result<(), Failure> 
         );
         return Err(Failure::new(missing).remedy("make that folder first, or choose another one"));
     }
-    let places = Places::new(dir, options.heads.as_ref());
+    let places = LogLocation::new(dir, options.heads.as_ref());
     for (folder, what) in [
         (dir, "the log"),
         (

@@ -8,7 +8,7 @@ use probity_format::limits::TIME_MAX;
 use probity_format::note::VerifierKey;
 use probity_log::reader::Reader;
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
-use probity_log::{LogError, Places, SigningKeyState, key_chain};
+use probity_log::{LogError, LogLocation, SigningKeyState, key_chain};
 use serde::Serialize;
 
 use super::copies::reading_places;
@@ -137,7 +137,7 @@ fn root_key(
     if args.key.is_none() && !path.exists() {
         return Ok(("not here", None));
     }
-    let places = Places::new(&args.dir, None);
+    let places = LogLocation::new(&args.dir, None);
     match Reader::open_damaged(&places, &key_file::read_root(path)?) {
         Ok(reader) => Ok(("opens the log", Some(signing_key(&reader)?))),
         Err(LogError::WrongKey) => Ok(("does not open the log", None)),

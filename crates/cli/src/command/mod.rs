@@ -28,7 +28,7 @@ use std::sync::Arc;
 use probity_disguise::SubjectKey;
 use probity_format::geometry::Geometry;
 use probity_log::reader::Reader;
-use probity_log::{Durability, Log, Options, Places, RepairKind, RootKey};
+use probity_log::{Durability, Log, LogLocation, Options, RepairKind, RootKey};
 use probity_proxy::Settled;
 
 use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand, SubjectCommand};
@@ -132,7 +132,7 @@ fn open_log_with(
     let path = environment.key_path(key, dir);
     let root = key_file::read_root(&path)?;
     key_file::warn_if_open(&path, "the root key");
-    let heads = Places::new(dir, options.heads.as_ref());
+    let heads = LogLocation::new(dir, options.heads.as_ref());
     let log = Log::open(dir, &root, options)?;
     warn_of_absent_heads(&log, &heads);
     tell_of_repairs(&log);
@@ -192,7 +192,7 @@ fn tell_of_missed(log: &Log, dir: &Path) -> Result<(), Failure> {
 }
 
 /// Warns where a log that has signed heads had no second copy of them: they are in another folder, or somebody removed them.
-fn warn_of_absent_heads(log: &Log, places: &Places) {
+fn warn_of_absent_heads(log: &Log, places: &LogLocation) {
     let copies = log.repairs().iter();
     let copies = copies.filter(|repair| repair.kind == RepairKind::Copy);
     let Some(streams) = u64::try_from(copies.count())

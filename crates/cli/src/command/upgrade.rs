@@ -5,7 +5,7 @@ use std::path::Path;
 use probity_format::stream::Proofs;
 use probity_log::verify::{Report, VerifyOptions, verify};
 use probity_log::{
-    Continued, Log, LogError, Older, Options, Places, RootKey, StreamConfig, StreamName,
+    Continued, Log, LogError, LogLocation, Older, Options, RootKey, StreamConfig, StreamName,
 };
 use serde::Serialize;
 
@@ -200,7 +200,7 @@ fn create(
 }
 
 fn check_continues(args: &Upgrade, continued: &Continued) -> Result<(), Failure> {
-    let named = Continued::named_by(&Places::new(&args.new, None))?;
+    let named = Continued::named_by(&LogLocation::new(&args.new, None))?;
     if named.as_ref() == Some(continued) {
         return Ok(());
     }

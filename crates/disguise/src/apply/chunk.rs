@@ -1,13 +1,13 @@
 //! The next rows of a disguise in chunks, step by step and in the order of their keys.
 
-use super::along::Met;
-use super::{Work, at, encoded, picked, step_at};
+use super::dependent_rows::Met;
+use super::{Applier, at, encoded, picked, step_at};
 use crate::database::{Dialect, PARAMETERS_MAX};
 use crate::error::{Doing as _, Error};
 use crate::intent::Place;
 use crate::plan::Step;
 use crate::predicate::Fragment;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::spec::Kind;
 use crate::table::{among, list};
 use crate::value::Value;
@@ -21,7 +21,7 @@ pub(super) enum Order {
     Falling,
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Takes the next rows of `steps`, at most `rows` of them but for what goes together, and moves `place` behind them.
     pub(crate) fn advance(
         &mut self,
@@ -56,7 +56,7 @@ impl Work<'_> {
     fn advance_rows(
         &mut self,
         steps: &[Step],
-        table: &Known,
+        table: &ResolvedTable,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
@@ -94,7 +94,7 @@ impl Work<'_> {
     pub(super) fn remove_keys(
         &mut self,
         steps: &[Step],
-        table: &Known,
+        table: &ResolvedTable,
         number: u32,
         keys: &[Vec<Value>],
     ) -> Result<(), Error> {
@@ -166,7 +166,7 @@ impl Work<'_> {
     /// Refuses when one of `owners` names somebody who has an account and no key.
     fn refuse_keyless(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         (columns, rows): (&[String], &[Vec<Value>]),
         owners: &[String],
     ) -> Result<(), Error> {
@@ -183,14 +183,14 @@ impl Work<'_> {
     }
 
     /// How many rows of a table were touched so far.
-    pub(super) fn touched(&self, table: &Known) -> u64 {
+    pub(super) fn touched(&self, table: &ResolvedTable) -> u64 {
         self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }
 
     /// Takes a step for the rows with these identities.
     pub(super) fn run_keys(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         step: &Step,
         number: u32,
         keys: &[Vec<Value>],
@@ -213,7 +213,7 @@ impl Work<'_> {
     /// The next rows that `chosen` selects behind `place`, in the order of their keys.
     pub(super) fn next_rows(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         chosen: &Fragment,
         (place, order): (&Place, Order),
@@ -243,7 +243,7 @@ impl Work<'_> {
     /// What `chosen` selects of the tenant's rows behind `place`.
     pub(super) fn behind(
         &self,
-        table: &Known,
+        table: &ResolvedTable,
         chosen: &Fragment,
         (place, order): (&Place, Order),
     ) -> Fragment {
@@ -265,7 +265,7 @@ impl Work<'_> {
 }
 
 /// Whether the step changes the keys by which its rows are gone through.
-fn moves_rows(table: &Known, kind: &Kind) -> bool {
+fn moves_rows(table: &ResolvedTable, kind: &Kind) -> bool {
     match kind {
         Kind::Remove => false,
         Kind::Modify { column, .. } | Kind::Unlink { column } => table.identity.contains(column),
@@ -274,7 +274,7 @@ fn moves_rows(table: &Known, kind: &Kind) -> bool {
 }
 
 /// A parameter for each column of the identity.
-fn typed(dialect: Dialect, table: &Known) -> String {
+fn typed(dialect: Dialect, table: &ResolvedTable) -> String {
     let typed = table.identity.iter();
     let typed = typed.map(|key| dialect.typed(table.catalog.column(key)));
     typed.collect::<Vec<_>>().join(",")

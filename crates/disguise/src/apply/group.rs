@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chunk::Order;
-use super::{Work, at, encoded, picked};
+use super::{Applier, at, encoded, picked};
 use crate::database::Dialect;
 use crate::error::{Doing as _, Error};
 use crate::intent::Place;
 use crate::plan::Step;
 use crate::predicate::Fragment;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::spec::Kind;
 use crate::table::among;
 use crate::value::Value;
@@ -40,12 +40,12 @@ impl Budget {
     }
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Takes the next whole groups of a decorrelation, whose columns are its parts; gives how many rows. A group of more
     /// rows than a chunk has is a chunk of its own.
     pub(super) fn advance_groups(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         step: &Step,
         place: &mut Place,
         (owners, rows, fresh): (&[String], usize, bool),
@@ -111,7 +111,7 @@ impl Work<'_> {
     /// before.
     fn groups(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         by: &[String],
         rows: &[Vec<Value>],
@@ -146,7 +146,7 @@ impl Work<'_> {
     /// are done with them.
     fn fitting_groups(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         (by, behind): (&[String], &Fragment),
         groups: &[Met],
         (read, budget): (usize, Budget),
@@ -177,7 +177,7 @@ impl Work<'_> {
     /// How many rows each of `groups` has.
     fn sizes(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         (by, behind): (&[String], &Fragment),
         groups: &[Met],
     ) -> Result<BTreeMap<Vec<u8>, usize>, Error> {
@@ -206,7 +206,7 @@ impl Work<'_> {
     /// equals itself whatever its type.
     fn of_groups(
         &self,
-        table: &Known,
+        table: &ResolvedTable,
         (by, behind): (&[String], &Fragment),
         groups: &[&Met],
     ) -> Fragment {
@@ -249,7 +249,7 @@ impl Work<'_> {
 }
 
 /// The columns in a form that can be compared.
-fn compared(dialect: Dialect, table: &Known, columns: &[String]) -> Vec<String> {
+fn compared(dialect: Dialect, table: &ResolvedTable, columns: &[String]) -> Vec<String> {
     let form = |column: &String| {
         let declared = table.catalog.column(column).map(|it| it.declared.as_str());
         let quoted = dialect.quote(column);

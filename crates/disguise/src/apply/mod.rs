@@ -1,18 +1,18 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
-mod along;
 mod chunk;
-mod circle;
-mod course;
-mod earlier;
+mod co_owned;
+mod dependent_rows;
 mod group;
-mod keeper;
-mod leave;
 mod modify;
 mod order;
 mod placeholder;
+mod previous_chunks;
+mod record_owner;
+mod self_reference;
 mod spelling;
 mod stake;
+mod step_cursor;
 mod unlink;
 
 use std::collections::btree_map::Entry;
@@ -20,12 +20,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-pub(crate) use self::course::Course;
-use self::course::Rest;
-pub(crate) use self::earlier::Earlier;
-pub(crate) use self::keeper::ends;
 use self::modify::Overwriting;
+pub(crate) use self::previous_chunks::PreviousChunks;
+pub(crate) use self::record_owner::ends;
 use self::stake::Loss;
+pub(crate) use self::step_cursor::StepCursor;
+use self::step_cursor::StepOutcome;
 use crate::cascade::refuse_cascade;
 use crate::concerned;
 use crate::crypto::random;
@@ -35,15 +35,15 @@ use crate::error::Error;
 use crate::hold::cohort;
 use crate::plan::Step;
 use crate::predicate::Fragment;
-use crate::record::{Bag, Change, Origin, Section, Standing};
+use crate::record::{Bag, Change, Origin, PrincipalKind, Section};
 use crate::redact::Redactors;
-use crate::schema::{Known, Live};
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
 use crate::subject::Naming;
 use crate::suite::PublicKey;
 use crate::table::{among, delete, lists, take};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// How often ids are drawn anew when they are in use already.
@@ -132,9 +132,9 @@ impl Forgotten {
 }
 
 /// One disguise in progress.
-pub(crate) struct Work<'a> {
-    pub(crate) database: &'a mut dyn Session,
-    pub(crate) live: &'a Live,
+pub(crate) struct Applier<'a> {
+    pub(crate) database: &'a mut dyn TenantConnection,
+    pub(crate) live: &'a ResolvedSchema,
     pub(crate) catalog: &'a Catalog,
     pub(crate) salt: &'a [u8],
     /// How many updates are recorded.
@@ -146,14 +146,14 @@ pub(crate) struct Work<'a> {
     pub(crate) own: BTreeSet<Vec<u8>>,
     pub(crate) bags: BTreeMap<Vec<u8>, Bag>,
     /// Registered principals met so far.
-    pub(crate) known: BTreeMap<Vec<u8>, (PublicKey, Standing)>,
+    pub(crate) known: BTreeMap<Vec<u8>, (PublicKey, PrincipalKind)>,
     /// Placeholders made by this disguise, which it must not touch again.
     pub(crate) made: BTreeSet<Vec<u8>>,
     /// Ids in the spelling of the users table, by their names in the spelling of rows.
     pub(crate) spellings: BTreeMap<Vec<u8>, Value>,
     pub(crate) applied: Applied,
     /// What the chunks before left, where the disguise comes in several.
-    pub(crate) earlier: Option<Earlier>,
+    pub(crate) earlier: Option<PreviousChunks>,
     /// About how many rows may be held, where not all of a disguise in one go may be.
     pub(crate) most: Option<u32>,
     /// How many were noted.
@@ -162,9 +162,9 @@ pub(crate) struct Work<'a> {
     pub(crate) at_stake: Option<BTreeSet<Vec<u8>>>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> Applier<'a> {
     /// Takes a step, or as much of it as may be held.
-    pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<Rest, Error> {
+    pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<StepOutcome, Error> {
         let table = self.table_of(step)?;
         let number = numbered(number);
         match &step.kind {
@@ -181,7 +181,7 @@ impl<'a> Work<'a> {
     }
 
     /// The table of a step. The plan took it from the same schema: without it rows would stay as they are and count as hidden.
-    fn table_of(&self, step: &Step) -> Result<&'a Known, Error> {
+    fn table_of(&self, step: &Step) -> Result<&'a ResolvedTable, Error> {
         let what = "the table of a step is not in the schema";
         let table = self.live.table(&step.table);
         table.ok_or(Error::Defect { what })
@@ -262,7 +262,7 @@ impl<'a> Work<'a> {
         Ok(self.applied)
     }
 
-    fn count(&mut self, table: &Known, rows: usize) {
+    fn count(&mut self, table: &ResolvedTable, rows: usize) {
         let count = self.applied.rows.entry(table.name.clone()).or_default();
         *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
     }
@@ -302,7 +302,7 @@ impl<'a> Work<'a> {
         &mut self,
         principal: Vec<u8>,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         mut change: Change,
     ) -> Result<(), Error> {
         self.noted = self.noted.saturating_add(change.rows());
@@ -326,7 +326,12 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn remove(&mut self, number: u32, table: &Known, step: &Step) -> Result<Rest, Error> {
+    fn remove(
+        &mut self,
+        number: u32,
+        table: &ResolvedTable,
+        step: &Step,
+    ) -> Result<StepOutcome, Error> {
         let columns: Vec<String> = table
             .catalog
             .columns
@@ -339,9 +344,9 @@ impl<'a> Work<'a> {
             // All of these rows go, and need not be looked up twice.
             let rows = take(self.database, table, &columns, &step.chosen, self.most)?;
             let rest = if self.is_most(rows.len()) {
-                Rest::Same
+                StepOutcome::Same
             } else {
-                Rest::None
+                StepOutcome::None
             };
             self.count(table, rows.len());
             if users {
@@ -356,7 +361,7 @@ impl<'a> Work<'a> {
             return Ok(rest);
         }
         let Some(rows) = self.held(table, &columns, &step.chosen)? else {
-            return Ok(Rest::Pages);
+            return Ok(StepOutcome::Pages);
         };
         let selected = rows.len();
         if self.user.is_none() || users || table.people().count() > 1 {
@@ -391,12 +396,16 @@ impl<'a> Work<'a> {
             self.delete_in_order(table, &keys)?;
         }
         self.remove_shared(number, table, &columns, shared)?;
-        Ok(Rest::None)
+        Ok(StepOutcome::None)
     }
 
     /// Refuses when rows that refer to those with these keys would silently change: what a step chose of the
     /// users are also the placeholders of the disguise itself, which stay.
-    fn refuse_cascade_of(&mut self, table: &Known, keys: &[Vec<Value>]) -> Result<(), Error> {
+    fn refuse_cascade_of(
+        &mut self,
+        table: &ResolvedTable,
+        keys: &[Vec<Value>],
+    ) -> Result<(), Error> {
         let dialect = self.database.dialect();
         for some in lists(keys, table.identity.len()) {
             let chosen = Fragment {
@@ -412,7 +421,7 @@ impl<'a> Work<'a> {
     fn note_removed(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<(), Error> {
@@ -442,7 +451,7 @@ impl<'a> Work<'a> {
 
     /// Whether nobody but the user has a word in the rows of a removal. In the users table it is so for a person alone: an
     /// account of a placeholder may have to stay.
-    fn has_no_other_say(&self, table: &Known) -> bool {
+    fn has_no_other_say(&self, table: &ResolvedTable) -> bool {
         let Some(user) = self.user else {
             return false;
         };
@@ -545,7 +554,12 @@ pub(crate) fn picked(columns: &[String], row: &[Value], wanted: &[String]) -> Ve
 }
 
 /// The identity that a row has after `column` got `value`.
-pub(crate) fn moved(table: &Known, identity: &[Value], column: &str, value: &Value) -> Vec<Value> {
+pub(crate) fn moved(
+    table: &ResolvedTable,
+    identity: &[Value],
+    column: &str,
+    value: &Value,
+) -> Vec<Value> {
     let mut identity = identity.to_vec();
     put(&table.identity, &mut identity, column, value.clone());
     identity

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::course::Rest;
 use super::stake::Loss;
-use super::{Work, at, encoded, moved, picked};
+use super::step_cursor::StepOutcome;
+use super::{Applier, at, encoded, moved, picked};
 use crate::cascade::{emptied, may_empty};
 use crate::database::{Column, Dialect};
 use crate::error::{Doing as _, Error};
@@ -13,7 +13,7 @@ use crate::plan::Step;
 use crate::predicate::Fragment;
 use crate::record::{Change, Modified};
 use crate::redact::{Names, Redact};
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::spec::{Kind, Replacement};
 use crate::table::select_keys;
 use crate::value::Value;
@@ -53,7 +53,7 @@ struct Overwritten {
     after: Vec<Value>,
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// How many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
     /// once: none of these columns may say which rows are meant or whose they are.
     pub(super) fn alike(&self, steps: &[Step]) -> usize {
@@ -94,10 +94,10 @@ impl Work<'_> {
     /// Overwrites columns of the rows that `chosen` selects.
     pub(super) fn modify(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         chosen: &Fragment,
         steps: &[Overwriting<'_>],
-    ) -> Result<Rest, Error> {
+    ) -> Result<StepOutcome, Error> {
         let first = table.path.as_ref().and_then(|path| path.steps.first());
         let through = first.into_iter().flat_map(|step| &step.columns);
         let people = table.people().chain(through).map(String::as_str);
@@ -108,7 +108,7 @@ impl Work<'_> {
             }
         }
         let Some(rows) = self.held(table, &columns, chosen)? else {
-            return Ok(Rest::Pages);
+            return Ok(StepOutcome::Pages);
         };
         let rows = self.without_returned(table, &columns, rows)?;
         self.stake(table, &columns, &rows, Loss::Values)?;
@@ -128,13 +128,13 @@ impl Work<'_> {
         update_drawn(self.database, table, &names, &writes)?;
         self.read_back(table, &names, &mut overwritten)?;
         self.note_modified(table, steps, overwritten)?;
-        Ok(Rest::None)
+        Ok(StepOutcome::None)
     }
 
     /// Writes values of its own into each row, unless the database would empty references to a key that changes.
     fn refuse_emptying(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[&str],
         writes: &[Write<'_>],
     ) -> Result<(), Error> {
@@ -151,7 +151,7 @@ impl Work<'_> {
     /// Overwrites values of rows as they are given.
     pub(super) fn overwrite(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[&str],
         writes: &[Write<'_>],
     ) -> Result<(), Error> {
@@ -162,7 +162,7 @@ impl Work<'_> {
     /// What rows are overwritten with; a text in which there is nothing to redact stays as it is.
     fn drawn(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
         steps: &[Overwriting<'_>],
@@ -198,7 +198,7 @@ impl Work<'_> {
     /// What stands in the place of `value`, if it does not stay.
     fn replaced(
         &self,
-        table: &Known,
+        table: &ResolvedTable,
         step: &Overwriting<'_>,
         value: &Value,
         own_names: Option<&Names>,
@@ -221,7 +221,7 @@ impl Work<'_> {
     /// What is stored may differ from what was drawn (a text column given a number), and a row may have another identity.
     fn read_back(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         names: &[&str],
         overwritten: &mut [Overwritten],
     ) -> Result<(), Error> {
@@ -268,7 +268,7 @@ impl Work<'_> {
     /// has put it back.
     fn is_put_back(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         names: &[&str],
         it: &Overwritten,
         stored: &[Value],
@@ -300,7 +300,7 @@ impl Work<'_> {
 
     fn note_modified(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         steps: &[Overwriting<'_>],
         overwritten: Vec<Overwritten>,
     ) -> Result<(), Error> {
@@ -334,7 +334,7 @@ impl Work<'_> {
     fn own_names(
         &mut self,
         redact: &Redact,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<BTreeMap<Vec<u8>, Names>, Error> {
@@ -368,7 +368,7 @@ impl Work<'_> {
     }
 
     /// As much of `text` as the column takes; a mark may be longer than what it stands for.
-    fn fitting(&self, table: &Known, column: &str, text: String) -> String {
+    fn fitting(&self, table: &ResolvedTable, column: &str, text: String) -> String {
         let limit = match self.database.dialect() {
             // What is declared there holds nothing back.
             Dialect::Sqlite => None,

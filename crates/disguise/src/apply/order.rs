@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use super::circle::own_keys;
-use super::{Work, encoded};
+use super::self_reference::own_keys;
+use super::{Applier, encoded};
 use crate::error::Error;
 use crate::overwrite::Write;
 use crate::predicate::Fragment;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{Deleted, among, delete_keys, lists, select, select_keys, try_delete_keys};
 use crate::value::Value;
 
 /// Keys of rows.
 type Keys = Vec<Vec<Value>>;
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Deletes the rows with these keys, whatever they refer to among themselves. They are noted already, so that a reference
     /// which becomes NULL before its row goes is in no record.
     pub(super) fn delete_in_order(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         keys: &[Vec<Value>],
     ) -> Result<(), Error> {
         if !table.refers_to_itself() {
@@ -42,7 +42,7 @@ impl Work<'_> {
     /// over: it said of `gone` that they are deleted.
     pub(super) fn refuse_left(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         keys: &[Vec<Value>],
         gone: u64,
     ) -> Result<(), Error> {
@@ -69,7 +69,7 @@ impl Work<'_> {
     }
 
     /// Deletes what the database lets go by one statement. Younger rows mostly refer to older ones, so the last ones come first.
-    fn delete_what_goes(&mut self, table: &Known, mut keys: Keys) -> Result<Keys, Error> {
+    fn delete_what_goes(&mut self, table: &ResolvedTable, mut keys: Keys) -> Result<Keys, Error> {
         keys.reverse();
         let mut left = Keys::new();
         for some in lists(&keys, table.identity.len()) {
@@ -81,7 +81,7 @@ impl Work<'_> {
     }
 
     /// Deletes rows to which none refers, in rounds, until a round finds none; gives those that are left.
-    fn delete_leaves(&mut self, table: &Known, keys: Keys) -> Result<Keys, Error> {
+    fn delete_leaves(&mut self, table: &ResolvedTable, keys: Keys) -> Result<Keys, Error> {
         let dialect = self.database.dialect();
         let mut left = keys;
         while !left.is_empty() {
@@ -106,7 +106,7 @@ impl Work<'_> {
 
     /// Sets the references of rows to rows of their own table to NULL. Where these may not be NULL, a row that refers to itself gets
     /// a reference to a row that stays; larger circles the database could not take back one by one.
-    fn open_circles(&mut self, table: &Known, keys: &[Vec<Value>]) -> Result<(), Error> {
+    fn open_circles(&mut self, table: &ResolvedTable, keys: &[Vec<Value>]) -> Result<(), Error> {
         let is_tenant = |column: &String| table.tenant.as_ref() == Some(column);
         let nullable = |column: &&String| {
             let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
@@ -135,7 +135,7 @@ impl Work<'_> {
     /// Writes the same values into the rows with these keys.
     fn write_all(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[&str],
         (keys, values): (&[Vec<Value>], &[Value]),
     ) -> Result<(), Error> {
@@ -148,7 +148,7 @@ impl Work<'_> {
     /// The keys of those rows that refer to themselves.
     fn referring_to_themselves(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         pairs: &[(&String, &String)],
         keys: &[Vec<Value>],
     ) -> Result<Keys, Error> {
@@ -177,7 +177,7 @@ impl Work<'_> {
     /// The values of `columns` in a row that has none of these keys.
     fn staying(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         keys: &[Vec<Value>],
     ) -> Result<Option<Vec<Value>>, Error> {

@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::course::Rest;
-use super::{TRIES_MAX, Work, at, encoded, moved, picked};
+use super::step_cursor::StepOutcome;
+use super::{Applier, TRIES_MAX, at, encoded, moved, picked};
 use crate::error::Error;
 use crate::overwrite::Write;
 use crate::plan::Step;
 use crate::principal::pseudo_key;
-use crate::record::{Change, Modified, SpeaksFor, Standing};
-use crate::schema::{Known, Live};
+use crate::record::{Change, Modified, PrincipalKind, SpeaksFor};
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::store::{self, Keyed};
 use crate::table::{Inserted, existing, insert, select_keys_of_all};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The owner of each group, and for each row chosen the number of its group.
 type Groups = (Vec<Value>, Vec<(usize, usize)>);
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Draws ids that no user has.
     pub(super) fn free_ids(&mut self, count: usize) -> Result<Vec<Value>, Error> {
         let pseudo = &self.live.pseudo;
@@ -94,9 +94,9 @@ impl Work<'_> {
             let public = pseudo_key(suite, &bag.seed, index)?.public()?;
             let departed = left || self.is_departed(owner);
             let standing = if departed {
-                Standing::Departed
+                PrincipalKind::Departed
             } else {
-                Standing::Placeholder
+                PrincipalKind::Placeholder
             };
             principals.push((id.principal(), public, standing));
             self.made.insert(id.principal());
@@ -120,11 +120,11 @@ impl Work<'_> {
     pub(super) fn decorrelate(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         step: &Step,
         group_by: &[String],
         owners: &[String],
-    ) -> Result<Rest, Error> {
+    ) -> Result<StepOutcome, Error> {
         let mut columns = table.identity.clone();
         for extra in owners.iter().chain(group_by) {
             if !columns.contains(extra) {
@@ -132,7 +132,7 @@ impl Work<'_> {
             }
         }
         let Some(rows) = self.held(table, &columns, &step.chosen)? else {
-            return Ok(Rest::Pages);
+            return Ok(StepOutcome::Pages);
         };
         let rows = self.without_made(table, &columns, rows)?;
         let all: Vec<&Value> = rows
@@ -155,14 +155,14 @@ impl Work<'_> {
                 (column, group_by),
             )?;
         }
-        Ok(Rest::None)
+        Ok(StepOutcome::None)
     }
 
     /// Re-points one column of rows; gives the placeholders by the numbers of the rows.
     pub(super) fn decorrelate_column(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
         identities: &mut [Vec<Value>],
@@ -233,7 +233,7 @@ impl Work<'_> {
     /// The placeholders needed for a column, one a group, and for each row chosen the number of its group.
     pub(super) fn grouped(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
         column: &str,
@@ -280,7 +280,7 @@ impl Work<'_> {
     /// Owners that have an account but no key can never come back; owners without account are nobody.
     pub(super) fn refuse_unregistered(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         owners: &[Value],
     ) -> Result<(), Error> {
         let pseudo = &self.live.pseudo;
@@ -302,13 +302,13 @@ impl Work<'_> {
 
 /// Those among `ids` that some user has: of this tenant, or of any where one id is one user whatever the tenant.
 fn taken(
-    database: &mut dyn Session,
-    live: &Live,
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
     ids: &[Value],
 ) -> Result<BTreeSet<Vec<u8>>, Error> {
     let pseudo = &live.pseudo;
     let users = live.table(&pseudo.table);
-    if users.is_some_and(Known::is_keyed_by_tenant) {
+    if users.is_some_and(ResolvedTable::is_keyed_by_tenant) {
         return existing(database, &pseudo.table, &pseudo.id, ids);
     }
     let column = [pseudo.id.clone()];

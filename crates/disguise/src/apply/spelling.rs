@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Work;
+use super::Applier;
 use crate::error::Error;
 use crate::table::found;
 use crate::value::Value;
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Asks in which spelling the users table has those of `ids` that nobody met so far has; gives the names of these.
     pub(super) fn spell(&mut self, ids: &[&Value]) -> Result<Vec<Vec<u8>>, Error> {
         let mut doubtful: BTreeMap<Vec<u8>, Value> = BTreeMap::new();

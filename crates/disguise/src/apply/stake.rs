@@ -1,9 +1,9 @@
 //! Whose rows a disguise of a user takes or changes beside the user's own: holds on these people stand in its way.
 
-use super::{Work, at};
+use super::{Applier, at};
 use crate::error::Error;
 use crate::plan::Step;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::spec::Kind;
 use crate::value::Value;
 
@@ -16,12 +16,12 @@ pub(super) enum Loss {
     Values,
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Notes who has a stake in rows: their owners, and of rows that go whole who reads them, too. An account is its person's alone,
     /// whomever it refers to.
     pub(super) fn stake(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
         loss: Loss,
@@ -46,7 +46,7 @@ impl Work<'_> {
     /// Notes who has a stake in rows that `step` chooses, before anything is changed.
     pub(super) fn foresee(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         step: &Step,
         columns: &[String],
         rows: Vec<Vec<Value>>,
@@ -65,7 +65,7 @@ impl Work<'_> {
 
     fn foresee_removed(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<(), Error> {
@@ -89,7 +89,7 @@ impl Work<'_> {
 
     fn foresee_unlinked(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
         column: &str,

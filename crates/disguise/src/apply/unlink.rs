@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use super::course::Rest;
 use super::stake::Loss;
-use super::{Work, at, picked};
+use super::step_cursor::StepOutcome;
+use super::{Applier, at, picked};
 use crate::error::Error;
 use crate::overwrite::Write;
 use crate::plan::Step;
 use crate::record::{Change, Modified};
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::value::Value;
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Empties a column of the rows that a step selects.
     pub(super) fn unlink(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         step: &Step,
         column: &str,
-    ) -> Result<Rest, Error> {
+    ) -> Result<StepOutcome, Error> {
         let mut columns = table.identity.clone();
         columns.push(column.to_owned());
         for owner in &table.owners {
@@ -29,7 +29,7 @@ impl Work<'_> {
             }
         }
         let Some(rows) = self.held(table, &columns, &step.chosen)? else {
-            return Ok(Rest::Pages);
+            return Ok(StepOutcome::Pages);
         };
         let all: Vec<&Value> = rows
             .iter()
@@ -38,14 +38,14 @@ impl Work<'_> {
         self.meet_owners(&all)?;
         self.count(table, rows.len());
         self.unlink_column(number, table, &columns, &rows, column)?;
-        Ok(Rest::None)
+        Ok(StepOutcome::None)
     }
 
     /// Empties one column of rows that name somebody who leaves there; gives the numbers of these rows.
     pub(super) fn unlink_column(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
         column: &str,

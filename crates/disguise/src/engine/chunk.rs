@@ -7,15 +7,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::Engine;
 use super::disguise::Disguise;
-use crate::apply::{Applied, ApplyRequest, Earlier, Forgotten};
-use crate::audit::Asked;
+use crate::apply::{Applied, ApplyRequest, Forgotten, PreviousChunks};
+use crate::audit::OperationRequest;
+use crate::chunk_note::{ChunkNote, ChunkNotes};
+use crate::context::ApplyContext;
 use crate::credential::Credential;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::Error;
-use crate::footing::Footing;
 use crate::intent::{self, Intent, PLAN_BYTES, Place};
-use crate::mark::{Mark, Marks};
 use crate::payload::Payload;
 use crate::plan::Step;
 use crate::scheduled::Order;
@@ -95,7 +95,7 @@ impl<D: Database> Engine<D> {
     pub fn begin(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
-        let asked = Asked::new("disguise.begin", id.to_string(), user, request.time);
+        let asked = OperationRequest::new("disguise.begin", id.to_string(), user, request.time);
         let mut is_surveyed = false;
         if user.is_none() && request.over.is_none() {
             let known = request.spec.refuse_unknown(&request.parameters, None);
@@ -122,18 +122,18 @@ impl<D: Database> Engine<D> {
         &mut self,
         id: DisguiseId,
         request: &ApplyRequest<'_>,
-        asked: &Asked<'_>,
+        asked: &OperationRequest<'_>,
         is_surveyed: bool,
     ) -> Result<Begun, Error> {
         let user = request.user.as_ref();
         request.spec.refuse_unknown(&request.parameters, None)?;
         request.end()?;
-        let footing = self.footing(user)?;
-        self.refuse_absent(&footing, request)?;
-        let owners = self.owners(&footing, request)?;
+        let context = self.context(user)?;
+        self.refuse_absent(&context, request)?;
+        let owners = self.owners(&context, request)?;
         self.steps(request, owners.as_deref())?;
-        let public_key = self.may_be_hidden(&footing, user)?;
-        if footing.held.has_people() && !is_surveyed {
+        let public_key = self.may_be_hidden(&context, user)?;
+        if context.held.has_people() && !is_surveyed {
             return Ok(Begun::Unsurveyed(owners));
         }
         let intent = Intent {
@@ -148,7 +148,7 @@ impl<D: Database> Engine<D> {
         };
         intent::put(&mut self.database, id, &intent)?;
         let key = intent.public_key.as_ref();
-        let payload = Payload::new().described(&footing.salt, request, key);
+        let payload = Payload::new().described(&context.salt, request, key);
         self.done(asked, payload)?;
         Ok(Begun::Noted)
     }
@@ -197,12 +197,12 @@ impl<D: Database> Engine<D> {
             Ok((intent, file, time))
         };
         let read = self.tried(|engine, read| engine.transaction(read), read);
-        let unknown = Asked::new("disguise.apply", id.to_string(), None, time);
+        let unknown = OperationRequest::new("disguise.apply", id.to_string(), None, time);
         let (intent, file, begun) = self.told(&unknown, read)?;
         let mut request = intent.order.request(&file, begun);
         request.over = over.filter(|_| intent.over).map(Credential::again);
         let user = request.user.as_ref();
-        let asked = Asked::new("disguise.apply", id.to_string(), user, time);
+        let asked = OperationRequest::new("disguise.apply", id.to_string(), user, time);
         self.operation(&asked, |engine| {
             // Read again, now that nobody else can go on with it.
             let mut intent = intent::read(&mut engine.database, id)?;
@@ -284,7 +284,7 @@ impl<D: Database> Engine<D> {
 
     /// Cancels a disguise of which no chunk is done; whether it is gone.
     fn withdraw(&mut self, id: DisguiseId, time: Timestamp) -> Result<bool, Error> {
-        let asked = Asked::new("disguise.cancel", id.to_string(), None, time);
+        let asked = OperationRequest::new("disguise.cancel", id.to_string(), None, time);
         self.operation(&asked, |engine| {
             let Some(intent) = intent::find(&mut engine.database, id)? else {
                 return Ok(true);
@@ -321,8 +321,8 @@ impl<D: Database> Engine<D> {
             let look = |engine: &mut Self| {
                 // It may be tried again.
                 place.clone_from(&from);
-                let footing = engine.footing(request.user.as_ref())?;
-                engine.surveyed(&footing, (id, request), owners, &mut place)
+                let context = engine.context(request.user.as_ref())?;
+                engine.surveyed(&context, (id, request), owners, &mut place)
             };
             more = self.tried(|engine, look| engine.transaction(look), look)?;
         }
@@ -332,22 +332,22 @@ impl<D: Database> Engine<D> {
     /// The same for one user, in the transaction at hand.
     pub(super) fn refuse_stakes(
         &mut self,
-        footing: &Footing,
+        context: &ApplyContext,
         (id, request): (DisguiseId, &ApplyRequest<'_>),
         owners: Option<&[Value]>,
     ) -> Result<(), Error> {
         let mut place = Place::START;
-        if request.user.is_none() || !footing.held.has_people() {
+        if request.user.is_none() || !context.held.has_people() {
             return Ok(());
         }
-        while self.surveyed(footing, (id, request), owners, &mut place)? {}
+        while self.surveyed(context, (id, request), owners, &mut place)? {}
         Ok(())
     }
 
     /// Looks at the next page of rows; whether there are more.
     fn surveyed(
         &mut self,
-        footing: &Footing,
+        context: &ApplyContext,
         (id, request): (DisguiseId, &ApplyRequest<'_>),
         owners: Option<&[Value]>,
         place: &mut Place,
@@ -364,7 +364,7 @@ impl<D: Database> Engine<D> {
             most: None,
         };
         let mut more = false;
-        self.disguise(footing, disguise, |work| {
+        self.disguise(context, disguise, |work| {
             more = work.survey(&steps, place, rows)?;
             Ok(())
         })?;
@@ -385,21 +385,21 @@ impl<D: Database> Engine<D> {
                 what: what.to_owned(),
             });
         }
-        let footing = self.footing(request.user.as_ref())?;
-        let meant = self.meant(id, &footing, request, intent)?;
+        let context = self.context(request.user.as_ref())?;
+        let meant = self.meant(id, &context, request, intent)?;
         let steps = self.steps(request, meant.owners.as_deref())?;
         let disguise = Disguise {
             id,
             request,
             owners: meant.owners.as_deref(),
             forgotten: &Forgotten::default(),
-            earlier: Some(Earlier::default()),
+            earlier: Some(PreviousChunks::default()),
             away: meant.away,
             most: None,
         };
         let place = &mut intent.place;
         let (done, public_key) =
-            self.disguise(&footing, disguise, |work| work.advance(&steps, place, rows))?;
+            self.disguise(&context, disguise, |work| work.advance(&steps, place, rows))?;
         intent.public_key = public_key;
         let mut so_far = intent.so_far(id);
         so_far.add(&done);
@@ -411,14 +411,14 @@ impl<D: Database> Engine<D> {
     /// The key of the user, if one is meant, who is registered and not held.
     pub(super) fn may_be_hidden(
         &self,
-        footing: &Footing,
+        context: &ApplyContext,
         user: Option<&Value>,
     ) -> Result<Option<PublicKey>, Error> {
         let Some(user) = user else {
             return Ok(None);
         };
-        footing.held.refuse_person(&footing.salt, user)?;
-        let known = footing.key_of(user).cloned();
+        context.held.refuse_person(&context.salt, user)?;
+        let known = context.key_of(user).cloned();
         known.map(Some).ok_or_else(|| Error::NotRegistered {
             table: self.pseudo.table.clone(),
         })
@@ -428,7 +428,7 @@ impl<D: Database> Engine<D> {
     fn meant(
         &mut self,
         id: DisguiseId,
-        footing: &Footing,
+        context: &ApplyContext,
         request: &ApplyRequest<'_>,
         intent: &Intent,
     ) -> Result<Meant, Error> {
@@ -447,7 +447,7 @@ impl<D: Database> Engine<D> {
                         .to_owned(),
                 });
             };
-            let holder = self.holder_on(footing, user, over)?;
+            let holder = self.holder_on(context, user, over)?;
             let before = holder.reach().present_before(id);
             owners.append(&mut self.acts_as(&holder, before)?);
             away = Some(holder.public().clone());
@@ -490,14 +490,14 @@ impl<D: Database> Engine<D> {
         id: DisguiseId,
         whose: Option<&Whose>,
         names: &[Vec<u8>],
-        mark: Mark,
+        mark: ChunkNote,
     ) -> Result<(), Error> {
         match whose {
             None => Ok(()),
             Some(Whose::User(_)) => intent::remove(&mut self.database, id),
             Some(Whose::Everybody) => {
                 let salt = store::salt(&mut self.database)?;
-                Marks { id, salt: &salt }.put(&mut self.database, mark, names)
+                ChunkNotes { id, salt: &salt }.put(&mut self.database, mark, names)
             }
         }
     }

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Engine;
 use crate::apply::{Applied, ApplyRequest, Forgotten, at, encoded};
-use crate::audit::Asked;
+use crate::audit::OperationRequest;
 use crate::crypto::random;
 use crate::database::{Column, Database};
 use crate::error::{Doing as _, Error};
@@ -67,7 +67,7 @@ impl<D: Database> Engine<D> {
         let checked = self.fits_for_decay(request);
         let read = |engine: &mut Self| engine.page(request);
         let page = checked.and_then(|()| self.tried(|engine, read| engine.transaction(read), read));
-        let nobody = Asked::new("disguise.decay", String::new(), None, request.time);
+        let nobody = OperationRequest::new("disguise.decay", String::new(), None, request.time);
         let (mut decayed, candidates) = self.told(&nobody, page)?;
         for id in candidates {
             match self.decay_one(request, id) {
@@ -105,7 +105,8 @@ impl<D: Database> Engine<D> {
             time: request.time,
         };
         let user = apply.user.as_ref();
-        let asked = Asked::new("disguise.decay", disguise.to_string(), user, request.time);
+        let asked =
+            OperationRequest::new("disguise.decay", disguise.to_string(), user, request.time);
         self.operation(&asked, |engine| {
             let applied =
                 engine.applied(disguise, &apply, &asked, (&Forgotten::default(), None))?;

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
-use crate::apply::{self, Applied, ApplyRequest, Course, Earlier, Forgotten};
-use crate::audit::{Asked, written};
+use crate::apply::{self, Applied, ApplyRequest, Forgotten, PreviousChunks, StepCursor};
+use crate::audit::{OperationRequest, written};
+use crate::chunk_note::ChunkNotes;
+use crate::context::ApplyContext;
 use crate::credential::Credential;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
-use crate::footing::Footing;
 use crate::holder::{Claim, Holder};
-use crate::mark::Marks;
 use crate::payload::Payload;
-use crate::plan::{Aim, SCOPE, Step};
-use crate::record::Standing;
+use crate::plan::{PlanContext, SCOPE, Step};
+use crate::record::PrincipalKind;
 use crate::store::DisguiseId;
 use crate::suite::PublicKey;
 use crate::table::{found, insert_all};
@@ -28,7 +28,7 @@ pub(super) struct Disguise<'a> {
     pub(super) owners: Option<&'a [Value]>,
     pub(super) forgotten: &'a Forgotten,
     /// What the chunks before left, where this is one of several.
-    pub(super) earlier: Option<Earlier>,
+    pub(super) earlier: Option<PreviousChunks>,
     /// The key of the user whose account a chunk before removed.
     pub(super) away: Option<PublicKey>,
     /// About how many rows may be held, where not all may be.
@@ -43,7 +43,7 @@ impl<D: Database> Engine<D> {
     pub fn apply(&mut self, request: &ApplyRequest<'_>) -> Result<Applied, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
-        let asked = Asked::new("disguise.apply", id.to_string(), user, request.time);
+        let asked = OperationRequest::new("disguise.apply", id.to_string(), user, request.time);
         self.operation(&asked, |engine| {
             request.spec.refuse_unknown(&request.parameters, None)?;
             engine.applied(id, request, &asked, (&Forgotten::default(), None))
@@ -54,23 +54,23 @@ impl<D: Database> Engine<D> {
         &mut self,
         id: DisguiseId,
         request: &ApplyRequest<'_>,
-        asked: &Asked<'_>,
-        (forgotten, earlier): (&Forgotten, Option<Earlier>),
+        asked: &OperationRequest<'_>,
+        (forgotten, earlier): (&Forgotten, Option<PreviousChunks>),
     ) -> Result<Applied, Error> {
-        let footing = self.footing(request.user.as_ref())?;
-        self.refuse_absent(&footing, request)?;
-        self.applied_on(&footing, (id, request), asked, (forgotten, earlier))
+        let context = self.context(request.user.as_ref())?;
+        self.refuse_absent(&context, request)?;
+        self.applied_on(&context, (id, request), asked, (forgotten, earlier))
     }
 
     /// The same on a footing that is known, for whoever is meant, there or not.
     pub(super) fn applied_on(
         &mut self,
-        footing: &Footing,
+        context: &ApplyContext,
         (id, request): (DisguiseId, &ApplyRequest<'_>),
-        asked: &Asked<'_>,
-        (forgotten, earlier): (&Forgotten, Option<Earlier>),
+        asked: &OperationRequest<'_>,
+        (forgotten, earlier): (&Forgotten, Option<PreviousChunks>),
     ) -> Result<Applied, Error> {
-        let owners = self.owners(footing, request)?;
+        let owners = self.owners(context, request)?;
         let steps = self.steps(request, owners.as_deref())?;
         let meant = Disguise {
             id,
@@ -81,38 +81,38 @@ impl<D: Database> Engine<D> {
             away: None,
             most: None,
         };
-        let (applied, public_key) = self.disguise_all(footing, meant, &steps)?;
+        let (applied, public_key) = self.disguise_all(context, meant, &steps)?;
         let payload = Payload::of_applied(&applied);
-        let payload = payload.described(&footing.salt, request, public_key.as_ref());
+        let payload = payload.described(&context.salt, request, public_key.as_ref());
         self.done(asked, payload)?;
         Ok(applied)
     }
 
     /// What a disguise stands on, by the schema as it is.
-    pub(super) fn footing(&mut self, user: Option<&Value>) -> Result<Footing, Error> {
+    pub(super) fn context(&mut self, user: Option<&Value>) -> Result<ApplyContext, Error> {
         self.refresh()?;
-        Footing::read(&mut self.database, user, &self.pseudo)
+        ApplyContext::read(&mut self.database, user, &self.pseudo)
     }
 
     /// Refuses a disguise of a user who has no row, or whom nobody could bring back. Who is away cannot be told from who never
     /// was without a credential.
     pub(super) fn refuse_absent(
         &mut self,
-        footing: &Footing,
+        context: &ApplyContext,
         request: &ApplyRequest<'_>,
     ) -> Result<(), Error> {
         let Some(user) = &request.user else {
             return Ok(());
         };
-        let is_registered = footing.key_of(user).is_some();
-        if footing.has_row && is_registered && !user.has_spellings() {
+        let is_registered = context.key_of(user).is_some();
+        if context.has_row && is_registered && !user.has_spellings() {
             return Ok(());
         }
-        if footing.has_row && is_registered {
+        if context.has_row && is_registered {
             return self.refuse_without_row(user);
         }
         if let Some(over) = &request.over {
-            let holder = self.holder_on(footing, user, over)?;
+            let holder = self.holder_on(context, user, over)?;
             if let Some(by) = holder.taken_by(&mut self.database)? {
                 return Err(Error::AlreadyDisguised { by });
             }
@@ -155,7 +155,7 @@ impl<D: Database> Engine<D> {
     /// Takes all steps of a disguise; the rows of a person with very many of them a part at a time.
     fn disguise_all(
         &mut self,
-        footing: &Footing,
+        context: &ApplyContext,
         mut disguise: Disguise<'_>,
         steps: &[Step],
     ) -> Result<(Applied, Option<PublicKey>), Error> {
@@ -164,27 +164,27 @@ impl<D: Database> Engine<D> {
             .user
             .as_ref()
             .map(|_| self.apply_rows.get());
-        let mut course = Course::new(most);
+        let mut course = StepCursor::new(most);
         let mut all = Applied::none(disguise.id);
         let mut earlier = disguise.earlier.take();
         let public_key = loop {
             let part = Disguise {
                 earlier: earlier
                     .take()
-                    .or_else(|| course.is_in_pages().then(Earlier::default)),
+                    .or_else(|| course.is_in_pages().then(PreviousChunks::default)),
                 away: None,
                 most: course.most(),
                 ..disguise
             };
             let (applied, public_key) =
-                self.disguise(footing, part, |work| work.go_on(steps, &mut course))?;
+                self.disguise(context, part, |work| work.go_on(steps, &mut course))?;
             all.add(&applied);
             if course.is_done(steps) {
                 break public_key;
             }
         };
         if course.was_in_pages() {
-            Marks::remove(&mut self.database, all.id)?;
+            ChunkNotes::remove(&mut self.database, all.id)?;
         }
         Ok((all, public_key))
     }
@@ -192,13 +192,13 @@ impl<D: Database> Engine<D> {
     /// Takes steps of a disguise, as `take` says, and stores its records; gives the key of its user, too.
     pub(super) fn disguise(
         &mut self,
-        footing: &Footing,
+        context: &ApplyContext,
         disguise: Disguise<'_>,
-        take: impl FnOnce(&mut apply::Work<'_>) -> Result<(), Error>,
+        take: impl FnOnce(&mut apply::Applier<'_>) -> Result<(), Error>,
     ) -> Result<(Applied, Option<PublicKey>), Error> {
         let request = disguise.request;
         let end = request.end()?;
-        let Footing { salt, held, .. } = footing;
+        let ApplyContext { salt, held, .. } = context;
         if let Some(user) = &request.user {
             held.refuse_person(salt, user)?;
         }
@@ -208,18 +208,18 @@ impl<D: Database> Engine<D> {
         };
         live.defer_foreign_keys(&mut self.database)?;
         let owners = disguise.owners.unwrap_or_default();
-        let mut work = apply::Work {
+        let mut work = apply::Applier {
             database: &mut self.database,
             live,
             catalog,
             salt,
-            updates: footing.updates,
+            updates: context.updates,
             now: &now,
             redactors: &self.redactors,
             user: request.user.as_ref(),
             own: owners.iter().map(Value::principal).collect(),
             bags: BTreeMap::new(),
-            known: footing.registered.clone(),
+            known: context.registered.clone(),
             made: BTreeSet::new(),
             spellings: BTreeMap::new(),
             applied: Applied::none(disguise.id),
@@ -233,7 +233,7 @@ impl<D: Database> Engine<D> {
             let name = user.principal();
             if let Some(away) = disguise.away {
                 let registered = work.known.entry(name.clone());
-                registered.or_insert((away, Standing::Person));
+                registered.or_insert((away, PrincipalKind::Person));
             }
             public_key = work.known.get(&name).map(|(public, _)| public.clone());
             if public_key.is_none() {
@@ -254,7 +254,7 @@ impl<D: Database> Engine<D> {
     /// The user and, with a credential, every pseudoprincipal behind which the user stands.
     pub(super) fn owners(
         &mut self,
-        footing: &Footing,
+        context: &ApplyContext,
         request: &ApplyRequest<'_>,
     ) -> Result<Option<Vec<Value>>, Error> {
         let Some(user) = &request.user else {
@@ -267,7 +267,7 @@ impl<D: Database> Engine<D> {
         };
         let mut owners = vec![user.clone()];
         if let Some(over) = &request.over {
-            let holder = self.holder_on(footing, user, over)?;
+            let holder = self.holder_on(context, user, over)?;
             if !holder.is_registered() {
                 return Err(Error::WrongCredential);
             }
@@ -279,7 +279,7 @@ impl<D: Database> Engine<D> {
     /// The person whom a disguise means, to whom the credential is bound.
     pub(super) fn holder_on(
         &mut self,
-        footing: &Footing,
+        context: &ApplyContext,
         user: &Value,
         credential: &Credential<'_>,
     ) -> Result<Holder, Error> {
@@ -287,9 +287,9 @@ impl<D: Database> Engine<D> {
             user,
             credential,
             cost: self.cost,
-            registered: footing.key_of(user).cloned(),
+            registered: context.key_of(user).cloned(),
         };
-        Holder::find(&mut self.database, &footing.salt, &claim)?.undisplaced()
+        Holder::find(&mut self.database, &context.salt, &claim)?.undisplaced()
     }
 
     /// The steps of a disguise, by the schema as it was last read.
@@ -300,7 +300,7 @@ impl<D: Database> Engine<D> {
     ) -> Result<Vec<Step>, Error> {
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
-        let aim = Aim {
+        let aim = PlanContext {
             dialect,
             catalog,
             live,

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
-use crate::audit::Asked;
+use crate::audit::OperationRequest;
+use crate::co_owned::slots_of;
 use crate::credential::Credential;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
@@ -13,9 +14,8 @@ use crate::hold::Held;
 use crate::payload::Payload;
 use crate::principal::Reached;
 use crate::record::{Change, Copied, Modified};
-use crate::slot::slots_of;
 use crate::store::DisguiseId;
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::update::{self, Updates};
 use crate::value::Value;
 
@@ -124,7 +124,7 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Vec<Hidden>, Error> {
         let key = id.map_or_else(String::new, |id| id.to_string());
-        let asked = Asked::new("disguise.export", key, Some(user), time);
+        let asked = OperationRequest::new("disguise.export", key, Some(user), time);
         self.operation(&asked, |engine| {
             // Updates note where shared rows are found from now on, for a reveal and not for this.
             engine.control(SAVEPOINT)?;
@@ -219,7 +219,7 @@ impl<D: Database> Engine<D> {
 
 /// The rows of a change, each with its identity.
 fn changed(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     key: &[String],
     change: Change,
 ) -> Result<Vec<(Cells, HiddenChange)>, Error> {
@@ -278,7 +278,10 @@ fn values(
 }
 
 /// The rows of copies that are not void: nobody has put them back since.
-fn in_force(database: &mut dyn Session, copies: Vec<Copied>) -> Result<Vec<Vec<Value>>, Error> {
+fn in_force(
+    database: &mut dyn TenantConnection,
+    copies: Vec<Copied>,
+) -> Result<Vec<Vec<Value>>, Error> {
     let versions: Vec<u64> = copies.iter().map(|it| it.version).collect();
     let removed = slots_of(database, &versions)?;
     let removed: BTreeSet<u64> = removed.into_values().collect();

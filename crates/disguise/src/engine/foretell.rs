@@ -9,12 +9,12 @@ use crate::apply::ApplyRequest;
 use crate::database::{Database, ForeignKey, OnDelete};
 use crate::error::Error;
 use crate::generate::Generator;
-use crate::plan::{Aim, Step};
+use crate::plan::{PlanContext, Step};
 use crate::predicate::Fragment;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::spec::{Kind, Spec};
 use crate::store::DisguiseId;
-use crate::tenant::Tenancy;
+use crate::tenant::TenantScope;
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
@@ -41,7 +41,7 @@ impl<D: Database> Engine<D> {
         }
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
-        let aim = Aim {
+        let aim = PlanContext {
             dialect,
             catalog,
             live,
@@ -83,8 +83,8 @@ impl<D: Database> Engine<D> {
             Err(error) => return Err(error),
         }
         let looked = self.transaction(|engine| {
-            let footing = engine.footing(Some(user))?;
-            engine.may_be_hidden(&footing, Some(user)).map(drop)
+            let context = engine.context(Some(user))?;
+            engine.may_be_hidden(&context, Some(user)).map(drop)
         });
         match looked {
             Ok(()) => Ok(None),
@@ -117,10 +117,10 @@ impl<D: Database> Engine<D> {
             time,
         };
         let looked = self.transaction(|engine| {
-            let footing = engine.footing(Some(user))?;
-            let owners = engine.owners(&footing, &request)?;
+            let context = engine.context(Some(user))?;
+            let owners = engine.owners(&context, &request)?;
             let disguise = (DisguiseId(0), &request);
-            engine.refuse_stakes(&footing, disguise, owners.as_deref())
+            engine.refuse_stakes(&context, disguise, owners.as_deref())
         });
         match looked {
             Ok(()) => Ok(None),
@@ -166,7 +166,7 @@ impl<D: Database> Engine<D> {
 }
 
 /// Questions for rows of people who stay longer than the rows to which theirs refer, each with what to say where there are some.
-fn left_to_others(aim: &Aim<'_>, steps: &[Step]) -> Vec<(Fragment, String)> {
+fn left_to_others(aim: &PlanContext<'_>, steps: &[Step]) -> Vec<(Fragment, String)> {
     let mut questions = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         if step.kind != Kind::Remove || aim.owners.is_some() {
@@ -192,11 +192,11 @@ fn left_to_others(aim: &Aim<'_>, steps: &[Step]) -> Vec<(Fragment, String)> {
 
 /// Rows of a table that refer by a key to rows that a step removes.
 struct Question<'a> {
-    aim: &'a Aim<'a>,
+    aim: &'a PlanContext<'a>,
     steps: &'a [Step],
     at: usize,
     step: &'a Step,
-    known: &'a Known,
+    known: &'a ResolvedTable,
     key: &'a ForeignKey,
 }
 
@@ -225,7 +225,7 @@ impl Question<'_> {
     /// The rows that refer, joined with what they refer to, of which `more` is selected, too.
     fn joined(&self, more: &str) -> Fragment {
         let (dialect, table) = (self.aim.dialect, &self.step.table);
-        let bound = |tenancy: &Tenancy| tenancy.bound(dialect, table, &self.step.chosen);
+        let bound = |tenancy: &TenantScope| tenancy.bound(dialect, table, &self.step.chosen);
         let chosen = bound(self.aim.tenancy);
         let to = self.key.to_columns.iter().enumerate();
         let to: Vec<String> = to

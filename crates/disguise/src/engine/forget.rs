@@ -6,7 +6,8 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use super::chunk::Whose;
-use crate::audit::Asked;
+use crate::audit::OperationRequest;
+use crate::chunk_note::ChunkNote;
 use crate::credential::{self, Credential};
 use crate::database::Database;
 use crate::deadline::Cohorts;
@@ -15,7 +16,6 @@ use crate::forgotten;
 use crate::hold::{Held, cohort};
 use crate::holder::Holder;
 use crate::intent;
-use crate::mark::Mark;
 use crate::once;
 use crate::operation;
 use crate::payload::Payload;
@@ -38,7 +38,7 @@ impl<D: Database> Engine<D> {
         id: DisguiseId,
         time: Timestamp,
     ) -> Result<Receipt, Error> {
-        let asked = Asked::new("disguise.forget", id.to_string(), Some(user), time);
+        let asked = OperationRequest::new("disguise.forget", id.to_string(), Some(user), time);
         self.operation(&asked, |engine| {
             let (salt, holder) = engine.former_holder(user, credential)?;
             let held = engine.refuse_held(&salt, user)?;
@@ -98,7 +98,7 @@ impl<D: Database> Engine<D> {
         credential: &Credential<'_>,
         time: Timestamp,
     ) -> Result<Receipt, Error> {
-        let asked = Asked::new("disguise.forget", String::new(), Some(user), time);
+        let asked = OperationRequest::new("disguise.forget", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (salt, holder) = engine.former_holder(user, credential)?;
             let held = engine.refuse_held(&salt, user)?;
@@ -167,7 +167,7 @@ impl<D: Database> Engine<D> {
             };
             let names = holder.names(&mut self.database)?;
             let whose = Whose::of(&intent);
-            self.leave_out(id, Some(&whose), &names, Mark::Forgotten)?;
+            self.leave_out(id, Some(&whose), &names, ChunkNote::Forgotten)?;
             ended.chunks.push(id.to_string());
             if matches!(whose, Whose::User(_)) {
                 let hidden = ended.hidden.unwrap_or_default();

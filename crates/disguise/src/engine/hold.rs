@@ -1,7 +1,7 @@
 //! Placing and lifting legal holds.
 
 use super::Engine;
-use crate::audit::Asked;
+use crate::audit::OperationRequest;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::Error;
@@ -29,7 +29,7 @@ impl<D: Database> Engine<D> {
             Holding::Person(_) | Holding::Away(_) => Payload::new(),
             Holding::Disguise(disguise) => Payload::new().with("disguise", disguise.to_string()),
         };
-        let asked = Asked {
+        let asked = OperationRequest {
             user,
             ..asked("disguise.hold", id, authority)
         };
@@ -80,13 +80,13 @@ impl<D: Database> Engine<D> {
     }
 }
 
-fn asked<'a>(action: &'static str, id: HoldId, authority: &Authority<'a>) -> Asked<'a> {
+fn asked<'a>(action: &'static str, id: HoldId, authority: &Authority<'a>) -> OperationRequest<'a> {
     // What cannot be recorded is refused, and then must not keep the refusal from being recorded.
     let fits = authority.check().is_ok();
     let said = |text: &'a str| if fits { text } else { "" };
-    Asked {
+    OperationRequest {
         actor: said(authority.actor),
         basis: said(authority.basis),
-        ..Asked::new(action, id.to_string(), None, authority.time)
+        ..OperationRequest::new(action, id.to_string(), None, authority.time)
     }
 }

@@ -3,7 +3,7 @@
 use probity_format::Timestamp;
 
 use super::Engine;
-use crate::audit::Asked;
+use crate::audit::OperationRequest;
 use crate::credential::{self, Credential, Protection};
 use crate::crypto::SecretKey;
 use crate::database::Database;
@@ -33,7 +33,7 @@ impl<D: Database> Engine<D> {
         protection: Protection<'_>,
         time: Timestamp,
     ) -> Result<Registration, Error> {
-        let asked = Asked::new("disguise.register", String::new(), Some(user), time);
+        let asked = OperationRequest::new("disguise.register", String::new(), Some(user), time);
         let mut given = Given::default();
         self.operation(&asked, |engine| {
             engine.refresh()?;
@@ -66,7 +66,7 @@ impl<D: Database> Engine<D> {
         new: Protection<'_>,
         time: Timestamp,
     ) -> Result<Registration, Error> {
-        let asked = Asked::new("disguise.password", String::new(), Some(user), time);
+        let asked = OperationRequest::new("disguise.password", String::new(), Some(user), time);
         let mut given = Given::default();
         self.operation(&asked, |engine| {
             let cost = engine.cost;
@@ -100,7 +100,7 @@ impl<D: Database> Engine<D> {
         protection: Protection<'_>,
         time: Timestamp,
     ) -> Result<Registration, Error> {
-        let asked = Asked::new("disguise.key", String::new(), Some(user), time);
+        let asked = OperationRequest::new("disguise.key", String::new(), Some(user), time);
         let mut given = Given::default();
         self.operation(&asked, |engine| {
             let (cost, suite) = (engine.cost, engine.suite);
@@ -142,7 +142,7 @@ impl<D: Database> Engine<D> {
         credential: Option<&Credential<'_>>,
         time: Timestamp,
     ) -> Result<Vec<String>, Error> {
-        let asked = Asked::new("disguise.subject-name", String::new(), Some(user), time);
+        let asked = OperationRequest::new("disguise.subject-name", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             if let Some(credential) = credential {
                 engine.former_holder(user, credential)?;

@@ -3,7 +3,6 @@
 mod chunk;
 mod concern;
 mod decay;
-mod deed;
 mod disguise;
 mod export;
 mod foretell;
@@ -11,12 +10,13 @@ mod forget;
 mod hold;
 mod keys;
 mod once;
+mod pending_entry;
 mod plan;
-mod promise;
 mod replay;
-mod replay_deed;
-mod replay_ground;
+mod replay_action;
+mod replay_decision;
 mod replay_keys;
+mod replay_obstacles;
 mod replay_strangers;
 mod reveal;
 mod sweep;
@@ -33,26 +33,26 @@ pub use self::decay::{DecayRequest, Decayed};
 pub use self::export::{Cells, Difference, Hidden, HiddenChange};
 pub use self::keys::HandOver;
 use self::once::Request;
-use self::promise::Promise;
-pub use self::replay::{Missed, Outlook, ReplayRequest};
+use self::pending_entry::PendingEntry;
+pub use self::replay::{MissingOperation, ReplayRequest, Replayability};
 pub use self::reveal::Listed;
 pub use self::sweep::{SWEEP_RECORDS, Swept};
 use crate::admission::Admission;
-use crate::audit::{Asked, Sink};
+use crate::audit::{OperationRequest, Sink};
 use crate::credential::KeyCost;
 use crate::crypto::random;
 use crate::database::{Catalog, Column, Database, Dialect, Vocabulary};
 use crate::error::{Doing as _, Error};
-use crate::fit::{CatalogNames, Fitting};
 use crate::hold::cohort;
 use crate::installation::{self, Installation};
+use crate::name_matching::{CatalogNames, Fitting};
 use crate::redact::{Redactor, Redactors};
-use crate::schema::{Live, Pseudo, Schema};
+use crate::schema::{Pseudo, ResolvedSchema, Schema};
 use crate::spec::{Spec, SpecFile, described, description};
 use crate::store;
 use crate::subject::{Naming, SubjectKey};
 use crate::suite::Suite;
-use crate::tenant::{Confined, Tenancy, Tenant};
+use crate::tenant::{Tenant, TenantScope, TenantScoped};
 use crate::update::Update;
 use crate::value::Value;
 
@@ -80,7 +80,7 @@ type Notice = Box<dyn FnMut(&str)>;
 ///
 /// Every operation is one serialisable transaction; on any error it is rolled back and nothing has changed.
 pub struct Engine<D: Database> {
-    database: Confined<D>,
+    database: TenantScoped<D>,
     schema: Schema,
     /// As it was said.
     said: Pseudo,
@@ -93,12 +93,12 @@ pub struct Engine<D: Database> {
     sink: Option<Box<dyn Sink>>,
     naming: Naming,
     admission: Option<Arc<Admission>>,
-    live: Option<(i64, Catalog, Live)>,
+    live: Option<(i64, Catalog, ResolvedSchema)>,
     /// Updates by code, by name.
     updates: BTreeMap<String, Box<dyn Update>>,
     redactors: Redactors,
     /// What the log was told of as done in the transaction at hand.
-    promises: Vec<Promise>,
+    promises: Vec<PendingEntry>,
     /// The transaction at hand is that of a request, which ends it.
     request: Option<Request>,
     /// Something was removed since the files were cleared of what was.
@@ -111,9 +111,9 @@ impl<D: Database> Engine<D> {
     /// An engine for the application that `schema` and `pseudo` describe.
     pub fn new(database: D, schema: Schema, pseudo: Pseudo) -> Self {
         Self {
-            database: Confined {
+            database: TenantScoped {
                 database,
-                tenancy: Tenancy::none(),
+                tenancy: TenantScope::none(),
                 vocabulary: Vocabulary::default(),
                 refusal: None,
             },
@@ -191,9 +191,9 @@ impl<D: Database> Engine<D> {
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`].
-    pub fn crossings(&mut self) -> Result<Vec<String>, Error> {
+    pub fn cross_tenant_keys(&mut self) -> Result<Vec<String>, Error> {
         self.refresh()?;
-        Ok(self.described()?.1.crossings())
+        Ok(self.described()?.1.cross_tenant_keys())
     }
 
     /// What a person should know of the tables that `spec` touches before it is applied, one sentence each: triggers, former
@@ -454,7 +454,7 @@ impl<D: Database> Engine<D> {
             let own = |name: &String| !name.starts_with("probity_");
             let catalog: Catalog = catalog.into_iter().filter(|(name, _)| own(name)).collect();
             let dialect = self.database.dialect();
-            let live = Live::new(dialect, catalog.clone(), &self.schema, &self.said)?;
+            let live = ResolvedSchema::new(dialect, catalog.clone(), &self.schema, &self.said)?;
             // From here on users are named as the database names them.
             self.pseudo.clone_from(&live.pseudo);
             self.database.vocabulary = Vocabulary::of(&catalog);
@@ -469,7 +469,7 @@ impl<D: Database> Engine<D> {
         Ok(())
     }
 
-    pub(super) fn described(&self) -> Result<(&Catalog, &Live), Error> {
+    pub(super) fn described(&self) -> Result<(&Catalog, &ResolvedSchema), Error> {
         self.live
             .as_ref()
             .map(|(_, catalog, live)| (catalog, live))
@@ -480,7 +480,7 @@ impl<D: Database> Engine<D> {
     /// too, told after the rollback.
     pub(super) fn operation<T>(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &OperationRequest<'_>,
         work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.has_removed |= asked.removes();
@@ -494,7 +494,7 @@ impl<D: Database> Engine<D> {
     /// The same for an operation that is about all tenants.
     pub(super) fn operation_of_all<T>(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &OperationRequest<'_>,
         work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let tenant = self.database.tenancy.tenant.take();
@@ -521,7 +521,7 @@ impl<D: Database> Engine<D> {
         loop {
             match transaction(self, &mut work) {
                 Err(error) if error.is_conflict() && tries < TRIES_MAX => {
-                    self.tell_undone(&error)?;
+                    self.retract(&error)?;
                     pause(tries)?;
                     tries = tries.saturating_add(1);
                 }
@@ -579,7 +579,7 @@ fn pause(tries: u32) -> Result<(), Error> {
 }
 
 /// The value of a column of the users table from how a person writes it; nothing where the column holds no such number.
-fn written_in(live: &Live, dialect: Dialect, column: &str, text: &str) -> Option<Value> {
+fn written_in(live: &ResolvedSchema, dialect: Dialect, column: &str, text: &str) -> Option<Value> {
     let users = live.table(&live.pseudo.table);
     let column = users.and_then(|table| table.catalog.column(column));
     let Some(column) = column.filter(|column| column.is_integer()) else {

@@ -5,7 +5,7 @@ use std::mem;
 use probity_format::{Outcome, Timestamp};
 
 use super::chunk::Whom;
-use super::promise::Guess;
+use super::pending_entry::Guess;
 use super::{Engine, Progress, TRIES_MAX, pause};
 use crate::admission::Admission;
 use crate::apply::Applied;
@@ -13,8 +13,8 @@ use crate::credential::Credential;
 use crate::database::Database;
 use crate::error::Error;
 use crate::hold::cohort;
-use crate::once::{Answered, Known, Names, Once};
-use crate::operation::Fate;
+use crate::once::{Answered, Names, Once, RequestState};
+use crate::operation::CommitOutcome;
 use crate::store::{self, DisguiseId};
 
 /// The request whose transaction is at hand.
@@ -107,19 +107,19 @@ impl<D: Database> Engine<D> {
         let _place = admission.as_deref().map(Admission::enter);
         let begun = self.begin_once(once);
         let (names, known) = begun.map_err(|error| self.broken(error))?;
-        if !matches!(known, Known::New) {
+        if !matches!(known, RequestState::New) {
             // Nothing was changed.
             self.database.rollback().unwrap_or_default();
         }
         match known {
-            Known::New => {}
-            Known::Before(answer) => return Ok(Answered::Before(answer)),
-            Known::Withheld => return Ok(Answered::Withheld),
+            RequestState::New => {}
+            RequestState::Before(answer) => return Ok(Answered::Before(answer)),
+            RequestState::Withheld => return Ok(Answered::Withheld),
         }
         let (done, answer) = work(self).map_err(|error| {
             self.database.rollback().unwrap_or_default();
             // What was told of as done in operations before the one that was refused.
-            let told = self.take_back(Fate::Undone, Outcome::Failed, None);
+            let told = self.take_back(CommitOutcome::Undone, Outcome::Failed, None);
             told.map_or_else(Tried::Refused, |()| Tried::Work(error))
         })?;
         if let Some(answer) = answer {
@@ -136,7 +136,7 @@ impl<D: Database> Engine<D> {
         Ok(Answered::Now(done))
     }
 
-    fn begin_once(&mut self, once: &Once<'_>) -> Result<(Names, Known), Error> {
+    fn begin_once(&mut self, once: &Once<'_>) -> Result<(Names, RequestState), Error> {
         self.begin_transaction()?;
         if self.tenant_set().is_some() {
             self.enter()?;
@@ -155,7 +155,7 @@ impl<D: Database> Engine<D> {
 
     fn broken<E>(&mut self, error: Error) -> Tried<E> {
         self.database.rollback().unwrap_or_default();
-        match self.tell_undone(&error) {
+        match self.retract(&error) {
             Ok(()) => Tried::Refused(error),
             Err(_) if matches!(error, Error::Unsettled(_)) => Tried::Refused(error),
             Err(unrecorded) => Tried::Refused(unrecorded),

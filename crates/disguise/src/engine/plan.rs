@@ -10,7 +10,7 @@ use crate::cascade::{Referring, Whom, left_behind};
 use crate::database::{CatalogTable, Database};
 use crate::error::{Doing as _, Error};
 use crate::generate::Generator;
-use crate::plan::{Aim, PlannedStep, Step};
+use crate::plan::{PlanContext, PlannedStep, Step};
 use crate::schema::Pseudo;
 use crate::spec::{Kind, Spec};
 use crate::table::{Inserted, found, insert, list, select};
@@ -35,7 +35,7 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
-        Aim {
+        PlanContext {
             dialect,
             catalog,
             live,
@@ -64,7 +64,7 @@ impl<D: Database> Engine<D> {
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
         let owners = user.map(std::slice::from_ref);
-        let steps = Aim {
+        let steps = PlanContext {
             dialect,
             catalog,
             live,

@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
-use super::deed::{Deed, Leaver};
-use super::replay_deed::Replay;
-use super::replay_ground::{Ending, Ground};
-use crate::apply::Earlier;
-use crate::audit::Asked;
-use crate::called;
+use super::replay_action::{Leaver, ReplayAction};
+use super::replay_decision::Replay;
+use super::replay_obstacles::{Ending, Ground};
+use crate::apply::PreviousChunks;
+use crate::audit::OperationRequest;
 use crate::database::Database;
 use crate::error::Error;
 use crate::forgotten;
 use crate::hold::{self, Authority, HoldId, Holding, cohort};
 use crate::intent;
 use crate::once;
-use crate::operation::{self, Told};
+use crate::operation::{self, LoggedOperation};
 use crate::payload::Payload;
-use crate::record::Standing;
+use crate::record::PrincipalKind;
+use crate::record_names;
 use crate::scheduled::{self, Order};
 use crate::spec::Spec;
 use crate::store::{self, DisguiseId};
@@ -29,7 +29,7 @@ use crate::value::Value;
 /// What is asked of [`Engine::replay`].
 pub struct ReplayRequest<'a> {
     /// The operations of the log, in its order.
-    pub told: &'a [Told],
+    pub told: &'a [LoggedOperation],
     /// The specifications that were applied; each operation finds its own by hash.
     pub specs: &'a [Spec],
     /// Values of their parameters; an operation with other ones is not replayed.
@@ -41,7 +41,7 @@ pub struct ReplayRequest<'a> {
 /// An operation that the database has missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Missed {
+pub struct MissingOperation {
     /// The action of its entry.
     pub action: String,
     /// The disguise or hold that it was about.
@@ -49,13 +49,13 @@ pub struct Missed {
     /// When it was done.
     pub time: Timestamp,
     /// What becomes of it.
-    pub outlook: Outlook,
+    pub outlook: Replayability,
 }
 
 /// What becomes of an operation that was missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Outlook {
+pub enum Replayability {
     /// Nothing stands in its way, as far as that can be told without doing it.
     Possible,
     /// It was done again.
@@ -64,7 +64,7 @@ pub enum Outlook {
     Not(String),
 }
 
-impl Outlook {
+impl Replayability {
     /// In a word or two.
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl<D: Database> Engine<D> {
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`].
-    pub fn missed(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<Missed>, Error> {
+    pub fn missed(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
         self.refresh()?;
         self.transaction(|engine| {
             let replay = Replay::new(engine, request)?;
@@ -99,13 +99,13 @@ impl<D: Database> Engine<D> {
             for told in &replay.missing {
                 let outlook = match replay.deed(told) {
                     Ok(deed) => match engine.looked(&mut ground, &deed)? {
-                        Ok(Ending { rest: None, .. }) => Outlook::Possible,
+                        Ok(Ending { rest: None, .. }) => Replayability::Possible,
                         Ok(Ending {
                             rest: Some(why), ..
                         })
-                        | Err(why) => Outlook::Not(why),
+                        | Err(why) => Replayability::Not(why),
                     },
-                    Err(why) => Outlook::Not(why),
+                    Err(why) => Replayability::Not(why),
                 };
                 all.push(missed(told, outlook));
             }
@@ -123,13 +123,13 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was done before stays done. What is
     /// refused for one operation is in the answer.
-    pub fn replay(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<Missed>, Error> {
+    pub fn replay(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
         self.refresh()?;
         let replay = self.transaction(|engine| Replay::new(engine, request))?;
         let mut all = Vec::with_capacity(replay.missing.len());
         for told in &replay.missing {
             let outlook = match replay.deed(told) {
-                Err(why) => Outlook::Not(why),
+                Err(why) => Replayability::Not(why),
                 Ok(deed) => self.done_again(&replay, (told, &deed), request.time)?,
             };
             all.push(missed(told, outlook));
@@ -141,7 +141,7 @@ impl<D: Database> Engine<D> {
     fn stands(
         &mut self,
         replay: &Replay<'_>,
-        deed: &Deed<'_>,
+        deed: &ReplayAction<'_>,
     ) -> Result<Result<Ending, String>, Error> {
         let mut ground = Ground::of(&mut self.database, deed.person(), &replay.changed)?;
         self.looked(&mut ground, deed)
@@ -150,12 +150,12 @@ impl<D: Database> Engine<D> {
     fn looked(
         &mut self,
         ground: &mut Ground<'_>,
-        deed: &Deed<'_>,
+        deed: &ReplayAction<'_>,
     ) -> Result<Result<Ending, String>, Error> {
         if let Err(why) = ground.follow(deed) {
             return Ok(Err(why));
         }
-        if let Deed::Apply { request, .. } = deed
+        if let ReplayAction::Apply { request, .. } = deed
             && let Some(user) = &request.user
             && request.spec.removes(&self.pseudo.table)
         {
@@ -170,24 +170,24 @@ impl<D: Database> Engine<D> {
     fn done_again(
         &mut self,
         replay: &Replay<'_>,
-        (told, deed): (&Told, &Deed<'_>),
+        (told, deed): (&LoggedOperation, &ReplayAction<'_>),
         time: Timestamp,
-    ) -> Result<Outlook, Error> {
+    ) -> Result<Replayability, Error> {
         let ending = match self.transaction(|engine| engine.stands(replay, deed))? {
             Ok(ending) => ending,
-            Err(why) => return Ok(Outlook::Not(why)),
+            Err(why) => return Ok(Replayability::Not(why)),
         };
         if let Some(rest) = ending.rest
             && ending.chunks.is_empty()
             && !replay.is_there(deed)
         {
-            return Ok(Outlook::Not(rest));
+            return Ok(Replayability::Not(rest));
         }
         match self.again(replay, (told, deed), time) {
-            Ok(None) => Ok(Outlook::Done),
-            Ok(Some(rest)) => Ok(Outlook::Not(rest)),
+            Ok(None) => Ok(Replayability::Done),
+            Ok(Some(rest)) => Ok(Replayability::Not(rest)),
             Err(error) if error.ends_a_run() => Err(error),
-            Err(error) => Ok(Outlook::Not(error.to_string())),
+            Err(error) => Ok(Replayability::Not(error.to_string())),
         }
     }
 
@@ -195,11 +195,11 @@ impl<D: Database> Engine<D> {
     fn again(
         &mut self,
         replay: &Replay<'_>,
-        (told, deed): (&Told, &Deed<'_>),
+        (told, deed): (&LoggedOperation, &ReplayAction<'_>),
         time: Timestamp,
     ) -> Result<Option<String>, Error> {
         let key = told.key.clone();
-        let asked = Asked::new("disguise.replay", key, deed.person(), time);
+        let asked = OperationRequest::new("disguise.replay", key, deed.person(), time);
         self.operation(&asked, |engine| {
             // Somebody may have changed a key or placed a hold since it was looked at.
             let ending = engine.stands(replay, deed)?;
@@ -211,28 +211,30 @@ impl<D: Database> Engine<D> {
                 engine.end(&ending, (ends, deed.person()))?;
             }
             match deed {
-                Deed::Apply { .. } => return engine.apply_again(deed, &asked).map(|()| None),
-                Deed::Schedule { id, request, due } => {
+                ReplayAction::Apply { .. } => {
+                    return engine.apply_again(deed, &asked).map(|()| None);
+                }
+                ReplayAction::Schedule { id, request, due } => {
                     engine.unschedule(*id)?;
                     scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
                 }
-                Deed::Cancel(ends) => {
+                ReplayAction::Cancel(ends) => {
                     if let Some(id) = ends.id {
                         engine.unschedule(id)?;
                     }
                 }
-                Deed::Register(user, key) => engine.give_key(user, key.clone())?,
-                Deed::HoldPerson(id, user) => {
+                ReplayAction::Register(user, key) => engine.give_key(user, key.clone())?,
+                ReplayAction::HoldPerson(id, user) => {
                     engine.hold_again(told, *id, Holding::Person(user))?;
                 }
-                Deed::HoldDisguise(id, disguise) => {
+                ReplayAction::HoldDisguise(id, disguise) => {
                     engine.hold_again(told, *id, Holding::Disguise(*disguise))?;
                 }
-                Deed::Lift(id) => match hold::lift(&mut engine.database, *id) {
+                ReplayAction::Lift(id) => match hold::lift(&mut engine.database, *id) {
                     Ok(()) | Err(Error::NoSuchHold) => {}
                     Err(error) => return Err(error),
                 },
-                Deed::Forget {
+                ReplayAction::Forget {
                     person,
                     leaver,
                     records,
@@ -242,15 +244,19 @@ impl<D: Database> Engine<D> {
                     engine.forget_answers(person.as_ref())?;
                     engine.unregister_leaver(leaver.as_ref())?;
                 }
-                Deed::Reveal(_) | Deed::Nothing => {}
+                ReplayAction::Reveal(_) | ReplayAction::Nothing => {}
             }
             engine.done(&asked, Payload::new())?;
             Ok(ending.rest)
         })
     }
 
-    fn apply_again(&mut self, deed: &Deed<'_>, asked: &Asked<'_>) -> Result<(), Error> {
-        let Deed::Apply {
+    fn apply_again(
+        &mut self,
+        deed: &ReplayAction<'_>,
+        asked: &OperationRequest<'_>,
+    ) -> Result<(), Error> {
+        let ReplayAction::Apply {
             id,
             request,
             forgotten,
@@ -261,9 +267,9 @@ impl<D: Database> Engine<D> {
             return Ok(());
         };
         self.unschedule(*id)?;
-        let earlier = self.going_on(*id)?.map(|_whose| Earlier::default());
-        let footing = self.footing(request.user.as_ref())?;
-        self.applied_on(&footing, (*id, request), asked, (forgotten, earlier))?;
+        let earlier = self.going_on(*id)?.map(|_whose| PreviousChunks::default());
+        let context = self.context(request.user.as_ref())?;
+        self.applied_on(&context, (*id, request), asked, (forgotten, earlier))?;
         if let Some(user) = request.user.as_ref().filter(|_user| *is_decay) {
             self.mark(request.spec, user)?;
         }
@@ -274,7 +280,7 @@ impl<D: Database> Engine<D> {
     fn destroy(&mut self, records: &BTreeSet<String>) -> Result<(), Error> {
         let salt = store::salt(&mut self.database)?;
         let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
-        called::remove_records(&mut self.database, meant)?;
+        record_names::remove_records(&mut self.database, meant)?;
         let names = records.iter().filter_map(|name| forgotten::told(name));
         let names: Vec<_> = names.collect();
         forgotten::put(&mut self.database, &names)
@@ -297,14 +303,19 @@ impl<D: Database> Engine<D> {
         let name = [user.principal()];
         let known = store::principals(&mut self.database, &name)?;
         let is_theirs =
-            |(public, _): &(PublicKey, Standing)| key.as_ref().is_none_or(|it| it == public);
+            |(public, _): &(PublicKey, PrincipalKind)| key.as_ref().is_none_or(|it| it == public);
         if known.values().all(is_theirs) {
             store::unregister(&mut self.database, &name)?;
         }
         Ok(())
     }
 
-    fn hold_again(&mut self, told: &Told, id: HoldId, what: Holding<'_>) -> Result<(), Error> {
+    fn hold_again(
+        &mut self,
+        told: &LoggedOperation,
+        id: HoldId,
+        what: Holding<'_>,
+    ) -> Result<(), Error> {
         let salt = store::salt(&mut self.database)?;
         let authority = Authority {
             actor: &told.actor,
@@ -325,7 +336,7 @@ impl<D: Database> Engine<D> {
     fn give_key(&mut self, user: &Value, key: PublicKey) -> Result<(), Error> {
         let name = user.principal();
         let known = store::principals(&mut self.database, std::slice::from_ref(&name))?;
-        let registration = (name, key, Standing::Person);
+        let registration = (name, key, PrincipalKind::Person);
         store::register_anew(&mut self.database, &known, vec![registration])
     }
 
@@ -341,8 +352,8 @@ impl<D: Database> Engine<D> {
     }
 }
 
-fn missed(told: &Told, outlook: Outlook) -> Missed {
-    Missed {
+fn missed(told: &LoggedOperation, outlook: Replayability) -> MissingOperation {
+    MissingOperation {
         action: told.action.clone(),
         key: told.key.clone(),
         time: told.time,

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::deed::{Deed, Leaver};
+use super::replay_action::{Leaver, ReplayAction};
+use crate::chunk_note;
 use crate::error::Error;
-use crate::mark;
-use crate::operation::Told;
+use crate::operation::LoggedOperation;
 use crate::store;
 use crate::suite::PublicKey;
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 const UNREGISTERED: &str = "the key that its person had then is not registered here, and a password or token of it is not either: apply it again once its person is registered, or has a new key";
@@ -28,9 +28,9 @@ pub(super) struct Changed {
 
 impl Changed {
     /// As far as `missing` tells, among which are operations whose commit is unknown.
-    pub(super) fn of(missing: &[Told], people: &BTreeMap<String, Value>) -> Self {
+    pub(super) fn of(missing: &[LoggedOperation], people: &BTreeMap<String, Value>) -> Self {
         let mut changed = Self::default();
-        let changes = |it: &&Told| {
+        let changes = |it: &&LoggedOperation| {
             let is_change = matches!(&*it.action, "disguise.key" | "disguise.password");
             is_change && !it.is_put_back && !it.is_erased
         };
@@ -65,7 +65,7 @@ pub(super) struct Keys<'a> {
 impl<'a> Keys<'a> {
     /// The keys of `people`, as far as they are registered.
     pub(super) fn of<'p>(
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         people: impl IntoIterator<Item = &'p Value>,
         changed: &'a Changed,
     ) -> Result<Self, Error> {
@@ -74,7 +74,7 @@ impl<'a> Keys<'a> {
         let of_entries: Vec<Vec<u8>> = changed.people.iter().cloned().collect();
         let mut is_behind = !store::principals(database, &of_entries)?.is_empty();
         for key in &changed.keys {
-            is_behind |= !mark::registered(database, key)?.is_empty();
+            is_behind |= !chunk_note::registered(database, key)?.is_empty();
         }
         Ok(Self {
             registered: known.map(|(name, (key, _))| (name, key)).collect(),
@@ -88,14 +88,16 @@ impl<'a> Keys<'a> {
     /// A key that is registered has its passwords and tokens beside it, or had none. One that is not may have had some, and
     /// they went with the database: nothing is sealed to it. Nor is anything to one that the log says was replaced, or was given
     /// another password, since what is here was written: its person may have thrown away what opens it.
-    pub(super) fn follow(&mut self, deed: &Deed<'_>) -> Result<(), String> {
+    pub(super) fn follow(&mut self, deed: &ReplayAction<'_>) -> Result<(), String> {
         match deed {
-            Deed::Apply { request, key, .. } => {
+            ReplayAction::Apply { request, key, .. } => {
                 let user = request.user.as_ref();
                 return self.seals(user, key.as_ref());
             }
-            Deed::Schedule { request, .. } => return self.seals(request.user.as_ref(), None),
-            Deed::Register(user, key) => {
+            ReplayAction::Schedule { request, .. } => {
+                return self.seals(request.user.as_ref(), None);
+            }
+            ReplayAction::Register(user, key) => {
                 let name = user.principal();
                 if self.changed.has(&name, Some(key)) {
                     return Err(CHANGED_SINCE.to_owned());
@@ -105,7 +107,7 @@ impl<'a> Keys<'a> {
                     return Err(TAKEN.to_owned());
                 }
             }
-            Deed::Forget {
+            ReplayAction::Forget {
                 leaver: Some(Leaver { user, key }),
                 ..
             } => {

@@ -3,18 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::operation::{OperationId, Told};
+use crate::operation::{LoggedOperation, OperationId};
 
 /// The keys that the log has of a person.
 #[derive(Default)]
-struct Known<'a> {
+struct ResolvedTable<'a> {
     /// Those that open something.
     live: BTreeSet<&'a str>,
     /// Those that were replaced, or had everything forgotten.
     ended: BTreeSet<&'a str>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> ResolvedTable<'a> {
     fn begin(&mut self, key: &'a str) {
         self.ended.remove(key);
         self.live.insert(key);
@@ -40,7 +40,7 @@ impl<'a> Known<'a> {
 }
 
 /// Those among `done`, each with whether the database has it.
-pub(super) fn strangers(done: &[(&Told, bool)]) -> BTreeSet<OperationId> {
+pub(super) fn strangers(done: &[(&LoggedOperation, bool)]) -> BTreeSet<OperationId> {
     let mut registered: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (it, _) in done
         .iter()
@@ -50,7 +50,7 @@ pub(super) fn strangers(done: &[(&Told, bool)]) -> BTreeSet<OperationId> {
             registered.entry(subject).or_default().insert(key);
         }
     }
-    let mut people: BTreeMap<&str, Known<'_>> = BTreeMap::new();
+    let mut people: BTreeMap<&str, ResolvedTable<'_>> = BTreeMap::new();
     let mut strange = BTreeSet::new();
     for (it, is_here) in done {
         let (Some(subject), Some(key)) = (&it.subject, it.facts.public_key.as_deref()) else {

@@ -6,15 +6,15 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use super::chunk::Whose;
-use crate::audit::Asked;
+use crate::audit::OperationRequest;
+use crate::chunk_note::ChunkNote;
+use crate::context::RevealContext;
 use crate::credential::Credential;
 use crate::database::Database;
 use crate::deadline::Day;
 use crate::error::Error;
-use crate::footing::Return;
 use crate::hold::Held;
 use crate::holder::{Claim, Holder};
-use crate::mark::Mark;
 use crate::operation;
 use crate::payload::Payload;
 use crate::principal::{Reach, Reached};
@@ -46,7 +46,7 @@ impl<D: Database> Engine<D> {
     pub fn reveal(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
         let asked = |user| {
             let id = request.id.to_string();
-            Asked::new("disguise.reveal", id, user, request.time)
+            OperationRequest::new("disguise.reveal", id, user, request.time)
         };
         let found;
         let user = if request.user.is_null() {
@@ -72,7 +72,7 @@ impl<D: Database> Engine<D> {
         credential: &Credential<'_>,
         time: Timestamp,
     ) -> Result<Vec<Value>, Error> {
-        let asked = Asked::new("disguise.speaks-for", String::new(), Some(user), time);
+        let asked = OperationRequest::new("disguise.speaks-for", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (_, holder) = engine.former_holder(user, credential)?;
             engine.acts_as(&holder, holder.reach().present())
@@ -89,7 +89,7 @@ impl<D: Database> Engine<D> {
         credential: &Credential<'_>,
         time: Timestamp,
     ) -> Result<Vec<Listed>, Error> {
-        let asked = Asked::new("disguise.list", String::new(), Some(user), time);
+        let asked = OperationRequest::new("disguise.list", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (_, holder) = engine.former_holder(user, credential)?;
             Ok(listed(holder.reach()))
@@ -100,7 +100,7 @@ impl<D: Database> Engine<D> {
     fn declined(
         &mut self,
         request: &RevealRequest<'_>,
-        asked: &Asked<'_>,
+        asked: &OperationRequest<'_>,
         (whose, holder): (&Whose, &Holder),
     ) -> Result<Revealed, Error> {
         let names = holder.names(&mut self.database)?;
@@ -116,7 +116,7 @@ impl<D: Database> Engine<D> {
             self.done(asked, payload(&nothing))?;
             return Ok(nothing);
         }
-        self.leave_out(request.id, Some(whose), &names, Mark::Returned)?;
+        self.leave_out(request.id, Some(whose), &names, ChunkNote::Returned)?;
         let revealed = Revealed {
             found: true,
             ..Revealed::default()
@@ -129,16 +129,16 @@ impl<D: Database> Engine<D> {
         &mut self,
         request: &RevealRequest<'_>,
         user: &Value,
-        asked: &Asked<'_>,
+        asked: &OperationRequest<'_>,
     ) -> Result<Revealed, Error> {
         self.refresh()?;
         let database = &mut self.database;
-        let Return {
+        let RevealContext {
             salt,
             updates: recorded,
             intent,
             registered,
-        } = Return::read(database, request.id, user)?;
+        } = RevealContext::read(database, request.id, user)?;
         let whose = intent.as_ref().map(Whose::of);
         let claim = Claim {
             user,
@@ -161,7 +161,7 @@ impl<D: Database> Engine<D> {
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
-        let mut work = reveal::Work {
+        let mut work = reveal::Revealer {
             updates: Updates {
                 recorded: &recorded,
                 code: &self.updates,
@@ -198,7 +198,7 @@ impl<D: Database> Engine<D> {
         work.run(request.id)?;
         let (revealed, destroyed) = (work.revealed, work.destroyed);
         // What is taken back is not gone on with.
-        self.leave_out(request.id, whose.as_ref(), &names, Mark::Returned)?;
+        self.leave_out(request.id, whose.as_ref(), &names, ChunkNote::Returned)?;
         let destroyed = operation::records(&salt, &destroyed);
         self.done(asked, payload(&revealed).destroying(&destroyed))?;
         Ok(revealed)

@@ -4,7 +4,7 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use crate::apply::{Applied, ApplyRequest, Forgotten};
-use crate::audit::Asked;
+use crate::audit::OperationRequest;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::deadline::{self, Kept, Over};
@@ -49,7 +49,7 @@ impl<D: Database> Engine<D> {
     ) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
-        let asked = Asked::new("disguise.schedule", id.to_string(), user, request.time);
+        let asked = OperationRequest::new("disguise.schedule", id.to_string(), user, request.time);
         self.operation(&asked, |engine| {
             if request.over.is_some() {
                 return Err(Error::Value {
@@ -58,16 +58,16 @@ impl<D: Database> Engine<D> {
             }
             request.end()?;
             engine.check(request.spec, &request.parameters)?;
-            let footing = engine.footing(user)?;
-            engine.refuse_absent(&footing, request)?;
-            engine.may_be_hidden(&footing, user)?;
-            let owners = engine.owners(&footing, request)?;
+            let context = engine.context(user)?;
+            engine.refuse_absent(&context, request)?;
+            engine.may_be_hidden(&context, user)?;
+            let owners = engine.owners(&context, request)?;
             let steps = engine.steps(request, owners.as_deref())?;
             engine.refuse_left_behind(&steps, user)?;
-            engine.refuse_stakes(&footing, (id, request), owners.as_deref())?;
+            engine.refuse_stakes(&context, (id, request), owners.as_deref())?;
             scheduled::put(&mut engine.database, id, due, &Order::of(request))?;
             let payload = Payload::new().with("due", due.nanoseconds());
-            engine.done(&asked, payload.described(&footing.salt, request, None))
+            engine.done(&asked, payload.described(&context.salt, request, None))
         })?;
         Ok(id)
     }
@@ -77,7 +77,7 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::NoSuchDisguise`] when it was applied or cancelled already, [`Error::Database`], [`Error::Audit`].
     pub fn cancel(&mut self, id: DisguiseId, time: Timestamp) -> Result<(), Error> {
-        let asked = Asked::new("disguise.cancel", id.to_string(), None, time);
+        let asked = OperationRequest::new("disguise.cancel", id.to_string(), None, time);
         self.operation(&asked, |engine| {
             let database = &mut engine.database;
             let Some(intent) = intent::find(database, id)? else {
@@ -159,7 +159,7 @@ impl<D: Database> Engine<D> {
         let file = order.parsed()?;
         let request = order.request(&file, time);
         let user = request.user.as_ref();
-        let asked = Asked::new("disguise.apply", id.to_string(), user, time);
+        let asked = OperationRequest::new("disguise.apply", id.to_string(), user, time);
         self.operation(&asked, |engine| {
             scheduled::take(&mut engine.database, id)?;
             engine.applied(id, &request, &asked, (&Forgotten::default(), None))
@@ -167,7 +167,7 @@ impl<D: Database> Engine<D> {
     }
 
     fn destroy_over(&mut self, time: Timestamp, kept: &mut Option<Kept>) -> Result<u64, Error> {
-        let asked = Asked::new("disguise.expire", String::new(), None, time);
+        let asked = OperationRequest::new("disguise.expire", String::new(), None, time);
         self.operation(&asked, |engine| {
             let database = &mut engine.database;
             let now = Kept::find(database, time, kept.take())?;

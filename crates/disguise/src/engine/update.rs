@@ -3,7 +3,7 @@
 use probity_format::Timestamp;
 
 use super::Engine;
-use crate::audit::Asked;
+use crate::audit::OperationRequest;
 use crate::database::Database;
 use crate::error::Error;
 use crate::payload::Payload;
@@ -34,7 +34,7 @@ impl<D: Database> Engine<D> {
         });
         let records: Vec<Recorded> = records.collect();
         let key = names(&records);
-        let asked = Asked::new("disguise.update", key, None, time);
+        let asked = OperationRequest::new("disguise.update", key, None, time);
         self.operation_of_all(&asked, |engine| {
             engine.refresh()?;
             for mapping in updates {
@@ -57,7 +57,7 @@ impl<D: Database> Engine<D> {
             name: name.to_owned(),
             mapping: None,
         };
-        let asked = Asked::new("disguise.update", name.to_owned(), None, time);
+        let asked = OperationRequest::new("disguise.update", name.to_owned(), None, time);
         self.operation_of_all(&asked, |engine| {
             engine.record(std::slice::from_ref(&record), &asked)
         })
@@ -70,7 +70,7 @@ impl<D: Database> Engine<D> {
     /// [`Error::Spec`] when it does not lead to the schema as it is, [`Error::Value`] when there is none of this name;
     /// [`Error::Database`].
     pub fn replace_update(&mut self, mapping: &Mapping, time: Timestamp) -> Result<(), Error> {
-        let asked = Asked::new("disguise.update", mapping.name.clone(), None, time);
+        let asked = OperationRequest::new("disguise.update", mapping.name.clone(), None, time);
         self.operation_of_all(&asked, |engine| {
             engine.refresh()?;
             engine.check_update(mapping)?;
@@ -113,7 +113,7 @@ impl<D: Database> Engine<D> {
         Ok(())
     }
 
-    fn record(&mut self, records: &[Recorded], asked: &Asked<'_>) -> Result<(), Error> {
+    fn record(&mut self, records: &[Recorded], asked: &OperationRequest<'_>) -> Result<(), Error> {
         let mut all = update::recorded(&mut self.database)?;
         for record in records {
             if record.name.len() > NAME_BYTES_MAX {

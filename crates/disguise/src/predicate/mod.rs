@@ -16,8 +16,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::database::{Catalog, Dialect};
-use crate::fit::CatalogNames;
-use crate::tenant::Tenancy;
+use crate::name_matching::CatalogNames;
+use crate::tenant::TenantScope;
 use crate::value::Value;
 
 const TEXT_BYTES_MAX: usize = 16_384;
@@ -73,7 +73,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) catalog: &'a Catalog,
     /// Values of the named parameters `:name`.
     pub(crate) named: &'a BTreeMap<String, Value>,
-    tenancy: &'a Tenancy,
+    tenancy: &'a TenantScope,
     /// Whether it is of a file of Edna.
     of_edna: bool,
     /// Names in use and the tables they stand for; the target first.
@@ -85,7 +85,7 @@ impl<'a> Scope<'a> {
     pub(crate) fn new(
         dialect: Dialect,
         catalog: &'a Catalog,
-        (named, tenancy): (&'a BTreeMap<String, Value>, &'a Tenancy),
+        (named, tenancy): (&'a BTreeMap<String, Value>, &'a TenantScope),
         table: &str,
     ) -> Self {
         let tables = vec![(table.to_owned(), table.to_owned())];
@@ -507,7 +507,7 @@ mod tests {
             .unwrap();
         let catalog = database.catalog().unwrap();
         let named = BTreeMap::from([("who".to_owned(), Value::from("x' OR '1'='1"))]);
-        let said = (&named, &Tenancy::none());
+        let said = (&named, &TenantScope::none());
         Scope::new(Dialect::Sqlite, &catalog, said, "posts").condition(condition)
     }
 

@@ -4,7 +4,7 @@ use probity_format::DecodeError;
 use probity_format::wire::{Reader, put_varint};
 
 use super::repeat::{Values, Writer};
-use super::{Change, Copied, Modified, Origin, Section, SpeaksFor, Standing};
+use super::{Change, Copied, Modified, Origin, PrincipalKind, Section, SpeaksFor};
 use crate::crypto::KEY_BYTES;
 use crate::deadline::Day;
 use crate::suite::{PublicKey, Suite};
@@ -33,7 +33,7 @@ pub(crate) struct Bag {
     /// Keys of the pseudoprincipals are derived from it.
     pub(crate) seed: [u8; KEY_BYTES],
     /// Principals whose registration was removed with their row.
-    pub(crate) principals: Vec<(Value, PublicKey, Standing)>,
+    pub(crate) principals: Vec<(Value, PublicKey, PrincipalKind)>,
     pub(crate) speaks_for: Vec<SpeaksFor>,
     pub(crate) sections: Vec<Section>,
 }
@@ -117,7 +117,7 @@ impl Bag {
                 PublicKey::decode(take_bytes(&mut reader)?)
                     .map_err(|_suite| reader.error("has a public key of an unknown suite"))?
             };
-            let standing = Standing::from_code(reader.u8()?.into())
+            let standing = PrincipalKind::from_code(reader.u8()?.into())
                 .ok_or_else(|| reader.error("has an unknown kind of principal"))?;
             principals.push((id, public, standing));
         }
@@ -435,7 +435,7 @@ mod tests {
             principals: vec![(
                 Value::Int(19),
                 PublicKey::X25519([1; 32]),
-                Standing::Departed,
+                PrincipalKind::Departed,
             )],
             speaks_for: vec![SpeaksFor {
                 old: Value::Int(19),
@@ -502,7 +502,7 @@ mod tests {
         let hybrid = SecretKey::generate_of(Suite::XWing).unwrap();
         let hybrid = hybrid.public().unwrap();
         bag.principals
-            .push((Value::Int(20), hybrid, Standing::Person));
+            .push((Value::Int(20), hybrid, PrincipalKind::Person));
         let bytes = bag.encode();
         assert_eq!(Bag::decode(&bytes).unwrap(), bag);
         for at in 0..bytes.len() {

@@ -134,7 +134,7 @@ pub(crate) struct Origin {
 
 /// What a registered principal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum PrincipalKind {
     /// A real account.
     Person,
     /// A placeholder behind which its person still owns what it owns.
@@ -143,7 +143,7 @@ pub(crate) enum Standing {
     Departed,
 }
 
-impl Standing {
+impl PrincipalKind {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Person => 0,

@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::put_back::missing_readers;
 use super::rewrite::is_constraint;
-use super::{Sections, Work, fits};
+use super::{Revealer, Sections, fits};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::{Doing as _, Error};
 use crate::lax;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Section};
-use crate::schema::{Known, Reference};
+use crate::schema::{Reference, ResolvedTable};
 use crate::table::{Inserted, alike, present, try_insert};
 use crate::value::Value;
 
 /// Removed rows of one section that wait for others.
 struct Group<'a> {
     section: usize,
-    table: &'a Known,
+    table: &'a ResolvedTable,
     columns: Vec<String>,
     /// What rows refer to, their owners included.
     references: Vec<Reference>,
@@ -43,7 +43,7 @@ const SAVEPOINT: &str = "SAVEPOINT probity_circle";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_circle";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_circle";
 
-impl<'a> Work<'a> {
+impl<'a> Revealer<'a> {
     /// Puts back removed rows that nothing keeps disguised but each other; tells whether there were any.
     pub(super) fn put_back_circles(&mut self, due: &mut Sections) -> Result<bool, Error> {
         let mut groups = self.groups(due)?;
@@ -370,7 +370,7 @@ fn among(groups: &[Group<'_>]) -> Keys {
 }
 
 /// The referring columns that may be empty for a while.
-fn emptied<'t>(table: &Known, references: &'t [Reference]) -> Vec<&'t String> {
+fn emptied<'t>(table: &ResolvedTable, references: &'t [Reference]) -> Vec<&'t String> {
     let columns = references.iter().flat_map(|it| &it.columns);
     columns
         .filter(|column| !table.identity.contains(column))

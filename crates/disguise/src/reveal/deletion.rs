@@ -4,30 +4,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::meanwhile::{Going, Names, Reason};
-use super::{KeptReason, References, Work, add};
+use super::{KeptReason, References, Revealer, add};
 use crate::apply::{at, encoded, picked};
 use crate::cascade::referred;
 use crate::database::{DatabaseErrorKind, ForeignKey, OnDelete};
 use crate::error::Error;
 use crate::hold::Held;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{deletion, found, present, runs, select_keys};
 use crate::value::Value;
 
 /// Rows of a table that are to be deleted, each by its key and with the placeholders that it names.
 struct Group<'l> {
-    table: &'l Known,
+    table: &'l ResolvedTable,
     by: Vec<String>,
     rows: Vec<(Vec<Value>, Names)>,
     /// Why some of them stay.
     reasons: BTreeMap<Vec<u8>, Reason>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> Revealer<'a> {
     /// Deletes rows that are nobody's but the placeholders', where the policy says so; gives the placeholders of those that stay.
     pub(super) fn delete_meanwhile(
         &mut self,
-        named: &[(&'a Known, &'a str)],
+        named: &[(&'a ResolvedTable, &'a str)],
         going: &[Going],
     ) -> Result<Names, Error> {
         let mut groups: Vec<Group<'a>> = Vec::new();
@@ -35,7 +35,8 @@ impl<'a> Work<'a> {
             let is_owner = table.owners.iter().any(|it| it == column);
             is_owner && self.policy(table) == References::Delete
         });
-        let owned: BTreeMap<&str, &'a Known> = owned.map(|(it, _)| (&*it.name, *it)).collect();
+        let owned: BTreeMap<&str, &'a ResolvedTable> =
+            owned.map(|(it, _)| (&*it.name, *it)).collect();
         if owned.is_empty() {
             return Ok(Names::new());
         }
@@ -63,7 +64,7 @@ impl<'a> Work<'a> {
     /// it is may be among those of its placeholder, which are all left.
     fn deletable(
         &mut self,
-        table: &'a Known,
+        table: &'a ResolvedTable,
         going: &[Going],
         held: &Held,
     ) -> Result<Option<Group<'a>>, Error> {
@@ -114,7 +115,7 @@ impl<'a> Work<'a> {
     fn delete_unreferred(
         &mut self,
         groups: &mut [Group<'_>],
-        counts: impl Fn(&Known, &ForeignKey) -> bool,
+        counts: impl Fn(&ResolvedTable, &ForeignKey) -> bool,
         is_told: bool,
     ) -> Result<(), Error> {
         let live = self.live;
@@ -215,7 +216,7 @@ impl<'a> Work<'a> {
             reasons: BTreeMap::new(),
         }];
         // No row names them any more in a column of which somebody said so, but perhaps in another spelling.
-        let is_open = |child: &Known, key: &ForeignKey| {
+        let is_open = |child: &ResolvedTable, key: &ForeignKey| {
             let is_person = |it: &String| live.others(child).any(|column| column == it);
             let is_plain = key.to_columns == [live.pseudo.id.as_str()];
             has_spellings || live.has_tenants || !is_plain || !key.columns.iter().all(is_person)

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Due, Open, Sections, Work, fits, row_name};
+use super::{Due, Open, Revealer, Sections, fits, row_name};
 use crate::apply::encoded;
 use crate::error::Error;
 use crate::record::{Change, Modified, Section};
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::value::Value;
 
 /// Where the record of one layer of a cell is.
@@ -35,7 +35,7 @@ struct Doubt {
 /// The most layers of one cell that are put in order by their values.
 const LAYERS_MAX: usize = 32;
 
-impl<'a> Work<'a> {
+impl<'a> Revealer<'a> {
     /// Opens the other bags with values when values are about to be undone, be it some that wait.
     pub(super) fn open_values(
         &mut self,
@@ -105,7 +105,7 @@ impl<'a> Work<'a> {
             .into_values()
             .filter(|layers| layers.len() > 1)
             .collect();
-        let mut doubts: BTreeMap<(&str, &str), (&Known, Vec<Doubt>)> = BTreeMap::new();
+        let mut doubts: BTreeMap<(&str, &str), (&ResolvedTable, Vec<Doubt>)> = BTreeMap::new();
         for (number, by_age) in piles.iter().enumerate() {
             if let Some((section, doubt)) = doubt(opened, due, (number, by_age))
                 && let Some((column, _)) = section.values()

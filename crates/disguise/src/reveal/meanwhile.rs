@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rewrite::is_constraint;
-use super::{KeptReason, References, Work, cell_name};
+use super::{KeptReason, References, Revealer, cell_name};
 use crate::apply::{encoded, put};
 use crate::cascade::referred;
 use crate::database::{Dialect, ForeignKey, OnUpdate};
 use crate::error::Error;
 use crate::overwrite::{Write, try_update_keys};
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{naming, present, select_keys};
 use crate::value::Value;
 
@@ -24,7 +24,7 @@ pub(super) type Reason = (KeptReason, Option<String>);
 
 /// A row that names a placeholder.
 struct Named<'l> {
-    table: &'l Known,
+    table: &'l ResolvedTable,
     column: &'l str,
     identity: Vec<Value>,
     placeholder: Vec<u8>,
@@ -39,12 +39,12 @@ pub(super) struct Stays {
     pub(super) waiting: Names,
 }
 
-impl<'a> Work<'a> {
+impl<'a> Revealer<'a> {
     /// Applies the reference policy to the rows that still name placeholders about to go, and takes these out of the users table.
     /// Those that cannot go without harm to others leave `going`.
     pub(super) fn let_go(&mut self, going: &mut Vec<Going>) -> Result<Stays, Error> {
         let live = self.live;
-        let columns: Vec<(&Known, &str)> = live.people_columns().collect();
+        let columns: Vec<(&ResolvedTable, &str)> = live.people_columns().collect();
         let ids: Vec<Value> = going.iter().map(|(id, _)| id.clone()).collect();
         let mut stays = Stays::default();
         let named = naming(self.database, &columns, &ids)?;
@@ -78,7 +78,7 @@ impl<'a> Work<'a> {
         tables.any(|table| self.policy(table) == References::Delete)
     }
 
-    pub(super) fn policy(&self, table: &Known) -> References {
+    pub(super) fn policy(&self, table: &ResolvedTable) -> References {
         table.meanwhile.unwrap_or(self.references)
     }
 
@@ -91,7 +91,7 @@ impl<'a> Work<'a> {
     /// The rows that name one of `going` in one of these columns.
     fn still_naming(
         &mut self,
-        columns: &[(&'a Known, &'a str)],
+        columns: &[(&'a ResolvedTable, &'a str)],
         going: &[Going],
     ) -> Result<Vec<Named<'a>>, Error> {
         let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
@@ -123,7 +123,7 @@ impl<'a> Work<'a> {
     /// is told of.
     fn move_meanwhile(
         &mut self,
-        named: &[(&'a Known, &'a str)],
+        named: &[(&'a ResolvedTable, &'a str)],
         going: &[Going],
     ) -> Result<Names, Error> {
         let dialect = self.database.dialect();
@@ -163,7 +163,7 @@ impl<'a> Work<'a> {
     /// Gives rows of one column to whoever returns, but for those to which others refer by a key that would change.
     fn move_rows(
         &mut self,
-        (table, column): (&Known, &str),
+        (table, column): (&ResolvedTable, &str),
         rows: &[&Named<'_>],
         going: &[Going],
         reasons: &mut BTreeMap<Vec<u8>, Reason>,
@@ -172,7 +172,7 @@ impl<'a> Work<'a> {
             return Ok(());
         }
         let cell = |it: &Named<'_>| cell_name(&table.name, &it.identity, Some(column));
-        let changes = |_: &Known, key: &ForeignKey| {
+        let changes = |_: &ResolvedTable, key: &ForeignKey| {
             key.on_update != OnUpdate::Follow && key.to_columns.iter().any(|it| it == column)
         };
         let keys: Vec<Vec<Value>> = rows.iter().map(|it| it.identity.clone()).collect();
@@ -190,7 +190,7 @@ impl<'a> Work<'a> {
                 reasons.insert(cell(it), (KeptReason::ReferredTo, Some(by.clone())));
             }
         }
-        let by_owner = Known {
+        let by_owner = ResolvedTable {
             identity: vec![column.to_owned()],
             ..table.clone()
         };
@@ -301,7 +301,7 @@ impl<'a> Work<'a> {
     /// Tells of a row that stays as it is.
     pub(super) fn stays(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         identity: &[Value],
         column: Option<&str>,
         reason: Option<&Reason>,
@@ -317,7 +317,7 @@ impl<'a> Work<'a> {
 }
 
 /// Why no row may change in `column`: the database would empty references from another schema or database, which are not counted.
-fn emptied_unseen(table: &Known, column: &str) -> Option<Reason> {
+fn emptied_unseen(table: &ResolvedTable, column: &str) -> Option<Reason> {
     let mut unseen = table.catalog.referrers.iter();
     let by = unseen.find(|it| {
         it.on_update == OnUpdate::Empty && it.to_columns.iter().any(|to| to == column)
@@ -339,7 +339,7 @@ fn write((id, target): &Going) -> Write<'_> {
 /// The declared keys that hold `column`, refer to something other than the person alone, and are checked at the commit.
 fn checked_later<'t>(
     dialect: Dialect,
-    table: &'t Known,
+    table: &'t ResolvedTable,
     column: &'t str,
 ) -> impl Iterator<Item = &'t ForeignKey> {
     let keys = table.catalog.foreign_keys.iter();

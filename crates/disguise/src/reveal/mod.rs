@@ -1,33 +1,33 @@
 //! Undoes a disguise from its records, row by row, keeping disguised whatever can no longer be put back safely.
 
 mod circle;
-mod closed;
-mod copies;
+mod co_owned;
+mod current_owner;
 mod deletion;
+mod joint_values;
 mod layers;
 mod meanwhile;
 mod moved_key;
+mod placeholders;
 mod put_back;
 mod rewrite;
-mod tidy;
-mod together;
+mod spilled_bags;
 mod undo;
-mod whose;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use self::closed::Closed;
+use self::spilled_bags::Closed;
 use crate::apply::encoded;
 use crate::error::Error;
 use crate::principal::{Reach, Reached};
 use crate::record::{Bag, Change, Section};
-use crate::schema::{Known, Live};
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::store::{self, DisguiseId};
 use crate::suite::PublicKey;
 use crate::table::found;
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::update::Updates;
 use crate::value::Value;
 
@@ -171,9 +171,9 @@ impl Revealed {
 }
 
 /// One reveal in progress.
-pub(crate) struct Work<'a> {
-    pub(crate) database: &'a mut dyn Session,
-    pub(crate) live: &'a Live,
+pub(crate) struct Revealer<'a> {
+    pub(crate) database: &'a mut dyn TenantConnection,
+    pub(crate) live: &'a ResolvedSchema,
     pub(crate) salt: &'a [u8],
     pub(crate) reach: &'a Reach,
     /// Who asks, and their public key.
@@ -267,7 +267,7 @@ impl Due {
 /// Sections, each with the number of the open bag that it comes from.
 type Sections = Vec<(usize, Section)>;
 
-impl<'a> Work<'a> {
+impl<'a> Revealer<'a> {
     /// Opens a bag, with its records as the updates since make them.
     fn open(&mut self, reached: &'a Reached, due: Due) -> Result<Open<'a>, Error> {
         let mut bag = reached.read(self.database)?;
@@ -469,7 +469,7 @@ impl<'a> Work<'a> {
 }
 
 /// Why no row of the change can go back: the table lacks what it speaks of.
-fn unfit(table: Option<&Known>, change: &Change) -> Option<KeptReason> {
+fn unfit(table: Option<&ResolvedTable>, change: &Change) -> Option<KeptReason> {
     let Some(table) = table else {
         return Some(KeptReason::SchemaChanged);
     };
@@ -493,11 +493,11 @@ fn unfit(table: Option<&Known>, change: &Change) -> Option<KeptReason> {
 }
 
 /// Whether the table still has what the change speaks of.
-fn fits(table: &Known, change: &Change) -> bool {
+fn fits(table: &ResolvedTable, change: &Change) -> bool {
     unfit(Some(table), change).is_none()
 }
 
-fn row_name(table: &Known, identity: &[Value]) -> Vec<u8> {
+fn row_name(table: &ResolvedTable, identity: &[Value]) -> Vec<u8> {
     let mut name = vec![Value::from(table.name.as_str())];
     name.extend_from_slice(identity);
     encoded(&name)

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use super::Work;
+use super::Revealer;
 use crate::apply::encoded;
 use crate::database::placeholders;
 use crate::error::{Doing as _, Error};
 use crate::record::Modified;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{list, select_keys, with};
 use crate::value::Value;
 
 /// The most principals behind and before an owner that are looked for.
 const PRINCIPALS_MAX: usize = 1_000;
 
-impl Work<'_> {
+impl Revealer<'_> {
     /// Gives records of rows that are not there under the key that they have the key that the row has now, as far as that can be
     /// told by the placeholders of the person who returns: there is one such row, and no other record is about it.
     pub(super) fn follow_keys(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         rows: &mut [Modified],
     ) -> Result<(), Error> {
         let is_person = |column: &&String| table.people().any(|it| it == *column);
@@ -46,7 +46,11 @@ impl Work<'_> {
 
     /// The key of the one row that had this one: by a part that names a placeholder of the person, who else is named in it, and by
     /// the parts that name nobody.
-    fn key_now(&mut self, table: &Known, key: &[Value]) -> Result<Option<Vec<Value>>, Error> {
+    fn key_now(
+        &mut self,
+        table: &ResolvedTable,
+        key: &[Value],
+    ) -> Result<Option<Vec<Value>>, Error> {
         let dialect = self.database.dialect();
         let is_person = |column: &String| table.people().any(|it| it == column);
         let people = table.identity.iter().filter(|it| is_person(it)).count();

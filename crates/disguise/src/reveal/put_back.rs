@@ -2,23 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use super::{KeptReason, Work};
+use super::{KeptReason, Revealer};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::Error;
 use crate::lax;
 use crate::record::{Change, Modified};
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{Inserted, insertions, present, select_keys, select_keys_of_all, try_insert};
 use crate::value::Value;
 
 /// A row as recorded, and as it may go back.
 type Ready = Vec<(Vec<Value>, Vec<Value>)>;
 
-impl Work<'_> {
+impl Revealer<'_> {
     /// Inserts removed rows; gives those that stay.
     pub(super) fn put_back(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
@@ -109,7 +109,12 @@ impl Work<'_> {
     }
 
     /// Whether a row that was part of one in the users table was so of a placeholder that does not come back.
-    pub(super) fn is_of_gone(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
+    pub(super) fn is_of_gone(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
         let mut people = table.people().filter_map(|it| at(columns, row, it));
         people.any(|id| self.is_gone(id))
     }
@@ -118,7 +123,7 @@ impl Work<'_> {
     /// from its owner: where the column may be empty, it is. Those who are `awaited` are about to come back.
     pub(super) fn owners_back(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
         awaited: &BTreeSet<Vec<u8>>,
@@ -156,7 +161,7 @@ impl Work<'_> {
     /// Check C3: moves rows whose parents are missing to `kept`; parents may be among the rows themselves.
     pub(super) fn drop_orphans(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         ready: &mut Ready,
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
@@ -210,7 +215,7 @@ impl Work<'_> {
     /// Check C1 by the database's own keys: a run that is refused is tried row by row.
     pub(super) fn insert_ready(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         ready: &[(Vec<Value>, Vec<Value>)],
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
@@ -254,7 +259,12 @@ impl Work<'_> {
     }
 
     /// Whether a row that was removed is one of the tenant still: a migration may have made it another's, or nobody's.
-    pub(super) fn is_of_tenant(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
+    pub(super) fn is_of_tenant(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
         let Some((column, tenant)) = self.database.tenancy().of(&table.name) else {
             return true;
         };
@@ -264,7 +274,7 @@ impl Work<'_> {
     /// Learns whom rows mean that spell people in another way than the users table does.
     fn spell(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<(), Error> {
@@ -282,7 +292,12 @@ impl Work<'_> {
 
     /// Whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
     /// not say whose they are, but refer to one that does: see [`Self::drop_strangers`].
-    pub(super) fn is_theirs(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
+    pub(super) fn is_theirs(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
         let is_own = |id: &Value| self.is_own(&self.meant(&id.principal()));
         if table.name == self.live.pseudo.table {
             return at(columns, row, &self.live.pseudo.id).is_some_and(is_own);
@@ -299,7 +314,7 @@ impl Work<'_> {
     /// tenant. They are not those of this one, which was looked for before.
     pub(super) fn moved_away(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         keys: &[Vec<Value>],
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
         if self.database.tenancy().of(&table.name).is_none() || table.is_keyed_by_tenant() {
@@ -312,7 +327,7 @@ impl Work<'_> {
 
     pub(super) fn identities(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         keys: &[Vec<Value>],
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
         let by = &table.identity;
@@ -322,7 +337,7 @@ impl Work<'_> {
 }
 
 /// Whether a row may do without the reader whom `column` names.
-pub(super) fn may_lack(table: &Known, column: &str) -> bool {
+pub(super) fn may_lack(table: &ResolvedTable, column: &str) -> bool {
     let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
     let is_among = |names: &[String]| names.iter().any(|it| it == column);
     nullable && is_among(&table.readers) && !is_among(&table.identity)
@@ -330,7 +345,7 @@ pub(super) fn may_lack(table: &Known, column: &str) -> bool {
 
 /// The readers that a row which went back still lacks; a later reveal puts them back.
 pub(super) fn missing_readers(
-    table: &Known,
+    table: &ResolvedTable,
     columns: &[String],
     original: &[Value],
     row: &[Value],

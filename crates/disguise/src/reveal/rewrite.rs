@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::current_owner::Now;
 use super::put_back::may_lack;
-use super::whose::Now;
-use super::{KeptReason, Work, cell_name, fits, row_name};
+use super::{KeptReason, Revealer, cell_name, fits, row_name};
 use crate::apply::{at, encoded};
 use crate::cascade::{emptied, may_empty};
 use crate::database::DatabaseErrorKind;
@@ -12,12 +12,12 @@ use crate::error::Error;
 use crate::lax;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Modified, Section};
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::select_keys;
 use crate::value::Value;
 
 /// What becomes of a record.
-enum Fate {
+enum RecordOutcome {
     /// The value goes into the row.
     Ready(Value),
     /// There is nothing to do any more.
@@ -32,11 +32,11 @@ enum Fate {
     Kept(KeptReason),
 }
 
-impl Work<'_> {
+impl Revealer<'_> {
     /// The values that rows hold now, by identity.
     pub(super) fn current(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         column: &str,
         rows: &[Modified],
     ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
@@ -87,7 +87,7 @@ impl Work<'_> {
     /// Check C2: writes back what still holds the disguised value; gives the records that stay.
     pub(super) fn rewrite(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         column: &str,
         mut rows: Vec<Modified>,
         barred: &BTreeSet<Vec<u8>>,
@@ -133,18 +133,20 @@ impl Work<'_> {
                 barred,
             );
             let fate = match (now, target) {
-                _ if is_emptied => Fate::Kept(KeptReason::Emptied),
-                (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => Fate::Done,
-                (Err(reason), _) => Fate::Kept(reason),
-                (Ok(_), None) => Fate::Kept(self.ownerless(&row.before)),
+                _ if is_emptied => RecordOutcome::Kept(KeptReason::Emptied),
+                (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => {
+                    RecordOutcome::Done
+                }
+                (Err(reason), _) => RecordOutcome::Kept(reason),
+                (Ok(_), None) => RecordOutcome::Kept(self.ownerless(&row.before)),
                 (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
             };
             match fate {
-                Fate::Ready(target) => ready.push((row, target)),
-                Fate::Done => {}
-                Fate::Later | Fate::Waits => later.push(row),
-                Fate::Returned => drop(self.returned.insert(row.after.principal())),
-                Fate::Kept(reason) => kept.push((row, reason)),
+                RecordOutcome::Ready(target) => ready.push((row, target)),
+                RecordOutcome::Done => {}
+                RecordOutcome::Later | RecordOutcome::Waits => later.push(row),
+                RecordOutcome::Returned => drop(self.returned.insert(row.after.principal())),
+                RecordOutcome::Kept(reason) => kept.push((row, reason)),
             }
         }
         if table.name == self.live.pseudo.table && column == self.live.pseudo.id {
@@ -167,7 +169,7 @@ impl Work<'_> {
     /// Reports what stays, and notes the placeholders that it needs.
     fn keep_values(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         (column, owner): (&str, bool),
         kept: &[(Modified, KeptReason)],
     ) -> Result<(), Error> {
@@ -199,7 +201,7 @@ impl Work<'_> {
 
     /// Whether a record is about the account of a placeholder that is gone, for its own disguise was revealed: nothing is left to
     /// bring back.
-    pub(super) fn is_of_gone_account(&self, table: &Known, row: &Modified) -> bool {
+    pub(super) fn is_of_gone_account(&self, table: &ResolvedTable, row: &Modified) -> bool {
         let pseudo = &self.live.pseudo;
         let id = at(&table.identity, &row.identity, &pseudo.id);
         table.name == pseudo.table && id.is_some_and(|id| self.is_gone(id))
@@ -209,7 +211,7 @@ impl Work<'_> {
     /// another person who is named in the key left since, and their return gives it back.
     fn moved_on(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         (column, owner): (&str, bool),
         kept: &[(Modified, KeptReason)],
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
@@ -227,48 +229,48 @@ impl Work<'_> {
 
     /// What becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
     /// while nobody else has the id.
-    fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> Fate {
+    fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> RecordOutcome {
         let strange = || {
             let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));
             named.and_then(|named| self.stranger(named))
         };
         if now.same(&row.after) {
-            return strange().map_or(Fate::Ready(target), Fate::Kept);
+            return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
         if now.same(&target) {
-            return Fate::Done;
+            return RecordOutcome::Done;
         }
         let is_same = |it: &Value| self.meant(&it.principal()) == self.meant(&target.principal());
         if owner && is_same(now) && target.same(&row.before) {
-            return strange().map_or(Fate::Ready(target), Fate::Kept);
+            return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
         // An older decorrelation was undone first, so that the row is further back already.
         if owner && self.reach.behind(&row.before).any(|it| it.same(now)) {
-            return strange().map_or(Fate::Done, Fate::Kept);
+            return strange().map_or(RecordOutcome::Done, RecordOutcome::Kept);
         }
         // A later decorrelation holds; its own reveal finds the way back along the chain.
         if owner && self.reach.behind(now).any(|it| it.same(&row.after)) {
             return match strange() {
-                Some(reason) => Fate::Kept(reason),
-                None if !self.settle => Fate::Later,
-                None if self.is_left(&row.after) => Fate::Returned,
+                Some(reason) => RecordOutcome::Kept(reason),
+                None if !self.settle => RecordOutcome::Later,
+                None if self.is_left(&row.after) => RecordOutcome::Returned,
                 // The chain leads back to the person, in the spelling of the users table.
                 None if self.meant(&row.before.principal()) != row.before.principal() => {
-                    Fate::Waits
+                    RecordOutcome::Waits
                 }
-                None => Fate::Done,
+                None => RecordOutcome::Done,
             };
         }
         // What was there already is hidden by nothing: another owner of the row had put the same there before.
         if !owner && row.before.same(&row.after) {
-            return Fate::Done;
+            return RecordOutcome::Done;
         }
-        Fate::Kept(KeptReason::Changed)
+        RecordOutcome::Kept(KeptReason::Changed)
     }
 
     pub(super) fn write(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         column: &str,
         ready: Vec<(Modified, Value)>,
         kept: &mut Vec<(Modified, KeptReason)>,
@@ -312,7 +314,7 @@ impl Work<'_> {
     /// Whether the database would empty references to one of `rows` when `column` changes there; what is said of it is noted.
     fn would_empty(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         column: &str,
         rows: &[&Modified],
     ) -> Result<bool, Error> {
@@ -334,7 +336,7 @@ impl Work<'_> {
 /// holds. A placeholder that it names says itself whose the row is.
 pub(super) fn within_reach<'v>(
     now: Option<&'v Now>,
-    (table, row): (&Known, &Modified),
+    (table, row): (&ResolvedTable, &Modified),
     (place, names_placeholder): (usize, bool),
     moved: &BTreeSet<Vec<u8>>,
     barred: &BTreeSet<Vec<u8>>,

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 
-use super::closed::{Age, Closed, Turn, age};
-use super::{KeptReason, Open, Rows, Sections, Work, unfit};
+use super::spilled_bags::{Age, Closed, Turn, age};
+use super::{KeptReason, Open, Revealer, Rows, Sections, unfit};
 use crate::error::Error;
 use crate::record::{Change, Section};
 
-impl Work<'_> {
+impl Revealer<'_> {
     /// Undoes all changes in the opposite order of the steps, again and again while that helps; what cannot be
     /// undone stays in the bags.
     pub(super) fn undo(

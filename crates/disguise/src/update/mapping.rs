@@ -8,7 +8,7 @@ use super::{Row, UpdateError};
 use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
 use crate::predicate::Scope;
 use crate::spec::SpecError;
-use crate::tenant::Tenancy;
+use crate::tenant::TenantScope;
 use crate::value::Value;
 
 /// The most bytes that a file of updates may have.
@@ -229,7 +229,7 @@ impl<'a> Query<'a> {
     /// Adds an expression for `column`, or the condition.
     fn ask(&mut self, column: Option<&String>, expression: &str) -> Asked {
         // The row stands for itself; no table of the application is read.
-        let (named, alone) = (BTreeMap::new(), Tenancy::none());
+        let (named, alone) = (BTreeMap::new(), TenantScope::none());
         let scope = Scope::new(self.dialect, &self.alone, (&named, &alone), &self.row.table);
         match scope.value(expression) {
             Ok(mut fragment) => {

@@ -11,7 +11,7 @@ pub(crate) use self::records::Updates;
 use crate::database::DatabaseError;
 use crate::error::Error;
 use crate::store;
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The version of the list of updates.
@@ -94,7 +94,7 @@ struct List {
 }
 
 /// The updates recorded, the oldest first.
-pub(crate) fn recorded(database: &mut dyn Session) -> Result<Vec<Recorded>, Error> {
+pub(crate) fn recorded(database: &mut dyn TenantConnection) -> Result<Vec<Recorded>, Error> {
     listed(store::updates(database)?.as_deref())
 }
 
@@ -121,7 +121,10 @@ pub(crate) fn count(updates: &[Recorded]) -> u32 {
 }
 
 /// Stores all updates.
-pub(crate) fn put(database: &mut dyn Session, updates: Vec<Recorded>) -> Result<(), Error> {
+pub(crate) fn put(
+    database: &mut dyn TenantConnection,
+    updates: Vec<Recorded>,
+) -> Result<(), Error> {
     let version = LIST_VERSION;
     let list = List { version, updates };
     let text = serde_json::to_vec(&list).map_err(|error| Error::Value {

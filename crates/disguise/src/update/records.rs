@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Recorded, Row, Update, UpdateError};
+use crate::co_owned::{self, slot};
 use crate::database::Catalog;
 use crate::error::Error;
 use crate::record::{Bag, Change, Copied, Modified, Section};
-use crate::schema::Live;
-use crate::slot::{self, slot};
-use crate::tenant::Session;
+use crate::schema::ResolvedSchema;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// All updates, and what is needed to apply them.
@@ -16,7 +16,7 @@ pub(crate) struct Updates<'a> {
     pub(crate) recorded: &'a [Recorded],
     pub(crate) code: &'a BTreeMap<String, Box<dyn Update>>,
     pub(crate) catalog: &'a Catalog,
-    pub(crate) live: &'a Live,
+    pub(crate) live: &'a ResolvedSchema,
     pub(crate) salt: &'a [u8],
     /// Placeholders whose own disguise was revealed: nothing of their rows in the users table comes back.
     pub(crate) gone: BTreeSet<Vec<u8>>,
@@ -50,7 +50,7 @@ impl Updates<'_> {
     /// Applies to `bag` the updates recorded since the first `known` ones.
     pub(crate) fn apply(
         &self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         bag: &mut Bag,
         known: u32,
     ) -> Result<(), Error> {
@@ -72,7 +72,7 @@ impl Updates<'_> {
 
     fn section(
         &self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         since: &[Recorded],
         section: Section,
         anew: &mut Anew,
@@ -129,7 +129,7 @@ impl Updates<'_> {
     /// What a row becomes by all updates, one after the other.
     fn rows(
         &self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         since: &[Recorded],
         row: Row,
     ) -> Result<Vec<Row>, Error> {
@@ -153,7 +153,7 @@ impl Updates<'_> {
 
     fn step(
         &self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         update: &Recorded,
         row: Row,
     ) -> Result<Vec<Row>, UpdateError> {
@@ -250,7 +250,7 @@ impl Updates<'_> {
     /// An overwritten value becomes the values in which the two sides differ after the updates.
     fn cell(
         &self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         since: &[Recorded],
         (step, owner, table, identity, column): (u32, bool, &str, &[String], &str),
         record: &Modified,
@@ -402,7 +402,7 @@ impl Anew {
 }
 
 /// Removed shared rows are known by the names that they have now.
-fn rename(database: &mut dyn Session, moves: Vec<Move>) -> Result<(), Error> {
+fn rename(database: &mut dyn TenantConnection, moves: Vec<Move>) -> Result<(), Error> {
     let (mut by_slot, mut by_version) = (Vec::new(), Vec::new());
     for it in &moves {
         match &it.from {
@@ -410,8 +410,8 @@ fn rename(database: &mut dyn Session, moves: Vec<Move>) -> Result<(), Error> {
             Named::Version(version) => by_version.push(*version),
         }
     }
-    let named = slot::slots(database, &by_slot)?;
-    let versions = slot::slots_of(database, &by_version)?;
+    let named = co_owned::slots(database, &by_slot)?;
+    let versions = co_owned::slots_of(database, &by_version)?;
     let (mut gone, mut there) = (Vec::new(), BTreeMap::new());
     for it in moves {
         let found = match &it.from {
@@ -424,7 +424,7 @@ fn rename(database: &mut dyn Session, moves: Vec<Move>) -> Result<(), Error> {
         }
     }
     gone.retain(|slot| !there.contains_key(slot));
-    slot::remove_slots(database, &gone)?;
+    co_owned::remove_slots(database, &gone)?;
     let there: Vec<(Vec<u8>, u64)> = there.into_iter().collect();
-    slot::put_slots(database, &there)
+    co_owned::put_slots(database, &there)
 }

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use probity_disguise::{
-    ApplyRequest, Authority, Credential, DecayRequest, DisguiseId, Error, Holding, Outlook,
-    Progress, Protection, References, SecretKey, Spec, Value,
+    ApplyRequest, Authority, Credential, DecayRequest, DisguiseId, Error, Holding, Progress,
+    Protection, References, Replayability, SecretKey, Spec, Value,
 };
 use probity_format::Timestamp;
 
@@ -194,7 +194,7 @@ pub(crate) fn rows_of_chunks_that_were_ended_are_said_to_be_in_clear() {
         station.restore();
         let done = station.replay(&[edna(BLANK)], &[]);
         assert!(
-            done.iter().all(|it| it.outlook == Outlook::Done),
+            done.iter().all(|it| it.outlook == Replayability::Done),
             "{done:?}"
         );
         assert_eq!(hidden(&mut station), 0);
@@ -274,7 +274,7 @@ pub(crate) fn chunks_of_everybody_go_on_without_whoever_forgot_since_the_backup(
             );
             continue;
         }
-        assert_eq!(outlooks(&done), [("disguise.forget", &Outlook::Done)]);
+        assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
         station.forum.engine.finish(id, 2, time).unwrap();
         assert_eq!(listed(&mut station), []);
         assert_eq!(hidden(&mut station), 3 * USERS);
@@ -321,7 +321,7 @@ pub(crate) fn a_replay_destroys_nothing_that_is_held() {
             }
             station.forum.engine.lift(hold, &authority()).unwrap();
             let done = station.replay(&[], &[]);
-            assert_eq!(outlooks(&done), [("disguise.forget", &Outlook::Done)]);
+            assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
             assert_eq!(station.replay(&[], &[]), []);
         }
     }
@@ -362,7 +362,7 @@ pub(crate) fn whoever_decayed_again_by_a_replay_is_not_taken_anew() {
     assert_eq!(run(&mut station).applied.len(), 1);
     station.restore();
     let done = station.replay(std::slice::from_ref(&spec), &[]);
-    assert_eq!(outlooks(&done), [("disguise.decay", &Outlook::Done)]);
+    assert_eq!(outlooks(&done), [("disguise.decay", &Replayability::Done)]);
     let again = run(&mut station);
     assert_eq!((again.applied.len(), again.before), (0, 1));
 }

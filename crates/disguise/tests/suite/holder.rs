@@ -14,10 +14,10 @@ use probity_format::{Entry, Outcome, Timestamp};
 use super::forum::*;
 
 /// Action, outcome and subject of each entry.
-type Told = Rc<RefCell<Vec<(String, Outcome, String)>>>;
+type LoggedOperation = Rc<RefCell<Vec<(String, Outcome, String)>>>;
 
-fn listening(forum: &mut Forum) -> Told {
-    let told = Told::default();
+fn listening(forum: &mut Forum) -> LoggedOperation {
+    let told = LoggedOperation::default();
     let seen = Rc::clone(&told);
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
         let subject = entry.subjects.iter().collect::<Vec<_>>().join(" ");

@@ -6,7 +6,7 @@
     reason = "tests stop at the first surprise"
 )]
 
-use probity_disguise::{Credential, Error, Outlook, Protection, SecretKey, Value};
+use probity_disguise::{Credential, Error, Protection, Replayability, SecretKey, Value};
 
 use super::forum::*;
 use super::replay::{Station, edna, outlooks, station, why};
@@ -95,7 +95,7 @@ pub(crate) fn nothing_is_hidden_again_under_a_key_whose_password_went_with_the_d
     let missed = station.replay(&specs, &[]);
     assert_eq!(missed.len(), 2, "{missed:?}");
     assert!(why(&missed[0]).contains("is not registered here"));
-    assert_eq!(missed[1].outlook, Outlook::Done);
+    assert_eq!(missed[1].outlook, Replayability::Done);
     let gone = station.apply(GDPR, Some(5));
     assert!(station.opens(5, &Credential::Password("my words")));
     assert!(station.forum.reveal(5, gone.id).is_complete());
@@ -157,7 +157,7 @@ pub(crate) fn what_was_forgotten_and_is_there_again_is_found_although_a_newcomer
     station.forget(1, None);
     assert!(station.opens(1, &Credential::Key(&old)));
     let done = station.replay(&[], &[]);
-    assert_eq!(outlooks(&done), [("disguise.forget", &Outlook::Done)]);
+    assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
     assert_eq!(station.replay(&[], &[]), []);
     assert!(!station.opens(1, &Credential::Key(&old)));
     assert!(!station.opens(1, &Credential::Password(PASSWORD)));
@@ -182,7 +182,7 @@ pub(crate) fn what_was_forgotten_twice_and_is_there_again_is_found() {
     station.put_back(&copies);
     assert!(station.opens(1, &Credential::Key(&old)));
     let done = station.replay(&[], &[]);
-    assert_eq!(outlooks(&done), [("disguise.forget", &Outlook::Done)]);
+    assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
     assert!(!station.opens(1, &Credential::Key(&old)));
 }
 
@@ -220,7 +220,7 @@ pub(crate) fn a_password_that_was_replaced_twice_and_is_there_again_is_found() {
             "disguise.password"
         };
         let done = station.replay(&[], &[]);
-        assert_eq!(outlooks(&done), [(action, &Outlook::Done)]);
+        assert_eq!(outlooks(&done), [(action, &Replayability::Done)]);
         assert!(!station.opens(1, &Credential::Password(PASSWORD)));
         assert!(station.opens(1, &Credential::Password(current)));
         assert_eq!(station.opens(1, &Credential::Key(&old)), !with_key);

@@ -6,7 +6,7 @@
     reason = "tests stop at the first surprise"
 )]
 
-use probity_disguise::{Credential, Outlook, Protection, References, SecretKey, Value};
+use probity_disguise::{Credential, Protection, References, Replayability, SecretKey, Value};
 
 use super::forum::*;
 use super::replay::{Station, edna, outlooks, station, why};
@@ -41,7 +41,7 @@ pub(crate) fn whoever_had_an_id_before_loses_nothing_by_what_a_newcomer_forgot()
         station.forget(1, None);
         station.restore();
         let done = station.replay(&[edna(GDPR_REMOVE)], &[]);
-        assert_eq!(outlooks(&done)[0], ("disguise.apply", &Outlook::Done));
+        assert_eq!(outlooks(&done)[0], ("disguise.apply", &Replayability::Done));
         assert_ne!(station.forum.everything(), station.forum.before);
         station.forum.keys.insert(1, old);
         // Who comes back first waits for the others with what they share.
@@ -64,8 +64,8 @@ pub(crate) fn a_newcomers_registration_is_foretold_as_it_is_replayed() {
     let look = station.replay_or_look(&specs, &[], false);
     let done = station.replay(&specs, &[]);
     assert_eq!(look[1].action, "disguise.register");
-    assert_eq!(look[1].outlook, Outlook::Possible);
-    assert_eq!(done[1].outlook, Outlook::Done);
+    assert_eq!(look[1].outlook, Replayability::Possible);
+    assert_eq!(done[1].outlook, Replayability::Done);
     station.forum.keys.insert(1, old);
     let listed = station.forum.keys.get(&1).unwrap();
     let listed = SecretKey::from_bytes(*listed.expose());
@@ -90,7 +90,7 @@ pub(crate) fn what_a_stranger_forgot_takes_nothing_from_its_person() {
     station.forget(1, None);
     station.restore();
     let done = station.replay(&[edna(GDPR_REMOVE)], &[]);
-    assert_eq!(done[0].outlook, Outlook::Done);
+    assert_eq!(done[0].outlook, Replayability::Done);
     assert!(why(&done[1]).contains("not the person's word"), "{done:?}");
     station.forum.keys.insert(1, old);
     assert!(station.forum.reveal(1, gone.id).is_complete());
@@ -131,7 +131,7 @@ pub(crate) fn what_was_back_before_it_was_forgotten_comes_back_after_a_replay() 
     station.restore();
     let specs = [edna(GDPR_REMOVE)];
     let done = station.replay(&specs, &[]);
-    assert_eq!(done[0].outlook, Outlook::Done);
+    assert_eq!(done[0].outlook, Replayability::Done);
     assert!(why(&done[1]).contains("reveal it again"), "{done:?}");
     assert!(why(&done[2]).contains("forget it again"), "{done:?}");
     assert!(station.forum.reveal(1, gone.id).is_complete());
@@ -154,7 +154,7 @@ pub(crate) fn copies_of_whoever_forgot_nothing_come_back_after_a_replay() {
                 station.restore();
                 let done = station.replay(&[edna(GDPR_REMOVE), edna(BLANK)], &[]);
                 assert!(
-                    done.iter().all(|it| it.outlook == Outlook::Done),
+                    done.iter().all(|it| it.outlook == Replayability::Done),
                     "{done:?}"
                 );
                 assert_eq!(done.len(), 4);

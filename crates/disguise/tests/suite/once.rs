@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use probity_disguise::{
-    Answered, ApplyRequest, Credential, DisguiseId, Error, Once, Outlook, SecretKey, Spec, Value,
+    Answered, ApplyRequest, Credential, DisguiseId, Error, Once, Replayability, SecretKey, Spec,
+    Value,
 };
 use probity_format::{Entry, Outcome, Timestamp};
 
@@ -242,7 +243,7 @@ pub(crate) fn an_answer_about_whoever_is_forgotten_stays_gone_when_its_row_is_pu
             station.forum.sql("DELETE FROM probity_forgotten");
             put_back(&mut station, &rows);
             let done = station.replay(&[], &[]);
-            assert_eq!(outlooks(&done), [("disguise.forget", &Outlook::Done)]);
+            assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
             assert!(
                 station
                     .forum

@@ -10,10 +10,10 @@ use probity_format::{Entry, Outcome};
 use super::forum::*;
 
 /// What the log was told: action, outcome, and everything else of the entry as one text.
-pub(super) type Told = Rc<RefCell<Vec<(String, Outcome, String)>>>;
+pub(super) type LoggedOperation = Rc<RefCell<Vec<(String, Outcome, String)>>>;
 
-pub(super) fn listening(forum: &mut Forum) -> Told {
-    let told = Told::default();
+pub(super) fn listening(forum: &mut Forum) -> LoggedOperation {
+    let told = LoggedOperation::default();
     let seen = Rc::clone(&told);
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
         entry.check()?;
@@ -32,7 +32,7 @@ pub(super) fn listening(forum: &mut Forum) -> Told {
     told
 }
 
-pub(super) fn actions(told: &Told) -> Vec<(String, Outcome)> {
+pub(super) fn actions(told: &LoggedOperation) -> Vec<(String, Outcome)> {
     let told = told.borrow();
     told.iter()
         .map(|(action, outcome, _)| (action.clone(), *outcome))

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use probity_disguise::{
-    Applied, ApplyRequest, Authority, Credential, DisguiseId, Error, Holding, Missed, Outlook,
-    Protection, References, ReplayRequest, Spec, SpecFile, Suite, Told, Value,
+    Applied, ApplyRequest, Authority, Credential, DisguiseId, Error, Holding, LoggedOperation,
+    MissingOperation, Protection, References, ReplayRequest, Replayability, Spec, SpecFile, Suite,
+    Value,
 };
 use probity_format::Entry;
 
@@ -44,7 +45,7 @@ const TABLES: [&str; 19] = [
 /// The forum with a log, of which everything is remembered, and a backup.
 pub(super) struct Station {
     pub(super) forum: Forum,
-    pub(super) told: Rc<RefCell<Vec<Told>>>,
+    pub(super) told: Rc<RefCell<Vec<LoggedOperation>>>,
     texts: Rc<RefCell<Vec<String>>>,
     /// The most names of records that entries have from now on.
     names: Rc<Cell<usize>>,
@@ -55,7 +56,7 @@ pub(super) struct Station {
 
 pub(super) fn station() -> Station {
     let mut forum = forum();
-    let told: Rc<RefCell<Vec<Told>>> = Rc::default();
+    let told: Rc<RefCell<Vec<LoggedOperation>>> = Rc::default();
     let texts: Rc<RefCell<Vec<String>>> = Rc::default();
     let (seen, written) = (Rc::clone(&told), Rc::clone(&texts));
     let names = Rc::new(Cell::new(usize::MAX));
@@ -76,7 +77,7 @@ pub(super) fn station() -> Station {
             payload: payload.as_bytes(),
             ..*entry
         };
-        seen.borrow_mut().extend(Told::of(&entry));
+        seen.borrow_mut().extend(LoggedOperation::of(&entry));
         let payload = String::from_utf8(entry.payload.to_vec())?;
         let subjects: Vec<&str> = entry.subjects.iter().collect();
         written
@@ -135,7 +136,7 @@ impl Station {
         }
     }
 
-    pub(super) fn replay(&mut self, specs: &[Spec], set: &[(&str, &str)]) -> Vec<Missed> {
+    pub(super) fn replay(&mut self, specs: &[Spec], set: &[(&str, &str)]) -> Vec<MissingOperation> {
         self.replay_or_look(specs, set, true)
     }
 
@@ -144,7 +145,7 @@ impl Station {
         specs: &[Spec],
         set: &[(&str, &str)],
         really: bool,
-    ) -> Vec<Missed> {
+    ) -> Vec<MissingOperation> {
         let told = self.told.borrow().clone();
         let set = set
             .iter()
@@ -183,14 +184,14 @@ pub(super) fn edna(text: &str) -> Spec {
     Spec::from_edna_json(text).unwrap()
 }
 
-pub(super) fn outlooks(missed: &[Missed]) -> Vec<(&str, &Outlook)> {
+pub(super) fn outlooks(missed: &[MissingOperation]) -> Vec<(&str, &Replayability)> {
     let all = missed.iter();
     all.map(|it| (it.action.as_str(), &it.outlook)).collect()
 }
 
-pub(super) fn why(missed: &Missed) -> &str {
+pub(super) fn why(missed: &MissingOperation) -> &str {
     match &missed.outlook {
-        Outlook::Not(why) => why,
+        Replayability::Not(why) => why,
         _ => "",
     }
 }
@@ -205,11 +206,17 @@ pub(crate) fn who_was_removed_since_the_backup_is_removed_again_and_can_return()
     assert_eq!(station.forum.everything(), before);
     let specs = [edna(BLANK), edna(GDPR)];
     let look = station.replay_or_look(&specs, &[], false);
-    assert_eq!(outlooks(&look), [("disguise.apply", &Outlook::Possible); 2]);
+    assert_eq!(
+        outlooks(&look),
+        [("disguise.apply", &Replayability::Possible); 2]
+    );
     assert_eq!(look[0].key, gone.id.to_string());
     assert_eq!(station.forum.everything(), before);
     let done = station.replay(&specs, &[]);
-    assert_eq!(outlooks(&done), [("disguise.apply", &Outlook::Done); 2]);
+    assert_eq!(
+        outlooks(&done),
+        [("disguise.apply", &Replayability::Done); 2]
+    );
     assert_eq!(station.replay(&specs, &[]), []);
     let now = station.forum.everything();
     assert_eq!(now[0].len(), after[0].len());
@@ -259,7 +266,7 @@ pub(crate) fn a_second_restore_is_replayed_again_and_what_the_backup_knows_is_no
         assert_eq!(done.len(), 1, "{done:?}");
         assert_eq!(
             (&done[0].key, &done[0].outlook),
-            (&second.id.to_string(), &Outlook::Done)
+            (&second.id.to_string(), &Replayability::Done)
         );
     }
     assert!(station.forum.reveal(3, second.id).is_complete());
@@ -283,9 +290,9 @@ pub(crate) fn what_was_forgotten_since_the_backup_is_forgotten_again() {
     assert_eq!(listed.unwrap().len(), 1, "the backup has it again");
     let done = station.replay(&[edna(GDPR)], &[]);
     let expected = [
-        ("disguise.apply", &Outlook::Done),
-        ("disguise.forget", &Outlook::Done),
-        ("disguise.forget", &Outlook::Done),
+        ("disguise.apply", &Replayability::Done),
+        ("disguise.forget", &Replayability::Done),
+        ("disguise.forget", &Replayability::Done),
     ];
     assert_eq!(outlooks(&done), expected);
     assert!(
@@ -367,7 +374,7 @@ pub(crate) fn what_cannot_be_replayed_is_named_with_its_reason() {
     let done = station.replay(&specs, &[("who", "url1")]);
     let done: Vec<&String> = done
         .iter()
-        .filter(|it| it.outlook == Outlook::Done)
+        .filter(|it| it.outlook == Replayability::Done)
         .map(|it| &it.key)
         .collect();
     assert_eq!(done, [&parametric.id.to_string(), &unknown.id.to_string()]);
@@ -427,7 +434,7 @@ fn everything_is_replayed_with(suite: Suite) {
     station.restore();
     let done = station.replay(&[edna(GDPR)], &[]);
     assert!(
-        done.iter().all(|it| it.outlook == Outlook::Done),
+        done.iter().all(|it| it.outlook == Replayability::Done),
         "{done:?}"
     );
     assert_eq!(done.len(), 8);
@@ -506,7 +513,7 @@ pub(crate) fn what_was_forgotten_and_is_there_again_is_found_by_a_replay() {
         }
     }
     let done = station.replay(&[], &[]);
-    assert_eq!(outlooks(&done), [("disguise.forget", &Outlook::Done)]);
+    assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
     assert_eq!(station.replay(&[], &[]), []);
     let outcome = station
         .forum

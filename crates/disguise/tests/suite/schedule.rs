@@ -594,7 +594,7 @@ fn held(seed: u64) -> u32 {
 }
 
 fn random_schedule(seed: u64, rows: u32, writes: bool) {
-    let _told = Told(seed);
+    let _told = LoggedOperation(seed);
     let mut dice = Dice::of(seed);
     let mut pair = Pair::new(forum());
     if seed.is_multiple_of(HYBRID_SEEDS) {
@@ -617,7 +617,7 @@ fn random_schedule(seed: u64, rows: u32, writes: bool) {
 
 /// Two tenants with the same ids, whose steps come in any order; the application writes in both.
 fn random_schedule_of_tenants(seed: u64) {
-    let _told = Told(seed);
+    let _told = LoggedOperation(seed);
     let mut dice = Dice::of(seed);
     let mut pairs = forums().map(Pair::new);
     for _ in 0..2 * STEPS {
@@ -637,9 +637,9 @@ pub(crate) fn random_schedules_of_two_tenants_do_what_two_models_say() {
 }
 
 /// Tells the seed when a schedule ends in a panic.
-struct Told(u64);
+struct LoggedOperation(u64);
 
-impl Drop for Told {
+impl Drop for LoggedOperation {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("seed {0}: set PROBITY_SEED={0} to run it alone", self.0);

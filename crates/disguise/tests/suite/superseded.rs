@@ -7,7 +7,7 @@
 )]
 
 use probity_disguise::{
-    Credential, DisguiseId, Error, Outlook, Protection, References, SecretKey, Value,
+    Credential, DisguiseId, Error, Protection, References, Replayability, SecretKey, Value,
 };
 
 use super::forum::*;
@@ -51,7 +51,7 @@ pub(crate) fn what_a_reveal_in_part_superseded_does_not_come_back() {
         let again: Vec<_> = done.iter().map(|it| it.action.as_str()).collect();
         assert_eq!(again[0], "disguise.reveal", "{done:?}");
         assert!(
-            done.iter().all(|it| it.outlook == Outlook::Done),
+            done.iter().all(|it| it.outlook == Replayability::Done),
             "{done:?}"
         );
         is_shut(&mut station);
@@ -84,7 +84,10 @@ pub(crate) fn what_was_revealed_is_not_revealed_again_from_old_rows() {
     }
     station.unremember(&[]);
     let done = station.replay(&[], &[]);
-    assert_eq!(outlooks(&done), [("disguise.reveal", &Outlook::Done); 2]);
+    assert_eq!(
+        outlooks(&done),
+        [("disguise.reveal", &Replayability::Done); 2]
+    );
     assert_eq!(listed(&mut station, &key), []);
     assert_eq!(station.replay(&[], &[]), []);
     assert_eq!(station.forum.everything(), after);
@@ -106,7 +109,7 @@ pub(crate) fn records_under_a_replaced_key_are_found_by_a_replay() {
     station.unremember(&[]);
     assert!(station.opens(1, &current));
     let done = station.replay(&[], &[]);
-    assert_eq!(outlooks(&done), [("disguise.key", &Outlook::Done)]);
+    assert_eq!(outlooks(&done), [("disguise.key", &Replayability::Done)]);
     assert!(!station.opens(1, &current));
     assert_eq!(station.replay(&[], &[]), []);
     station.forum.keys.insert(1, new);
@@ -132,7 +135,7 @@ pub(crate) fn what_was_forgotten_is_found_under_whatever_id_its_locator_is_put_b
     let key = key(&station, 1);
     assert_eq!(listed(&mut station, &key), [gone.id]);
     let done = station.replay(&[], &[]);
-    assert_eq!(outlooks(&done), [("disguise.forget", &Outlook::Done)]);
+    assert_eq!(outlooks(&done), [("disguise.forget", &Replayability::Done)]);
     assert_eq!(listed(&mut station, &key), []);
     assert_eq!(station.replay(&[], &[]), []);
 }

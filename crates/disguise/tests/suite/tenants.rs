@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use probity_disguise::{
     ApplyRequest, Authority, Credential, DecayRequest, DisguiseId, Engine, Error, Holding, Kept,
-    KeptReason, KeyCost, Mapping, Outlook, Protection, References, ReplayRequest, RevealRequest,
-    Revealed, Rows, SecretKey, Spec, SpecFile, Told, Value, draft,
+    KeptReason, KeyCost, LoggedOperation, Mapping, Protection, References, ReplayRequest,
+    Replayability, RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value, draft,
 };
 use probity_format::{Entry, Timestamp};
 
@@ -204,11 +204,11 @@ pub(crate) fn holds_schedules_ends_decay_and_replays_are_of_one_tenant() {
 type Heard<T> = Rc<RefCell<Vec<T>>>;
 
 /// Everything that the engine tells of from now on.
-fn listen(forum: &mut Forum) -> (Heard<Told>, Heard<String>) {
-    let (told, texts): (Heard<Told>, Heard<String>) = (Rc::default(), Rc::default());
+fn listen(forum: &mut Forum) -> (Heard<LoggedOperation>, Heard<String>) {
+    let (told, texts): (Heard<LoggedOperation>, Heard<String>) = (Rc::default(), Rc::default());
     let (seen, written) = (Rc::clone(&told), Rc::clone(&texts));
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
-        seen.borrow_mut().extend(Told::of(entry));
+        seen.borrow_mut().extend(LoggedOperation::of(entry));
         let payload = String::from_utf8(entry.payload.to_vec())?;
         let subject = entry.subjects.iter().next().unwrap_or_default();
         written.borrow_mut().push(format!("{subject} {payload}"));
@@ -223,7 +223,7 @@ fn tenant_of(text: &str) -> &str {
     rest.split_once('"').unwrap().0
 }
 
-fn replay(forum: &mut Forum, told: &[Told], spec: &Spec) -> Vec<Outlook> {
+fn replay(forum: &mut Forum, told: &[LoggedOperation], spec: &Spec) -> Vec<Replayability> {
     let missed = forum.engine.replay(&ReplayRequest {
         told,
         specs: std::slice::from_ref(spec),
@@ -257,7 +257,7 @@ pub(crate) fn a_tenant_is_bound_and_refused_where_it_is_none() {
     assert_ne!(subject(&texts[0]), subject(&their_texts[0]));
     drop((texts, their_texts));
     // Neither misses anything, and what the other is told of is none of its business.
-    let all: Vec<Told> = told
+    let all: Vec<LoggedOperation> = told
         .borrow()
         .iter()
         .chain(&*others.borrow())
@@ -265,7 +265,7 @@ pub(crate) fn a_tenant_is_bound_and_refused_where_it_is_none() {
         .collect();
     first.sql("DELETE FROM probity_operations");
     let before = second.everything();
-    assert_eq!(replay(&mut first, &all, &spec), [Outlook::Done]);
+    assert_eq!(replay(&mut first, &all, &spec), [Replayability::Done]);
     assert_eq!(second.everything(), before);
 
     let everything = [first.everything(), second.everything()];
@@ -459,7 +459,7 @@ pub(crate) fn a_migration_that_changes_the_tenant_brings_nothing_to_another() {
 
 pub(crate) fn descriptions_that_mix_tenants_up_are_refused() {
     let mut shop = Shop::new();
-    let crossings = shop.engine.crossings().unwrap();
+    let crossings = shop.engine.cross_tenant_keys().unwrap();
     assert_eq!(crossings.len(), 1, "{crossings:?}");
     assert!(crossings[0].starts_with("foreign key notes(person_id) refers to people"));
     shop.sql("CREATE TABLE logins (id BIGINT PRIMARY KEY, person_id BIGINT REFERENCES people(id))");
@@ -573,7 +573,7 @@ pub(crate) fn a_draft_proposes_the_tenant_column() {
         made.text
     );
     let mut engine = Engine::new(database, file.schema, made.pseudo);
-    assert!(engine.has_tenants() && engine.crossings().unwrap().is_empty());
+    assert!(engine.has_tenants() && engine.cross_tenant_keys().unwrap().is_empty());
     engine.set_key_cost(KeyCost::DANGER_LEAST);
     engine.install().unwrap();
     engine.set_tenant(Some(Value::Int(1)));

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use probity_disguise::{
-    Credential, Database as _, Error, KeyCost, Missed, Outlook, Protection, RecoveryToken,
-    ReplayRequest, SecretKey, Told, Value,
+    Credential, Database as _, Error, KeyCost, LoggedOperation, MissingOperation, Protection,
+    RecoveryToken, ReplayRequest, Replayability, SecretKey, Value,
 };
 use probity_format::Entry;
 
@@ -226,7 +226,7 @@ pub(crate) fn a_new_key_for_a_row_of_the_older_form_is_sealed_in_the_new_one() {
 }
 
 /// A forum whose operations are all remembered.
-fn told(forum: &mut Forum) -> Rc<RefCell<Vec<Told>>> {
+fn told(forum: &mut Forum) -> Rc<RefCell<Vec<LoggedOperation>>> {
     told_as(forum, |payload| payload)
 }
 
@@ -234,8 +234,8 @@ fn told(forum: &mut Forum) -> Rc<RefCell<Vec<Told>>> {
 fn told_as(
     forum: &mut Forum,
     said: impl Fn(serde_json::Value) -> serde_json::Value + 'static,
-) -> Rc<RefCell<Vec<Told>>> {
-    let told: Rc<RefCell<Vec<Told>>> = Rc::default();
+) -> Rc<RefCell<Vec<LoggedOperation>>> {
+    let told: Rc<RefCell<Vec<LoggedOperation>>> = Rc::default();
     let seen = Rc::clone(&told);
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
         let payload = serde_json::from_slice(entry.payload).unwrap_or_default();
@@ -244,13 +244,13 @@ fn told_as(
             payload: payload.as_bytes(),
             ..*entry
         };
-        seen.borrow_mut().extend(Told::of(&entry));
+        seen.borrow_mut().extend(LoggedOperation::of(&entry));
         Ok(())
     }));
     told
 }
 
-fn replay(forum: &mut Forum, told: &Rc<RefCell<Vec<Told>>>) -> Vec<Missed> {
+fn replay(forum: &mut Forum, told: &Rc<RefCell<Vec<LoggedOperation>>>) -> Vec<MissingOperation> {
     let told = told.borrow().clone();
     let request = ReplayRequest {
         told: &told,
@@ -261,7 +261,7 @@ fn replay(forum: &mut Forum, told: &Rc<RefCell<Vec<Told>>>) -> Vec<Missed> {
     forum.engine.replay(&request).unwrap()
 }
 
-fn actions(missed: &[Missed]) -> Vec<(&str, &Outlook)> {
+fn actions(missed: &[MissingOperation]) -> Vec<(&str, &Replayability)> {
     let all = missed.iter();
     all.map(|it| (it.action.as_str(), &it.outlook)).collect()
 }
@@ -314,7 +314,7 @@ pub(crate) fn whoever_registers_again_with_the_same_password_stays_registered() 
             }
         }
         let done = replay(&mut forum, &log);
-        assert_eq!(actions(&done), [("disguise.forget", &Outlook::Done)]);
+        assert_eq!(actions(&done), [("disguise.forget", &Replayability::Done)]);
         assert_eq!(replay(&mut forum, &log), []);
         assert!(opens(&mut forum, 1, &Credential::Password(PASSWORD)));
         let token = new.token.as_ref().unwrap();
@@ -399,7 +399,10 @@ pub(crate) fn a_replaced_password_or_token_stays_replaced_when_its_row_is_put_ba
     // Whoever takes away what the database remembers is found by the log, all the way back.
     forum.sql("DELETE FROM probity_forgotten");
     let done = replay(&mut forum, &log);
-    assert_eq!(actions(&done), [("disguise.password", &Outlook::Done); 2]);
+    assert_eq!(
+        actions(&done),
+        [("disguise.password", &Replayability::Done); 2]
+    );
     assert_eq!(replay(&mut forum, &log), []);
     replaced(&mut forum);
     back(&mut forum);
@@ -421,7 +424,7 @@ pub(crate) fn rows_that_wrap_a_replaced_key_are_found_by_a_replay() {
     put(&mut forum, &made(&now, older));
     assert!(opens(&mut forum, 1, &Credential::Password(PASSWORD)));
     let done = replay(&mut forum, &log);
-    assert_eq!(actions(&done), [("disguise.key", &Outlook::Done)]);
+    assert_eq!(actions(&done), [("disguise.key", &Replayability::Done)]);
     assert_eq!(rows(&mut forum), now);
     assert!(opens(&mut forum, 1, &Credential::Password(PASSWORD)));
 }
@@ -484,7 +487,10 @@ pub(crate) fn a_replaced_password_of_the_older_form_is_found_by_a_replay() {
                 forum.sql("DELETE FROM probity_forgotten");
                 put(&mut forum, std::slice::from_ref(row));
                 let done = replay(&mut forum, &log);
-                assert_eq!(actions(&done), [("disguise.password", &Outlook::Done)]);
+                assert_eq!(
+                    actions(&done),
+                    [("disguise.password", &Replayability::Done)]
+                );
                 assert_eq!(replay(&mut forum, &log), []);
                 let old = Credential::Password(OLDER_PASSWORD);
                 assert!(!opens(&mut forum, person.id, &old));
@@ -547,7 +553,7 @@ pub(crate) fn what_was_forgotten_in_more_records_than_an_entry_names_is_found_by
             let (engine, current) = (&mut forum.engine, Credential::Password(PASSWORD));
             engine.forget_everything(&user, &current, time()).unwrap();
         } else {
-            assert_eq!(missed[0].outlook, Outlook::Done);
+            assert_eq!(missed[0].outlook, Replayability::Done);
         }
         assert_eq!(replay(&mut forum, &log), []);
         assert!(!opens(&mut forum, 1, &Credential::Password(PASSWORD)));

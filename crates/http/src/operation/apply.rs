@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 use super::Operation;
 use super::reveal::disguise;
 use crate::credential::CredentialForm;
-use crate::desk::{Desk, EntryForm, Session};
 use crate::problem::{Kind, Problem};
+use crate::request_context::{EntryForm, RequestContext, Session};
 use crate::time::Time;
 
 /// Values of a specification's parameters: texts, numbers and null.
@@ -100,24 +100,24 @@ impl Operation for Apply {
     const IS_KEPT: bool = true;
     type Answer = AppliedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<AppliedForm, Problem> {
-        let spec = desk.place.spec(&self.spec)?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<AppliedForm, Problem> {
+        let spec = context.place.spec(&self.spec)?;
         let over = self
             .over
             .as_ref()
             .map(CredentialForm::brought)
             .transpose()?;
-        let mut session = desk.described(spec)?;
+        let mut session = context.described(spec)?;
         let request = ApplyRequest {
             spec: &spec.file.spec,
             user: Some(session.user(&self.user)?),
             over: over.as_ref().map(|it| it.credential()),
             parameters: values(&self.parameters)?,
             expires: self.expires.map(|Time(time)| time),
-            time: desk.time,
+            time: context.time,
         };
-        desk.place.install(&mut session.engine, Some(spec))?;
-        applied(desk, session, &request, self.chunk_rows)
+        context.place.install(&mut session.engine, Some(spec))?;
+        applied(context, session, &request, self.chunk_rows)
     }
 }
 
@@ -128,35 +128,35 @@ impl Operation for ApplyEverybody {
     const IS_KEPT: bool = true;
     type Answer = AppliedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<AppliedForm, Problem> {
-        let spec = desk.place.spec(&self.spec)?;
-        let mut session = desk.described(spec)?;
-        desk.place.install(&mut session.engine, Some(spec))?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<AppliedForm, Problem> {
+        let spec = context.place.spec(&self.spec)?;
+        let mut session = context.described(spec)?;
+        context.place.install(&mut session.engine, Some(spec))?;
         let request = ApplyRequest {
             spec: &spec.file.spec,
             user: None,
             over: None,
             parameters: values(&self.parameters)?,
             expires: self.expires.map(|Time(time)| time),
-            time: desk.time,
+            time: context.time,
         };
-        applied(desk, session, &request, self.chunk_rows)
+        applied(context, session, &request, self.chunk_rows)
     }
 }
 
 fn applied(
-    desk: &Desk<'_>,
+    context: &RequestContext<'_>,
     mut session: Session,
     request: &ApplyRequest<'_>,
     chunk_rows: Option<u32>,
 ) -> Result<AppliedForm, Problem> {
     match chunk_rows {
-        None => desk.once(&mut session, |engine, entries| {
+        None => context.once(&mut session, |engine, entries| {
             let applied = engine.apply(request)?;
             Ok(AppliedForm::new(applied, entries.entry()))
         }),
         Some(0) => Err(Problem::new(Kind::BadRequest, "chunk_rows is 0")),
-        Some(rows) => in_chunks(desk, session, request, rows),
+        Some(rows) => in_chunks(context, session, request, rows),
     }
 }
 
@@ -171,13 +171,13 @@ enum InChunks {
 }
 
 fn in_chunks(
-    desk: &Desk<'_>,
+    context: &RequestContext<'_>,
     mut session: Session,
     request: &ApplyRequest<'_>,
     rows: u32,
 ) -> Result<AppliedForm, Problem> {
     let clock = SystemClock::new();
-    let Some(once) = desk.asked_once() else {
+    let Some(once) = context.asked_once() else {
         let engine = &mut session.engine;
         let applied = engine.apply_in_chunks(request, rows, || clock.now());
         let applied = applied.map_err(|halted| {
@@ -190,7 +190,7 @@ fn in_chunks(
         return Ok(AppliedForm::new(applied, session.entry()));
     };
     // The same request asked again goes on with the disguise that was begun.
-    let kept = desk.once(&mut session, |engine, _| {
+    let kept = context.once(&mut session, |engine, _| {
         let id = engine.begin(request)?.to_string();
         Ok(InChunks::Begun { id })
     })?;

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use super::apply::{Parameters, applying, values};
-use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
+use crate::request_context::{EntryForm, RequestContext};
 use crate::time::Time;
 
 /// People of a page when nothing else is said.
@@ -81,21 +81,21 @@ impl Operation for Decay {
     const SUMMARY: &'static str = "Hides a page of people who have been inactive";
     type Answer = DecayedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<DecayedForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<DecayedForm, Problem> {
         let page = self.page.unwrap_or(PAGE);
         if page == 0 || page > PAGE_MAX {
             let detail = format!("a page has 1 to {PAGE_MAX} people");
             return Err(Problem::new(Kind::BadRequest, detail));
         }
-        let spec = desk.place.spec(&self.spec)?;
+        let spec = context.place.spec(&self.spec)?;
         let inactive = spec.file.inactive.as_deref().ok_or_else(|| {
             Problem::new(
                 Kind::Unfit,
                 "the specification does not say who is inactive",
             )
         })?;
-        let mut session = desk.described(spec)?;
-        desk.place.install(&mut session.engine, Some(spec))?;
+        let mut session = context.described(spec)?;
+        context.place.install(&mut session.engine, Some(spec))?;
         let after = self.after.as_deref().map(|user| session.user(user));
         let request = DecayRequest {
             spec: &spec.file.spec,
@@ -104,7 +104,7 @@ impl Operation for Decay {
             expires: self.expires.map(|Time(time)| time),
             after: after.transpose()?,
             page,
-            time: desk.time,
+            time: context.time,
         };
         let page = if self.dry_run {
             session.engine.inactive(&request)?

@@ -6,9 +6,9 @@ use utoipa::ToSchema;
 use super::Operation;
 use super::reveal::disguise;
 use crate::credential::CredentialForm;
-use crate::desk::{Desk, EntryForm};
 use crate::hidden::row_json;
 use crate::problem::Problem;
+use crate::request_context::{EntryForm, RequestContext};
 
 /// Who asks for what is hidden of them, decrypted with their credential; nothing is changed.
 #[derive(Deserialize, ToSchema)]
@@ -40,13 +40,15 @@ impl Operation for Export {
     const SUMMARY: &'static str = "Hands a user everything that disguises hide of them";
     type Answer = ExportedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<ExportedForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<ExportedForm, Problem> {
         let brought = self.credential.brought()?;
         let id = self.id.as_deref().map(disguise).transpose()?;
-        let mut session = desk.stored()?;
+        let mut session = context.stored()?;
         let user = session.user(&self.user)?;
         let credential = brought.credential();
-        let hidden = session.engine.export(&user, &credential, id, desk.time)?;
+        let hidden = session
+            .engine
+            .export(&user, &credential, id, context.time)?;
         Ok(ExportedForm {
             rows: hidden.iter().map(row_json).collect(),
             entry: session.entry(),

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use super::Operation;
 use super::reveal::disguise;
 use crate::credential::CredentialForm;
-use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
+use crate::request_context::{EntryForm, RequestContext};
 
 /// What is destroyed for good: nobody can ever reveal it.
 #[derive(Deserialize, ToSchema)]
@@ -53,9 +53,9 @@ impl Operation for Forget {
     const IS_KEPT: bool = true;
     type Answer = ForgottenForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<ForgottenForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<ForgottenForm, Problem> {
         let brought = self.credential.brought()?;
-        let mut session = desk.stored()?;
+        let mut session = context.stored()?;
         let user = session.user(&self.user)?;
         let credential = brought.credential();
         let id = self.id.as_deref().map(disguise).transpose()?;
@@ -63,15 +63,15 @@ impl Operation for Forget {
             let detail = "name either the id of a disguise or everything";
             return Err(Problem::new(Kind::BadRequest, detail));
         }
-        desk.once(&mut session, |engine, entries| {
+        context.once(&mut session, |engine, entries| {
             let receipt = match id {
-                Some(id) => engine.forget(&user, &credential, id, desk.time)?,
-                None => engine.forget_everything(&user, &credential, desk.time)?,
+                Some(id) => engine.forget(&user, &credential, id, context.time)?,
+                None => engine.forget_everything(&user, &credential, context.time)?,
             };
-            let signed = desk.signer.map(|key| receipt.signed(key)).transpose();
+            let signed = context.signer.map(|key| receipt.signed(key)).transpose();
             let signed = signed.map_err(|error| {
                 // With a key it is the same transaction.
-                let detail = if desk.repeat.is_some() {
+                let detail = if context.repeat.is_some() {
                     "the receipt was not signed, so that nothing was forgotten"
                 } else {
                     "it was forgotten for good, and the receipt was not signed"
@@ -82,7 +82,7 @@ impl Operation for Forget {
                 forgotten: id.map_or_else(|| "everything".to_owned(), |id| id.to_string()),
                 bags: receipt.bags,
                 receipt: signed,
-                receipt_key: desk.signer.map(|key| key.verifier_key().encode()),
+                receipt_key: context.signer.map(|key| key.verifier_key().encode()),
                 entry: entries.entry(),
             })
         })

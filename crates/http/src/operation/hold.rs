@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use super::reveal::disguise;
-use crate::desk::{Desk, EntryForm, Session};
 use crate::problem::{Kind, Problem};
+use crate::request_context::{EntryForm, RequestContext, Session};
 
 /// What is held until it is lifted: everything of a user, or the records of a disguise. Who holds it is the token's name.
 #[derive(Deserialize, ToSchema)]
@@ -46,8 +46,8 @@ impl Operation for Hold {
     const IS_KEPT: bool = true;
     type Answer = PlacedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<PlacedForm, Problem> {
-        let mut session = desk.stored()?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<PlacedForm, Problem> {
+        let mut session = context.stored()?;
         let user = person(&mut session, self.user.as_deref())?;
         let what = holding(user.as_ref(), self.id.as_deref())?.ok_or_else(|| {
             let detail = "name either the user or the id of a disguise";
@@ -57,8 +57,8 @@ impl Operation for Hold {
             Holding::Person(user) if self.away => Holding::Away(user),
             what => what,
         };
-        desk.once(&mut session, |engine, entries| {
-            let id = engine.hold(what, &authority(desk, &self.basis))?;
+        context.once(&mut session, |engine, entries| {
+            let id = engine.hold(what, &authority(context, &self.basis))?;
             Ok(PlacedForm {
                 hold: id.to_string(),
                 entry: entries.entry(),
@@ -83,12 +83,12 @@ impl Operation for Lift {
     const IS_KEPT: bool = true;
     type Answer = PlacedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<PlacedForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<PlacedForm, Problem> {
         let id = HoldId::from_str(&self.hold)
             .map_err(|error| Problem::new(Kind::BadRequest, error.to_string()))?;
-        let mut session = desk.stored()?;
-        desk.once(&mut session, |engine, entries| {
-            engine.lift(id, &authority(desk, &self.basis))?;
+        let mut session = context.stored()?;
+        context.once(&mut session, |engine, entries| {
+            engine.lift(id, &authority(context, &self.basis))?;
             Ok(PlacedForm {
                 hold: id.to_string(),
                 entry: entries.entry(),
@@ -135,8 +135,8 @@ impl Operation for Holds {
     const SUMMARY: &'static str = "Lists the holds in force";
     type Answer = HoldForms;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<HoldForms, Problem> {
-        let mut session = desk.stored()?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<HoldForms, Problem> {
+        let mut session = context.stored()?;
         let user = person(&mut session, self.user.as_deref())?;
         let what = holding(user.as_ref(), self.id.as_deref())?;
         let found = session.engine.holds(what)?;
@@ -169,10 +169,10 @@ fn holding<'a>(user: Option<&'a Value>, id: Option<&str>) -> Result<Option<Holdi
 }
 
 /// Who decides is whoever bears the token.
-const fn authority<'a>(desk: &Desk<'a>, basis: &'a str) -> Authority<'a> {
+const fn authority<'a>(context: &RequestContext<'a>, basis: &'a str) -> Authority<'a> {
     Authority {
-        actor: desk.actor,
+        actor: context.actor,
         basis,
-        time: desk.time,
+        time: context.time,
     }
 }

@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use super::apply::{Parameters, values};
-use crate::desk::Desk;
 use crate::problem::Problem;
+use crate::request_context::RequestContext;
 
 /// From what a first specification is proposed.
 #[derive(Deserialize, ToSchema)]
@@ -30,9 +30,9 @@ impl Operation for Draft {
     const SUMMARY: &'static str = "Proposes a first specification from the live schema";
     type Answer = DraftedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<DraftedForm, Problem> {
-        desk.of_all_tenants()?;
-        let mut database = desk.connection()?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<DraftedForm, Problem> {
+        context.of_all_tenants()?;
+        let mut database = context.connection()?;
         let made = probity_disguise::draft(&mut database, self.users.as_deref())?;
         Ok(DraftedForm {
             specification: made.text,
@@ -56,9 +56,9 @@ pub(super) struct Check {
 }
 
 impl Check {
-    fn steps(&self, desk: &Desk<'_>) -> Result<Vec<PlannedStep>, Problem> {
-        let spec = desk.place.spec(&self.spec)?;
-        let mut session = desk.described(spec)?;
+    fn steps(&self, context: &RequestContext<'_>) -> Result<Vec<PlannedStep>, Problem> {
+        let spec = context.place.spec(&self.spec)?;
+        let mut session = context.described(spec)?;
         let user = self.user.as_deref().map(|user| session.user(user));
         let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
         let planned = session
@@ -67,9 +67,9 @@ impl Check {
         Ok(planned?)
     }
 
-    fn refusals(&self, desk: &Desk<'_>) -> Result<Vec<String>, Problem> {
-        let spec = desk.place.spec(&self.spec)?;
-        let mut session = desk.described(spec)?;
+    fn refusals(&self, context: &RequestContext<'_>) -> Result<Vec<String>, Problem> {
+        let spec = context.place.spec(&self.spec)?;
+        let mut session = context.described(spec)?;
         let user = self.user.as_deref().map(|user| session.user(user));
         let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
         let told = session
@@ -98,16 +98,16 @@ impl Operation for Check {
         "Checks a specification against the live schema, changing nothing";
     type Answer = CheckedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<CheckedForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<CheckedForm, Problem> {
         // A plan checks everything and asks the database for what a check alone would believe.
-        self.steps(desk)?;
-        let spec = desk.place.spec(&self.spec)?;
-        let mut session = desk.described(spec)?;
+        self.steps(context)?;
+        let spec = context.place.spec(&self.spec)?;
+        let mut session = context.described(spec)?;
         let tables = spec.file.spec.tables();
         Ok(CheckedForm {
             tables: tables.into_iter().map(str::to_owned).collect(),
             cautions: session.engine.cautions(&spec.file.spec)?,
-            refusals: self.refusals(desk)?,
+            refusals: self.refusals(context)?,
         })
     }
 }
@@ -186,11 +186,11 @@ impl Operation for Plan {
         "Shows what a disguise would do: statements, rows and how they are found";
     type Answer = PlannedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<PlannedForm, Problem> {
-        let steps = self.0.steps(desk)?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<PlannedForm, Problem> {
+        let steps = self.0.steps(context)?;
         Ok(PlannedForm {
             steps: steps.into_iter().map(StepForm::from).collect(),
-            refusals: self.0.refusals(desk)?,
+            refusals: self.0.refusals(context)?,
         })
     }
 }

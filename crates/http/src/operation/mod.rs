@@ -22,8 +22,8 @@ use utoipa::ToSchema;
 use utoipa::openapi::{Components, RefOr, Schema};
 
 use crate::body::Bytes;
-use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
+use crate::request_context::RequestContext;
 
 /// How often an operation is tried while the database says that another is in the way.
 const TRIES_MAX: u32 = 4;
@@ -42,7 +42,7 @@ pub(crate) trait Operation: DeserializeOwned + ToSchema {
     type Answer: Serialize + ToSchema;
 
     /// Does it.
-    fn run(&self, desk: &Desk<'_>) -> Result<Self::Answer, Problem>;
+    fn run(&self, context: &RequestContext<'_>) -> Result<Self::Answer, Problem>;
 }
 
 /// An operation by name.
@@ -51,7 +51,7 @@ pub(crate) struct Route {
     pub(crate) summary: &'static str,
     pub(crate) is_kept: bool,
     /// Reads a body, does it and gives the body of the answer.
-    pub(crate) perform: fn(&[u8], &Desk<'_>) -> Result<Bytes, Problem>,
+    pub(crate) perform: fn(&[u8], &RequestContext<'_>) -> Result<Bytes, Problem>,
     /// Adds the schemas of request and answer, and gives their names.
     pub(crate) describe: fn(&mut Components) -> [String; 2],
 }
@@ -106,7 +106,7 @@ const fn route<O: Operation>() -> Route {
     }
 }
 
-fn perform<O: Operation>(body: &[u8], desk: &Desk<'_>) -> Result<Bytes, Problem> {
+fn perform<O: Operation>(body: &[u8], context: &RequestContext<'_>) -> Result<Bytes, Problem> {
     // A list of values would pass for an object with its fields in order.
     if !body.trim_ascii_start().starts_with(b"{") {
         let detail = "the body is no JSON object";
@@ -115,11 +115,11 @@ fn perform<O: Operation>(body: &[u8], desk: &Desk<'_>) -> Result<Bytes, Problem>
     let operation: O = serde_json::from_slice(body).map_err(|error| unread(&error))?;
     let mut tries = 1;
     let answer = loop {
-        match operation.run(desk) {
+        match operation.run(context) {
             Err(problem) if problem.is_passing() && tries < TRIES_MAX => tries += 1,
             Err(problem) if problem.kind == Kind::NotInstalled => {
                 // Somebody put an older database in the place of the one that was prepared.
-                desk.place.uninstalled();
+                context.place.uninstalled();
                 return Err(problem);
             }
             done => break done?,

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use crate::credential::{CredentialForm, GivenForm, protection, suite};
-use crate::desk::{Desk, EntryForm};
 use crate::problem::Problem;
+use crate::request_context::{EntryForm, RequestContext};
 use crate::secret::Secret;
 
 /// Who gets a credential, without which nothing that is hidden from them can come back.
@@ -51,17 +51,17 @@ impl Operation for Register {
     const IS_KEPT: bool = true;
     type Answer = RegisteredForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<RegisteredForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<RegisteredForm, Problem> {
         let protection = protection(self.password.as_ref(), self.shares)?;
         let suite = self.suite.as_deref().map(suite).transpose()?;
-        let spec = self.spec.as_ref().map(|name| desk.place.spec(name));
+        let spec = self.spec.as_ref().map(|name| context.place.spec(name));
         let spec = spec.transpose()?;
-        let mut session = spec.map_or_else(|| desk.stored(), |spec| desk.described(spec))?;
+        let mut session = spec.map_or_else(|| context.stored(), |spec| context.described(spec))?;
         let user = session.user(&self.user)?;
-        desk.place.install(&mut session.engine, spec)?;
+        context.place.install(&mut session.engine, spec)?;
         session.engine.set_suite(suite);
-        desk.once_in_secret(&mut session, |engine, entries| {
-            let made = engine.register(&user, protection, desk.time)?;
+        context.once_in_secret(&mut session, |engine, entries| {
+            let made = engine.register(&user, protection, context.time)?;
             Ok(RegisteredForm {
                 user: self.user.clone(),
                 credential: GivenForm::new(&made, self.shares)?,
@@ -119,13 +119,13 @@ impl Operation for List {
     const SUMMARY: &'static str = "Lists the disguises that hide something of a user";
     type Answer = ListedForms;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<ListedForms, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<ListedForms, Problem> {
         let brought = self.credential.brought()?;
-        let mut session = desk.stored()?;
+        let mut session = context.stored()?;
         let user = session.user(&self.user)?;
         let listed = session
             .engine
-            .list(&user, &brought.credential(), desk.time)?;
+            .list(&user, &brought.credential(), context.time)?;
         Ok(ListedForms {
             disguises: listed.iter().map(ListedForm::from).collect(),
         })
@@ -149,14 +149,14 @@ impl Operation for SpeaksFor {
     const SUMMARY: &'static str = "Lists the placeholders that a user may act as";
     type Answer = PlaceholderForms;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<PlaceholderForms, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<PlaceholderForms, Problem> {
         let Self(asks) = self;
         let brought = asks.credential.brought()?;
-        let mut session = desk.stored()?;
+        let mut session = context.stored()?;
         let user = session.user(&asks.user)?;
         let ids = session
             .engine
-            .speaks_for(&user, &brought.credential(), desk.time)?;
+            .speaks_for(&user, &brought.credential(), context.time)?;
         Ok(PlaceholderForms {
             placeholders: ids.iter().map(ToString::to_string).collect(),
         })

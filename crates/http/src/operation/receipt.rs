@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
-use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
+use crate::request_context::RequestContext;
 
 /// A receipt, and what it must prove.
 #[derive(Deserialize, ToSchema)]
@@ -59,13 +59,13 @@ impl Operation for CheckReceipt {
     const SUMMARY: &'static str = "Checks a receipt of forgetting";
     type Answer = ProvenForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<ProvenForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<ProvenForm, Problem> {
         let key = VerifierKey::parse(self.key.trim()).map_err(|_form| {
             Problem::new(Kind::BadRequest, "the key is no public key of a signer")
         })?;
         let receipt = Receipt::verified(self.receipt.as_bytes(), &[key]).ok();
         let user = self.user.as_deref().map(Value::from);
-        let tenant = desk.place.tenant.as_deref().map(Value::from);
+        let tenant = context.place.tenant.as_deref().map(Value::from);
         let is_about = |it: &Receipt, user| it.is_about(tenant.as_ref(), user);
         let is_meant = |it: &Receipt| user.as_ref().is_none_or(|user| is_about(it, user));
         Ok(ProvenForm::new(receipt.filter(is_meant).as_ref()))

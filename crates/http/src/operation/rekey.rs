@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 use super::Operation;
 use super::people::RegisteredForm;
 use crate::credential::{CredentialForm, GivenForm, protection, suite};
-use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
+use crate::request_context::RequestContext;
 use crate::secret::Secret;
 
 /// What takes the place of a user's password, recovery token and shares; nothing that is disguised is touched. Where one of them was learned by others it takes `new_key`: an old copy of the database and the old password or token still give the old private key.
@@ -40,7 +40,7 @@ impl Operation for Rekey {
     const IS_KEPT: bool = true;
     type Answer = RegisteredForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<RegisteredForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<RegisteredForm, Problem> {
         if !self.new_key && self.password.is_none() && !self.shares {
             let detail = "name a new password, shares, or new_key";
             return Err(Problem::new(Kind::BadRequest, detail));
@@ -52,15 +52,15 @@ impl Operation for Rekey {
         let suite = self.suite.as_deref().map(suite).transpose()?;
         let protection = protection(self.password.as_ref(), self.shares)?;
         let brought = self.credential.brought()?;
-        let mut session = desk.stored()?;
+        let mut session = context.stored()?;
         let user = session.user(&self.user)?;
         let credential = brought.credential();
         session.engine.set_suite(suite);
-        desk.once_in_secret(&mut session, |engine, entries| {
+        context.once_in_secret(&mut session, |engine, entries| {
             let made = if self.new_key {
-                engine.change_key(&user, &credential, protection, desk.time)?
+                engine.change_key(&user, &credential, protection, context.time)?
             } else {
-                engine.change_password(&user, &credential, protection, desk.time)?
+                engine.change_password(&user, &credential, protection, context.time)?
             };
             Ok(RegisteredForm {
                 user: self.user.clone(),

@@ -1,6 +1,6 @@
 //! After a backup of a database was restored: what the log tells of and the database has missed.
 
-use probity_disguise::{Missed, Operations, ReplayRequest, Spec, Told};
+use probity_disguise::{LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec};
 use probity_format::time::format_time;
 use probity_log::LogError;
 use probity_log::reader::Filter;
@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use super::apply::{Parameters, values};
-use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
+use crate::request_context::{EntryForm, RequestContext};
 
 /// Whether what a restored backup has missed is done again, or only told. All specifications of the configuration are known.
 #[derive(Deserialize, ToSchema)]
@@ -57,8 +57,8 @@ struct MissedForm {
     reason: Option<String>,
 }
 
-impl From<Missed> for MissedForm {
-    fn from(missed: Missed) -> Self {
+impl From<MissingOperation> for MissedForm {
+    fn from(missed: MissingOperation) -> Self {
         Self {
             outlook: missed.outlook.as_str(),
             reason: missed.outlook.reason().map(str::to_owned),
@@ -74,16 +74,16 @@ impl Operation for Replay {
     const SUMMARY: &'static str = "Does again what a restored backup has missed, as far as the log and the specifications tell";
     type Answer = ReplayedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<ReplayedForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<ReplayedForm, Problem> {
         // The whole log, before anything is done: what is left out of it would look as if it had never been.
-        let told = told(desk)?;
-        let mut session = desk.stored()?;
-        let specs: Vec<Spec> = desk.place.specs().cloned().collect();
+        let told = told(context)?;
+        let mut session = context.stored()?;
+        let specs: Vec<Spec> = context.place.specs().cloned().collect();
         let request = ReplayRequest {
             told: &told,
             specs: &specs,
             parameters: values(&self.parameters)?,
-            time: desk.time,
+            time: context.time,
         };
         let missed = if self.dry_run {
             session.engine.missed(&request)?
@@ -101,10 +101,10 @@ impl Operation for Replay {
 
 /// The operations that the log tells of, in whatever stream: they are of this database by what they say. Of an entry that was
 /// erased the stream alone tells.
-fn told(desk: &Desk<'_>) -> Result<Vec<Told>, Problem> {
+fn told(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
     let mut told = Operations::default();
-    let read = desk.reader.read(&Filter::default(), &mut |found| {
-        if !found.erased || *found.stream == desk.place.stream {
+    let read = context.reader.read(&Filter::default(), &mut |found| {
+        if !found.erased || *found.stream == context.place.stream {
             told.add(found.stream.as_str(), &found.entry, found.erased);
         }
         Ok::<(), LogError>(())

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use crate::credential::{Brought, CredentialForm};
-use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
+use crate::request_context::{EntryForm, RequestContext};
 
 /// What is revealed, and to whom.
 #[derive(Deserialize, ToSchema)]
@@ -134,9 +134,9 @@ impl Operation for Reveal {
     const IS_KEPT: bool = true;
     type Answer = RevealedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<RevealedForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<RevealedForm, Problem> {
         let brought = self.credential.brought()?;
-        let mut session = desk.stored()?;
+        let mut session = context.stored()?;
         let user = match (&self.user, &brought) {
             (Some(user), _) => session.user(user)?,
             (None, Brought::Key(_)) => Value::Null,
@@ -155,9 +155,9 @@ impl Operation for Reveal {
             } else {
                 Rows::PerColumn
             },
-            time: desk.time,
+            time: context.time,
         };
-        desk.once(&mut session, |engine, entries| {
+        context.once(&mut session, |engine, entries| {
             let revealed = engine.reveal(&request)?;
             Ok(RevealedForm::new(revealed, entries.entry()))
         })

@@ -10,8 +10,8 @@ use super::Operation;
 use super::apply::{AppliedForm, Parameters, applying, values};
 use super::reveal::disguise;
 use crate::credential::CredentialForm;
-use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
+use crate::request_context::{EntryForm, RequestContext};
 use crate::time::Time;
 
 applying! {
@@ -45,9 +45,9 @@ impl Operation for Schedule {
     const IS_KEPT: bool = true;
     type Answer = ScheduledForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<ScheduledForm, Problem> {
-        let spec = desk.place.spec(&self.spec)?;
-        let mut session = desk.described(spec)?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<ScheduledForm, Problem> {
+        let spec = context.place.spec(&self.spec)?;
+        let mut session = context.described(spec)?;
         let Time(due) = self.due;
         let request = ApplyRequest {
             spec: &spec.file.spec,
@@ -55,10 +55,10 @@ impl Operation for Schedule {
             over: None,
             parameters: values(&self.parameters)?,
             expires: self.expires.map(|Time(time)| time),
-            time: desk.time,
+            time: context.time,
         };
-        desk.place.install(&mut session.engine, Some(spec))?;
-        desk.once(&mut session, |engine, entries| {
+        context.place.install(&mut session.engine, Some(spec))?;
+        context.once(&mut session, |engine, entries| {
             let id = engine.schedule(&request, due)?;
             Ok(ScheduledForm {
                 id: id.to_string(),
@@ -90,8 +90,8 @@ impl Operation for Scheduled {
     const SUMMARY: &'static str = "Lists the disguises that wait for the end of a grace period";
     type Answer = ScheduledForms;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<ScheduledForms, Problem> {
-        let mut session = desk.stored()?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<ScheduledForms, Problem> {
+        let mut session = context.stored()?;
         let user = self.user.as_deref().map(|user| session.user(user));
         let found = session.engine.scheduled(user.transpose()?.as_ref())?;
         let form = |it: &probity_disguise::Scheduled| ScheduledForm {
@@ -129,11 +129,11 @@ impl Operation for Cancel {
     const IS_KEPT: bool = true;
     type Answer = CancelledForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<CancelledForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<CancelledForm, Problem> {
         let id = disguise(&self.id)?;
-        let mut session = desk.stored()?;
-        desk.once(&mut session, |engine, entries| {
-            engine.cancel(id, desk.time)?;
+        let mut session = context.stored()?;
+        context.once(&mut session, |engine, entries| {
+            engine.cancel(id, context.time)?;
             Ok(CancelledForm {
                 cancelled: id.to_string(),
                 entry: entries.entry(),
@@ -201,12 +201,12 @@ impl Operation for Sweep {
         "Applies scheduled disguises that are due, and destroys records of those that have ended";
     type Answer = SweptForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<SweptForm, Problem> {
-        let mut session = desk.stored()?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<SweptForm, Problem> {
+        let mut session = context.stored()?;
         let swept = if self.dry_run {
-            session.engine.due(desk.time)?
+            session.engine.due(context.time)?
         } else {
-            session.engine.sweep(desk.time)?
+            session.engine.sweep(context.time)?
         };
         Ok(SweptForm::new(&swept, session.entry()))
     }
@@ -240,7 +240,7 @@ impl Operation for Resume {
     const SUMMARY: &'static str = "Goes on with disguises in chunks that were cut short";
     type Answer = ResumedForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<ResumedForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<ResumedForm, Problem> {
         let rows = self.chunk_rows.unwrap_or(CHUNK_ROWS);
         if rows == 0 {
             return Err(Problem::new(Kind::BadRequest, "chunk_rows is 0"));
@@ -251,7 +251,7 @@ impl Operation for Resume {
         let over = self.over.as_ref();
         let over = over.map(CredentialForm::brought).transpose()?;
         let over = over.as_ref().map(|it| it.credential());
-        let mut session = desk.stored()?;
+        let mut session = context.stored()?;
         let ids = match self.id.as_deref() {
             Some(id) => vec![disguise(id)?],
             None => session.engine.unfinished()?,

@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use crate::credential::CredentialForm;
-use crate::desk::Desk;
 use crate::problem::Problem;
+use crate::request_context::RequestContext;
 
 /// Whose names are asked for.
 #[derive(Deserialize, ToSchema)]
@@ -31,15 +31,15 @@ impl Operation for SubjectName {
     const SUMMARY: &'static str = "Gives the names by which the log speaks of a user";
     type Answer = NamesForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<NamesForm, Problem> {
+    fn run(&self, context: &RequestContext<'_>) -> Result<NamesForm, Problem> {
         let brought = self.credential.as_ref().map(CredentialForm::brought);
         let brought = brought.transpose()?;
-        let mut session = desk.stored()?;
+        let mut session = context.stored()?;
         let user = session.user(&self.user)?;
         let credential = brought.as_ref().map(|it| it.credential());
         let engine = &mut session.engine;
         Ok(NamesForm {
-            names: engine.subject_names(&user, credential.as_ref(), desk.time)?,
+            names: engine.subject_names(&user, credential.as_ref(), context.time)?,
         })
     }
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
-use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
+use crate::request_context::{EntryForm, RequestContext};
 
 /// What rows become by a migration, for those that are disguised: to be asked for after the migration, before anybody
 /// disguises anything again.
@@ -43,27 +43,27 @@ impl Operation for Update {
     const IS_KEPT: bool = true;
     type Answer = UpdatesForm;
 
-    fn run(&self, desk: &Desk<'_>) -> Result<UpdatesForm, Problem> {
-        desk.of_all_tenants()?;
+    fn run(&self, context: &RequestContext<'_>) -> Result<UpdatesForm, Problem> {
+        context.of_all_tenants()?;
         let mut mappings = Vec::new();
         for text in &self.mappings {
             let some = Mapping::parse(text)
                 .map_err(|error| Problem::new(Kind::Unfit, error.to_string()))?;
             mappings.extend(some);
         }
-        let spec = self.spec.as_ref().map(|name| desk.place.spec(name));
+        let spec = self.spec.as_ref().map(|name| context.place.spec(name));
         let spec = spec.transpose()?;
-        let mut session = spec.map_or_else(|| desk.stored(), |spec| desk.described(spec))?;
+        let mut session = spec.map_or_else(|| context.stored(), |spec| context.described(spec))?;
         // The tables may have other names now, so that the description is stored anew.
-        desk.place.uninstalled();
-        desk.place.install(&mut session.engine, spec)?;
-        desk.once(&mut session, |engine, entries| {
+        context.place.uninstalled();
+        context.place.install(&mut session.engine, spec)?;
+        context.once(&mut session, |engine, entries| {
             if self.replace {
                 for mapping in &mappings {
-                    engine.replace_update(mapping, desk.time)?;
+                    engine.replace_update(mapping, context.time)?;
                 }
             } else if !mappings.is_empty() {
-                engine.record_updates(&mappings, desk.time)?;
+                engine.record_updates(&mappings, context.time)?;
             }
             Ok(UpdatesForm {
                 updates: engine.updates()?,

@@ -17,7 +17,7 @@ use crate::error::LogError;
 use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::history::{read_checkpoint, read_history};
 use crate::journal::History;
-use crate::places::Places;
+use crate::log_location::LogLocation;
 use crate::prove::ProveError;
 use crate::records::Records;
 use crate::segments::Identity;
@@ -223,7 +223,7 @@ impl Certifying<'_> {
 ///
 /// # Errors
 /// [`LogError::Broken`] with the first fault; those of the storage.
-pub fn key_chain(places: &Places) -> Result<KeyChain, LogError> {
+pub fn key_chain(places: &LogLocation) -> Result<KeyChain, LogError> {
     let files = Files::of_log(places, &Options::default());
     let geometry = read_geometry(&files, &places.path)?;
     // A chain that ends where damage begins looks like a whole one.

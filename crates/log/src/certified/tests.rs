@@ -29,8 +29,8 @@ fn root() -> RootKey {
 }
 
 /// A log without entries.
-fn created() -> Places {
-    let places = Places::on(Arc::new(Memory::new()), Arc::new(Memory::new()), "the log");
+fn created() -> LogLocation {
+    let places = LogLocation::on(Arc::new(Memory::new()), Arc::new(Memory::new()), "the log");
     let options = Options {
         checkpoint_interval: Duration::from_hours(1),
         ..Options::default()
@@ -46,7 +46,7 @@ fn created() -> Places {
 }
 
 /// A log with entries whose signing key moved on `keys` times before.
-fn aged(keys: u64) -> Places {
+fn aged(keys: u64) -> LogLocation {
     let places = created();
     let log = opened(&places);
     move_on(&log, keys);
@@ -56,13 +56,13 @@ fn aged(keys: u64) -> Places {
 }
 
 /// Moves the signing key of a log on `keys` times more.
-fn age(places: &Places, keys: u64) {
+fn age(places: &LogLocation, keys: u64) {
     let log = opened(places);
     move_on(&log, keys);
     log.close().unwrap();
 }
 
-fn opened(places: &Places) -> Log {
+fn opened(places: &LogLocation) -> Log {
     let options = Options {
         checkpoint_interval: Duration::from_hours(1),
         ..Options::default()
@@ -107,7 +107,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 /// The text of a proof of an entry.
-fn proved(places: &Places) -> String {
+fn proved(places: &LogLocation) -> String {
     let reader = Reader::open_at(places, &root()).unwrap();
     let proof = reader.prove(&StreamName::default(), 1, None).unwrap();
     proof.proof.encode().unwrap()
@@ -152,7 +152,7 @@ fn origin(stream: &str) -> String {
 }
 
 /// The signing key of the log as it is, under the names of the journal and of the stream.
-fn stolen(places: &Places) -> [SigningKey; 2] {
+fn stolen(places: &LogLocation) -> [SigningKey; 2] {
     let log = opened(places);
     let keys = ["journal", "default"].map(|stream| {
         let keys = log.core().keys.lock();

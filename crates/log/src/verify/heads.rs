@@ -21,7 +21,7 @@ use super::{
 use crate::epochs::{CertifiedEpochs, Openings};
 use crate::error::{LogError, ahead, frames};
 use crate::journal::History;
-use crate::places::Places;
+use crate::log_location::LogLocation;
 use crate::recovery::unwitnessed;
 use crate::repairs::Repair;
 
@@ -157,7 +157,7 @@ impl Verifier<'_> {
     ///
     /// # Errors
     /// Those of the storage.
-    pub(crate) fn openings(places: &Places) -> Result<Openings, LogError> {
+    pub(crate) fn openings(places: &LogLocation) -> Result<Openings, LogError> {
         let options = VerifyOptions::default();
         let fixed =
             Verifier::new(places, &options)?.fix(&mut Faults::default(), &mut Names::default())?;
@@ -172,7 +172,7 @@ impl Verifier<'_> {
     ///
     /// # Errors
     /// Those of the storage.
-    pub(crate) fn covered(places: &Places, name: &StreamName) -> Result<u64, LogError> {
+    pub(crate) fn covered(places: &LogLocation, name: &StreamName) -> Result<u64, LogError> {
         Verifier::new(places, &VerifyOptions::default())?.claimed_most(name)
     }
 

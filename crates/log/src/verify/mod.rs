@@ -43,8 +43,8 @@ use crate::files::Files;
 use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::{NO_SIGNING, NOT_SIGNING, OLDER, SIGNING, SigningKeyState, WITNESS, Witness};
+use crate::log_location::LogLocation;
 use crate::opener::Opener;
-use crate::places::Places;
 use crate::records::Records as Bundles;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{self as layout, Identity};
@@ -103,14 +103,14 @@ pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
 /// # Errors
 /// When there is no log, it is of another version, the key is wrong, or the storage fails.
 pub fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, LogError> {
-    verify_at(&Places::new(path, options.heads.as_ref()), options)
+    verify_at(&LogLocation::new(path, options.heads.as_ref()), options)
 }
 
 /// As [`verify`], wherever the log and the second copies of its heads are.
 ///
 /// # Errors
 /// As [`verify`].
-pub fn verify_at(places: &Places, options: &VerifyOptions) -> Result<Report, LogError> {
+pub fn verify_at(places: &LogLocation, options: &VerifyOptions) -> Result<Report, LogError> {
     Verifier::new(places, options)
         .map_err(|error| gone(error, options))?
         .run()
@@ -138,7 +138,7 @@ pub(crate) struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    pub(crate) fn new(places: &Places, options: &'a VerifyOptions) -> Result<Self, LogError> {
+    pub(crate) fn new(places: &LogLocation, options: &'a VerifyOptions) -> Result<Self, LogError> {
         let defaults = Options::default();
         let files = Files::of_log(places, &defaults);
         Ok(Self {

@@ -8,7 +8,7 @@ use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
 use probity_log::storage::Memory;
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify_at};
-use probity_log::{Appender, Durability, Log, LogError, Options, Places, Repair, StreamName};
+use probity_log::{Appender, Durability, Log, LogError, LogLocation, Options, Repair, StreamName};
 
 use crate::ledger::{Facts, Promise};
 use crate::workload::{SUBJECTS, append, options, payload, streams, subject};
@@ -122,7 +122,7 @@ fn is_unfinished(report: &Report) -> bool {
     is_empty && faults.all(|it| it.class == FaultClass::Missing && it.stream == "journal")
 }
 
-fn open(places: &Places) -> Result<Log, LogError> {
+fn open(places: &LogLocation) -> Result<Log, LogError> {
     let clock = Arc::new(SystemClock::new());
     let options = Options {
         idempotency_keys_max: Options::IDEMPOTENCY_KEYS_MAX,
@@ -131,7 +131,7 @@ fn open(places: &Places) -> Result<Log, LogError> {
     Log::open_at(places, &root(), options, clock)
 }
 
-fn verify_keyed(places: &Places, when: &str) {
+fn verify_keyed(places: &LogLocation, when: &str) {
     let report = verify_at(
         places,
         &VerifyOptions {
@@ -143,7 +143,7 @@ fn verify_keyed(places: &Places, when: &str) {
 }
 
 /// The numbers of all entries by stream, in order; each entry must be what was handed in under its number.
-fn entries(places: &Places) -> BTreeMap<StreamName, Vec<u64>> {
+fn entries(places: &LogLocation) -> BTreeMap<StreamName, Vec<u64>> {
     let reader = Reader::open_at(places, &root()).unwrap();
     let mut found: BTreeMap<StreamName, Vec<u64>> = BTreeMap::new();
     reader
@@ -182,7 +182,7 @@ fn check_promises(found: &BTreeMap<StreamName, Vec<u64>>, facts: &Facts, promise
 }
 
 /// What recovery said that it did is in the journal.
-fn check_journal(places: &Places, repairs: &[Repair]) {
+fn check_journal(places: &LogLocation, repairs: &[Repair]) {
     let reader = Reader::open_at(places, &root()).unwrap();
     let filter = Filter {
         stream: Some(StreamName::journal()),

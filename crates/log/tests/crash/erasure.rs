@@ -9,7 +9,7 @@ use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
 use probity_log::storage::{Fault, FaultPlan, Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
-use probity_log::{Durability, Log, LogError, Places, StreamName};
+use probity_log::{Durability, Log, LogError, LogLocation, StreamName};
 
 use crate::scenario::for_each;
 use crate::workload::{SUBJECTS, append, options, streams, subject};
@@ -19,7 +19,7 @@ use crate::world::{World, root};
 const ERASED: u64 = 3;
 const SLOTS: &str = "log/subjects/slots";
 
-fn open(places: &Places) -> Result<Log, LogError> {
+fn open(places: &LogLocation) -> Result<Log, LogError> {
     let clock = Arc::new(SystemClock::new());
     Log::open_at(places, &root(), options(Durability::Strict), clock)
 }
@@ -50,7 +50,7 @@ fn base() -> World {
 }
 
 /// Opens the log, erases one, and appends an entry about the same again.
-fn erase(places: &Places) -> Result<(), LogError> {
+fn erase(places: &LogLocation) -> Result<(), LogError> {
     let log = open(places)?;
     let erased = log.erase(&subject(ERASED));
     if erased.is_ok() {
@@ -67,7 +67,7 @@ fn erase(places: &Places) -> Result<(), LogError> {
 }
 
 /// Which of the first entries can be read; an error is a false alarm.
-fn readable(places: &Places) -> Vec<bool> {
+fn readable(places: &LogLocation) -> Vec<bool> {
     let mut found = Vec::new();
     Reader::open_at(places, &root())
         .unwrap()
@@ -80,7 +80,7 @@ fn readable(places: &Places) -> Vec<bool> {
     found
 }
 
-fn assert_intact(places: &Places, when: &str) {
+fn assert_intact(places: &LogLocation, when: &str) {
     let options = VerifyOptions {
         root: Some(root()),
         ..VerifyOptions::default()

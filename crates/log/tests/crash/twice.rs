@@ -7,13 +7,13 @@ use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
 use probity_log::storage::{Call, Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
-use probity_log::{Durability, Log, LogError, Options, Places, StreamName};
+use probity_log::{Durability, Log, LogError, LogLocation, Options, StreamName};
 
 use crate::scenario::for_each;
 use crate::workload::{append, options, streams};
 use crate::world::{World, root};
 
-fn open(places: &Places) -> Result<Log, LogError> {
+fn open(places: &LogLocation) -> Result<Log, LogError> {
     let clock = Arc::new(SystemClock::new());
     // The signing key moves on after the first publication.
     let options = Options {
@@ -36,7 +36,7 @@ fn base() -> Memory {
 }
 
 /// Opens the log, appends entry `id`, and moves the signing key on.
-fn live(places: &Places, id: u64) {
+fn live(places: &LogLocation, id: u64) {
     let log = open(places).unwrap();
     let mut appender = log.appender(&StreamName::default()).unwrap();
     let ticket = append(&mut appender, id).unwrap();
@@ -55,7 +55,7 @@ fn leaves_another(call: Call) -> bool {
 }
 
 /// What a kill before each call that changes something leaves, while `work` is done with `memory`.
-fn moments(memory: &Memory, work: impl FnOnce(&Places)) -> Vec<(String, Memory)> {
+fn moments(memory: &Memory, work: impl FnOnce(&LogLocation)) -> Vec<(String, Memory)> {
     /// More calls than any work here makes.
     const CALLS: u64 = 2_000;
     let world = World::of(memory.clone_live());
@@ -82,7 +82,7 @@ fn moments(memory: &Memory, work: impl FnOnce(&Places)) -> Vec<(String, Memory)>
 }
 
 /// Every reader is content with what is there, before anybody repairs anything.
-fn check_readers(context: &str, places: &Places) {
+fn check_readers(context: &str, places: &LogLocation) {
     for root in [None, Some(root())] {
         let options = VerifyOptions {
             root,
@@ -105,7 +105,7 @@ fn check_readers(context: &str, places: &Places) {
 }
 
 /// Opens the log and closes it: that nobody is content with is a false alarm.
-fn check_opens(context: &str, places: &Places) {
+fn check_opens(context: &str, places: &LogLocation) {
     let log = open(places).unwrap_or_else(|error| panic!("{context}: {error:?}"));
     log.close().unwrap();
     let options = VerifyOptions {

@@ -8,8 +8,8 @@ use probity_format::entry::idempotency_digest;
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::clock::SystemClock;
 use probity_log::{
-    AppendError, Appender, Cipher, Durability, Log, LogError, Options, Places, Proofs, Receipt,
-    StreamConfig, StreamName, Ticket,
+    AppendError, Appender, Cipher, Durability, Log, LogError, LogLocation, Options, Proofs,
+    Receipt, StreamConfig, StreamName, Ticket,
 };
 
 use crate::ledger::{Ledger, Promise, Receipted};
@@ -160,7 +160,7 @@ fn unhurried(appender: &Appender, ticket: Ticket) -> Result<Receipt, AppendError
 
 /// One writer with its ledger.
 pub(crate) struct Writer<'a> {
-    pub(crate) places: &'a Places,
+    pub(crate) places: &'a LogLocation,
     pub(crate) ledger: &'a Ledger,
     pub(crate) size: Size,
     pub(crate) next: u64,

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use probity_format::keys::{RootKey, Secret};
-use probity_log::Places;
+use probity_log::LogLocation;
 use probity_log::storage::{FaultPlan, Faulty, File, Lock, Memory, Storage};
 
 /// The key of every log here.
@@ -29,14 +29,14 @@ impl World {
         Self { memory, faulty }
     }
 
-    pub(crate) fn places(&self) -> Places {
+    pub(crate) fn places(&self) -> LogLocation {
         let part = |folder| {
             Arc::new(Part {
                 whole: Arc::clone(&self.faulty),
                 folder,
             })
         };
-        Places::on(part("log"), part("second"), "the log")
+        LogLocation::on(part("log"), part("second"), "the log")
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use probity_log::reader::{Damage, Filter, Found, Reader};
 use probity_log::verify::FaultClass;
-use probity_log::{LogError, Places};
+use probity_log::{LogError, LogLocation};
 
 use crate::kinds::all;
 use crate::random::Random;
@@ -27,7 +27,7 @@ fn take(entries: &mut Entries, found: &Found<'_>) {
 }
 
 fn whole(scene: &Scene<'_>) -> Result<Entries, LogError> {
-    let places = Places::new(&scene.log(), None);
+    let places = LogLocation::new(&scene.log(), None);
     let mut entries = Entries::new();
     Reader::open_at(&places, &root())?.read(&Filter::default(), &mut |found| {
         take(&mut entries, found);
@@ -37,7 +37,7 @@ fn whole(scene: &Scene<'_>) -> Result<Entries, LogError> {
 }
 
 fn damaged(scene: &Scene<'_>) -> Result<(Entries, Damage), LogError> {
-    let places = Places::new(&scene.log(), None);
+    let places = LogLocation::new(&scene.log(), None);
     let mut entries = Entries::new();
     let reader = Reader::open_damaged(&places, &root())?;
     let damage = reader.read_damaged(&Filter::default(), &mut |found| {

@@ -7,7 +7,7 @@ use probity_format::Entry;
 use probity_log::reader::Reader;
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
 use probity_log::{
-    Log, LogError, Options, Places, StoredLeaf, StoredLeaves, StreamConfig, StreamName,
+    Log, LogError, LogLocation, Options, StoredLeaf, StoredLeaves, StreamConfig, StreamName,
 };
 
 use crate::{
@@ -22,7 +22,7 @@ fn copied(path: &Path, to: &Path) -> PathBuf {
 }
 
 fn leaf(path: &Path, entry: u64) -> Option<StoredLeaf> {
-    let leaves = StoredLeaves::open(&Places::new(path, None)).unwrap();
+    let leaves = StoredLeaves::open(&LogLocation::new(path, None)).unwrap();
     leaves.of_entry(&StreamName::default(), entry).unwrap()
 }
 
@@ -93,7 +93,7 @@ fn frames_that_a_crash_left_are_there_and_not_signed_for() {
     assert!(matches!(leaf(&path, 2), Some(StoredLeaf::Published(_))));
     assert!(matches!(leaf(&path, 7), Some(StoredLeaf::Unpublished(_))));
     assert_eq!(unpublished(&path), 5);
-    let leaves = StoredLeaves::open(&Places::new(&path, None)).unwrap();
+    let leaves = StoredLeaves::open(&LogLocation::new(&path, None)).unwrap();
     Log::open(&path, &root(), options())
         .unwrap()
         .close()
@@ -107,7 +107,7 @@ fn frames_that_a_crash_left_are_there_and_not_signed_for() {
 fn an_opening_that_came_meanwhile_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
-    let leaves = StoredLeaves::open(&Places::new(&path, None)).unwrap();
+    let leaves = StoredLeaves::open(&LogLocation::new(&path, None)).unwrap();
     assert_eq!(leaves.of_entry(&StreamName::default(), 3).unwrap(), None);
     let log = Log::open(&path, &root(), options()).unwrap();
     append(&log, &StreamName::default(), "d");

@@ -8,7 +8,7 @@ use probity_format::keys::RootKey;
 use probity_log::prove::ProveError;
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{Report, VerifyOptions, verify};
-use probity_log::{LogError, Older, Places, StreamName};
+use probity_log::{LogError, LogLocation, Older, StreamName};
 
 use crate::{add, copy_folder};
 
@@ -232,7 +232,7 @@ fn a_forged_frame_behind_the_head_of_an_older_journal_erases_and_creates_nothing
             assert_eq!(verified(&path, Some(root(log))).losses, []);
             let reader = Reader::open(&path, &root(log)).unwrap();
             assert_eq!(reader.streams().count(), 2, "{log}");
-            let older = Older::read(&Places::new(&path, None)).unwrap();
+            let older = Older::read(&LogLocation::new(&path, None)).unwrap();
             assert_eq!(older.streams.len(), 1, "{log}");
         }
         fs::remove_dir_all(&honest).unwrap();

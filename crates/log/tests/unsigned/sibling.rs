@@ -8,7 +8,9 @@ use probity_format::{Entry, Subjects};
 use probity_log::prove::{ProveError, Recipient};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{Log, LogError, Options, Places, Repair, StoredLeaves, StreamConfig, StreamName};
+use probity_log::{
+    Log, LogError, LogLocation, Options, Repair, StoredLeaves, StreamConfig, StreamName,
+};
 
 use crate::{
     DEFAULT, HEADS, JOURNAL, add, append, closed, copy_folder, erasable, frames, intact, journal,
@@ -318,7 +320,7 @@ fn believed_by_nobody(path: &Path, entry: u64) {
     let mut prover = reader.prover(&stream, &Recipient::default()).unwrap();
     let refused = prover.prove(entry).err().unwrap();
     assert!(matches!(refused, ProveError::NoEntry { .. }), "{refused}");
-    let leaves = StoredLeaves::open(&Places::new(path, None)).unwrap();
+    let leaves = StoredLeaves::open(&LogLocation::new(path, None)).unwrap();
     assert!(leaves.of_entry(&stream, entry).unwrap().is_none());
     let report = verify(path, &VerifyOptions::default()).unwrap();
     let mut streams = report.streams.iter();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{FAULTS_LISTED_MAX, FaultClass, UncheckedReason, VerifyOptions, verify};
-use probity_log::{Log, LogError, Options, Places, RepairKind, StreamName, key_chain};
+use probity_log::{Log, LogError, LogLocation, Options, RepairKind, StreamName, key_chain};
 
 use crate::{
     DEFAULT, add, append, closed, copy_folder, frames, intact, journal, keys, killed, options, root,
@@ -267,7 +267,7 @@ fn names_that_belong_to_nothing_hide_no_damage() {
     assert!(matches!(read, Err(LogError::Damaged { .. })), "{read:?}");
     let proved = reader.prove(&StreamName::default(), 0, None);
     assert!(proved.is_err());
-    let chain = key_chain(&Places::new(&path, None));
+    let chain = key_chain(&LogLocation::new(&path, None));
     assert!(matches!(chain, Err(LogError::Broken { .. })), "{chain:?}");
 }
 

@@ -12,7 +12,8 @@ use indicatif::ProgressBar;
 use probity_format::entry::idempotency_digest;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::{
-    AppendError, Appender, Durability, Leaf, Log, Options, Places, Receipt, StoredLeaves, Ticket,
+    AppendError, Appender, Durability, Leaf, Log, LogLocation, Options, Receipt, StoredLeaves,
+    Ticket,
 };
 use serde::Serialize;
 
@@ -322,7 +323,7 @@ impl Run<'_> {
             stored
         } else {
             let heads = self.environment.heads.as_ref();
-            StoredLeaves::open(&Places::new(&self.args.dir, heads))?
+            StoredLeaves::open(&LogLocation::new(&self.args.dir, heads))?
         };
         let leaf = stored.of_entry(&self.args.stream, index)?;
         let leaf = leaf.map(|stored| *stored.leaf());

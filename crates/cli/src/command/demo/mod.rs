@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Demo, environment: &Environment) -> Result<Status, Fail
         heads: None,
         ..environment.clone()
     };
-    let places = Places::make(args.dir.as_deref())?;
+    let places = LogLocation::make(args.dir.as_deref())?;
     let mut output = Output::new();
     output.line(&format!("made in    {}", places.folder.display()))?;
     record(&places, &mut output)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Demo, environment: &Environment) -> Result<Status, Fail
 }
 
 /// Where things are.
-struct Places {
+struct LogLocation {
     folder: PathBuf,
     log: PathBuf,
     key: PathBuf,
@@ -62,7 +62,7 @@ struct Places {
     tampered: PathBuf,
 }
 
-impl Places {
+impl LogLocation {
     fn make(said: Option<&Path>) -> Result<Self, Failure> {
         let folder = match said {
             Some(folder) => {
@@ -112,7 +112,7 @@ fn check_empty(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Creates the log and sends the day's traffic through the proxy into it.
-fn record(places: &Places, output: &mut Output) -> Result<(), Failure> {
+fn record(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
     let root = key_file::create_root(&places.key)?;
     Log::create(
         &places.log,
@@ -168,7 +168,7 @@ fn play(log: &Log, backend: Backend) -> Result<Day, Failure> {
         .map_err(|error| Failure::new("the proxy did not answer").because(error))
 }
 
-fn check(places: &Places, output: &mut Output) -> Result<Report, Failure> {
+fn check(places: &LogLocation, output: &mut Output) -> Result<Report, Failure> {
     let clock = SystemClock::new();
     let began = clock.elapsed();
     let report = verify(&places.log, &VerifyOptions::default())?;
@@ -194,7 +194,7 @@ fn check(places: &Places, output: &mut Output) -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn show_tampering(places: &Places, output: &mut Output) -> Result<(), Failure> {
+fn show_tampering(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
     let tampered = tamper(&places.log, &places.tampered)
         .map_err(|error| Failure::file("make the copy", &places.tampered, error))?;
     let report = verify(&places.tampered, &VerifyOptions::default())?;
@@ -212,7 +212,7 @@ fn show_tampering(places: &Places, output: &mut Output) -> Result<(), Failure> {
 }
 
 fn show_exports(
-    places: &Places,
+    places: &LogLocation,
     environment: &Environment,
     report: &Report,
     output: &mut Output,
@@ -245,7 +245,7 @@ fn show_exports(
 
 /// Exports what concerns one person, and shows the last of it.
 fn show_person(
-    places: &Places,
+    places: &LogLocation,
     environment: &Environment,
     output: &mut Output,
 ) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{PERSON, Places};
+use super::{LogLocation, PERSON};
 use crate::config::Environment;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -10,7 +10,7 @@ use crate::shell::quoted;
 
 /// Prints the commands, each below what it is for.
 pub(super) fn show(
-    places: &Places,
+    places: &LogLocation,
     environment: &Environment,
     output: &mut Output,
 ) -> Result<(), Failure> {

@@ -123,7 +123,10 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
         .engine
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
-    let crossings = ready.engine.crossings().map_err(unfit(&args.spec.spec))?;
+    let crossings = ready
+        .engine
+        .cross_tenant_keys()
+        .map_err(unfit(&args.spec.spec))?;
     let cautions = ready.engine.cautions(&ready.file.spec);
     let mut cautions = cautions.map_err(unfit(&args.spec.spec))?;
     if args.attempt {

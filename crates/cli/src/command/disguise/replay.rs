@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use probity_disguise::{Missed, Operations, ReplayRequest, Spec, SpecFile, Told};
+use probity_disguise::{
+    LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec, SpecFile,
+};
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::reader::Filter;
 use serde::Serialize;
@@ -79,7 +81,11 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
 }
 
 /// The operations that the log tells of, in whatever stream: they are of this database by what they say.
-fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Vec<Told>, Failure> {
+fn told(
+    args: &Replay,
+    dir: &Path,
+    environment: &Environment,
+) -> Result<Vec<LoggedOperation>, Failure> {
     let reader = open_reader(dir, args.log.key.as_deref(), environment)?;
     warn_of_none(&reading_places(dir, None, environment)?)?;
     let filter = Filter::default();
@@ -97,7 +103,11 @@ fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Vec<Told
     Ok(told.in_order())
 }
 
-fn tell(args: &Replay, missed: &[Missed], entry: Option<Recorded>) -> Result<(), Failure> {
+fn tell(
+    args: &Replay,
+    missed: &[MissingOperation],
+    entry: Option<Recorded>,
+) -> Result<(), Failure> {
     let forms: Vec<MissedForm<'_>> = missed.iter().map(form).collect();
     let mut output = Output::new();
     if args.json {
@@ -121,7 +131,7 @@ fn tell(args: &Replay, missed: &[Missed], entry: Option<Recorded>) -> Result<(),
     output.flush()
 }
 
-fn form(missed: &Missed) -> MissedForm<'_> {
+fn form(missed: &MissingOperation) -> MissedForm<'_> {
     MissedForm {
         action: &missed.action,
         key: &missed.key,

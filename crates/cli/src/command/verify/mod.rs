@@ -15,7 +15,7 @@ use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::SignedNote;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{Report, VerifyOptions, verify};
-use probity_log::{Continued, Log, LogError, Older, Places};
+use probity_log::{Continued, Log, LogError, LogLocation, Older};
 
 use self::document::{ContinuesRow, Ended, document};
 use self::text::print;
@@ -100,10 +100,10 @@ impl OlderLog {
 fn continues(args: &Verify, old: &Path) -> Result<OlderLog, Failure> {
     check_is_log(old)?;
     let report = verify(old, &VerifyOptions::default())?;
-    let named = Continued::named_by(&Places::new(&args.dir, None))?;
+    let named = Continued::named_by(&LogLocation::new(&args.dir, None))?;
     // Of one that is broken nothing is read.
     let is_named = report.is_intact() && {
-        let older = Older::read(&Places::new(old, None))?;
+        let older = Older::read(&LogLocation::new(old, None))?;
         named.is_some_and(|named| named == older.continued)
     };
     Ok(OlderLog {

@@ -8,7 +8,7 @@ use crate::error::{Doing as _, Error};
 use crate::store::{DisguiseId, INTENTS, PRINCIPALS};
 use crate::suite::PublicKey;
 use crate::table::{delete_keys, insert_all, select_keys};
-use crate::tenant::{Session, Tenancy};
+use crate::tenant::{TenantConnection, TenantScope};
 use crate::value::Value;
 
 /// Bytes of the salted hash of a name.
@@ -16,7 +16,7 @@ const HASH_BYTES: usize = 16;
 
 /// What is noted of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mark {
+pub(crate) enum ChunkNote {
     /// A principal whose person revealed the disguise: their rows are left alone from then on.
     Returned,
     /// A principal whose person had their records of it destroyed: no more are made.
@@ -27,7 +27,7 @@ pub(crate) enum Mark {
     Moved,
 }
 
-impl Mark {
+impl ChunkNote {
     const fn code(self) -> u8 {
         match self {
             Self::Returned => 1,
@@ -40,13 +40,13 @@ impl Mark {
 
 /// The marks of one disguise.
 #[derive(Clone, Copy)]
-pub(crate) struct Marks<'a> {
+pub(crate) struct ChunkNotes<'a> {
     pub(crate) id: DisguiseId,
     pub(crate) salt: &'a [u8],
 }
 
-impl Marks<'_> {
-    fn key(self, tenancy: &Tenancy, mark: Mark, name: &[u8]) -> Value {
+impl ChunkNotes<'_> {
+    fn key(self, tenancy: &TenantScope, mark: ChunkNote, name: &[u8]) -> Value {
         let mut hash = Sha256::new();
         hash.update(b"probity disguise mark\0");
         hash.update(self.salt);
@@ -61,8 +61,8 @@ impl Marks<'_> {
     /// Marks names that may be marked already.
     pub(crate) fn put(
         self,
-        database: &mut dyn Session,
-        mark: Mark,
+        database: &mut dyn TenantConnection,
+        mark: ChunkNote,
         names: &[Vec<u8>],
     ) -> Result<(), Error> {
         let keys = names
@@ -82,10 +82,10 @@ impl Marks<'_> {
     /// Which of `names` bear which of `marks`, by their places among `names`.
     pub(crate) fn found(
         self,
-        database: &mut dyn Session,
-        marks: &[Mark],
+        database: &mut dyn TenantConnection,
+        marks: &[ChunkNote],
         names: &[Vec<u8>],
-    ) -> Result<Vec<(Mark, usize)>, Error> {
+    ) -> Result<Vec<(ChunkNote, usize)>, Error> {
         let mut meant = BTreeMap::new();
         let mut keys = Vec::with_capacity(names.len().saturating_mul(marks.len()));
         for (place, name) in names.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Marks<'_> {
     }
 
     /// Removes all of them.
-    pub(crate) fn remove(database: &mut dyn Session, id: DisguiseId) -> Result<(), Error> {
+    pub(crate) fn remove(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
         let own = id.0.to_le_bytes();
         let end = [&own[..], &[u8::MAX]].concat();
         let between = [database.tenancy().key(&own), database.tenancy().key(&end)];
@@ -117,7 +117,7 @@ impl Marks<'_> {
 
 /// The stored names of those who are registered with `public`.
 pub(crate) fn registered(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     public: &PublicKey,
 ) -> Result<Vec<Vec<u8>>, Error> {
     let by = ["public_key".to_owned()];

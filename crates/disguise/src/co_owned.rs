@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Error;
 use crate::store::{SHARED, bytes};
 use crate::table::{delete_keys, insert_all, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The name under which a shared row is known while it is removed.
@@ -25,7 +25,10 @@ pub(crate) fn slot(salt: &[u8], table: &str, identity: &[Value]) -> Vec<u8> {
 }
 
 /// Notes that shared rows are removed, each under its slot and the version of its copies.
-pub(crate) fn put_slots(database: &mut dyn Session, slots: &[(Vec<u8>, u64)]) -> Result<(), Error> {
+pub(crate) fn put_slots(
+    database: &mut dyn TenantConnection,
+    slots: &[(Vec<u8>, u64)],
+) -> Result<(), Error> {
     let names: Vec<Vec<u8>> = slots.iter().map(|(slot, _)| slot.clone()).collect();
     remove_slots(database, &names)?;
     let rows: Vec<Vec<Value>> = slots
@@ -37,7 +40,7 @@ pub(crate) fn put_slots(database: &mut dyn Session, slots: &[(Vec<u8>, u64)]) ->
 
 /// The versions of those among `slots` whose rows are removed.
 pub(crate) fn slots(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     slots: &[Vec<u8>],
 ) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
     let keys: Vec<Vec<Value>> = slots.iter().map(|slot| vec![bytes(slot)]).collect();
@@ -45,7 +48,7 @@ pub(crate) fn slots(
 }
 
 fn slots_by(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     by: &str,
     keys: &[Vec<Value>],
 ) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
@@ -63,7 +66,7 @@ fn slots_by(
 
 /// The slots of those among `versions` whose rows are removed.
 pub(crate) fn slots_of(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     versions: &[u64],
 ) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
     let keys: Vec<Vec<Value>> = versions
@@ -74,7 +77,10 @@ pub(crate) fn slots_of(
 }
 
 /// Voids the copies of rows that are back.
-pub(crate) fn remove_slots(database: &mut dyn Session, slots: &[Vec<u8>]) -> Result<(), Error> {
+pub(crate) fn remove_slots(
+    database: &mut dyn TenantConnection,
+    slots: &[Vec<u8>],
+) -> Result<(), Error> {
     let keys: Vec<Vec<Value>> = slots.iter().map(|slot| vec![bytes(slot)]).collect();
     delete_keys(database, SHARED, &["slot".to_owned()], &keys)?;
     Ok(())

@@ -1,18 +1,18 @@
 //! Disguises in one go of people with very many rows, which are not all held at once.
 
 use super::modify::Overwriting;
-use super::{Work, numbered, step_at};
+use super::{Applier, numbered, step_at};
 use crate::error::Error;
 use crate::intent::Place;
 use crate::plan::Step;
 use crate::predicate::Fragment;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{select, takes};
 use crate::value::Value;
 
 /// What is left of a step when it was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum StepOutcome {
     /// Nothing.
     None,
     /// Rows that the same step takes when it is taken again.
@@ -25,7 +25,7 @@ pub(crate) enum Rest {
 ///
 /// Its records are stored whenever about as many rows are noted as may be held, and it goes on with none: a person then has
 /// records of several parts, as after a disguise in chunks.
-pub(crate) struct Course {
+pub(crate) struct StepCursor {
     place: Place,
     /// About how many rows may be held; all where nothing is said.
     most: Option<u32>,
@@ -35,7 +35,7 @@ pub(crate) struct Course {
     was_in_pages: bool,
 }
 
-impl Course {
+impl StepCursor {
     pub(crate) const fn new(most: Option<u32>) -> Self {
         Self {
             place: Place::START,
@@ -71,9 +71,9 @@ impl Course {
     }
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Goes on until all steps are taken or as many rows noted as may be held.
-    pub(crate) fn go_on(&mut self, steps: &[Step], course: &mut Course) -> Result<(), Error> {
+    pub(crate) fn go_on(&mut self, steps: &[Step], course: &mut StepCursor) -> Result<(), Error> {
         if course.in_pages {
             return self.next_page(steps, course);
         }
@@ -86,14 +86,14 @@ impl Work<'_> {
                 _ => self.run(course.place.step, step)?,
             };
             match rest {
-                Rest::None => course.skip(alike),
-                Rest::Same => {}
-                Rest::Pages => {
+                StepOutcome::None => course.skip(alike),
+                StepOutcome::Same => {}
+                StepOutcome::Pages => {
                     course.in_pages = true;
                     course.was_in_pages = true;
                 }
             }
-            if rest != Rest::None || self.is_most(self.noted) {
+            if rest != StepOutcome::None || self.is_most(self.noted) {
                 break;
             }
         }
@@ -101,7 +101,7 @@ impl Work<'_> {
     }
 
     /// Takes steps that overwrite columns of the same rows together.
-    fn run_alike(&mut self, number: u32, steps: &[Step]) -> Result<Rest, Error> {
+    fn run_alike(&mut self, number: u32, steps: &[Step]) -> Result<StepOutcome, Error> {
         let (_, first) = step_at(steps, 0)?;
         let table = self.table_of(first)?;
         let together = (number..).zip(steps);
@@ -110,7 +110,7 @@ impl Work<'_> {
     }
 
     /// Takes the next rows of the step at hand, as a chunk of a disguise that ends with it would.
-    fn next_page(&mut self, steps: &[Step], course: &mut Course) -> Result<(), Error> {
+    fn next_page(&mut self, steps: &[Step], course: &mut StepCursor) -> Result<(), Error> {
         let step = course.place.step;
         let (last, _) = step_at(steps, step)?;
         let until = steps.get(..=last).unwrap_or(steps);
@@ -123,7 +123,7 @@ impl Work<'_> {
     /// The rows that `chosen` selects, if they may be held.
     pub(super) fn held(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         chosen: &Fragment,
     ) -> Result<Option<Vec<Vec<Value>>>, Error> {
@@ -138,7 +138,7 @@ impl Work<'_> {
 
     /// Whether some rows of a table can be deleted before others and given in one statement. Where rows refer to each other, the
     /// database may refuse that, or change some before it gives them.
-    pub(super) fn takes(&self, table: &Known) -> bool {
+    pub(super) fn takes(&self, table: &ResolvedTable) -> bool {
         takes(self.database, table) && !table.refers_to_itself()
     }
 }

@@ -9,12 +9,12 @@ use crate::once;
 use crate::operation::record;
 use crate::store::{BAGS, CREDENTIALS, LOCATORS, uninstalled};
 use crate::table::delete_keys;
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// The names by which entries speak of the records and credentials that there are.
 pub(crate) fn record_names(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     salt: &[u8],
 ) -> Result<BTreeSet<String>, Error> {
     let mut names = BTreeSet::new();
@@ -33,7 +33,7 @@ pub(crate) fn record_names(
 
 /// Removes records and credentials of which `meant` chooses what they are called, and gives how many there were.
 pub(crate) fn remove_records(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     meant: impl Fn(&[u8]) -> bool,
 ) -> Result<u64, Error> {
     let mut removed: u64 = 0;
@@ -59,7 +59,7 @@ struct Called {
     called: [Vec<u8>; 2],
 }
 
-fn credentials(database: &mut dyn Session) -> Result<Vec<Called>, Error> {
+fn credentials(database: &mut dyn TenantConnection) -> Result<Vec<Called>, Error> {
     let rows = database.query(&format!("SELECT id, holder FROM {CREDENTIALS}"), &[]);
     let called = |row: Vec<Value>| {
         let [id, holder] = <[Value; 2]>::try_from(row).ok()?;
@@ -71,13 +71,17 @@ fn credentials(database: &mut dyn Session) -> Result<Vec<Called>, Error> {
     Ok(rows.filter_map(called).collect())
 }
 
-fn all_ids(database: &mut dyn Session, table: &str) -> Result<Vec<Vec<u8>>, Error> {
+fn all_ids(database: &mut dyn TenantConnection, table: &str) -> Result<Vec<Vec<u8>>, Error> {
     let rows = database.query(&format!("SELECT id FROM {table}"), &[]);
     let ids = rows.map_err(uninstalled)?.into_iter().flatten();
     Ok(ids.map(|id| id.principal()).collect())
 }
 
-fn delete_ids(database: &mut dyn Session, table: &str, ids: Vec<Vec<u8>>) -> Result<u64, Error> {
+fn delete_ids(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    ids: Vec<Vec<u8>>,
+) -> Result<u64, Error> {
     let keys: Vec<Vec<Value>> = ids.into_iter().map(|id| vec![Value::Bytes(id)]).collect();
     delete_keys(database, table, &["id".to_owned()], &keys)
 }

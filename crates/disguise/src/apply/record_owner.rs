@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Work, at, encoded, picked, put};
+use super::{Applier, at, encoded, picked, put};
 use crate::error::Error;
 use crate::path::Path;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::table::{found, select_keys};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// Rows by what the user is in them.
@@ -21,12 +21,12 @@ pub(super) struct Parted {
     pub(super) read: Vec<Vec<Value>>,
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// The principal whose bag takes the record of each row: the user, or else the first registered owner or reader.
     /// Rows that nobody could ever bring back are refused.
     pub(super) fn keepers(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Vec<u8>>, Error> {
@@ -61,7 +61,7 @@ impl Work<'_> {
     /// The owners of each row, and then who reads it.
     pub(super) fn people(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Vec<Value>>, Error> {
@@ -76,7 +76,7 @@ impl Work<'_> {
     /// The owners of each row, by its own columns or along the path to them.
     pub(super) fn owners(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Vec<Value>>, Error> {
@@ -97,7 +97,7 @@ impl Work<'_> {
     pub(super) fn leave_as_reader(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
@@ -131,7 +131,7 @@ impl Work<'_> {
     /// Parts rows by what the user is in them; where nobody only reads, all count as owned.
     pub(super) fn parted(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<Parted, Error> {
@@ -157,7 +157,7 @@ impl Work<'_> {
 /// Follows `path` from each row to the owner at its end, one query for each of its steps; nothing where a row on the way is
 /// not there.
 pub(crate) fn ends(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     path: &Path,
     columns: &[String],
     rows: &[Vec<Value>],
@@ -202,7 +202,7 @@ pub(crate) fn ends(
 
 /// How `table` spells those of `keys` of one column that `known` lacks.
 fn spellings_of(
-    database: &mut dyn Session,
+    database: &mut dyn TenantConnection,
     table: &str,
     by: &[String],
     keys: &[Vec<Value>],

@@ -21,37 +21,37 @@ use tokio::time::timeout;
 use crate::attempts::Attempts;
 use crate::body::{self, Bytes};
 use crate::config::Limits;
-use crate::desk::Desk;
+use crate::database_entry::DatabaseEntry;
 use crate::document::openapi;
 use crate::gate::{Caller, unauthorized};
 use crate::operation::{self, Route};
-use crate::place::Place;
-use crate::pool::Seat;
+use crate::pool::ConnectionPermit;
 use crate::problem::{Kind, Problem};
 use crate::repeat::{self, Repeat};
+use crate::request_context::RequestContext;
 use crate::token::Grant;
 
 /// What every request is answered with.
-pub(crate) struct Door {
+pub(crate) struct AppState {
     pub(crate) log: Log,
     pub(crate) reader: Reader,
     /// Names people in the log.
     pub(crate) names: Arc<SubjectKey>,
     pub(crate) signer: Option<SigningKey>,
-    pub(crate) places: BTreeMap<String, Place>,
+    pub(crate) places: BTreeMap<String, DatabaseEntry>,
     pub(crate) grants: Vec<Grant>,
     pub(crate) limits: Limits,
     /// Who has shown wrong tokens.
     pub(crate) attempts: Attempts,
     /// A permit for each request that works on a database; it is held until the work has ended, whether or not anybody
     /// waits for the answer.
-    pub(crate) desks: Arc<Semaphore>,
+    pub(crate) permits: Arc<Semaphore>,
     /// Tells the operator what went wrong, without personal data.
     pub(crate) complain: fn(&str),
 }
 
 /// All paths.
-pub(crate) fn router(door: Arc<Door>) -> Router {
+pub(crate) fn router(state: Arc<AppState>) -> Router {
     let description: Arc<str> = openapi().into();
     let describe = move || {
         let description = Arc::clone(&description);
@@ -68,27 +68,27 @@ pub(crate) fn router(door: Arc<Door>) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(Kind::WrongMethod, "the path is asked with another method")
         })
-        .with_state(door)
+        .with_state(state)
 }
 
 async fn operate(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<AppState>>,
     caller: Option<Extension<Caller>>,
     path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response<Body>, Problem> {
     let Extension(caller) = caller.ok_or_else(unauthorized)?;
-    let grant = caller.grant(&door)?;
+    let grant = caller.grant(&state)?;
     let Path((database, name)) = path.map_err(|_form| missing())?;
     let route = operation::find(&name).ok_or_else(missing)?;
-    let place = door.places.get(&database);
+    let place = state.places.get(&database);
     // Whether a database exists is for those to know who may use it.
     let Some(_place) = place.filter(|_place| grant.allows(&database, route.name)) else {
         let detail = format!("the token {grant:?} has no right to {name} in this database");
         return Err(Problem::new(Kind::Forbidden, detail));
     };
-    let limits = door.limits;
+    let limits = state.limits;
     let key = repeat::key(&headers)?;
     let body = body::read(&headers, body, limits.body_bytes, limits.read_time()).await?;
     let repeat = key.filter(|_key| route.is_kept);
@@ -100,11 +100,11 @@ async fn operate(
         body,
         caller: caller.clone(),
     };
-    let answer = work(Arc::clone(&door), task).await;
+    let answer = work(Arc::clone(&state), task).await;
     if let Err(problem) = &answer
         && let Some(line) = problem.line()
     {
-        (door.complain)(&line);
+        (state.complain)(&line);
     }
     Ok(json(Body::from(axum::body::Bytes::from_owner(answer?))))
 }
@@ -121,31 +121,31 @@ struct Task {
 }
 
 /// Does the operation on a thread that may wait, when it is its turn.
-async fn work(door: Arc<Door>, task: Task) -> Result<Bytes, Problem> {
-    let place = door.places.get(&task.database).ok_or_else(missing)?;
+async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
+    let place = state.places.get(&task.database).ok_or_else(missing)?;
     let begun = task.repeat.as_ref().map(|it| place.running.begin(it));
     let begun = begun.transpose()?;
-    let turn = timeout(door.limits.wait_time(), turn(&door, place)).await;
+    let turn = timeout(state.limits.wait_time(), turn(&state, place)).await;
     let Ok(Some(turn)) = turn else {
         let detail = "as many requests as are allowed work on databases";
         return Err(Problem::new(Kind::Busy, detail));
     };
     let worked = tokio::task::spawn_blocking(move || {
         let time = SystemClock::new().now();
-        let desk = Desk {
-            place: door.places.get(&task.database).ok_or_else(missing)?,
+        let context = RequestContext {
+            place: state.places.get(&task.database).ok_or_else(missing)?,
             pace: turn.0.pace(),
-            log: &door.log,
-            reader: &door.reader,
-            names: &door.names,
-            signer: door.signer.as_ref(),
+            log: &state.log,
+            reader: &state.reader,
+            names: &state.names,
+            signer: state.signer.as_ref(),
             actor: &task.actor,
             repeat: task.repeat.as_ref(),
             time,
-            kept_until: door.limits.kept_until(time),
-            complain: door.complain,
+            kept_until: state.limits.kept_until(time),
+            complain: state.complain,
         };
-        let answer = (task.route.perform)(&task.body, &desk);
+        let answer = (task.route.perform)(&task.body, &context);
         drop((turn, begun, task.caller.turn));
         answer
     });
@@ -155,10 +155,13 @@ async fn work(door: Arc<Door>, task: Task) -> Result<Bytes, Problem> {
 }
 
 /// A seat at the database, and then a desk: whoever waits for a database that is slow keeps no desk from others.
-async fn turn(door: &Door, place: &Place) -> Option<(Seat, OwnedSemaphorePermit)> {
+async fn turn(
+    state: &AppState,
+    place: &DatabaseEntry,
+) -> Option<(ConnectionPermit, OwnedSemaphorePermit)> {
     let seat = place.pool.seat().await?;
-    let desk = Arc::clone(&door.desks).acquire_owned().await.ok()?;
-    Some((seat, desk))
+    let context = Arc::clone(&state.permits).acquire_owned().await.ok()?;
+    Some((seat, context))
 }
 
 fn missing() -> Problem {

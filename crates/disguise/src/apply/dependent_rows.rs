@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Work, encoded, picked};
+use super::{Applier, encoded, picked};
 use crate::error::{Doing as _, Error};
 use crate::plan::Step;
-use crate::schema::{Known, Reference};
+use crate::schema::{Reference, ResolvedTable};
 use crate::spec::Kind;
 use crate::table::{among, list, lists, select_keys};
 use crate::value::Value;
@@ -13,14 +13,14 @@ use crate::value::Value;
 /// Rows by their tables, so that no row is looked at twice.
 pub(super) type Met = BTreeSet<(String, Vec<u8>)>;
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Removes what steps up to `last` should remove and refers to the rows of `table` with these keys: a step that is done
     /// left it alone or never saw it, and now it would be in the way. It comes back with what it refers to.
     pub(super) fn take_along(
         &mut self,
         steps: &[Step],
         last: usize,
-        (table, keys): (&Known, &[Vec<Value>]),
+        (table, keys): (&ResolvedTable, &[Vec<Value>]),
         met: &mut Met,
     ) -> Result<(), Error> {
         let steps_until = steps.iter().enumerate().take(last.saturating_add(1)).rev();
@@ -47,10 +47,10 @@ impl Work<'_> {
     /// The keys of rows that `step` means and that refer to rows of `table` with these keys.
     pub(super) fn referring(
         &mut self,
-        child: &Known,
+        child: &ResolvedTable,
         step: &Step,
         reference: &Reference,
-        (table, keys): (&Known, &[Vec<Value>]),
+        (table, keys): (&ResolvedTable, &[Vec<Value>]),
     ) -> Result<Vec<Vec<Value>>, Error> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -89,7 +89,7 @@ impl Work<'_> {
     /// Those of the rows with these keys that a removal takes: not those of people who came back.
     pub(super) fn doomed(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         keys: &[Vec<Value>],
     ) -> Result<Vec<Vec<Value>>, Error> {
         if self.user.is_some() {

@@ -12,10 +12,10 @@ use probity_log::StreamName;
 use zeroize::Zeroizing;
 
 use crate::config::{DatabasePlace, SpecPlace, UrlPlace, absolute};
-use crate::desk::AnyEngine;
-use crate::pool::{Lent, Pool};
+use crate::pool::{Pool, PooledConnection};
 use crate::problem::{Kind, Problem};
 use crate::repeat::Running;
+use crate::request_context::AnyEngine;
 use crate::secret::Secret;
 
 /// The longest file with an address, in bytes.
@@ -54,7 +54,7 @@ pub enum PlaceError {
 }
 
 /// A specification and what is said beside it.
-pub(crate) struct SpecRoom {
+pub(crate) struct LoadedSpec {
     name: String,
     pub(crate) file: SpecFile,
     pub(crate) schema: Option<Schema>,
@@ -62,19 +62,19 @@ pub(crate) struct SpecRoom {
 }
 
 /// A database by name.
-pub(crate) struct Place {
+pub(crate) struct DatabaseEntry {
     pub(crate) pool: Pool,
     pub(crate) running: Running,
     /// The tenant whose rows are meant, as in the tenant columns.
     pub(crate) tenant: Option<String>,
     pub(crate) stream: StreamName,
-    specs: BTreeMap<String, SpecRoom>,
+    specs: BTreeMap<String, LoadedSpec>,
     /// The specification whose description this server stored last. Whoever stores another holds the lock meanwhile:
     /// requests that all stored theirs would be in each other's way.
     installed: Mutex<Option<String>>,
 }
 
-impl Place {
+impl DatabaseEntry {
     /// Reads the files that a database's configuration names.
     pub(crate) fn open(place: &DatabasePlace) -> Result<Self, PlaceError> {
         let mut specs = BTreeMap::new();
@@ -96,7 +96,7 @@ impl Place {
     }
 
     /// A connection, for whoever has a seat in the pool.
-    pub(crate) fn connect(&self, now: Timestamp) -> Result<Lent, Problem> {
+    pub(crate) fn connect(&self, now: Timestamp) -> Result<PooledConnection, Problem> {
         self.pool.connection(now).map_err(|error| {
             Problem::new(Kind::DatabaseFailed, "the database cannot be reached").because(&error)
         })
@@ -107,7 +107,7 @@ impl Place {
     pub(crate) fn install(
         &self,
         engine: &mut AnyEngine,
-        spec: Option<&SpecRoom>,
+        spec: Option<&LoadedSpec>,
     ) -> Result<(), Problem> {
         let mut installed = self.installed();
         let name = spec.map(|spec| spec.name.as_str());
@@ -137,7 +137,7 @@ impl Place {
     }
 
     /// The specification called `name`.
-    pub(crate) fn spec(&self, name: &str) -> Result<&SpecRoom, Problem> {
+    pub(crate) fn spec(&self, name: &str) -> Result<&LoadedSpec, Problem> {
         self.specs.get(name).ok_or_else(|| {
             let detail = format!("the server knows no specification {name:?} for this database");
             Problem::new(Kind::Unfit, detail)
@@ -145,9 +145,9 @@ impl Place {
     }
 }
 
-fn room(name: &str, place: &SpecPlace) -> Result<SpecRoom, PlaceError> {
+fn room(name: &str, place: &SpecPlace) -> Result<LoadedSpec, PlaceError> {
     let aside = |path: &Option<PathBuf>| path.clone();
-    Ok(SpecRoom {
+    Ok(LoadedSpec {
         name: name.to_owned(),
         file: parsed(&place.file, SpecFile::parse)?,
         schema: aside(&place.schema)

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::Engine;
 use super::chunk::Whose;
-use super::deed::{Bound, Deed, Ends};
+use super::replay_action::{Bound, Ends, ReplayAction};
 use super::replay_keys::{Changed, Keys};
+use crate::chunk_note::ChunkNote;
 use crate::database::Database;
 use crate::error::Error;
 use crate::hold::{self, Held, HoldId, Holding};
 use crate::intent;
-use crate::mark::Mark;
 use crate::store::{self, DisguiseId};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 const HELD_PERHAPS: &str = "somebody is held, and the entry does not say of whom or of which disguise the records are: do it again with the person's credential, or once the holds are lifted";
@@ -28,7 +28,7 @@ pub(super) struct Ground<'a> {
 impl<'a> Ground<'a> {
     /// As it is for `people`.
     pub(super) fn of<'p>(
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         people: impl IntoIterator<Item = &'p Value>,
         changed: &'a Changed,
     ) -> Result<Self, Error> {
@@ -40,32 +40,34 @@ impl<'a> Ground<'a> {
     }
 
     /// What it is once `deed` is done, or why it may not be done.
-    pub(super) fn follow(&mut self, deed: &Deed<'_>) -> Result<(), String> {
+    pub(super) fn follow(&mut self, deed: &ReplayAction<'_>) -> Result<(), String> {
         let held = Held::of(self.holds.values().cloned().collect());
         match deed {
-            Deed::Apply { .. } | Deed::Schedule { .. } => {
+            ReplayAction::Apply { .. } | ReplayAction::Schedule { .. } => {
                 if let Some(user) = deed.person() {
                     let free = held.refuse_person(&self.salt, user);
                     free.map_err(|error| error.to_string())?;
                 }
                 // Without the records of whoever forgot it, it destroys what is held.
-                if let Deed::Apply { id, forgotten, .. } = deed
+                if let ReplayAction::Apply { id, forgotten, .. } = deed
                     && !forgotten.is_empty()
                 {
                     let free = held.refuse_disguise(&self.salt, *id);
                     free.map_err(|error| error.to_string())?;
                 }
             }
-            Deed::Forget { person, bound, .. } => self.free(&held, person.as_ref(), bound)?,
-            Deed::HoldPerson(id, user) => {
+            ReplayAction::Forget { person, bound, .. } => {
+                self.free(&held, person.as_ref(), bound)?;
+            }
+            ReplayAction::HoldPerson(id, user) => {
                 let name = Holding::Person(user).name(&self.salt);
                 self.holds.insert(*id, name);
             }
-            Deed::HoldDisguise(id, disguise) => {
+            ReplayAction::HoldDisguise(id, disguise) => {
                 let name = Holding::Disguise(*disguise).name(&self.salt);
                 self.holds.insert(*id, name);
             }
-            Deed::Lift(id) => drop(self.holds.remove(id)),
+            ReplayAction::Lift(id) => drop(self.holds.remove(id)),
             _ => {}
         }
         self.keys.follow(deed)
@@ -162,7 +164,7 @@ impl<D: Database> Engine<D> {
         let names: Vec<Vec<u8>> = names.into_iter().collect();
         for (id, whose) in &ending.chunks {
             if ends.leaves_out {
-                self.leave_out(*id, Some(whose), &names, Mark::Forgotten)?;
+                self.leave_out(*id, Some(whose), &names, ChunkNote::Forgotten)?;
             } else {
                 intent::remove(&mut self.database, *id)?;
             }

@@ -7,7 +7,7 @@ use super::Open;
 use crate::error::Error;
 use crate::principal::Reached;
 use crate::record::{Bag, Change, Section};
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::value::Value;
 
 /// Time and number of a disguise.
@@ -90,7 +90,7 @@ impl<'a> Closed<'a> {
     /// A step meets a row once, so that its own bags speak of different rows.
     pub(super) fn reopen_layers(
         &mut self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         opened: &mut [Open<'a>],
     ) -> Result<(), Error> {
         let mut turns: BTreeMap<Column, BTreeSet<Turn>> = BTreeMap::new();
@@ -141,7 +141,7 @@ impl<'a> Closed<'a> {
     /// Reads the next one, if there is one.
     pub(super) fn open(
         &mut self,
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
     ) -> Result<Option<(usize, Section)>, Error> {
         let Some(Waiting { index, reached, .. }) = self.waiting.pop() else {
             return Ok(None);

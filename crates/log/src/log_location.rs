@@ -13,7 +13,7 @@ use crate::storage::{Directory, Storage};
 
 /// The storage of a log, and the second place that keeps its signed heads.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct LogLocation {
     pub(crate) log: Arc<dyn Storage>,
     pub(crate) heads: Arc<dyn Storage>,
     /// What messages call the place.
@@ -22,7 +22,7 @@ pub struct Places {
     pub(crate) heads_path: String,
 }
 
-impl Places {
+impl LogLocation {
     /// The folder `path`, and for the heads the folder `heads` or else the log's with `.heads` behind.
     pub fn new(path: &Path, heads: Option<&PathBuf>) -> Self {
         let heads = heads.cloned().unwrap_or_else(|| heads_beside(path));

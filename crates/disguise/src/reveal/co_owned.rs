@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::{Due, KeptReason, Open, Work};
+use super::{Due, KeptReason, Open, Revealer};
 use crate::apply::{at, encoded, picked};
+use crate::co_owned::{remove_slots, slot, slots};
 use crate::error::Error;
 use crate::principal::Reached;
 use crate::record::Copied;
-use crate::schema::Known;
-use crate::slot::{remove_slots, slot, slots};
+use crate::schema::ResolvedTable;
 use crate::store::return_departed;
 use crate::table::existing;
 use crate::value::Value;
 
-impl<'a> Work<'a> {
+impl<'a> Revealer<'a> {
     /// Opens the copies that lie behind placeholders of rows whose leaving is about to be undone.
     pub(super) fn open_copies(&mut self, opened: &mut Vec<Open<'a>>) -> Result<(), Error> {
         let reach = self.reach;
@@ -47,7 +47,7 @@ impl<'a> Work<'a> {
     /// Inserts shared rows from copies that are not void; gives those that stay.
     pub(super) fn put_back_shared(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         copies: Vec<Copied>,
     ) -> Result<Vec<Copied>, Error> {
@@ -94,7 +94,7 @@ impl<'a> Work<'a> {
     /// Which of the rows named are removed and may come back with any of their owners.
     pub(super) fn removed_shared(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         identities: &[&[Value]],
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
         let names: Vec<Vec<u8>> = identities
@@ -140,7 +140,7 @@ impl<'a> Work<'a> {
     /// Notes placeholders that must stay because rows that are not there may come back with them.
     pub(super) fn keep_departed(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         kept: &[(crate::record::Modified, KeptReason)],
     ) -> Result<(), Error> {
         let absent: Vec<&crate::record::Modified> = kept
@@ -162,7 +162,7 @@ impl<'a> Work<'a> {
     /// along. Where a row names one still, only its key is another by now.
     pub(super) fn keep_taken_along(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         column: &str,
         kept: &[(crate::record::Modified, KeptReason)],
     ) -> Result<(), Error> {

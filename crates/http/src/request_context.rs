@@ -13,17 +13,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::place::{Place, SpecRoom};
-use crate::pool::Lent;
+use crate::database_entry::{DatabaseEntry, LoadedSpec};
+use crate::pool::PooledConnection;
 use crate::problem::{Kind, Problem};
 use crate::repeat::Repeat;
 
 /// The engine over any database.
-pub(crate) type AnyEngine = Engine<Lent>;
+pub(crate) type AnyEngine = Engine<PooledConnection>;
 
 /// What a request is worked on with.
-pub(crate) struct Desk<'a> {
-    pub(crate) place: &'a Place,
+pub(crate) struct RequestContext<'a> {
+    pub(crate) place: &'a DatabaseEntry,
     /// What lets in each transaction.
     pub(crate) pace: &'a Arc<Admission>,
     pub(crate) log: &'a Log,
@@ -64,9 +64,9 @@ pub(crate) struct EntryForm {
     index: u64,
 }
 
-impl Desk<'_> {
+impl RequestContext<'_> {
     /// A connection to the database.
-    pub(crate) fn connection(&self) -> Result<Lent, Problem> {
+    pub(crate) fn connection(&self) -> Result<PooledConnection, Problem> {
         self.place.connect(self.time)
     }
 
@@ -85,7 +85,7 @@ impl Desk<'_> {
     }
 
     /// A session for a specification.
-    pub(crate) fn described(&self, spec: &SpecRoom) -> Result<Session, Problem> {
+    pub(crate) fn described(&self, spec: &LoadedSpec) -> Result<Session, Problem> {
         let beside = (spec.schema.clone(), spec.pseudo.clone());
         let engine = Engine::described_by(self.connection()?, Some(&spec.file), beside)?;
         let engine = engine

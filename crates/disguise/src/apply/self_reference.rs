@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::along::Met;
 use super::chunk::Order;
-use super::{Work, encoded, step_at};
+use super::dependent_rows::Met;
+use super::{Applier, encoded, step_at};
 use crate::database::{Dialect, ForeignKey};
 use crate::error::Error;
 use crate::generate::Generator;
 use crate::intent::Place;
 use crate::plan::Step;
 use crate::predicate::Fragment;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::spec::{Kind, Replacement};
 use crate::table::among;
 use crate::value::Value;
@@ -38,12 +38,12 @@ mod part {
     pub(super) const REST: u32 = 6;
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Takes the next rows of a removal from a table that refers to itself; gives how many.
     pub(super) fn advance_circle(
         &mut self,
         steps: &[Step],
-        table: &Known,
+        table: &ResolvedTable,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
@@ -73,7 +73,7 @@ impl Work<'_> {
     fn advance_leaves(
         &mut self,
         steps: &[Step],
-        table: &Known,
+        table: &ResolvedTable,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
@@ -97,7 +97,7 @@ impl Work<'_> {
     /// the part, else the `next` one does.
     fn advance_part(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         place: &mut Place,
         (fruitful, next): (u32, u32),
         keys: &[Vec<Value>],
@@ -121,7 +121,7 @@ impl Work<'_> {
     fn advance_along(
         &mut self,
         steps: &[Step],
-        table: &Known,
+        table: &ResolvedTable,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
@@ -141,7 +141,7 @@ impl Work<'_> {
     fn drag(
         &mut self,
         steps: &[Step],
-        table: &Known,
+        table: &ResolvedTable,
         number: u32,
         keys: &[Vec<Value>],
     ) -> Result<(), Error> {
@@ -165,7 +165,7 @@ impl Work<'_> {
     }
 
     /// What `chosen` selects, but for rows to which another row of the table refers.
-    pub(super) fn leaves(&self, table: &Known, chosen: &Fragment) -> Fragment {
+    pub(super) fn leaves(&self, table: &ResolvedTable, chosen: &Fragment) -> Fragment {
         let dialect = self.database.dialect();
         let (name, child) = (dialect.quote(&table.name), "probity_child");
         let same = |from: &str, to: &str| {
@@ -199,7 +199,7 @@ impl Work<'_> {
     /// Sets references of rows that are left to NULL, where that is allowed.
     fn empty_references(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         step: &Step,
         place: &mut Place,
         rows: usize,
@@ -243,7 +243,7 @@ impl Work<'_> {
     /// Sets a reference of the rows with these keys to NULL.
     fn empty(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         step: &Step,
         number: u32,
         (column, keys): (&String, &[Vec<Value>]),
@@ -278,13 +278,13 @@ impl Work<'_> {
 }
 
 /// The foreign keys of a table to itself.
-pub(super) fn own_keys(table: &Known) -> impl Iterator<Item = &ForeignKey> {
+pub(super) fn own_keys(table: &ResolvedTable) -> impl Iterator<Item = &ForeignKey> {
     let keys = table.catalog.foreign_keys.iter();
     keys.filter(|key| key.to_table == table.name)
 }
 
 /// Whether a reference may be set to NULL and nothing else depends on it.
-fn may_be_empty(table: &Known, column: &String) -> bool {
+fn may_be_empty(table: &ResolvedTable, column: &String) -> bool {
     let names_people = table.people().any(|it| it == column) && !table.unlinks(column);
     let kept = table.identity.contains(column) || names_people;
     let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
-use super::deed::{Bound, Deed, Ends, Leaver};
 use super::replay::ReplayRequest;
-use super::replay_ground::in_clear;
+use super::replay_action::{Bound, Ends, Leaver, ReplayAction};
 use super::replay_keys::Changed;
+use super::replay_obstacles::in_clear;
 use super::replay_strangers::strangers;
 use crate::apply::{ApplyRequest, Forgotten};
-use crate::called;
 use crate::database::Database;
 use crate::error::Error;
-use crate::operation::{self, Fate, History, OperationId, Told};
+use crate::operation::{self, CommitOutcome, History, LoggedOperation, OperationId};
+use crate::record_names;
 use crate::spec::Spec;
 use crate::store::{self, DisguiseId};
 use crate::subject::Naming;
@@ -31,8 +31,8 @@ pub(super) struct Replay<'a> {
     request: &'a ReplayRequest<'a>,
     salt: Vec<u8>,
     /// Everything that was done in this database, whether it has it or not.
-    done: Vec<&'a Told>,
-    pub(super) missing: Vec<Told>,
+    done: Vec<&'a LoggedOperation>,
+    pub(super) missing: Vec<LoggedOperation>,
     pub(super) people: BTreeMap<String, Value>,
     /// Keys that are behind what the log says.
     pub(super) changed: Changed,
@@ -52,8 +52,8 @@ impl<'a> Replay<'a> {
     ) -> Result<Self, Error> {
         let salt = store::salt(&mut engine.database)?;
         let database = &mut engine.database;
-        let there = if request.told.iter().any(Told::names_records) {
-            called::record_names(database, &salt)?
+        let there = if request.told.iter().any(LoggedOperation::names_records) {
+            record_names::record_names(database, &salt)?
         } else {
             BTreeSet::new()
         };
@@ -61,11 +61,12 @@ impl<'a> Replay<'a> {
             operation::history(database, &salt, request.told, &there)?;
         let strange = strangers(&done);
         let listed: BTreeSet<_> = missing.iter().map(|it| it.id).collect();
-        let is_new = |it: &Told| strange.contains(&it.id) && !listed.contains(&it.id);
+        let is_new = |it: &LoggedOperation| strange.contains(&it.id) && !listed.contains(&it.id);
         let new = done.iter().filter(|(it, _)| is_new(it));
         missing.extend(new.map(|(it, _)| (*it).clone()));
         // Replays did what others tell of, and what was only read leaves nothing to do.
-        let changes = |it: &Told| !matches!(&*it.action, "disguise.replay" | "disguise.export");
+        let changes =
+            |it: &LoggedOperation| !matches!(&*it.action, "disguise.replay" | "disguise.export");
         missing.retain(changes);
         let people = if missing.is_empty() {
             BTreeMap::new()
@@ -90,15 +91,15 @@ impl<'a> Replay<'a> {
     }
 
     /// Whether something is there that a deed destroys.
-    pub(super) fn is_there(&self, deed: &Deed<'_>) -> bool {
-        let Deed::Forget { records, .. } = deed else {
+    pub(super) fn is_there(&self, deed: &ReplayAction<'_>) -> bool {
+        let ReplayAction::Forget { records, .. } = deed else {
             return false;
         };
         records.iter().any(|name| self.there.contains(name))
     }
 
     /// What it takes to do an operation again, or why it cannot be done.
-    pub(super) fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
+    pub(super) fn deed(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
         if told.is_erased {
             return no(
@@ -111,7 +112,7 @@ impl<'a> Replay<'a> {
         if told.is_put_back {
             return self.forget_again(told);
         }
-        if told.fate == Fate::Unknown {
+        if told.fate == CommitOutcome::Unknown {
             return no(
                 "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
             );
@@ -120,34 +121,34 @@ impl<'a> Replay<'a> {
     }
 
     /// What it takes, going by the action.
-    fn done_again(&self, told: &Told) -> Result<Deed<'a>, String> {
+    fn done_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
         match told.action.as_str() {
             "disguise.apply" | "disguise.decay" => self.apply_again(told),
             "disguise.begin" => self.begin_again(told),
             "disguise.schedule" => {
                 let id = disguise(told)?;
-                let ends = |it: &&Told| {
+                let ends = |it: &&LoggedOperation| {
                     it.key == told.key
                         && matches!(&*it.action, "disguise.apply" | "disguise.cancel")
                 };
                 if self.missing.iter().any(|it| ends(&it)) {
-                    return Ok(Deed::Nothing);
+                    return Ok(ReplayAction::Nothing);
                 }
                 let due = told.facts.due.map(Timestamp::from_nanoseconds);
                 let Some(Ok(due)) = due else {
                     return no("its entry does not say when it is due");
                 };
                 let request = self.apply(told)?;
-                Ok(Deed::Schedule { id, request, due })
+                Ok(ReplayAction::Schedule { id, request, due })
             }
-            "disguise.cancel" => Ok(Deed::Cancel(self.ends(told, None)?)),
+            "disguise.cancel" => Ok(ReplayAction::Cancel(self.ends(told, None)?)),
             // What a password or token wrapped went with the backup.
             "disguise.register" if !told.facts.key_alone => no(
                 "its entry does not say that the person keeps the private key alone, and passwords and tokens are not in the log: register the person again",
             ),
             "disguise.register" => match (self.person(told)?, told.public_key()) {
-                (Some(user), Some(key)) => Ok(Deed::Register(user, key)),
+                (Some(user), Some(key)) => Ok(ReplayAction::Register(user, key)),
                 _ => no("its entry does not name the public key"),
             },
             "disguise.hold" => {
@@ -156,17 +157,17 @@ impl<'a> Replay<'a> {
                     Some(disguise) => {
                         let disguise = disguise.parse();
                         let disguise = disguise.map_err(|error: Error| error.to_string())?;
-                        Ok(Deed::HoldDisguise(id, disguise))
+                        Ok(ReplayAction::HoldDisguise(id, disguise))
                     }
                     None => match self.person(told)? {
-                        Some(person) => Ok(Deed::HoldPerson(id, person)),
+                        Some(person) => Ok(ReplayAction::HoldPerson(id, person)),
                         None => no("its entry does not say what is held"),
                     },
                 }
             }
             "disguise.lift" => {
                 let id = told.key.parse().map_err(|error: Error| error.to_string())?;
-                Ok(Deed::Lift(id))
+                Ok(ReplayAction::Lift(id))
             }
             "disguise.forget" => self.forget(told),
             "disguise.reveal" => self.reveal_again(told),
@@ -178,13 +179,13 @@ impl<'a> Replay<'a> {
             ),
             "disguise.update" => no("its mapping is not in the log: record it again"),
             // The next sweep destroys what has ended, whatever the log says.
-            "disguise.expire" => Ok(Deed::Nothing),
+            "disguise.expire" => Ok(ReplayAction::Nothing),
             _ => no("nothing is known of such an operation"),
         }
     }
 
-    fn apply_again(&self, told: &Told) -> Result<Deed<'a>, String> {
-        Ok(Deed::Apply {
+    fn apply_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        Ok(ReplayAction::Apply {
             id: disguise(told)?,
             request: self.apply(told)?,
             key: told.public_key(),
@@ -194,16 +195,18 @@ impl<'a> Replay<'a> {
     }
 
     /// What was begun is either done, told of as an apply, or was taken back whole, or ended in the middle, or was still going on.
-    fn begin_again(&self, told: &Told) -> Result<Deed<'a>, String> {
+    fn begin_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let since = || self.done.iter().skip_while(|it| it.id != told.id);
         let own = || since().filter(|it| it.key == told.key);
-        let is_back = |it: &&Told| it.action == "disguise.reveal" && it.facts.kept == Some(0);
-        let is_over =
-            |it: &&Told| it.action == "disguise.apply" || told.subject.is_some() && is_back(it);
+        let is_back =
+            |it: &&LoggedOperation| it.action == "disguise.reveal" && it.facts.kept == Some(0);
+        let is_over = |it: &&LoggedOperation| {
+            it.action == "disguise.apply" || told.subject.is_some() && is_back(it)
+        };
         if own().any(is_over) {
-            return Ok(Deed::Nothing);
+            return Ok(ReplayAction::Nothing);
         }
-        let is_ended = |it: &&Told| match it.action.as_str() {
+        let is_ended = |it: &&LoggedOperation| match it.action.as_str() {
             "disguise.cancel" => it.key == told.key,
             // It goes on without whoever reveals or forgets it, where everybody is meant.
             "disguise.reveal" => told.subject.is_some() && it.key == told.key,
@@ -215,25 +218,25 @@ impl<'a> Replay<'a> {
         };
         match since().find(|it| is_ended(it)) {
             None => self.apply_again(told),
-            Some(end) if end.facts.hidden == Some(0) => Ok(Deed::Nothing),
+            Some(end) if end.facts.hidden == Some(0) => Ok(ReplayAction::Nothing),
             Some(end) => Err(in_clear(end.facts.hidden)),
         }
     }
 
     /// What a reveal brought back takes the credential, unless it was never hidden here.
-    fn reveal_again(&self, told: &Told) -> Result<Deed<'a>, String> {
+    fn reveal_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let own = || self.done.iter().filter(|it| it.key == told.key);
         let is_done = own().any(|it| it.action == "disguise.apply");
         let is_begun_here = !self.lacks_beginning(told);
         if !is_done && !is_begun_here && told.facts.kept == Some(0) {
-            return Ok(Deed::Nothing);
+            return Ok(ReplayAction::Nothing);
         }
         let rest = "it takes the person's credential: reveal it again";
-        Ok(Deed::Reveal(self.ends(told, Some(rest))?))
+        Ok(ReplayAction::Reveal(self.ends(told, Some(rest))?))
     }
 
     /// Whether the database has missed, too, that a disguise in chunks was begun.
-    fn lacks_beginning(&self, told: &Told) -> bool {
+    fn lacks_beginning(&self, told: &LoggedOperation) -> bool {
         let mut begun = self
             .missing
             .iter()
@@ -248,7 +251,7 @@ impl<'a> Replay<'a> {
     }
 
     /// What an operation ended of disguises in chunks.
-    fn ends(&self, told: &Told, rest: Option<&'static str>) -> Result<Ends, String> {
+    fn ends(&self, told: &LoggedOperation, rest: Option<&'static str>) -> Result<Ends, String> {
         let facts = &told.facts;
         let id = (!told.key.is_empty()).then(|| disguise(told)).transpose()?;
         let went_on = facts.chunks.as_deref().map(disguises).transpose()?;
@@ -264,7 +267,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The request as it was, as far as the entry and the caller say it.
-    fn apply(&self, told: &Told) -> Result<ApplyRequest<'a>, String> {
+    fn apply(&self, told: &LoggedOperation) -> Result<ApplyRequest<'a>, String> {
         let facts = &told.facts;
         let Some(specification) = &facts.specification else {
             return Err("its entry does not name the specification".to_owned());
@@ -300,12 +303,12 @@ impl<'a> Replay<'a> {
     }
 
     /// The person of an entry, if it is about one who is in the users table.
-    fn whose(&self, told: &Told) -> Option<&Value> {
+    fn whose(&self, told: &LoggedOperation) -> Option<&Value> {
         told.subject.as_ref().and_then(|it| self.people.get(it))
     }
 
     /// The person of an entry, if it is about one.
-    fn person(&self, told: &Told) -> Result<Option<Value>, String> {
+    fn person(&self, told: &LoggedOperation) -> Result<Option<Value>, String> {
         let Some(subject) = &told.subject else {
             return Ok(None);
         };
@@ -317,7 +320,7 @@ impl<'a> Replay<'a> {
 
     /// Who had the records of a disguise destroyed since it was applied, as far as a replay carries that out: what it leaves to the
     /// person's credential must find records.
-    fn forgotten(&self, told: &Told) -> Forgotten {
+    fn forgotten(&self, told: &LoggedOperation) -> Forgotten {
         let mut forgotten = Forgotten {
             naming: self.naming.clone(),
             ..Forgotten::default()
@@ -325,7 +328,7 @@ impl<'a> Replay<'a> {
         // While chunks went on, people could have records destroyed that are told of as applied only when all were done.
         let since = self.done.iter();
         let since = since.skip_while(|it| it.id != told.id && it.key != told.key);
-        let is_other = |it: &Told| match (&told.subject, &told.facts.public_key) {
+        let is_other = |it: &LoggedOperation| match (&told.subject, &told.facts.public_key) {
             (Some(_), Some(key)) => it.facts.public_key.as_ref() != Some(key),
             _ => false,
         };
@@ -345,14 +348,14 @@ impl<'a> Replay<'a> {
     }
 
     /// Whether this replay does what was forgotten again, or one before has done it.
-    fn is_carried_out(&self, told: &Told) -> bool {
+    fn is_carried_out(&self, told: &LoggedOperation) -> bool {
         let missing = self.missing.iter().find(|it| it.id == told.id);
         missing.is_none_or(|it| self.deed(it).is_ok())
     }
 
     /// Whether a disguise that `told` is about, or may be, is made again by this replay or was by one before.
-    fn is_made_again(&self, told: &Told) -> bool {
-        let covers = |it: &Told| {
+    fn is_made_again(&self, told: &LoggedOperation) -> bool {
+        let covers = |it: &LoggedOperation| {
             let makes = matches!(
                 &*it.action,
                 "disguise.apply" | "disguise.decay" | "disguise.begin"
@@ -364,8 +367,9 @@ impl<'a> Replay<'a> {
                     .is_some_and(|whose| self.whose(told) == Some(whose));
             makes && is_theirs && (told.key.is_empty() || told.key == it.key)
         };
-        let is_missing = |it: &Told| self.missing.iter().any(|missing| missing.id == it.id);
-        let is_replayed = |it: &Told| {
+        let is_missing =
+            |it: &LoggedOperation| self.missing.iter().any(|missing| missing.id == it.id);
+        let is_replayed = |it: &LoggedOperation| {
             let mut replays = self.done.iter().filter(|it| it.action == "disguise.replay");
             replays.any(|replay| replay.key == it.key)
         };
@@ -375,9 +379,10 @@ impl<'a> Replay<'a> {
 
     /// What was forgotten is destroyed by the names of its records; a reveal or a new key since the backup gave them
     /// others, which only their owner can follow.
-    fn forget(&self, told: &Told) -> Result<Deed<'a>, String> {
+    fn forget(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let before = self.missing.iter().take_while(|it| it.id != told.id);
-        let renamed = |it: &Told| matches!(&*it.action, "disguise.reveal" | "disguise.key");
+        let renamed =
+            |it: &LoggedOperation| matches!(&*it.action, "disguise.reveal" | "disguise.key");
         if before.clone().any(renamed) {
             return Err(
                 "records may have been written anew before by a reveal or a new key, which takes the person's credential of that time to follow: forget it again with it"
@@ -397,13 +402,13 @@ impl<'a> Replay<'a> {
             return Err(KEYLESS.to_owned());
         }
         match self.forget_again(told)? {
-            Deed::Forget {
+            ReplayAction::Forget {
                 person,
                 leaver,
                 records,
                 bound,
                 ..
-            } => Ok(Deed::Forget {
+            } => Ok(ReplayAction::Forget {
                 person,
                 leaver,
                 records,
@@ -415,12 +420,12 @@ impl<'a> Replay<'a> {
     }
 
     /// Destroys what an entry names, whatever the operation.
-    fn forget_again(&self, told: &Told) -> Result<Deed<'a>, String> {
+    fn forget_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let Some(records) = &told.facts.destroyed else {
             return Err(TOO_MANY.to_owned());
         };
         let person = self.whose(told);
-        Ok(Deed::Forget {
+        Ok(ReplayAction::Forget {
             person: person.cloned(),
             leaver: self.leaver(told, person),
             records: records.iter().cloned().collect(),
@@ -431,7 +436,7 @@ impl<'a> Replay<'a> {
 
     /// Who is not registered any more since everything of theirs was forgotten. Older entries do not name the key: they count
     /// for nobody who registered later.
-    fn leaver(&self, told: &Told, person: Option<&Value>) -> Option<Leaver> {
+    fn leaver(&self, told: &LoggedOperation, person: Option<&Value>) -> Option<Leaver> {
         if told.action != "disguise.forget" || !told.key.is_empty() {
             return None;
         }
@@ -446,7 +451,7 @@ impl<'a> Replay<'a> {
 }
 
 /// What holds keep of what an operation destroyed: a reveal or a new key put others in the place of records.
-fn bound(told: &Told) -> Result<Bound, String> {
+fn bound(told: &LoggedOperation) -> Result<Bound, String> {
     Ok(match (told.action.as_str(), &told.facts.disguises) {
         ("disguise.forget", _) if !told.key.is_empty() => Bound::Disguises(vec![disguise(told)?]),
         ("disguise.forget", Some(ids)) => Bound::Disguises(disguises(ids)?),
@@ -461,6 +466,6 @@ fn disguises(ids: &[String]) -> Result<Vec<DisguiseId>, String> {
     ids.map_err(|error| error.to_string())
 }
 
-fn disguise(told: &Told) -> Result<DisguiseId, String> {
+fn disguise(told: &LoggedOperation) -> Result<DisguiseId, String> {
     told.key.parse().map_err(|error: Error| error.to_string())
 }

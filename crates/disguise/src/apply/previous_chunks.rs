@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::{Work, at};
+use super::{Applier, at};
+use crate::chunk_note::{ChunkNote, ChunkNotes};
 use crate::error::Error;
-use crate::mark::{Mark, Marks};
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::store::named;
 use crate::value::Value;
 
 /// What the chunks before this one left, as far as it met them.
 #[derive(Default)]
-pub(crate) struct Earlier {
+pub(crate) struct PreviousChunks {
     /// Principals that were looked up.
     asked: BTreeSet<Vec<u8>>,
     /// Those whose person revealed the disguise since it was begun.
@@ -26,7 +26,7 @@ pub(crate) struct Earlier {
     whoever: bool,
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Looks up what is marked of `ids`, where everybody is meant. A user's rows are told by their owners alone.
     pub(super) fn recall(&mut self, ids: &[&Value]) -> Result<(), Error> {
         let names: Vec<Vec<u8>> = ids.iter().map(|id| self.name(id)).collect();
@@ -40,20 +40,20 @@ impl Work<'_> {
         let stored = unasked.iter();
         let stored = stored.map(|name| named(self.database.tenancy(), name).principal());
         let stored: Vec<Vec<u8>> = stored.collect();
-        let marks = Marks {
+        let marks = ChunkNotes {
             id: self.applied.id,
             salt: self.salt,
         };
-        let which = [Mark::Returned, Mark::Forgotten, Mark::Made];
+        let which = [ChunkNote::Returned, ChunkNote::Forgotten, ChunkNote::Made];
         for (mark, place) in marks.found(self.database, &which, &stored)? {
             let Some(name) = unasked.get(place).cloned() else {
                 continue;
             };
             match mark {
-                Mark::Returned => earlier.returned.insert(name),
-                Mark::Forgotten => earlier.forgotten.insert(name),
-                Mark::Made => earlier.marked.insert(name.clone()) | self.made.insert(name),
-                Mark::Moved => false,
+                ChunkNote::Returned => earlier.returned.insert(name),
+                ChunkNote::Forgotten => earlier.forgotten.insert(name),
+                ChunkNote::Made => earlier.marked.insert(name.clone()) | self.made.insert(name),
+                ChunkNote::Moved => false,
             };
         }
         Ok(())
@@ -90,7 +90,7 @@ impl Work<'_> {
     /// The rows whose record would not go to somebody who came back.
     pub(super) fn without_returned(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         mut rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
@@ -110,7 +110,7 @@ impl Work<'_> {
     /// The rows that are not those of placeholders made by this disguise, among which the next chunk would find them.
     pub(super) fn without_made(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         mut rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
@@ -143,7 +143,7 @@ impl Work<'_> {
 
     /// Marks what the chunks after this one, and its own further pieces, must know.
     pub(super) fn leave_marks(&mut self, step: u32) -> Result<(), Error> {
-        let marks = Marks {
+        let marks = ChunkNotes {
             id: self.applied.id,
             salt: self.salt,
         };
@@ -152,7 +152,7 @@ impl Work<'_> {
         };
         let moved = std::mem::take(&mut earlier.moved);
         let moved: Vec<Vec<u8>> = moved.iter().map(|it| of_step(step, it)).collect();
-        marks.put(self.database, Mark::Moved, &moved)?;
+        marks.put(self.database, ChunkNote::Moved, &moved)?;
         if self.user.is_some() {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Work<'_> {
             .filter(|name| earlier.marked.insert((*name).clone()))
             .map(|name| named(self.database.tenancy(), name).principal())
             .collect();
-        marks.put(self.database, Mark::Made, &new)
+        marks.put(self.database, ChunkNote::Made, &new)
     }
 
     /// Which of `identities` rows got from this step.
@@ -171,11 +171,11 @@ impl Work<'_> {
         identities: &[Vec<u8>],
     ) -> Result<BTreeSet<usize>, Error> {
         let names: Vec<Vec<u8>> = identities.iter().map(|it| of_step(step, it)).collect();
-        let marks = Marks {
+        let marks = ChunkNotes {
             id: self.applied.id,
             salt: self.salt,
         };
-        let found = marks.found(self.database, &[Mark::Moved], &names)?;
+        let found = marks.found(self.database, &[ChunkNote::Moved], &names)?;
         Ok(found.into_iter().map(|(_, place)| place).collect())
     }
 }

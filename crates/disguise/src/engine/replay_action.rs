@@ -11,7 +11,7 @@ use crate::suite::PublicKey;
 use crate::value::Value;
 
 /// What one missing operation comes to.
-pub(super) enum Deed<'a> {
+pub(super) enum ReplayAction<'a> {
     Apply {
         id: DisguiseId,
         request: ApplyRequest<'a>,
@@ -46,7 +46,7 @@ pub(super) enum Deed<'a> {
     Nothing,
 }
 
-impl Deed<'_> {
+impl ReplayAction<'_> {
     /// Whom it is about, if it is about one person.
     pub(super) fn person(&self) -> Option<&Value> {
         match self {

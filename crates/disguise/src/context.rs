@@ -11,7 +11,7 @@ use crate::store::{
     registration, uninstalled,
 };
 use crate::suite::PublicKey;
-use crate::tenant::Session;
+use crate::tenant::TenantConnection;
 use crate::update::{self, Recorded};
 use crate::value::Value;
 
@@ -23,7 +23,7 @@ const INTENT: i64 = 3;
 const ROW: i64 = 4;
 
 /// A disguise stands on this.
-pub(crate) struct Footing {
+pub(crate) struct ApplyContext {
     /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
     pub(crate) salt: Vec<u8>,
     /// How many updates are recorded.
@@ -35,9 +35,9 @@ pub(crate) struct Footing {
     pub(crate) has_row: bool,
 }
 
-impl Footing {
+impl ApplyContext {
     pub(crate) fn read(
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         user: Option<&Value>,
         users: &Pseudo,
     ) -> Result<Self, Error> {
@@ -75,7 +75,7 @@ impl Footing {
 }
 
 /// A reveal stands on this.
-pub(crate) struct Return {
+pub(crate) struct RevealContext {
     /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
     pub(crate) salt: Vec<u8>,
     /// The updates recorded, the oldest first.
@@ -86,9 +86,9 @@ pub(crate) struct Return {
     pub(crate) registered: Option<PublicKey>,
 }
 
-impl Return {
+impl RevealContext {
     pub(crate) fn read(
-        database: &mut dyn Session,
+        database: &mut dyn TenantConnection,
         id: DisguiseId,
         user: &Value,
     ) -> Result<Self, Error> {
@@ -142,7 +142,7 @@ impl Question {
         self.parameters.extend_from_slice(parameters);
     }
 
-    fn ask_registration(&mut self, database: &dyn Session, user: &Value) {
+    fn ask_registration(&mut self, database: &dyn TenantConnection, user: &Value) {
         let name = named(database.tenancy(), &user.principal());
         let sql = format!(
             "SELECT {REGISTRATION}, id, public_key, standing FROM {PRINCIPALS} WHERE id = ?"
@@ -151,7 +151,7 @@ impl Question {
     }
 
     /// Asks whether `users` have a row of `user`. The salt stands in the place of what the row holds, which is of other types.
-    fn ask_row(&mut self, database: &dyn Session, user: &Value, users: &Pseudo) {
+    fn ask_row(&mut self, database: &dyn TenantConnection, user: &Value, users: &Pseudo) {
         let dialect = database.dialect();
         let (table, id) = (dialect.quote(&users.table), dialect.quote(&users.id));
         let mut own = database.tenancy().and(dialect, &users.table, &users.table);
@@ -164,7 +164,7 @@ impl Question {
         self.ask(&sql, &parameters);
     }
 
-    fn put(&self, database: &mut dyn Session) -> Result<Answer, Error> {
+    fn put(&self, database: &mut dyn TenantConnection) -> Result<Answer, Error> {
         let rows = database.query(&self.sql, &self.parameters);
         let mut answer = Answer::default();
         for row in rows.map_err(uninstalled)? {
@@ -192,7 +192,7 @@ impl Question {
 }
 
 fn salt(
-    database: &dyn Session,
+    database: &dyn TenantConnection,
     settings: &mut BTreeMap<Vec<u8>, Vec<u8>>,
 ) -> Result<Vec<u8>, Error> {
     let own = settings.remove(SALT).ok_or(Error::NotInstalled)?;

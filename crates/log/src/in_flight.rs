@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Which chunks were handed over and are not written yet.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
+pub(crate) struct InFlight {
     state: Mutex<State>,
 }
 
@@ -16,7 +16,7 @@ struct State {
     under_way: BTreeSet<u64>,
 }
 
-impl Flight {
+impl InFlight {
     /// A chunk leaves; gives its number.
     pub(crate) fn depart(&self) -> u64 {
         let mut state = self.lock();

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::stake::Loss;
-use super::{Work, at, picked, put};
+use super::{Applier, at, picked, put};
+use crate::co_owned::{put_slots, slot};
 use crate::crypto::random;
 use crate::error::Error;
 use crate::overwrite::Write;
-use crate::record::{Change, Copied, Modified, Standing};
-use crate::schema::Known;
-use crate::slot::{put_slots, slot};
+use crate::record::{Change, Copied, Modified, PrincipalKind};
+use crate::schema::ResolvedTable;
 use crate::table::existing;
 use crate::value::Value;
 
@@ -25,18 +25,18 @@ struct Parting {
     stays: bool,
 }
 
-impl Work<'_> {
+impl Applier<'_> {
     /// Whether `owner` is a placeholder of someone who left the row that it owns.
     pub(super) fn is_departed(&self, owner: &Value) -> bool {
         self.known
             .get(&self.name(owner))
-            .is_some_and(|(_, standing)| *standing == Standing::Departed)
+            .is_some_and(|(_, standing)| *standing == PrincipalKind::Departed)
     }
 
     /// Parts rows that others own too from those that nobody else does.
     pub(super) fn split(
         &self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
@@ -62,7 +62,7 @@ impl Work<'_> {
     pub(super) fn remove_shared(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<(), Error> {
@@ -94,7 +94,7 @@ impl Work<'_> {
     /// Those of shared rows that nobody owns any more once the user has left them.
     pub(super) fn left_by_all(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
@@ -107,7 +107,7 @@ impl Work<'_> {
 
     fn parting(
         &self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         row: Vec<Value>,
         there: &BTreeSet<Vec<u8>>,
@@ -155,7 +155,7 @@ impl Work<'_> {
     fn replace_leaving(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         partings: &[Parting],
     ) -> Result<(), Error> {
         for column in &table.owners {
@@ -193,7 +193,7 @@ impl Work<'_> {
     fn remove_left(
         &mut self,
         number: u32,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         partings: &[Parting],
     ) -> Result<(), Error> {
@@ -233,7 +233,7 @@ impl Work<'_> {
     /// The owners of `rows` that have an account.
     fn still_there(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<BTreeSet<Vec<u8>>, Error> {

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::meanwhile::Going;
-use super::{Due, Open, Work};
+use super::{Due, Open, Revealer};
 use crate::deadline::Cohorts;
 use crate::error::Error;
 use crate::record::{Bag, Origin};
 use crate::store::{self, Found, Stage, Stored};
 use crate::value::Value;
 
-impl Work<'_> {
+impl Revealer<'_> {
     /// Registers principals whose rows are back.
     pub(super) fn principals(&mut self, bag: &mut Bag) -> Result<(), Error> {
         let ids: Vec<Value> = bag.principals.iter().map(|(id, _, _)| id.clone()).collect();

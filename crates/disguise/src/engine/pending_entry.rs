@@ -5,17 +5,17 @@ use std::mem;
 use probity_format::{Outcome, Timestamp};
 
 use super::Engine;
-use crate::audit::{Asked, tell};
+use crate::audit::{OperationRequest, tell};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
-use crate::operation::{self, Fate, OperationId};
+use crate::operation::{self, CommitOutcome, OperationId};
 use crate::payload::Payload;
 use crate::refusal;
 use crate::store;
 use crate::value::Value;
 
 /// An operation that the log was told of as done, before it was.
-pub(super) struct Promise {
+pub(super) struct PendingEntry {
     id: OperationId,
     /// What the database remembers it by.
     key: Value,
@@ -44,12 +44,12 @@ pub(super) struct Guess {
     basis: String,
 }
 
-impl Promise {
-    fn asked(&self) -> Asked<'_> {
-        Asked {
+impl PendingEntry {
+    fn asked(&self) -> OperationRequest<'_> {
+        OperationRequest {
             actor: &self.actor,
             basis: &self.basis,
-            ..Asked::new(
+            ..OperationRequest::new(
                 self.action,
                 self.about.clone(),
                 self.user.as_ref(),
@@ -61,14 +61,18 @@ impl Promise {
 
 impl<D: Database> Engine<D> {
     /// Tells of an operation that is about to be committed.
-    pub(super) fn done(&mut self, asked: &Asked<'_>, payload: Payload) -> Result<(), Error> {
+    pub(super) fn done(
+        &mut self,
+        asked: &OperationRequest<'_>,
+        payload: Payload,
+    ) -> Result<(), Error> {
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
         let whole = store::own_salt(&mut self.database)?;
         let salt = self.database.tenancy.salt(whole.clone());
         let (id, payload) = operation::begin(&mut self.database, &salt, payload)?;
-        let promise = Promise {
+        let promise = PendingEntry {
             id,
             key: self.database.tenancy.key(&id),
             whole,
@@ -107,13 +111,13 @@ impl<D: Database> Engine<D> {
             operation::fate(&mut *another, salt, key, true)
         });
         match fate {
-            Some(Fate::Done) => {
+            Some(CommitOutcome::Done) => {
                 self.promises.clear();
                 self.clear_away();
                 Ok(())
             }
-            Some(Fate::Undone) => Err(refused).doing("committing"),
-            Some(Fate::Unknown) | None => Err(Error::Unsettled(refused)),
+            Some(CommitOutcome::Undone) => Err(refused).doing("committing"),
+            Some(CommitOutcome::Unknown) | None => Err(Error::Unsettled(refused)),
         }
     }
 
@@ -135,7 +139,7 @@ impl<D: Database> Engine<D> {
     /// Tells of what was refused: that an operation which was told of as done was not, or else that `asked` was not done.
     pub(super) fn told<T>(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &OperationRequest<'_>,
         outcome: Result<T, Error>,
     ) -> Result<T, Error> {
         let Err(error) = &outcome else {
@@ -144,7 +148,7 @@ impl<D: Database> Engine<D> {
         let told = if self.promises.is_empty() {
             self.tell_refused(asked, error)
         } else {
-            self.tell_undone(error)
+            self.retract(error)
         };
         match (told, error) {
             // That the log has failed, too, matters less than what may have been done.
@@ -153,7 +157,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    fn tell_refused(&mut self, asked: &Asked<'_>, error: &Error) -> Result<(), Error> {
+    fn tell_refused(&mut self, asked: &OperationRequest<'_>, error: &Error) -> Result<(), Error> {
         if self.sink.is_none() {
             return Ok(());
         }
@@ -189,7 +193,7 @@ impl<D: Database> Engine<D> {
             Err(Error::NotInstalled) => Ok(()),
             // The database that knows the salt is lost; without it nobody may be named.
             Err(_) => {
-                let nobody = Asked {
+                let nobody = OperationRequest {
                     user: None,
                     key: asked.key.clone(),
                     ..*asked
@@ -206,7 +210,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// A credential that was refused for the person of `asked`, if it is to be counted.
-    fn guess(&self, salt: &[u8], asked: &Asked<'_>) -> Result<Option<Guess>, Error> {
+    fn guess(&self, salt: &[u8], asked: &OperationRequest<'_>) -> Result<Option<Guess>, Error> {
         // A name that whoever has the database can make would tell who is away and asks.
         let (Some(user), Some(_)) = (asked.user, &self.naming.0) else {
             return Ok(None);
@@ -232,10 +236,10 @@ impl<D: Database> Engine<D> {
             let Some(sink) = &mut self.sink else {
                 return Ok(());
             };
-            let asked = Asked {
+            let asked = OperationRequest {
                 actor: &it.actor,
                 basis: &it.basis,
-                ..Asked::new(it.action, it.about.clone(), Some(&it.user), it.time)
+                ..OperationRequest::new(it.action, it.about.clone(), Some(&it.user), it.time)
             };
             let names = (&self.naming, it.salt.as_slice());
             tell(sink.as_mut(), names, &asked, Outcome::Denied, &payload)?;
@@ -251,17 +255,17 @@ impl<D: Database> Engine<D> {
     }
 
     /// Tells that what was told of as done in the transaction that ended with `error` was not.
-    pub(super) fn tell_undone(&mut self, error: &Error) -> Result<(), Error> {
+    pub(super) fn retract(&mut self, error: &Error) -> Result<(), Error> {
         let fate = match error {
-            Error::Unsettled(_) => Fate::Unknown,
-            _ => Fate::Undone,
+            Error::Unsettled(_) => CommitOutcome::Unknown,
+            _ => CommitOutcome::Undone,
         };
         self.take_back(fate, outcome_of(error), Some(error))
     }
 
     pub(super) fn take_back(
         &mut self,
-        fate: Fate,
+        fate: CommitOutcome,
         outcome: Outcome,
         reason: Option<&Error>,
     ) -> Result<(), Error> {

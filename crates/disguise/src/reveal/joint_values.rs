@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::current_owner::tells;
 use super::rewrite::{is_constraint, within_reach};
-use super::whose::tells;
-use super::{KeptReason, Sections, Work, fits};
+use super::{KeptReason, Revealer, Sections, fits};
 use crate::apply::encoded;
 use crate::cascade::may_empty;
 use crate::error::Error;
 use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Modified, Section};
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::value::Value;
 
 /// The values of a column on their way back.
@@ -21,7 +21,7 @@ struct Column {
     kept: Vec<(Modified, KeptReason)>,
 }
 
-impl Work<'_> {
+impl Revealer<'_> {
     /// How many of `sections` are about values of the same rows, each in a column of its own that names neither the row nor
     /// whose it is.
     pub(super) fn alike(&self, sections: &[(usize, Section)]) -> usize {
@@ -101,7 +101,7 @@ impl Work<'_> {
     /// Which values may go back, and why others stay.
     fn judged(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         sections: &Sections,
         barred: &BTreeSet<Vec<u8>>,
     ) -> Result<Vec<Column>, Error> {
@@ -139,7 +139,7 @@ impl Work<'_> {
     }
 
     /// Writes rows of which all values may go back; what the database refuses is left to be tried column by column.
-    fn write_whole(&mut self, table: &Known, columns: &mut [Column]) -> Result<(), Error> {
+    fn write_whole(&mut self, table: &ResolvedTable, columns: &mut [Column]) -> Result<(), Error> {
         let Some((first, others)) = columns.split_first() else {
             return Ok(());
         };

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{KeptReason, Work};
+use super::{KeptReason, Revealer};
 use crate::apply::{at, encoded, ends, picked, put};
 use crate::error::Error;
 use crate::record::Modified;
-use crate::schema::Known;
+use crate::schema::ResolvedTable;
 use crate::store;
 use crate::table::{present, select_keys};
 use crate::value::Value;
@@ -26,12 +26,12 @@ impl Now {
     }
 }
 
-impl Work<'_> {
+impl Revealer<'_> {
     /// The rows that `rows` name, by their identity, with what they hold in `asked`. Each is judged as it is once `column` has
     /// its value back, which may be the one that says whose it is.
     pub(super) fn rows_now(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         asked: &[&str],
         rows: &[Modified],
     ) -> Result<BTreeMap<Vec<u8>, Now>, Error> {
@@ -71,7 +71,7 @@ impl Work<'_> {
     /// decide, and readers where no owner is registered: then a record is kept for them.
     pub(super) fn strange(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Option<KeptReason>>, Error> {
@@ -168,7 +168,7 @@ impl Work<'_> {
     /// Moves rows that are owned through others, and would lie under somebody else's, to `kept`.
     pub(super) fn drop_strangers(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         ready: &mut Vec<(Vec<Value>, Vec<Value>)>,
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
@@ -191,7 +191,7 @@ impl Work<'_> {
     /// waits too.
     pub(super) fn may_wait(
         &mut self,
-        table: &Known,
+        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<bool>, Error> {
@@ -210,13 +210,13 @@ impl Work<'_> {
 }
 
 /// The columns that say whose a row is.
-fn telling(table: &Known) -> impl Iterator<Item = &String> {
+fn telling(table: &ResolvedTable) -> impl Iterator<Item = &String> {
     let first = table.path.as_ref().and_then(|path| path.steps.first());
     let through = first.into_iter().flat_map(|step| &step.columns);
     table.people().chain(through)
 }
 
 /// Whether `column` says whose a row is.
-pub(super) fn tells(table: &Known, column: &str) -> bool {
+pub(super) fn tells(table: &ResolvedTable, column: &str) -> bool {
     telling(table).any(|it| it == column)
 }

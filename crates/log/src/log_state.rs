@@ -17,9 +17,9 @@ use crate::clock::Clock;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
-use crate::flight::Flight;
 use crate::heads::Heads;
 use crate::heads_writer::HeadsWriter;
+use crate::in_flight::InFlight;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
 use crate::requests::Requests;
@@ -44,8 +44,8 @@ pub(crate) fn due_wait(since: Option<Duration>, interval: Duration, now: Duratio
 
 /// A closed chunk on its way to the sealers.
 #[derive(Debug)]
-pub(crate) struct Handed {
-    /// Its number in [`Core::flight`].
+pub(crate) struct ClosedChunk {
+    /// Its number in [`LogState::flight`].
     pub(crate) number: u64,
     pub(crate) chunk: SealedChunk,
     pub(crate) run: Arc<Run>,
@@ -55,7 +55,7 @@ pub(crate) struct Handed {
 }
 
 /// Where chunks come from, and the two ends of the channel that they are handed over in.
-pub(crate) type Queue = (Pool, Sender<Handed>, Receiver<Handed>);
+pub(crate) type Queue = (Pool, Sender<ClosedChunk>, Receiver<ClosedChunk>);
 
 /// An appender's open chunk as the ticking thread sees it.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ pub(crate) struct OpenChunk {
 }
 
 /// The state of one log open for writing.
-pub(crate) struct Core {
+pub(crate) struct LogState {
     pub(crate) options: Options,
     pub(crate) geometry: Geometry,
     pub(crate) fingerprint: [u8; 32],
@@ -85,8 +85,8 @@ pub(crate) struct Core {
     pub(crate) subjects: SubjectStore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) pool: Pool,
-    pub(crate) sender: Sender<Handed>,
-    pub(crate) receiver: Receiver<Handed>,
+    pub(crate) sender: Sender<ClosedChunk>,
+    pub(crate) receiver: Receiver<ClosedChunk>,
     pub(crate) batcher: Mutex<Batcher>,
     pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     pub(crate) journal: Mutex<JournalWriter>,
@@ -99,13 +99,13 @@ pub(crate) struct Core {
     pub(crate) commit: Signal,
     pub(crate) committed: Signal,
     /// Set by whoever waits for durability; taken by the committing thread.
-    pub(crate) hurry: AtomicBool,
+    pub(crate) commit_now: AtomicBool,
     /// Frames written and not yet committed.
     pub(crate) uncommitted: AtomicU64,
     /// Set while a commit runs: small batches then wait for company.
     pub(crate) committing: AtomicBool,
     /// Chunks handed over and not yet written.
-    pub(crate) flight: Flight,
+    pub(crate) flight: InFlight,
     /// Asked of the committing thread.
     pub(crate) syncs: Requests,
     /// Raised when the publishing thread may have something to do.
@@ -127,7 +127,7 @@ pub(crate) struct Core {
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
 }
 
-impl std::fmt::Debug for Core {
+impl std::fmt::Debug for LogState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Core").finish_non_exhaustive()
     }
@@ -189,7 +189,7 @@ impl Signal {
     }
 }
 
-impl Core {
+impl LogState {
     /// Runs rounds of work until one gives false because all is done, or the log is poisoned, by a round's error too.
     pub(crate) fn work_in_rounds(&self, mut round: impl FnMut() -> Result<bool, LogError>) {
         while self.poison().is_none() {
@@ -240,10 +240,10 @@ impl Core {
             ticker_idle: AtomicBool::new(false),
             commit: Signal::default(),
             committed: Signal::default(),
-            hurry: AtomicBool::new(false),
+            commit_now: AtomicBool::new(false),
             uncommitted: AtomicU64::new(0),
             committing: AtomicBool::new(false),
-            flight: Flight::default(),
+            flight: InFlight::default(),
             syncs: Requests::default(),
             publish: Signal::default(),
             grown: AtomicBool::new(false),
@@ -286,7 +286,7 @@ impl Core {
         }
     }
 
-    /// As [`Core::set_poison`], and what the caller is told.
+    /// As [`LogState::set_poison`], and what the caller is told.
     pub(crate) fn fail(&self, error: LogError) -> LogError {
         let error = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
         self.tell_poison();
@@ -307,7 +307,7 @@ impl Core {
     /// Asks the committing thread to make everything written durable now.
     pub(crate) fn hurry_up(&self) {
         // AcqRel: what the caller did before is visible to the commit that takes the flag. Whoever set it raised too.
-        if !self.hurry.swap(true, Ordering::AcqRel) {
+        if !self.commit_now.swap(true, Ordering::AcqRel) {
             self.commit.raise();
         }
     }
@@ -394,7 +394,7 @@ impl Core {
         {
             // A flush must see the chunk from before it is sent until it is written.
             let number = self.flight.depart();
-            let handed = Handed {
+            let handed = ClosedChunk {
                 number,
                 chunk,
                 run: taken.run,
