@@ -379,6 +379,73 @@ fn nothing_is_proved_of_a_log_that_the_second_copies_are_not_of() {
     }
 }
 
+/// Each way to read what has to do with the stream `people` of the log `log`, and to prove an entry of it.
+fn read_people(at: &Path, log: &str, heads: Option<&str>, status: i32) {
+    shell(at, &format!("[ -e {log}.key ] || cp audit.key {log}.key"));
+    let stream = ["--stream", "people"];
+    let export = ["export", log, "--format", "jsonl"];
+    probity(at, heads, &[&export[..], &stream].concat(), status);
+    let prove = ["prove", log, "--index", "0", "-o", "proof", "--overwrite"];
+    probity(at, heads, &[&prove[..], &stream].concat(), status);
+}
+
+/// Reads what stands in the journal alone.
+fn read_keys(at: &Path, log: &str, heads: Option<&str>, status: i32) {
+    probity(at, heads, &["stream", "list", log], status);
+    let chain = ["keys", "chain", log, "-o", "chain", "--overwrite"];
+    probity(at, heads, &chain, status);
+    probity(at, heads, &["keys", "status", log], status);
+}
+
+/// A log with two streams, the folder `audit` with its second copies in `kept`, and an older copy of both, `older` and `older-kept`.
+fn copied() -> TempDir {
+    let folder = place();
+    let at = folder.path();
+    let create = ["stream", "create", "audit", "people"];
+    probity(at, Some("kept"), &create, 0);
+    let append = ["append", "audit", "--stream", "people"];
+    probity(at, Some("kept"), &append, 0);
+    shell(at, "cp -r audit older; cp -r kept older-kept");
+    probity(at, Some("kept"), &append, 0);
+    probity(at, Some("kept"), &["append", "audit"], 0);
+    folder
+}
+
+/// A second copy, checkpoint or note of one stream showed that the journal is an older one, and whoever asked for another stream, for keys or for the list of
+/// streams was told nothing: `export --stream people` ended with 0 and a third of the entries.
+#[test]
+fn what_is_later_than_the_journal_is_told_to_every_reader() {
+    let folder = copied();
+    let at = folder.path();
+    read_people(at, "older", Some("older-kept"), 0);
+    read_keys(at, "older", Some("older-kept"), 0);
+    shell(at, "cp -r older-kept newer; cp kept/default newer/default");
+    read_people(at, "older", Some("newer"), 3);
+    read_keys(at, "older", Some("newer"), 3);
+    shell(
+        at,
+        "cp -r older head; cp audit/streams/default/checkpoint head/streams/default",
+    );
+    read_people(at, "head", None, 3);
+    read_keys(at, "head", None, 3);
+}
+
+/// Without second copies `prove` compared the log with nothing: an older copy of it beside a newer stream `heads` or a newer file `durable`, of which every other
+/// reader says that it is one, had proofs.
+#[test]
+fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
+    let folder = copied();
+    let at = folder.path();
+    read_people(at, "older", None, 0);
+    shell(
+        at,
+        "cp -r older heads; rm -r heads/streams/heads; cp -r audit/streams/heads heads/streams",
+    );
+    read_people(at, "heads", None, 3);
+    shell(at, "cp -r older durable; cp audit/durable durable");
+    read_people(at, "durable", None, 3);
+}
+
 /// A log of which only keys and notes were left, as where the disk with its streams is not mounted, was taken for a creation that was cut short: `init`
 /// replaced the keys, and nothing of the log could be read when the disk was back.
 #[test]
