@@ -522,3 +522,26 @@ fn keys_of_a_log_whose_other_files_are_gone_are_never_overwritten() {
         probity(at, Some("kept"), &export, 0);
     }
 }
+
+/// A link `audit.heads` to a disk that was not mounted passed for a log without second copies: readers ended with 0 over an older
+/// copy of the log, and `append` with "File exists".
+#[test]
+fn a_link_to_second_copies_that_are_out_of_reach_is_named() {
+    let folder = place();
+    let at = folder.path();
+    shell(at, "mv kept disk; ln -s disk audit.heads");
+    for (away, status) in [(false, 0), (true, 1)] {
+        if away {
+            shell(at, "mv disk elsewhere");
+        }
+        for command in [
+            &["verify", "audit"][..],
+            &["export", "audit", "--format", "jsonl"],
+            &["keys", "status", "audit"],
+            &["append", "audit"],
+        ] {
+            let (_, said) = probity(at, None, command, status);
+            assert_eq!(said.contains("audit.heads"), away, "{command:?}: {said}");
+        }
+    }
+}

@@ -9,6 +9,8 @@ use crate::value::Value;
 
 /// How many questions are asked for one condition.
 const QUESTIONS_MAX: usize = 2_000;
+/// How many rows with random values must be taken.
+const DRAWS: usize = 8;
 /// The longest text that is tried.
 const LENGTH_MAX: usize = 40;
 /// Texts that conditions often take.
@@ -145,8 +147,30 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Whether all conditions take a row of `filled`; nothing where the database cannot say.
+    /// Returns whether all conditions take rows of `filled`, `None` where the database cannot say. A random value is drawn several times,
+    /// because one may fit by chance.
     fn takes(&mut self, filled: &[(String, Generator)]) -> Option<bool> {
+        let is_random = |it: &Generator| {
+            matches!(
+                it,
+                Generator::RandStr { .. }
+                    | Generator::RandNum { .. }
+                    | Generator::RandEmail
+                    | Generator::RandPhone
+                    | Generator::RandUuid
+            )
+        };
+        let draws_any = filled.iter().any(|(_, it)| is_random(it));
+        let times = if draws_any { DRAWS } else { 1 };
+        for _ in 0..times {
+            if !self.takes_once(filled)? {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    fn takes_once(&mut self, filled: &[(String, Generator)]) -> Option<bool> {
         let dialect = self.database.dialect();
         let (mut columns, mut values) = (Vec::new(), Vec::new());
         for column in &self.table.columns {

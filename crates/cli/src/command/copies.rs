@@ -19,10 +19,28 @@ pub(super) fn reading_places(
 ) -> Result<LogLocation, Failure> {
     let named = said.or(environment.heads.as_ref());
     let places = LogLocation::new(dir, named);
-    if named.is_some() && !places.hold_heads()? {
+    let is_meant = named.is_some() || leads_nowhere(Path::new(places.heads_path()));
+    if is_meant && !places.hold_heads()? {
         return Err(absent(places.heads_path()));
     }
     Ok(places)
+}
+
+/// Returns whether `folder` is a link that leads nowhere, as to a disk that is not mounted: nothing says then that there are no
+/// second copies.
+pub(super) fn leads_nowhere(folder: &Path) -> bool {
+    folder.is_symlink() && !folder.exists()
+}
+
+/// Refuses to write beside second copies that cannot be reached.
+pub(super) fn check_reached(places: &LogLocation) -> Result<(), Failure> {
+    if !leads_nowhere(Path::new(places.heads_path())) {
+        return Ok(());
+    }
+    let message = format!("{} is a link that leads nowhere", places.heads_path());
+    Err(Failure::new(message).remedy(
+        "mount the disk on which the second copies of the heads are, or put their folder back",
+    ))
 }
 
 /// Refuses to read on without the second copies that somebody named: there is none in `place`.

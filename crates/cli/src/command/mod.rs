@@ -133,6 +133,7 @@ fn open_log_with(
     let root = key_file::read_root(&path)?;
     key_file::warn_if_open(&path, "the root key");
     let heads = LogLocation::new(dir, options.heads.as_ref());
+    copies::check_reached(&heads)?;
     let log = Log::open(dir, &root, options)?;
     warn_of_absent_heads(&log, &heads);
     tell_of_repairs(&log);

@@ -20,7 +20,7 @@ use probity_log::{Continued, Log, LogError, LogLocation, Older};
 use self::document::{ContinuesRow, Ended, document};
 use self::text::print;
 use super::check_is_log;
-use super::copies::absent;
+use super::copies::{absent, leads_nowhere};
 use crate::args::Verify;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -76,8 +76,10 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
 
 /// Whoever names a folder of second copies wants them compared.
 fn heads_absent(args: &Verify, environment: &Environment, report: &Report) -> Option<Failure> {
-    let is_named = args.heads.is_some() || environment.heads.is_some();
-    if !is_named || report.heads.streams > 0 {
+    let is_meant = args.heads.is_some()
+        || environment.heads.is_some()
+        || leads_nowhere(Path::new(&report.heads.place));
+    if !is_meant || report.heads.streams > 0 {
         return None;
     }
     Some(absent(&report.heads.place))
