@@ -513,7 +513,7 @@ fn keys_of_a_log_whose_other_files_are_gone_are_never_overwritten() {
         shell(at, "rm -rf audit/streams audit/keys/* kept");
         shell(
             at,
-            "for key in audit/set-aside/keys-*; do name=${key#audit/set-aside/keys-}; mv $key audit/keys/${name%-0}; done",
+            "for key in audit/set-aside/keys-*; do name=${key#audit/set-aside/keys-}; mv $key audit/keys/${name%-0-0}; done",
         );
         shell(
             at,

@@ -150,16 +150,29 @@ fn create(
     startup::open_locked(places, lock, root, options, clock, Some(first))?.close()
 }
 
-/// Moves keys and geometry that are there aside: a creation that was cut short left them, or they are those of a log whose other
-/// files are out of reach, and nothing here tells which.
+/// Keeps copies of keys and geometry that are there: a creation that was cut short left them, or they are those of a log whose
+/// other files are out of reach, and nothing here tells which.
 fn keep_keys(files: &Files) -> Result<(), LogError> {
     for key in files.list(KEYS)? {
-        set_aside::take(files, &format!("{KEYS}/{key}"))?;
+        keep(files, &format!("{KEYS}/{key}"))?;
     }
     if files.list("")?.iter().any(|name| name == GEOMETRY) {
-        set_aside::take(files, GEOMETRY)?;
+        keep(files, GEOMETRY)?;
     }
     Ok(())
+}
+
+fn keep(files: &Files, name: &str) -> Result<(), LogError> {
+    match files.open_read(name) {
+        Ok(Some(file)) => {
+            let length = files.attempt("measure", name, |_| file.length())?;
+            set_aside::copy(files, name, 0..length)
+        }
+        Ok(None) => Ok(()),
+        // Something that is no file can be moved, not copied.
+        Err(error) if is_strange(&error) => set_aside::take(files, name),
+        Err(error) => Err(error),
+    }
 }
 
 fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, LogError> {
