@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -60,12 +60,17 @@ pub(super) fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
 
 /// Listens on a socket in the file system. The one that a process left that has ended is replaced; no other file is.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or_else(|| Path::new(".")))?;
+    // A file of its own: the store may hold the lock of the folder, and so may anybody who reads it.
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(name)?;
     // Until it listens, a socket looks abandoned to whoever starts at the same time. The lock ends with the handle.
-    flock(&folder, FlockOperation::LockExclusive)?;
+    flock(&lock, FlockOperation::LockExclusive)?;
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
             fs::remove_file(path)?;

@@ -307,8 +307,8 @@ impl Asked {
     }
 
     /// The places of each word, so that none is looked for among all of them.
-    fn places(&self) -> HashMap<&[u8], LogLocation> {
-        let mut words = HashMap::<&[u8], LogLocation>::new();
+    fn places(&self) -> HashMap<&[u8], WordPositions> {
+        let mut words = HashMap::<&[u8], WordPositions>::new();
         for (index, (word, extent)) in self.0.iter().enumerate() {
             let places = words.entry(word).or_default();
             places.all.push(index);
@@ -320,13 +320,13 @@ impl Asked {
 
 /// Where a word stands among the arguments, in order.
 #[derive(Default)]
-struct LogLocation {
+struct WordPositions {
     all: Vec<usize>,
     /// Whether it is the beginning of a longer one somewhere.
     is_cut: bool,
 }
 
-impl LogLocation {
+impl WordPositions {
     /// The first place from `index` on.
     fn from(&self, index: usize) -> Option<usize> {
         let next = self.all.partition_point(|place| *place < index);
