@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::encoded;
-use crate::database::{Catalog, Dialect, ForeignKey, OnDelete, OnUpdate};
+use crate::database::{Catalog, Dialect, ForeignKey, OnDelete, OnUpdate, Referrer};
 use crate::error::{Doing as _, Error};
 use crate::plan::Step;
 use crate::predicate::Fragment;
@@ -238,15 +238,46 @@ pub(crate) fn refuse_cascade(
     Ok(())
 }
 
-/// Whether the database may empty references by itself when `columns` of a table change.
+/// Returns whether the database may empty references by itself when `columns` of a table change.
 pub(crate) fn may_empty(live: &ResolvedSchema, table: &ResolvedTable, columns: &[&str]) -> bool {
-    let changes = |to: &[String]| to.iter().any(|it| columns.contains(&it.as_str()));
     let children = live.tables.values();
-    let mut keys = children.flat_map(|child| &child.catalog.foreign_keys);
-    let mut others = table.catalog.referrers.iter();
-    keys.any(|it| {
-        it.on_update == OnUpdate::Empty && it.to_table == table.name && changes(&it.to_columns)
-    }) || others.any(|it| it.on_update == OnUpdate::Empty && changes(&it.to_columns))
+    let mut keys = children.flat_map(|child| emptying(child, table, columns));
+    keys.next().is_some() || emptying_unseen(table, columns).is_some()
+}
+
+/// The keys of `child` to `table` that the database empties when `columns` change.
+pub(crate) fn emptying<'c>(
+    child: &'c ResolvedTable,
+    table: &ResolvedTable,
+    columns: &[&str],
+) -> impl Iterator<Item = &'c ForeignKey> {
+    let keys = child.catalog.foreign_keys.iter();
+    keys.filter(|it| {
+        it.on_update == OnUpdate::Empty
+            && it.to_table == table.name
+            && names_any(&it.to_columns, columns)
+    })
+}
+
+/// The first such key of a table in another schema or database, whose rows are not counted.
+pub(crate) fn emptying_unseen<'t>(
+    table: &'t ResolvedTable,
+    columns: &[&str],
+) -> Option<&'t Referrer> {
+    all_emptying_unseen(table, columns).next()
+}
+
+/// All such keys of tables in other schemas or databases.
+pub(crate) fn all_emptying_unseen<'t>(
+    table: &'t ResolvedTable,
+    columns: &[&str],
+) -> impl Iterator<Item = &'t Referrer> {
+    let others = table.catalog.referrers.iter();
+    others.filter(|it| it.on_update == OnUpdate::Empty && names_any(&it.to_columns, columns))
+}
+
+fn names_any(to: &[String], columns: &[&str]) -> bool {
+    to.iter().any(|it| columns.contains(&it.as_str()))
 }
 
 /// The rows whose references the database would empty by itself when `columns` change in the rows of a table that have one of
@@ -259,11 +290,8 @@ pub(crate) fn emptied(
     (by, keys): (&[String], &[Vec<Value>]),
 ) -> Result<Option<Referring>, Error> {
     let dialect = database.dialect();
-    let changes = |to: &[String]| to.iter().any(|it| columns.contains(&it.as_str()));
     for child in live.tables.values() {
-        let all = child.catalog.foreign_keys.iter();
-        let all = all.filter(|key| key.to_table == table.name && changes(&key.to_columns));
-        for key in all.filter(|key| key.on_update == OnUpdate::Empty) {
+        for key in emptying(child, table, columns) {
             let mut rows: u64 = 0;
             for some in lists(keys, by.len()) {
                 let chosen = Fragment {
@@ -289,8 +317,7 @@ pub(crate) fn emptied(
             }
         }
     }
-    let mut unseen = table.catalog.referrers.iter();
-    let unseen = unseen.find(|it| it.on_update == OnUpdate::Empty && changes(&it.to_columns));
+    let unseen = emptying_unseen(table, columns);
     Ok(unseen.filter(|_| !keys.is_empty()).map(|it| Referring {
         table: it.table.clone(),
         columns: it.columns.clone(),

@@ -1,6 +1,7 @@
 //! What the database does by itself to tables that a specification touches, and a disguise does not see.
 
-use crate::database::{Column, Dialect, OnDelete, OnUpdate, Property};
+use crate::cascade::{all_emptying_unseen, emptying};
+use crate::database::{Column, Dialect, OnDelete, Property};
 use crate::filler::is_time;
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::{Kind, Spec};
@@ -80,17 +81,14 @@ impl ResolvedSchema {
             Kind::Modify { column, .. } => Some(column),
             _ => None,
         });
-        let changed: Vec<&String> = overwritten.chain(self.others(table)).collect();
-        let changes = |to: &[String]| to.iter().any(|it| changed.contains(&it));
+        let changed = overwritten.chain(self.others(table));
+        let changed: Vec<&str> = changed.map(String::as_str).collect();
         let mut keys: Vec<(&str, &[String])> = Vec::new();
         for child in self.tables.values() {
-            let own = child.catalog.foreign_keys.iter();
-            let own = own.filter(|it| it.to_table == table.name);
-            let own = own.filter(|it| it.on_update == OnUpdate::Empty && changes(&it.to_columns));
+            let own = emptying(child, table, &changed);
             keys.extend(own.map(|it| (child.name.as_str(), it.columns.as_slice())));
         }
-        let others = table.catalog.referrers.iter();
-        let others = others.filter(|it| it.on_update == OnUpdate::Empty && changes(&it.to_columns));
+        let others = all_emptying_unseen(table, &changed);
         keys.extend(others.map(|it| (it.table.as_str(), it.columns.as_slice())));
         let sentence = |(child, columns): (&str, &[String])| {
             format!(

@@ -4,7 +4,7 @@
 
 use crate::database::{Column, Dialect, INSERT_INTO};
 use crate::error::{Doing as _, Error};
-use crate::outcome::{Done, are_same, inserted};
+use crate::outcome::{Done, are_same, inserted, is_there};
 use crate::overwrite::unstamped;
 use crate::schema::ResolvedTable;
 use crate::table::{Inserted, delete_keys, insertion, select_keys};
@@ -36,14 +36,11 @@ pub(crate) fn insert(
     if inserted(done, 1)? != Done::All {
         return Ok(Inserted::Refused);
     }
-    let key = crate::apply::picked(columns, row, &table.identity);
-    let keys = [key];
-    let by = &table.identity;
-    let now = select_keys(database, &table.name, columns, by, &keys)?;
-    if now.iter().any(|now| are_same(now, row)) {
+    if is_there(database, table, columns, row)? {
         return Ok(Inserted::All);
     }
-    delete_keys(database, &table.name, by, &keys)?;
+    let keys = [crate::apply::picked(columns, row, &table.identity)];
+    delete_keys(database, &table.name, &table.identity, &keys)?;
     Ok(Inserted::Refused)
 }
 

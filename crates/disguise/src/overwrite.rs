@@ -19,6 +19,9 @@ pub(crate) struct Write<'a> {
     pub(crate) values: &'a [Value],
 }
 
+/// Runs a statement, and gives how many rows it changed.
+type Run = fn(&mut dyn TenantConnection, &str, &[Value]) -> Result<u64, DatabaseError>;
+
 /// Writes values of its own into each row. A row that the database passes over without an error is refused like one that breaks
 /// a constraint; a caller that hears of a refusal gives up.
 pub(crate) fn update_keys(
@@ -27,37 +30,48 @@ pub(crate) fn update_keys(
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
-    let done = write_keys(database, table, columns, writes, |database, sql, values| {
-        database.execute(sql, values)
-    })?;
-    let told = Some(done).filter(|_| table.catalog.triggers.is_empty());
-    refuse_passed_over(database, table, columns, writes, told)
+    update_as_given(database, table, columns, writes, execute)
 }
 
-/// The same for values that columns may store in another form; whether a trigger put others in their place is for the caller to
-/// see.
-pub(crate) fn update_drawn(
-    database: &mut dyn TenantConnection,
-    table: &ResolvedTable,
-    columns: &[&str],
-    writes: &[Write<'_>],
-) -> Result<(), Error> {
-    let done = write_keys(database, table, columns, writes, |database, sql, values| {
-        database.execute(sql, values)
-    })?;
-    refuse_passed_over(database, table, columns, writes, Some(done))
-}
-
-/// The same, but a refusal is no reason to give up, though rows may have been written before it.
+/// Does as [`update_keys`], but a refusal is no reason to give up, though rows may have been written before it.
 pub(crate) fn try_update_keys(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
-    let done = write_keys(database, table, columns, writes, |database, sql, values| {
-        database.attempt(sql, values)
-    })?;
+    let attempt: Run = |database, sql, values| database.attempt(sql, values);
+    update_as_given(database, table, columns, writes, attempt)
+}
+
+/// Does as [`update_keys`] for values that columns may store in another form; the caller sees whether a trigger put others in their
+/// place.
+pub(crate) fn update_drawn(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<(), Error> {
+    let done = write_keys(database, table, columns, writes, execute)?;
+    refuse_passed_over(database, table, columns, writes, Some(done))
+}
+
+fn execute(
+    database: &mut dyn TenantConnection,
+    sql: &str,
+    values: &[Value],
+) -> Result<u64, DatabaseError> {
+    database.execute(sql, values)
+}
+
+fn update_as_given(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[&str],
+    writes: &[Write<'_>],
+    run: Run,
+) -> Result<(), Error> {
+    let done = write_keys(database, table, columns, writes, run)?;
     let told = Some(done).filter(|_| table.catalog.triggers.is_empty());
     refuse_passed_over(database, table, columns, writes, told)
 }
@@ -111,7 +125,7 @@ fn write_keys(
     table: &ResolvedTable,
     columns: &[&str],
     writes: &[Write<'_>],
-    run: fn(&mut dyn TenantConnection, &str, &[Value]) -> Result<u64, DatabaseError>,
+    run: Run,
 ) -> Result<u64, Error> {
     if writes.is_empty() {
         return Ok(0);

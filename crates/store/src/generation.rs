@@ -179,10 +179,10 @@ pub(crate) fn overwrite(file: &File) -> io::Result<()> {
     while let Some(Range { start, end }) = next_data(file, at)? {
         at = start;
         while at < end {
-            let count = (end - at).min(ZEROS.len() as u64);
-            let zeros = usize::try_from(count).ok().and_then(|it| ZEROS.get(..it));
-            file.write_all_at(zeros.unwrap_or_default(), at)?;
-            at += count;
+            let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+            let (zeros, _) = ZEROS.split_at(left.min(ZEROS.len()));
+            file.write_all_at(zeros, at)?;
+            at += zeros.len() as u64;
         }
     }
     file.sync_all()

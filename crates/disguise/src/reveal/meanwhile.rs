@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rewrite::is_constraint;
 use super::{KeptReason, References, Revealer, cell_name};
 use crate::apply::{encoded, put};
-use crate::cascade::referred;
+use crate::cascade::{emptying_unseen, referred};
 use crate::database::{Dialect, ForeignKey, OnUpdate};
 use crate::error::Error;
 use crate::overwrite::{Write, try_update_keys};
@@ -181,7 +181,8 @@ impl<'a> Revealer<'a> {
             [] => BTreeMap::new(),
             _ => referred(self.database, self.live, of, &keys, changes)?,
         };
-        if let Some(reason) = emptied_unseen(table, column) {
+        if let Some(by) = emptying_unseen(table, &[column]) {
+            let reason = (KeptReason::ReferredTo, Some(format!("table {}", by.table)));
             reasons.extend(rows.iter().map(|it| (cell(it), reason.clone())));
             return Ok(());
         }
@@ -314,15 +315,6 @@ impl<'a> Revealer<'a> {
         }
         self.keep(&table.name, identity, column, reason);
     }
-}
-
-/// Why no row may change in `column`: the database would empty references from another schema or database, which are not counted.
-fn emptied_unseen(table: &ResolvedTable, column: &str) -> Option<Reason> {
-    let mut unseen = table.catalog.referrers.iter();
-    let by = unseen.find(|it| {
-        it.on_update == OnUpdate::Empty && it.to_columns.iter().any(|to| to == column)
-    })?;
-    Some((KeptReason::ReferredTo, Some(format!("table {}", by.table))))
 }
 
 fn leave(going: &mut Vec<Going>, names: &Names) {
