@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::place::Place;
 
-const DOCUMENT: &str = include_str!("../../../../docs/disguise.md");
+const DOCUMENT: &str = include_str!("../../../../docs/disguise-tutorial.md");
 
 /// The commands of the section, in order, without what they print.
 fn commands() -> Vec<String> {

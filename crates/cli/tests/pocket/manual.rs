@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::Place;
 
 const POCKET: &str = include_str!("../../../../docs/pocketdb.md");
-const DISGUISE: &str = include_str!("../../../../docs/disguise.md");
+const DISGUISE: &str = include_str!("../../../../docs/disguise-tutorial.md");
 
 /// The blocks of shell commands of a section.
 fn blocks(manual: &str, section: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! The shares in which the generator mixes what a schema may have, in percent unless it is said otherwise.
 //!
-//! `docs/disguise.md` prints them; a change here is a change there.
+//! `docs/disguise-tests.md` prints them; a change here is a change there.
 
 use super::wish::Style;
 

@@ -1,4 +1,4 @@
-//! Those of Edna's tests that no other claim covers; the table in docs/disguise.md says which cover the others.
+//! Those of Edna's tests that no other claim covers; the table in docs/disguise-tests.md says which cover the others.
 
 #![expect(
     clippy::unwrap_used,
