@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// The blocks of `text` that are fenced as `language`.
@@ -28,6 +28,16 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
     found
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the README without its pictures.
+fn readme() -> String {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    without(&text, "mermaid")
+}
+
 /// Gives the blocks of other languages their ends, so that those stand for themselves.
 fn without(text: &str, language: &str) -> String {
     let begin = format!("```{language}\n");
@@ -44,8 +54,7 @@ fn without(text: &str, language: &str) -> String {
 /// of shell commands runs now, in order, in an empty folder, and leaves what the text says.
 #[test]
 fn the_commands_of_the_readme_run_in_an_empty_folder() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = fs::read_to_string(root.join("README.md")).unwrap();
+    let text = readme();
     let commands = blocks(&without(&text, "text"), "sh");
     assert!(commands.len() >= 5, "{commands:?}");
     let folder = tempfile::tempdir().unwrap();
@@ -102,8 +111,7 @@ impl Drop for Running {
 /// `there is no log in data-audit`. The printed command of the embedded store runs in an empty folder, on any free port.
 #[test]
 fn the_proxies_of_the_readme_make_their_log() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = fs::read_to_string(root.join("README.md")).unwrap();
+    let text = readme();
     let blocks = blocks(&without(&text, "sh"), "text");
     let commands = blocks.iter().flat_map(|block| block.lines());
     let proxies: Vec<&str> = commands
@@ -133,8 +141,8 @@ fn the_proxies_of_the_readme_make_their_log() {
 /// which the log refuses while the proxy runs.
 #[test]
 fn the_readme_names_every_document_and_gives_each_server_a_log_of_its_own() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = fs::read_to_string(root.join("README.md")).unwrap();
+    let root = root();
+    let text = readme();
     for document in fs::read_dir(root.join("docs")).unwrap() {
         let name = document.unwrap().file_name().into_string().unwrap();
         assert!(text.contains(&format!("(docs/{name})")), "{name}");

@@ -1,9 +1,4 @@
-//! The format of a Probity log: entries, frames, segments, trees, proofs and checkpoints.
-//!
-//! Every function in this crate is a pure function of its arguments: it uses no files, sockets,
-//! threads, clocks or random sources. A third-party verifier needs no other crate. `docs/format.md`
-//! describes every byte that this crate reads or writes.
-
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(

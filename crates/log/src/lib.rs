@@ -1,5 +1,4 @@
-//! How an entry becomes evidence, and how it is read back.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

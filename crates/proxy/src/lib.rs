@@ -1,5 +1,4 @@
-//! How Redis traffic meets the policy and the log.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod audit;

@@ -31,6 +31,31 @@ pub fn one_title(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
+/// Most columns of a line of prose.
+const COLUMNS_MAX: usize = 100;
+
+/// Checks that no line of prose is wider than a page; tables and code may be.
+pub fn widths(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in repository.with_extension("md") {
+        for (line, text) in prose(file) {
+            let columns = text.chars().count();
+            // A long link or name cannot be broken.
+            let breaks = text.trim_start().contains(' ');
+            if columns > COLUMNS_MAX && breaks && !text.starts_with('|') {
+                let problem = format!("{columns} columns, the limit is {COLUMNS_MAX}");
+                findings.push(Finding::new(
+                    &file.path,
+                    line,
+                    problem,
+                    "wrap the paragraph",
+                ));
+            }
+        }
+    }
+    findings
+}
+
 /// Checks that each relative link leads to a file, and each anchor to a heading.
 pub fn links(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -252,6 +277,17 @@ mod tests {
             ("c.md", "# A\n# B\n"),
         ]);
         assert_eq!(places(&one_title(&repository)), [("b.md", 1), ("c.md", 2)]);
+    }
+
+    #[test]
+    fn prose_that_is_wider_than_a_page_is_found() {
+        let wide = "word ".repeat(21);
+        let text = format!(
+            "# A\n{wide}\n| {wide} |\n```\n{wide}\n```\n{}\n",
+            "w".repeat(200)
+        );
+        let repository = Repository::of(&[("a.md", text.as_str())]);
+        assert_eq!(places(&widths(&repository)), [("a.md", 2)]);
     }
 
     #[test]

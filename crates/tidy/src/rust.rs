@@ -18,6 +18,20 @@ const LONG_FILES: [(&str, usize); 0] = [];
 /// Folders whose sources may hold unsafe code.
 const UNSAFE_FOLDERS: [&str; 2] = ["crates/queue/src/", "crates/capi/src/"];
 
+/// Words that leave a reader to guess what a documented item is or does.
+const RIDDLES: [&str; 10] = [
+    "What", "Whose", "Whether", "Which", "Where", "Who", "How", "So", "The same", "It",
+];
+
+/// Folders whose comments are not checked yet.
+const RIDDLES_LEFT: [&str; 5] = [
+    "crates/disguise/",
+    "crates/log/",
+    "crates/pocketdb/",
+    "crates/proxy/",
+    "crates/store/",
+];
+
 /// Macros that mark unfinished code, or print values for debugging.
 const UNFINISHED_MACROS: [&str; 3] = [
     concat!("db", "g"),
@@ -25,17 +39,60 @@ const UNFINISHED_MACROS: [&str; 3] = [
     concat!("unimpl", "emented"),
 ];
 
-/// Checks that the first line of each file is a module comment; `tests.rs` needs none.
+/// Checks that the first line of each file is a module comment; `tests.rs` needs none, and the README
+/// of a crate may stand in its place.
 pub fn first_lines(repository: &Repository) -> Vec<Finding> {
+    let says_what = |file: &&File| {
+        file.bytes.starts_with(b"//! ")
+            || file
+                .bytes
+                .starts_with(b"#![doc = include_str!(\"../README.md\")]")
+    };
     repository
         .with_extension("rs")
         .filter(|file| file.name() != "tests.rs")
-        .filter(|file| !file.bytes.starts_with(b"//! "))
+        .filter(|file| !says_what(file))
         .map(|file| {
             let remedy = "begin with //! and one sentence about the file";
             Finding::new(&file.path, 1, "the file does not say what it holds", remedy)
         })
         .collect()
+}
+
+/// Checks that each documentation comment opens with a verb or a noun phrase.
+pub fn openings(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in repository.with_extension("rs") {
+        if RIDDLES_LEFT
+            .iter()
+            .any(|folder| file.path.starts_with(folder))
+        {
+            continue;
+        }
+        let mut continues = false;
+        for (line, text) in file.lines() {
+            let comment = documentation(text);
+            let opening = comment.filter(|_| !continues);
+            continues = comment.is_some_and(|comment| !comment.trim().is_empty());
+            let opens_with = |word: &&&str| {
+                let rest = opening.and_then(|it| it.trim_start().strip_prefix(**word));
+                rest.is_some_and(|it| it.starts_with([' ', ',']))
+            };
+            if let Some(word) = RIDDLES.iter().find(opens_with) {
+                let problem = format!("a comment opens with \"{word}\"");
+                let remedy = "open with a third-person verb or a noun phrase";
+                findings.push(Finding::new(&file.path, line, problem, remedy));
+            }
+        }
+    }
+    findings
+}
+
+/// The text of a line of documentation; `None` for other lines.
+fn documentation(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("///")
+        .or_else(|| line.strip_prefix("//!"))
 }
 
 /// Checks that no file exceeds its limit of lines.
@@ -196,6 +253,18 @@ mod tests {
         assert_eq!(
             places(&first_lines(&repository)),
             [("a.rs", 1), ("c.rs", 1)]
+        );
+    }
+
+    #[test]
+    fn comments_that_open_with_a_riddle_are_found() {
+        let text = "//! A file.\n\n/// Whether it is.\n/// Which goes on.\nfn f() {}\n/// Whole.\n\
+                    ///\n/// Where it\n/// lies.\n";
+        let repository =
+            Repository::of(&[("crates/a/src/a.rs", text), ("crates/log/src/a.rs", text)]);
+        assert_eq!(
+            places(&openings(&repository)),
+            [("crates/a/src/a.rs", 3), ("crates/a/src/a.rs", 8)]
         );
     }
 
