@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use probity_log::Options;
 
-/// What may be chosen, in seconds: a key that signs for longer is worth more to a thief.
+/// The range to choose from, in seconds: a key that signs for longer is worth more to a thief.
 const SECONDS: RangeInclusive<u64> = 1..=86_400;
 
 /// The longest time for which one key signs.

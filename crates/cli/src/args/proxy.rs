@@ -70,7 +70,7 @@ pub struct Proxy {
     /// Let replies out when the log fails, and record later how many entries are missing
     #[arg(long)]
     pub forward_on_log_failure: bool,
-    /// Time that one key signs for.
+    /// The time for which one key signs.
     #[command(flatten)]
     pub key_interval: KeyInterval,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
