@@ -1,4 +1,5 @@
-//! What commands advise and where they cannot print: options that they have, and a status that says so.
+//! The advice of commands, and commands that cannot print: options that exist, and a status that
+//! says so.
 
 #![expect(
     clippy::unwrap_used,
@@ -211,7 +212,7 @@ fn a_standard_output_that_takes_nothing_is_a_failure_of_every_command() {
         assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
         assert!(said.contains("standard output: "), "{args:?}: {said}");
     }
-    // What is wrong with the usage is told on standard error, and nothing else is written.
+    // Wrong usage is reported on standard error, and nothing else is written.
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let wrong = probity(at, &["verify"]).stdout(full).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));

@@ -1,4 +1,4 @@
-//! What `append` says when it cannot go to the end, and what following its advice gives.
+//! The messages of an `append` that cannot go to the end, and the results of following its advice.
 
 #![expect(
     clippy::unwrap_used,
@@ -90,7 +90,7 @@ fn bulky_lines(count: u64) -> String {
     (0..count).map(line).collect()
 }
 
-/// What a failed `append` says to go on with, without the program.
+/// Returns the command that a failed `append` advises, without the program.
 fn advised(stderr: &[u8]) -> Vec<String> {
     let said = text(stderr);
     let (_, advice) = said.split_once("go on with: probity ").expect(&said);
@@ -112,7 +112,7 @@ fn keys(folder: &Path) -> Vec<String> {
 fn append_until_full(folder: &Path, append: &[String], mode: &str) -> Option<Vec<String>> {
     let before = keys(folder).len();
     let more = ["--receipts", "--durability", mode];
-    // What was advised has the options of the command that stopped.
+    // The advised command takes over the options of the command that stopped.
     let durability = append.iter().position(|word| word == "--durability");
     let of_before = |place: usize| durability.is_some_and(|at| (at..at + 2).contains(&place));
     let words = append.iter().enumerate();
@@ -591,7 +591,7 @@ fn a_folder_that_takes_no_proofs_is_refused_before_anything_is_appended() {
     }
     fs::remove_dir(at.join("audit/empty")).unwrap();
     assert_intact(at, 0);
-    // What becomes so later is said with what is there, and not advised again.
+    // A fault that arises later is reported with what is there, and not advised again.
     fs::create_dir(at.join("outer")).unwrap();
     let append = ["append", "audit", "--proofs", "outer/proofs", "--receipts"];
     let mut child = probity(at, &append).spawn().unwrap();

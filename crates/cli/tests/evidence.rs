@@ -1,4 +1,5 @@
-//! What a receipt, and a head that somebody keeps, are worth against whoever holds all keys of the log.
+//! The worth of a receipt, and of a head that somebody keeps, against whoever holds all keys of the
+//! log.
 
 #![expect(
     clippy::unwrap_used,
@@ -213,7 +214,7 @@ fn a_forgery_of_an_expired_key_does_not_stand_under_a_head_that_was_kept() {
         held.contains("second") && held.contains("kept head  kept: the same"),
         "{held}"
     );
-    // What came later does not stand under it.
+    // A later entry does not stand under the head.
     prove("audit", "2", "late", &kept, 1);
 }
 

@@ -1,4 +1,4 @@
-//! What a person or a machine can do wrong while the program runs, shown on the real program.
+//! Faults that a person or a machine can cause while the program runs, shown on the real program.
 
 #![expect(
     clippy::unwrap_used,
@@ -262,7 +262,7 @@ fn missing_permission_is_said_with_place_and_remedy_and_an_auditor_needs_none_to
         }
     };
     if superuser {
-        // Where the program was built, others may not go.
+        // Other users may not enter the folder where the program was built.
         let program = env!("CARGO_BIN_EXE_probity");
         fs::copy(program, folder.path().join("probity")).unwrap();
         let path = folder.path().to_str().unwrap();
@@ -340,7 +340,7 @@ fn the_key_of_another_log_is_refused() {
 fn a_creation_cut_short_is_said_and_done_again_with_the_same_key() {
     let folder = new_log();
     let key = fs::read(folder.path().join("audit.key")).unwrap();
-    // What a crash leaves before the first frame is durable.
+    // A crash before the first frame is durable leaves this.
     fs::remove_dir_all(folder.path().join("audit/streams")).unwrap();
     fs::remove_dir_all(folder.path().join("audit.heads")).unwrap();
     // The writer's own note of what is durable tells an emptied log from one that never began.

@@ -132,11 +132,11 @@ impl Place {
         text(&output.stdout)
     }
 
-    /// Whether the log, which is being written to, has one by now.
+    /// Returns whether the log, which is being written to, has one by now.
     fn has_gap(&self) -> bool {
         let log = self.log();
         let output = run(self.at.path(), &["export", &log, "--format", "jsonl"]);
-        // Where an opening repairs what is being read, the next look tells.
+        // If an opening repairs what is being read, the next check tells.
         output.status.success() && text(&output.stdout).contains("\"gap\"")
     }
 

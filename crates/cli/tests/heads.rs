@@ -75,7 +75,8 @@ fn a_folder_of_heads_that_was_forgotten_once_is_named_and_mended() {
     assert!(faults.iter().all(|fault| fault.contains(cause)), "{found}");
     let (_, stderr) = probity(at, Some("kept"), &["append", "audit"], 3);
     assert!(stderr.contains(cause), "{stderr}");
-    // As the manual says: the newer copies fit, the older ones say nothing else, and the opening is in the journal.
+    // The manual says: the newer copies fit, the older ones say nothing else, and the opening is in
+    // the journal.
     probity(
         at,
         None,
@@ -320,7 +321,7 @@ fn no_reader_takes_an_empty_folder_of_second_copies_for_a_comparison() {
         probity(at, None, &named, 1);
     }
     probity(at, None, &[&receipts[..], &["--heads", "kept"]].concat(), 0);
-    // Where nothing is named nothing was asked for, but what is done by the log is done with a warning.
+    // Without a named folder nothing was asked for, but the log's own work comes with a warning.
     let replay = commands[9];
     let (_, stderr) = probity(at, None, replay, 0);
     let warning = "warning: there is no second copy of a head of this log in audit.heads";

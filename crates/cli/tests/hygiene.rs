@@ -1,4 +1,4 @@
-//! What a process with an open log leaves of its keys: in a core dump, and in its memory.
+//! Traces of its keys that a process with an open log leaves: in a core dump, and in its memory.
 
 #![expect(
     clippy::unwrap_used,
@@ -81,7 +81,7 @@ impl Writer {
         format!("/proc/{}/{name}", self.child.id())
     }
 
-    /// How often `wanted` stands in the memory that can be read.
+    /// Counts how often `wanted` stands in the readable memory.
     fn count(&self, wanted: &[u8]) -> usize {
         let memory = File::open(self.path("mem")).unwrap();
         let maps = fs::read_to_string(self.path("maps")).unwrap();
@@ -142,7 +142,7 @@ fn an_aborted_writer_leaves_no_core_dump() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(!names.iter().any(|name| name.contains("core")), "{names:?}");
-    // What the shell allowed does dump, where the system dumps at all.
+    // A dump that the shell allows is made, where the system makes any.
     let other = Command::new("sh")
         .args(["-c", "ulimit -c unlimited && kill -s ABRT $$"])
         .current_dir(writer.folder.path())

@@ -1,4 +1,5 @@
-//! What `verify` says of what it did not look at: bytes that an option leaves out, and a rollback with nothing to compare.
+//! The report of `verify` about what it did not read: bytes that an option leaves out, and a
+//! rollback with nothing to compare.
 
 #![expect(
     clippy::unwrap_used,

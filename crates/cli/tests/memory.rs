@@ -1,4 +1,4 @@
-//! What the program needs of memory, with the limit held by the system.
+//! The memory that the program needs, under a limit held by the system.
 
 #![expect(
     clippy::unwrap_used,
@@ -89,7 +89,7 @@ fn many_rows(folder: &Path, rows: u32) -> String {
     url
 }
 
-/// How many likes there are, of whom, and of what.
+/// Returns the number of likes of each person, and measures of what they like.
 fn likes(folder: &Path) -> Vec<Vec<Value>> {
     let mut database = Sqlite::open(&folder.join("app.db")).unwrap();
     let sql = "SELECT user_id, COUNT(*), SUM(LENGTH(what)), MIN(what), MAX(what) FROM likes GROUP BY user_id";

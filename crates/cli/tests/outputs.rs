@@ -1,4 +1,5 @@
-//! Where commands put files: never in the place of what cannot be made again, and never half of one.
+//! Places of output files: never that of a file that cannot be made again, and never with half a
+//! file.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,7 +20,8 @@ use tempfile::TempDir;
 
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
 
-/// What no command may replace or add to, in the folder that [`place`] makes and the test adds links to.
+/// Files that no command may replace or add to, in the folder that [`place`] makes and the test
+/// adds links to.
 const TARGETS: [&str; 36] = [
     "audit.key",
     "audit/probity.toml",

@@ -1,4 +1,4 @@
-//! What the commands say of an entry about several people of whom one was erased.
+//! The output of commands about an entry on several people of whom one was erased.
 
 #![expect(
     clippy::unwrap_used,
@@ -90,7 +90,7 @@ fn an_export_shows_those_who_are_left_and_counts_those_who_are_erased() {
             "{subject}"
         );
     }
-    // What one log says of erased people, no caller says to another.
+    // A caller may not claim to another log what one log says of erased people.
     probity(at, &["init", "other"], "", 0);
     let args = ["append", "other"];
     let (_, refused) = probity(at, &args, &lines, 1);

@@ -92,7 +92,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         drop(self.0.kill());
         drop(self.0.wait());
     }

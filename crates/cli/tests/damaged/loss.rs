@@ -47,7 +47,7 @@ fn segment(log: &Path) -> PathBuf {
     log.join("streams/default/segments/00000000000000000000.seg")
 }
 
-/// Where the last `number` frames begin.
+/// Returns the offset at which the last `number` frames begin.
 fn from_end(content: &[u8], number: usize) -> usize {
     let mut offsets = Vec::new();
     let mut offset = SEGMENT_HEADER_BYTES;

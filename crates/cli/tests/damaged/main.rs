@@ -20,10 +20,10 @@ use probity_disguise::Database as _;
 use probity_disguise::database::Sqlite;
 use tempfile::TempDir;
 
-/// What somebody does to the log in a folder.
+/// A change that somebody makes to the log in a folder.
 struct Damage {
     name: &'static str,
-    /// Whether every entry can still be read.
+    /// True if every entry can still be read.
     spares_entries: bool,
     make: fn(&Path),
 }
@@ -222,7 +222,7 @@ impl Place {
         }
     }
 
-    /// As [`Place::changed`], with one of the damages that are listed.
+    /// Returns [`Place::changed`] with one of the listed damages.
     fn damaged(&self, damage: &Damage, look: impl FnOnce(&Self)) {
         self.changed(damage.make, look);
     }
@@ -358,7 +358,8 @@ fn a_proof_or_a_list_of_a_damaged_log_is_refused_with_3_and_appends_nothing() {
     place.run(&prove("7"), 0, "");
     for damage in &DAMAGES {
         place.damaged(damage, |place| {
-            // What the damage spares can be proved: a proof is checked before it is written.
+            // Entries that the damage spares can be proved: a proof is checked before it is
+            // written.
             for index in ["0", "7", "119", "120"] {
                 drop(fs::remove_file(place.path("proof")));
                 let output = place.program(&prove(index), "");

@@ -1,4 +1,4 @@
-//! What the log says of who did what to whom, and who is told.
+//! The log's record of who did what to whom, and its readers.
 
 use std::fs;
 use std::path::Path;
@@ -209,7 +209,7 @@ fn database_salt_and_log_files_without_a_key_do_not_tell_who_was_disguised() {
         0,
     );
     let [name, unkeyed] = [0, 1].map(|at| names[at].as_str().unwrap().to_owned());
-    // What a thief can make: the second name, which is a hash of salt and id alone.
+    // A thief can make the second name, which is a hash of salt and id alone.
     assert_ne!(name, unkeyed);
     assert_eq!(entries(&place, &["--subject", &name]).len(), 1);
     assert!(entries(&place, &["--subject", &unkeyed]).is_empty());
@@ -381,7 +381,7 @@ fn an_id_without_a_row_gets_no_credential_and_no_departure() {
     }
     assert!(!place.path("77.key").exists());
     assert_eq!(place.rows(), before);
-    // Who has a row and no credential is told another thing, and so is who has left.
+    // A user with a row and no credential gets another message, and so does one who has left.
     let twenty = [&apply[..], &["--user", "20"]].concat();
     let (_, stderr) = place.run(&twenty, 1);
     assert!(stderr.contains("give them a credential first"), "{stderr}");

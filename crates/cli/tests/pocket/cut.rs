@@ -54,7 +54,7 @@ fn no_file_whose_end_is_gone_passes_for_an_older_one() {
     for len in (0..chip.len()).step_by(1_777) {
         let (status, said) = place.with_beginning("v", len, &verify);
         if status != Some(3) {
-            // What is gone was of no committed row.
+            // The lost bytes were of no committed row.
             assert_eq!(status, Some(0), "{len} {said}");
             fs::copy(place.path("v.root"), place.path("w.root")).unwrap();
             fs::write(place.path("w"), &chip[..len]).unwrap();

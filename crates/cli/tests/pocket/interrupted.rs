@@ -1,4 +1,4 @@
-//! What a creation leaves that a signal or a kill ended, what a signature leaves that was refused, and what is advised on a full chip.
+//! The remains of interrupted creations and of refused signatures, and the advice on a full chip.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -33,7 +33,7 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It opens once the command reads from the other end.
+        // The pipe opens once the command reads from the other end.
         let held = fs::File::options().write(true).open(self.path("pipe"));
         let id = child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status();

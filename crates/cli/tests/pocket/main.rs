@@ -491,7 +491,7 @@ fn an_extract_says_when_it_was_signed_and_shows_every_change() {
     }
     fs::write(place.path("rows"), &rows).unwrap();
     check(0);
-    // What is extracted later is of a later state, and says so.
+    // A later extract is of a later state, and says so.
     let moment = || {
         let said = place.json(&["check", "rows", "--key", "v.vkey"]);
         let time = said["time"].as_str().unwrap().to_owned();

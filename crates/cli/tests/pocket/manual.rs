@@ -91,7 +91,7 @@ fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
     let sql = "SELECT people.name FROM likes JOIN posts ON likes.post_id = posts.id \
                JOIN people ON posts.author_id = people.id WHERE likes.user_id = 19";
     assert_eq!(place.json(&["query", "a", sql]), json!({"name": "Al"}));
-    // The same in a schema of one's own.
+    // The import again, into a schema of one's own.
     let schema = "CREATE TABLE p (id INTEGER PRIMARY KEY, n INTEGER); \
                   CREATE TABLE o (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p(id)); \
                   CREATE TABLE l (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p(id), o INTEGER REFERENCES o(id))";
@@ -127,7 +127,7 @@ fn an_empty_file_in_the_place_of_either_is_damage() {
         fs::write(&chip, &whole[0]).unwrap();
         fs::write(&root, &whole[1]).unwrap();
     }
-    // What was never a root file is another file, named by mistake.
+    // A file that was never a root file is another file, named by mistake.
     fs::write(place.path("long"), vec![7; (1 << 20) + 1]).unwrap();
     for other in ["long", "vault.sql"] {
         let (_, stderr) = place.run(&["verify", "v", "--root", other], 1);

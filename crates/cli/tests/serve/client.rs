@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take before a test gives up.
+/// The longest time for an answer before a test gives up.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An answer.

@@ -1,4 +1,4 @@
-//! What happens while others ask too, when the server is stopped, and when it is killed.
+//! Concurrent requests, the stop of a server, and its kill.
 
 use std::fs;
 use std::io::Write as _;
@@ -122,7 +122,7 @@ fn a_server_that_is_killed_leaves_nothing_half_done() {
     for ((id, key), status) in (FIRST..).zip(&keys).zip(statuses) {
         let disguise = all_or_nothing(&place, id, key);
         match (status, disguise) {
-            // What was answered was durable before.
+            // Every answered operation was durable before.
             (Some(status), disguise) => assert!(status == 200 && disguise.is_some(), "{id}"),
             (None, Some(disguise)) => reveal(&place, id, key, &disguise),
             (None, None) => {}

@@ -32,10 +32,10 @@ pub(crate) const DESK: &str = "desk-token-0123456789abcdef0123456789";
 /// May do everything in the other database.
 pub(crate) const OTHER: &str = "other-token-0123456789abcdef012345678";
 
-/// How often a client asks again while the answer is busy.
+/// The most repetitions of a request while the answer is busy.
 const TRIES_MAX: u32 = 1_000;
 
-/// What the configuration says of a token.
+/// Returns the settings of a token for the configuration.
 pub(crate) fn token(name: &str, token: &str, database: &str, operations: &[&str]) -> String {
     let bytes = Sha256::digest(token);
     let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
@@ -45,7 +45,7 @@ pub(crate) fn token(name: &str, token: &str, database: &str, operations: &[&str]
     )
 }
 
-/// Where a server works.
+/// A server with its files.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
     pub(crate) url: String,

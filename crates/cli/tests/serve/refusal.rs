@@ -1,4 +1,4 @@
-//! What must not get through: strangers, tokens beyond their rights, and requests that are none.
+//! Requests that must not get through: from strangers, beyond the rights of a token, or malformed.
 
 use std::fs;
 use std::io::Write as _;
@@ -96,7 +96,7 @@ fn a_request_that_is_none_is_refused_and_the_fault_is_named() {
     assert!(told.contains("missing field `spec`"), "{told}");
     let told = refused(r#"{"user": "19", "user": "20", "spec": "leave"}"#);
     assert!(told.contains("duplicate field `user`"), "{told}");
-    // What was meant for another field is not told to whoever keeps answers.
+    // A value meant for another field is not shown to whoever keeps answers.
     let told =
         refused("{\"user\": \"19\", \"spec\": \"leave\",\n \"chunk_rows\": \"secret-4711\"}");
     assert!(
@@ -501,6 +501,6 @@ fn an_id_in_another_spelling_is_refused_by_every_operation() {
     }
     assert_eq!(place.rows(), before);
     place.stop();
-    // That of the registration is the only one.
+    // The entry of the registration is the only one.
     assert_eq!(place.entries().len(), 1);
 }

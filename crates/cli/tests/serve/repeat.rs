@@ -60,7 +60,7 @@ fn the_same_request_with_the_same_key_is_done_once_and_answered_as_before() {
     assert_eq!(revealed.status, 200, "{revealed:?}");
     let again = keyed(&place, SHOP, "\"two\"", "reveal", &reveal);
     assert_eq!((again.status, &again.text), (200, &revealed.text));
-    // What is refused is not kept: the next time it may be possible.
+    // A refusal is not kept: the next time the request may be possible.
     let twenty = |status: u16| {
         let answer = keyed(&place, SHOP, "\"three\"", "apply", &other);
         assert_eq!(answer.status, status, "{answer:?}");
