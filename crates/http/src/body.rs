@@ -1,4 +1,5 @@
-//! Bodies: read whole within limits of size and time, into memory that is overwritten afterwards.
+//! Request bodies: read whole within limits of size and time, into memory that is overwritten
+//! afterwards.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! People who have been inactive, a page of them with each request.
+//! Disguises for inactive people, a page of them with each request.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use crate::problem::{Kind, Problem};
 use crate::request_context::{EntryForm, RequestContext};
 use crate::time::Time;
 
-/// People of a page when nothing else is said.
+/// People per page by default.
 const PAGE: u32 = 100;
-/// People of the longest page.
+/// The most people per page.
 const PAGE_MAX: u32 = 10_000;
 
 applying! {

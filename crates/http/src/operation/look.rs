@@ -1,4 +1,4 @@
-//! Looking before anything is changed: `draft`, `check`, `plan`.
+//! Operations that look before anything is changed: `draft`, `check`, `plan`.
 
 use probity_disguise::PlannedStep;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ impl Operation for Check {
     type Answer = CheckedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<CheckedForm, Problem> {
-        // A plan checks everything and asks the database for what a check alone would believe.
+        // A plan checks everything against the database, where a check alone would trust the file.
         self.steps(context)?;
         let spec = context.place.spec(&self.spec)?;
         let mut session = context.described(spec)?;

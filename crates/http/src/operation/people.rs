@@ -1,4 +1,4 @@
-//! What concerns one person: registration, and what the credential opens.
+//! Operations about one person: registration, and everything that the credential opens.
 
 use probity_disguise::Listed;
 use probity_format::time::format_time;

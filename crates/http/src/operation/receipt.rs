@@ -1,4 +1,4 @@
-//! Receipts of forgetting, checked: nothing of the server is needed for it but a public key.
+//! Checks of receipts of forgetting, which need nothing of the server but a public key.
 
 use probity_disguise::{Receipt, Value};
 use probity_format::note::VerifierKey;

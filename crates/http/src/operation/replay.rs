@@ -1,4 +1,4 @@
-//! After a backup of a database was restored: what the log tells of and the database has missed.
+//! Repetition of operations that a restored backup has missed and the log still holds.
 
 use probity_disguise::{LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec};
 use probity_format::time::format_time;
@@ -75,7 +75,8 @@ impl Operation for Replay {
     type Answer = ReplayedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<ReplayedForm, Problem> {
-        // The whole log, before anything is done: what is left out of it would look as if it had never been.
+        // The whole log is read first: an operation left out of it would look as if it had never
+        // been.
         let told = told(context)?;
         let mut session = context.stored()?;
         let specs: Vec<Spec> = context.place.specs().cloned().collect();
@@ -99,8 +100,8 @@ impl Operation for Replay {
     }
 }
 
-/// The operations that the log tells of, in whatever stream: they are of this database by what they say. Of an entry that was
-/// erased the stream alone tells.
+/// Reads the operations from every stream of the log; their content says that they are of this
+/// database. For an erased entry only the stream says it.
 fn told(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
     let mut told = Operations::default();
     let read = context.reader.read(&Filter::default(), &mut |found| {

@@ -1,4 +1,5 @@
-//! Grace periods and ends: `schedule`, `scheduled`, `cancel`, `sweep`, and `resume` of what was cut short.
+//! Grace periods and ends: `schedule`, `scheduled`, `cancel`, `sweep`, and `resume` of interrupted
+//! disguises.
 
 use probity_disguise::{ApplyRequest, CHUNK_ROWS, DisguiseId, Error, Swept};
 use probity_format::time::format_time;

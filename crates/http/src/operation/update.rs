@@ -1,4 +1,4 @@
-//! How rows change while they are disguised.
+//! Changes of rows while they are disguised.
 
 use probity_disguise::Mapping;
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ impl Operation for Update {
         let spec = self.spec.as_ref().map(|name| context.place.spec(name));
         let spec = spec.transpose()?;
         let mut session = spec.map_or_else(|| context.stored(), |spec| context.described(spec))?;
-        // The tables may have other names now, so that the description is stored anew.
+        // The tables may have new names by now, so the description is stored again.
         context.place.uninstalled();
         context.place.install(&mut session.engine, spec)?;
         context.once(&mut session, |engine, entries| {
