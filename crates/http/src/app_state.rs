@@ -39,7 +39,7 @@ pub(crate) struct AppState {
     /// The key of the names that people have in the log.
     pub(crate) names: Arc<SubjectKey>,
     pub(crate) signer: Option<SigningKey>,
-    pub(crate) places: BTreeMap<String, DatabaseEntry>,
+    pub(crate) databases: BTreeMap<String, DatabaseEntry>,
     pub(crate) grants: Vec<Grant>,
     pub(crate) limits: Limits,
     /// The tokens that peers have shown.
@@ -83,9 +83,9 @@ async fn operate(
     let grant = caller.grant(&state)?;
     let Path((database, name)) = path.map_err(|_form| missing())?;
     let route = operation::find(&name).ok_or_else(missing)?;
-    let place = state.places.get(&database);
+    let entry = state.databases.get(&database);
     // Only those who may use a database learn whether it exists.
-    let Some(_place) = place.filter(|_place| grant.allows(&database, route.name)) else {
+    let Some(_entry) = entry.filter(|_entry| grant.allows(&database, route.name)) else {
         let detail = format!("the token {grant:?} has no right to {name} in this database");
         return Err(Problem::new(Kind::Forbidden, detail));
     };
@@ -123,19 +123,19 @@ struct Task {
 
 /// Runs the operation on a thread that may block, once its permits are free.
 async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
-    let place = state.places.get(&task.database).ok_or_else(missing)?;
-    let begun = task.repeat.as_ref().map(|it| place.running.begin(it));
+    let entry = state.databases.get(&task.database).ok_or_else(missing)?;
+    let begun = task.repeat.as_ref().map(|it| entry.running.begin(it));
     let begun = begun.transpose()?;
-    let turn = timeout(state.limits.wait_time(), turn(&state, place)).await;
-    let Ok(Some(turn)) = turn else {
+    let permits = timeout(state.limits.wait_time(), acquire_permits(&state, entry)).await;
+    let Ok(Some(permits)) = permits else {
         let detail = "as many requests as are allowed work on databases";
         return Err(Problem::new(Kind::Busy, detail));
     };
     let worked = tokio::task::spawn_blocking(move || {
         let time = SystemClock::new().now();
         let context = RequestContext {
-            place: state.places.get(&task.database).ok_or_else(missing)?,
-            pace: turn.0.pace(),
+            database: state.databases.get(&task.database).ok_or_else(missing)?,
+            pace: permits.0.pace(),
             log: &state.log,
             reader: &state.reader,
             names: &state.names,
@@ -147,7 +147,7 @@ async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
             complain: state.complain,
         };
         let answer = (task.route.perform)(&task.body, &context);
-        drop((turn, begun, task.caller.turn));
+        drop((permits, begun, task.caller.permit));
         answer
     });
     worked.await.unwrap_or_else(|panic| {
@@ -157,13 +157,13 @@ async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
 
 /// Acquires a connection permit of the database, then a permit to work. In this order a request
 /// that waits for a slow database keeps no work permit from others.
-async fn turn(
+async fn acquire_permits(
     state: &AppState,
-    place: &DatabaseEntry,
+    entry: &DatabaseEntry,
 ) -> Option<(ConnectionPermit, OwnedSemaphorePermit)> {
-    let seat = place.pool.seat().await?;
-    let context = Arc::clone(&state.permits).acquire_owned().await.ok()?;
-    Some((seat, context))
+    let connection = entry.pool.acquire().await?;
+    let work = Arc::clone(&state.permits).acquire_owned().await.ok()?;
+    Some((connection, work))
 }
 
 fn missing() -> Problem {

@@ -13,7 +13,7 @@ use probity_log::StreamName;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::gate::turns;
+use crate::gate::request_permits;
 use crate::operation;
 use crate::secret::Secret;
 use crate::socket::Patience;
@@ -486,7 +486,7 @@ fn grants(
             digest: table.sha256,
             databases: on,
             operations,
-            turns: turns(requests),
+            permits: request_permits(requests),
         });
     }
     Ok(grants)

@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     connections: Arc<Connections>,
     number: u64,
     close: Arc<Notify>,
-    place: Mutex<Option<OwnedSemaphorePermit>>,
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
     /// The origin of the client.
     pub(crate) peer: Peer,
 }
@@ -85,7 +85,7 @@ impl Connections {
             connections: Arc::clone(self),
             number,
             close,
-            place: Mutex::new(None),
+            permit: Mutex::new(None),
             peer,
         }
     }
@@ -113,7 +113,7 @@ impl Connection {
     /// Acquires a permit for a connection that has shown a token; returns whether one was free
     /// within `patience`.
     pub(crate) async fn admit(&self, patience: Duration) -> bool {
-        if locked(&self.place).is_some() {
+        if locked(&self.permit).is_some() {
             return true;
         }
         // A waiting connection has shown a token and is not closed to make room; waiting requests
@@ -121,11 +121,11 @@ impl Connection {
         locked(&self.connections.unauthenticated)
             .open
             .remove(&self.number);
-        let place = Arc::clone(&self.connections.known).acquire_owned();
-        let Ok(Ok(place)) = timeout(patience, place).await else {
+        let permit = Arc::clone(&self.connections.known).acquire_owned();
+        let Ok(Ok(permit)) = timeout(patience, permit).await else {
             return false;
         };
-        *locked(&self.place) = Some(place);
+        *locked(&self.permit) = Some(permit);
         true
     }
 

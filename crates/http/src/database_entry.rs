@@ -79,7 +79,7 @@ impl DatabaseEntry {
     pub(crate) fn open(place: &DatabasePlace) -> Result<Self, PlaceError> {
         let mut specs = BTreeMap::new();
         for (name, spec) in &place.specs {
-            specs.insert(name.clone(), room(name, spec)?);
+            specs.insert(name.clone(), load_spec(name, spec)?);
         }
         let url = match &place.url {
             UrlPlace::Here(url) => Secret::from(Zeroizing::new(String::from(&**url))),
@@ -133,7 +133,7 @@ impl DatabaseEntry {
 
     /// Returns all specifications.
     pub(crate) fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.specs.values().map(|room| &room.file.spec)
+        self.specs.values().map(|loaded| &loaded.file.spec)
     }
 
     /// Returns the specification called `name`.
@@ -145,7 +145,7 @@ impl DatabaseEntry {
     }
 }
 
-fn room(name: &str, place: &SpecPlace) -> Result<LoadedSpec, PlaceError> {
+fn load_spec(name: &str, place: &SpecPlace) -> Result<LoadedSpec, PlaceError> {
     let aside = |path: &Option<PathBuf>| path.clone();
     Ok(LoadedSpec {
         name: name.to_owned(),
@@ -193,8 +193,8 @@ fn bounded(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, PlaceError>
         let what = format!("it is longer than {bytes_max} bytes");
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)));
     }
-    let room = usize::try_from(length).unwrap_or_default();
-    let mut text = Zeroizing::new(String::with_capacity(room));
+    let capacity = usize::try_from(length).unwrap_or_default();
+    let mut text = Zeroizing::new(String::with_capacity(capacity));
     let file = File::open(path).map_err(failed)?;
     file.take(bytes_max)
         .read_to_string(&mut text)

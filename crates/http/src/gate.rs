@@ -28,7 +28,7 @@ use crate::token::{Grant, granted};
 #[derive(Clone)]
 pub(crate) struct Caller {
     index: usize,
-    pub(crate) turn: Arc<OwnedSemaphorePermit>,
+    pub(crate) permit: Arc<OwnedSemaphorePermit>,
 }
 
 /// The service between a connection and the router.
@@ -97,8 +97,8 @@ impl Gate {
             return Err(Problem::new(Kind::TooManyAttempts, detail));
         }
         let (index, grant) = found.ok_or_else(unauthorized)?;
-        let turn = Arc::clone(&grant.turns).try_acquire_owned();
-        let turn = turn.map_err(|_none_left| {
+        let permit = Arc::clone(&grant.permits).try_acquire_owned();
+        let permit = permit.map_err(|_none_left| {
             let detail = format!("the token {grant:?} has as many requests under way as it may");
             Problem::new(Kind::TooManyRequests, detail)
         })?;
@@ -106,13 +106,13 @@ impl Gate {
             let detail = "as many clients as are allowed are connected";
             return Err(Problem::new(Kind::Busy, detail));
         }
-        let turn = Arc::new(turn);
-        Ok(Some(Caller { index, turn }))
+        let permit = Arc::new(permit);
+        Ok(Some(Caller { index, permit }))
     }
 }
 
 /// Returns the permits for the concurrent requests of a token.
-pub(crate) fn turns(count: usize) -> Arc<Semaphore> {
+pub(crate) fn request_permits(count: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)))
 }
 

@@ -25,7 +25,7 @@ type Connection = Box<dyn Database + Send>;
 /// The pool of connections to a database.
 pub(crate) struct Pool {
     url: Secret,
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// The paces of the free permits, each of which says how long its permit must rest.
     paces: Arc<Paces>,
     /// Idle connections, the last one used at the end.
@@ -43,7 +43,7 @@ type Paces = Mutex<Vec<Arc<Admission>>>;
 /// A permit for one connection.
 pub(crate) struct ConnectionPermit {
     pace: Arc<Admission>,
-    home: Arc<Paces>,
+    paces: Arc<Paces>,
     /// Released after the pace was put back.
     _permit: OwnedSemaphorePermit,
 }
@@ -55,28 +55,28 @@ impl Pool {
         let pace = || Arc::new(Admission::new(NonZero::<u32>::MIN).with_share(share));
         Self {
             url,
-            paces: Arc::new(Mutex::new((0..size).map(|_seat| pace()).collect())),
-            seats: Arc::new(Semaphore::new(size)),
+            paces: Arc::new(Mutex::new((0..size).map(|_permit| pace()).collect())),
+            permits: Arc::new(Semaphore::new(size)),
             idle: Arc::default(),
         }
     }
 
     /// Acquires a permit for a connection, once one is free and has rested.
-    pub(crate) async fn seat(&self) -> Option<ConnectionPermit> {
-        let permit = Arc::clone(&self.seats).acquire_owned().await.ok()?;
-        let seat = ConnectionPermit {
+    pub(crate) async fn acquire(&self) -> Option<ConnectionPermit> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        let acquired = ConnectionPermit {
             pace: self.rested()?,
-            home: Arc::clone(&self.paces),
+            paces: Arc::clone(&self.paces),
             _permit: permit,
         };
-        sleep(seat.pace.rest()).await;
-        Some(seat)
+        sleep(acquired.pace.rest()).await;
+        Some(acquired)
     }
 
     /// Takes the pace that has rested longest.
     fn rested(&self) -> Option<Arc<Admission>> {
         let mut paces = list(&self.paces);
-        let first = (0..paces.len()).min_by_key(|seat| paces.get(*seat).map(|it| it.rest()))?;
+        let first = (0..paces.len()).min_by_key(|index| paces.get(*index).map(|it| it.rest()))?;
         Some(paces.swap_remove(first))
     }
 
@@ -92,7 +92,7 @@ impl Pool {
         Ok(PooledConnection {
             // The name of a file may stand for another one at any time, and opening it costs
             // nothing.
-            home: (connection.dialect() != Dialect::Sqlite).then(|| Arc::clone(&self.idle)),
+            idle: (connection.dialect() != Dialect::Sqlite).then(|| Arc::clone(&self.idle)),
             connection: Some(connection),
             since: now,
         })
@@ -108,14 +108,14 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        list(&self.home).push(Arc::clone(&self.pace));
+        list(&self.paces).push(Arc::clone(&self.pace));
     }
 }
 
 /// A connection that returns to the pool when it is dropped.
 pub(crate) struct PooledConnection {
     connection: Option<Connection>,
-    home: Option<Arc<Mutex<Vec<Idle>>>>,
+    idle: Option<Arc<Mutex<Vec<Idle>>>>,
     since: Timestamp,
 }
 
@@ -137,11 +137,11 @@ impl DerefMut for PooledConnection {
 
 impl Drop for PooledConnection {
     fn drop(&mut self) {
-        if let (Some(connection), Some(home), false) =
-            (self.connection.take(), &self.home, panicking())
+        if let (Some(connection), Some(idle), false) =
+            (self.connection.take(), &self.idle, panicking())
         {
             let since = self.since;
-            list(home).push(Idle { connection, since });
+            list(idle).push(Idle { connection, since });
         }
     }
 }

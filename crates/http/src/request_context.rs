@@ -23,7 +23,7 @@ pub(crate) type AnyEngine = Engine<PooledConnection>;
 
 /// The context in which an operation runs.
 pub(crate) struct RequestContext<'a> {
-    pub(crate) place: &'a DatabaseEntry,
+    pub(crate) database: &'a DatabaseEntry,
     /// The admission that lets in each transaction.
     pub(crate) pace: &'a Arc<Admission>,
     pub(crate) log: &'a Log,
@@ -67,7 +67,7 @@ pub(crate) struct EntryForm {
 impl RequestContext<'_> {
     /// Returns a connection to the database.
     pub(crate) fn connection(&self) -> Result<PooledConnection, Problem> {
-        self.place.connect(self.time)
+        self.database.connect(self.time)
     }
 
     /// Returns a session with the description that the database holds.
@@ -77,7 +77,7 @@ impl RequestContext<'_> {
 
     /// Refuses operations on a whole database where the configuration selects one of its tenants.
     pub(crate) fn of_all_tenants(&self) -> Result<(), Problem> {
-        if self.place.tenant.is_none() {
+        if self.database.tenant.is_none() {
             return Ok(());
         }
         let detail = "this is about the whole database, and the configuration has one of its tenants under this name";
@@ -94,13 +94,13 @@ impl RequestContext<'_> {
     }
 
     fn session(&self, mut engine: AnyEngine) -> Result<Session, Problem> {
-        if let Some(tenant) = &self.place.tenant {
+        if let Some(tenant) = &self.database.tenant {
             engine.set_written_tenant(tenant)?;
         }
         engine.set_admission(Arc::clone(self.pace));
         engine.set_subject_key(Arc::clone(self.names));
         engine.set_notice(Box::new(self.complain));
-        let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
+        let mut appender = self.log.appender(&self.database.stream).map_err(|error| {
             Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
         })?;
         let last = Rc::new(Cell::new(None));
@@ -115,7 +115,7 @@ impl RequestContext<'_> {
             Ok(())
         }));
         let entries = Entries {
-            stream: self.place.stream.to_string(),
+            stream: self.database.stream.to_string(),
             last,
         };
         Ok(Session { engine, entries })
@@ -177,7 +177,7 @@ impl RequestContext<'_> {
             return work(engine, entries).map(Answered::Now);
         };
         // The table may be missing if an older program has prepared the database.
-        self.place.install(engine, None)?;
+        self.database.install(engine, None)?;
         engine.once(&self.named(repeat), |engine| {
             let answer = work(engine, entries)?;
             let kept = kept(&answer).map_err(|error| {

@@ -102,7 +102,7 @@ impl Server {
                 source,
             }),
         };
-        let places = config
+        let databases = config
             .databases
             .iter()
             .map(open)
@@ -125,7 +125,7 @@ impl Server {
             reader,
             names,
             signer,
-            places,
+            databases,
             grants: config.grants,
             limits: config.limits,
             attempts: Attempts::new(config.limits.wrong_tokens),

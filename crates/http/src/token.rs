@@ -55,7 +55,7 @@ pub(crate) struct Grant {
     pub(crate) databases: BTreeSet<String>,
     pub(crate) operations: BTreeSet<String>,
     /// A permit for each request of the token under way at the same time.
-    pub(crate) turns: Arc<Semaphore>,
+    pub(crate) permits: Arc<Semaphore>,
 }
 
 impl Grant {
@@ -95,7 +95,7 @@ mod tests {
             digest: TokenDigest::of(token),
             databases: BTreeSet::from(["app".to_owned()]),
             operations: BTreeSet::from(["apply".to_owned()]),
-            turns: Arc::new(Semaphore::new(1)),
+            permits: Arc::new(Semaphore::new(1)),
         }
     }
 

@@ -101,7 +101,7 @@ impl Operation for Apply {
     type Answer = AppliedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<AppliedForm, Problem> {
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let over = self
             .over
             .as_ref()
@@ -116,7 +116,7 @@ impl Operation for Apply {
             expires: self.expires.map(|Time(time)| time),
             time: context.time,
         };
-        context.place.install(&mut session.engine, Some(spec))?;
+        context.database.install(&mut session.engine, Some(spec))?;
         applied(context, session, &request, self.chunk_rows)
     }
 }
@@ -129,9 +129,9 @@ impl Operation for ApplyEverybody {
     type Answer = AppliedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<AppliedForm, Problem> {
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
-        context.place.install(&mut session.engine, Some(spec))?;
+        context.database.install(&mut session.engine, Some(spec))?;
         let request = ApplyRequest {
             spec: &spec.file.spec,
             user: None,

@@ -87,7 +87,7 @@ impl Operation for Decay {
             let detail = format!("a page has 1 to {PAGE_MAX} people");
             return Err(Problem::new(Kind::BadRequest, detail));
         }
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let inactive = spec.file.inactive.as_deref().ok_or_else(|| {
             Problem::new(
                 Kind::Unfit,
@@ -95,7 +95,7 @@ impl Operation for Decay {
             )
         })?;
         let mut session = context.described(spec)?;
-        context.place.install(&mut session.engine, Some(spec))?;
+        context.database.install(&mut session.engine, Some(spec))?;
         let after = self.after.as_deref().map(|user| session.user(user));
         let request = DecayRequest {
             spec: &spec.file.spec,

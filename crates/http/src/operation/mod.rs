@@ -120,7 +120,7 @@ fn perform<O: Operation>(body: &[u8], context: &RequestContext<'_>) -> Result<By
             Err(problem) if problem.is_passing() && tries < TRIES_MAX => tries += 1,
             Err(problem) if problem.kind == Kind::NotInstalled => {
                 // An older database was put in place of the one that was prepared.
-                context.place.uninstalled();
+                context.database.uninstalled();
                 return Err(problem);
             }
             done => break done?,

@@ -77,11 +77,11 @@ impl Operation for Replay {
     fn run(&self, context: &RequestContext<'_>) -> Result<ReplayedForm, Problem> {
         // The whole log is read first: an operation left out of it would look as if it had never
         // been.
-        let told = told(context)?;
+        let operations = logged_operations(context)?;
         let mut session = context.stored()?;
-        let specs: Vec<Spec> = context.place.specs().cloned().collect();
+        let specs: Vec<Spec> = context.database.specs().cloned().collect();
         let request = ReplayRequest {
-            told: &told,
+            told: &operations,
             specs: &specs,
             parameters: values(&self.parameters)?,
             time: context.time,
@@ -102,11 +102,11 @@ impl Operation for Replay {
 
 /// Reads the operations from every stream of the log; their content says that they are of this
 /// database. For an erased entry only the stream says it.
-fn told(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
-    let mut told = Operations::default();
+fn logged_operations(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
+    let mut operations = Operations::default();
     let read = context.reader.read(&Filter::default(), &mut |found| {
-        if !found.erased || *found.stream == context.place.stream {
-            told.add(found.stream.as_str(), &found.entry, found.erased);
+        if !found.erased || *found.stream == context.database.stream {
+            operations.add(found.stream.as_str(), &found.entry, found.erased);
         }
         Ok::<(), LogError>(())
     });
@@ -117,5 +117,5 @@ fn told(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
         )
         .because(&error)
     })?;
-    Ok(told.in_order())
+    Ok(operations.in_order())
 }

@@ -47,7 +47,7 @@ impl Operation for Schedule {
     type Answer = ScheduledForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<ScheduledForm, Problem> {
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
         let Time(due) = self.due;
         let request = ApplyRequest {
@@ -58,7 +58,7 @@ impl Operation for Schedule {
             expires: self.expires.map(|Time(time)| time),
             time: context.time,
         };
-        context.place.install(&mut session.engine, Some(spec))?;
+        context.database.install(&mut session.engine, Some(spec))?;
         context.once(&mut session, |engine, entries| {
             let id = engine.schedule(&request, due)?;
             Ok(ScheduledForm {
