@@ -36,7 +36,7 @@ fn done(at: &Path, args: &[&str]) {
     assert!(ran.status.success(), "{args:?}: {said}");
 }
 
-/// A log with two entries, and the files that commands of the tests read.
+/// Makes a log with two entries, and the files that commands of the tests read.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

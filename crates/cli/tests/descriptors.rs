@@ -39,7 +39,7 @@ impl Drop for Ends {
     }
 }
 
-/// A proxy that may have so many files open, and its port.
+/// Starts a proxy that may have so many files open; returns it with its port.
 fn proxy(folder: &Path, files: usize, behind: &[&str]) -> (Ends, u16) {
     let serving = [
         "proxy",
@@ -52,7 +52,8 @@ fn proxy(folder: &Path, files: usize, behind: &[&str]) -> (Ends, u16) {
     started(folder, files, &[&serving, behind].concat())
 }
 
-/// A server that may have so many files open and changes its key each second, and its port.
+/// Starts a server that may have so many files open and changes its key each second; returns it
+/// with its port.
 fn started(folder: &Path, files: usize, arguments: &[&str]) -> (Ends, u16) {
     let probity = env!("CARGO_BIN_EXE_probity");
     let limited = format!("ulimit -S -n 64; ulimit -H -n {files}; exec \"$0\" \"$@\"");
@@ -169,7 +170,7 @@ fn a_proxy_without_files_for_clients_does_not_start() {
 
 const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
 
-/// A folder with a log, a database of 50 people and the configuration of a server.
+/// Makes a folder with a log, a database of 50 people and the configuration of a server.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("app.db");

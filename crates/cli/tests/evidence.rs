@@ -57,7 +57,7 @@ fn copy(folder: &Path, from: &str, to: &str) {
     }
 }
 
-/// A log with one entry, and `older`, a copy of it as it was then, heads and keys included.
+/// Makes a log with one entry, and `older`, a copy of it as it was then, heads and keys included.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     probity(

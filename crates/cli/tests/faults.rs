@@ -70,7 +70,7 @@ fn assert_intact(folder: &Path, entries: u64) {
     assert_eq!(default["entries"].as_u64(), Some(entries), "{document}");
 }
 
-/// The most memory a process has had, from the kernel's account of it.
+/// Returns the most memory a process has had, from the kernel's account of it.
 fn memory_peak_kib(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status
@@ -225,7 +225,7 @@ fn a_read_only_disk_is_said_with_place_and_remedy_and_can_be_read() {
     assert_eq!(text(&export.stdout).lines().count(), 1);
 }
 
-/// The copy of the program in `folder`, run with `arguments` for a user who owns nothing here.
+/// Runs the copy of the program in `folder` with `arguments`, for a user who owns nothing here.
 fn as_nobody(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);

@@ -40,7 +40,7 @@ fn shell(at: &Path, command: &str) {
     assert!(ran.unwrap().success(), "{command}");
 }
 
-/// A log with an entry, whose second copies are in the folder `kept`.
+/// Makes a log with an entry, whose second copies are in the folder `kept`.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -380,7 +380,7 @@ fn nothing_is_proved_of_a_log_that_the_second_copies_are_not_of() {
     }
 }
 
-/// Each way to read what has to do with the stream `people` of the log `log`, and to prove an entry of it.
+/// Reads the stream `people` of the log `log` in each way, and proves an entry of it.
 fn read_people(at: &Path, log: &str, heads: Option<&str>, status: i32) {
     shell(at, &format!("[ -e {log}.key ] || cp audit.key {log}.key"));
     let stream = ["--stream", "people"];
@@ -398,7 +398,8 @@ fn read_keys(at: &Path, log: &str, heads: Option<&str>, status: i32) {
     probity(at, heads, &["keys", "status", log], status);
 }
 
-/// A log with two streams, the folder `audit` with its second copies in `kept`, and an older copy of both, `older` and `older-kept`.
+/// Makes a log with two streams in `audit`, with second copies in `kept`, and older copies of both,
+/// `older` and `older-kept`.
 fn copied() -> TempDir {
     let folder = place();
     let at = folder.path();

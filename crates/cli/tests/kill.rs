@@ -283,7 +283,7 @@ impl Scene {
         assert_eq!(self.engine.unfinished().unwrap(), [], "{story}");
     }
 
-    /// Everybody comes back, and nothing is left of any disguise.
+    /// Checks that everybody comes back, and nothing is left of any disguise.
     fn assert_all_comes_back(&mut self, story: &str) {
         // Rows that people share come back with the last of them.
         for _ in 0..PEOPLE {

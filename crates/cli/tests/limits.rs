@@ -56,7 +56,8 @@ fn copy(folder: &Path, from: &str, to: &str) {
 
 const SEGMENT: &str = "streams/default/segments/00000000000000000000.seg";
 
-/// A log with an entry of January and one of March, each in a frame of its own, and `kept`, the checkpoint over the first.
+/// Makes a log with an entry of January and one of March, each in a frame of its own, and `kept`,
+/// the checkpoint over the first.
 fn place() -> (TempDir, usize) {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

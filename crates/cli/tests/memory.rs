@@ -26,7 +26,7 @@ const ROWS: u32 = 400_000;
 /// Address space given to a disguise, in KiB.
 const DISGUISE_ADDRESS_SPACE: u64 = 120 << 10;
 
-/// A log whose frames hold one entry each.
+/// Makes a log whose frames hold one entry each.
 fn many_frames(path: &Path) {
     let root = RootKey::new(Secret::new([7; 32]));
     let options = Options {
@@ -72,7 +72,7 @@ column = "what"
 value = { RandStr = { len = 12 } }
 "#;
 
-/// A database in which one person has many rows, and what hides that person.
+/// Makes a database in which one person has many rows, and what hides that person.
 fn many_rows(folder: &Path, rows: u32) -> String {
     let file = folder.join("app.db");
     let url = format!("sqlite:{}", file.display());
@@ -108,7 +108,8 @@ fn many_values_of_a_person_are_overwritten_and_come_back_in_the_same_memory() {
     leaves_and_returns(Some(OVERWRITE), "");
 }
 
-/// A person with many rows is hidden by `spec`, or by a draft, as `how` says, and comes back with another key.
+/// Hides a person with many rows by `spec`, or by a draft, as `how` says, and reveals them with
+/// another key.
 fn leaves_and_returns(spec: Option<&str>, how: &str) {
     let folder = tempfile::tempdir().unwrap();
     let db = many_rows(folder.path(), ROWS);

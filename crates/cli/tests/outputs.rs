@@ -96,7 +96,8 @@ fn done(folder: &Path, args: &[&str], input: &[u8]) {
     assert!(output.status.success(), "{args:?}: {stderr}");
 }
 
-/// A log with entries, the second copy of its heads, its keys, a pocket database, an embedded store, and secrets.
+/// Makes a log with entries, the second copy of its heads, its keys, a pocket database, an embedded
+/// store, and secrets.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &["init", "audit"], b"");
@@ -137,7 +138,7 @@ fn place() -> TempDir {
     folder
 }
 
-/// Every file below `folder` with its content.
+/// Returns every file below `folder` with its content.
 fn all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -319,7 +320,8 @@ fn a_signal_leaves_no_part_of_a_file() {
     }
 }
 
-/// `command` with every signal as a terminal leaves it: a shell in the background has some ignored, and so have its children.
+/// Returns `command` with every signal as a terminal leaves it: a shell in the background has some
+/// ignored, and so have its children.
 fn heeding(command: &Command) -> Command {
     let mut heeding = Command::new("env");
     heeding
@@ -339,7 +341,8 @@ fn heeding(command: &Command) -> Command {
     heeding
 }
 
-/// Exit status and first message of an export that is sent `signal` while it writes; nothing where it ended before.
+/// Returns exit status and first message of an export that is sent `signal` while it writes; `None`
+/// where it ended before.
 fn stopped_export(at: &Path, signal: &str) -> Option<(Option<i32>, String)> {
     let mut child = heeding(&probity(
         at,

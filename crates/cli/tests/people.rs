@@ -34,7 +34,7 @@ fn probity(folder: &Path, args: &[&str], input: &str, status: i32) -> (String, S
     (stdout, stderr)
 }
 
-/// A log with an entry about three people, of whom the one who acted was erased.
+/// Makes a log with an entry about three people, of whom the one who acted was erased.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The blocks of `text` that are fenced as `language`.
+/// Returns the blocks of `text` that are fenced as `language`.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<Vec<&str>> = None;

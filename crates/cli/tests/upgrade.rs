@@ -32,7 +32,7 @@ fn probity(folder: &Path, args: &[&str], status: i32) -> String {
     said
 }
 
-/// A folder with copies of the logs.
+/// Makes a folder with copies of the logs.
 fn logs() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/testdata/v2");

@@ -80,7 +80,7 @@ pub struct Append {
     pub json: bool,
 }
 
-/// A name before the numbers of lines: together they fit an idempotency key.
+/// Parses a name that precedes line numbers: together they must fit an idempotency key.
 fn idempotency_name(text: &str) -> Result<String, String> {
     let bytes_max = NAME_BYTES_MAX.saturating_sub(LINE_KEY_BYTES);
     if text.is_empty() || text.len() > bytes_max {

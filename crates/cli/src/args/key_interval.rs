@@ -18,12 +18,12 @@ pub struct KeyInterval {
 }
 
 impl KeyInterval {
-    /// The time chosen, in seconds.
+    /// Returns the chosen time, in seconds.
     pub const fn seconds(self) -> Option<u64> {
         self.key_interval
     }
 
-    /// `options` with the time chosen.
+    /// Returns `options` with the chosen time.
     pub fn applied(self, options: Options) -> Options {
         let said = self.key_interval.map(Duration::from_secs);
         Options {

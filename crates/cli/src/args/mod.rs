@@ -153,7 +153,7 @@ pub struct StreamChoice {
 }
 
 impl StreamChoice {
-    /// The configuration chosen.
+    /// Returns the chosen configuration.
     pub fn config(&self) -> StreamConfig {
         StreamConfig {
             proofs: self.proofs,
@@ -305,7 +305,7 @@ impl FilterChoice {
         }
     }
 
-    /// The filter chosen.
+    /// Returns the chosen filter.
     pub fn filter(&self) -> Filter {
         let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
         Filter {
@@ -477,7 +477,7 @@ fn parse_compression(word: &str) -> Result<Compression, &'static str> {
         .ok_or("use zstd:1 to zstd:19 or none")
 }
 
-/// A time argument.
+/// Parses a time argument.
 ///
 /// # Errors
 /// When it is no RFC 3339 time between 1970 and 2199.

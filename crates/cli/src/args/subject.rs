@@ -75,7 +75,7 @@ pub struct SubjectExport {
 }
 
 impl SubjectExport {
-    /// The creation of a pocket database that does it.
+    /// Returns the creation of a pocket database that does the same.
     pub fn creation(self) -> PocketCreate {
         PocketCreate {
             pocket: PocketChoice {

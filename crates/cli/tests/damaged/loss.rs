@@ -12,7 +12,8 @@ use probity_log::{Durability, Log, Options, StreamName};
 
 use crate::{Place, copy};
 
-/// A place whose log was killed with entries that have receipts and that no checkpoint covers.
+/// Makes a place whose log was killed with entries that have receipts and that no checkpoint
+/// covers.
 pub(crate) fn killed() -> Place {
     let place = Place::new();
     let log = place.path("audit");

@@ -43,7 +43,7 @@ fn journal(log: &Path) -> PathBuf {
     log.join("streams/journal/segments/00000000000000000000.seg")
 }
 
-/// The only file in a folder of partial tiles.
+/// Returns the only file in a folder of partial tiles.
 fn last_in(folder: &Path) -> PathBuf {
     let files = fs::read_dir(folder)
         .unwrap()
@@ -200,7 +200,7 @@ impl Place {
             .unwrap()
     }
 
-    /// Standard output and standard error of a command that ends with `status`.
+    /// Returns standard output and standard error of a command that ends with `status`.
     fn run(&self, args: &[&str], status: i32, input: &str) -> (String, String) {
         let output = self.program(args, input);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -385,7 +385,8 @@ fn a_proof_or_a_list_of_a_damaged_log_is_refused_with_3_and_appends_nothing() {
     place.run(&["keys", "status", "audit"], 0, "");
 }
 
-/// Advice about a damaged log must be safe to follow: nothing that writes to it, or puts another in its place.
+/// Checks that advice about a damaged log is safe to follow: nothing writes to it, or puts another
+/// in its place.
 fn is_safe(error: &str, context: &str) {
     for command in ["probity append", "probity init", "probity stream create"] {
         assert!(!error.contains(command), "{context}: {error}");

@@ -26,7 +26,7 @@ const PLANTS: [Plant; 4] = [
     }),
 ];
 
-/// The files of the log, those of older tiles left out, and some that come and go.
+/// Returns the files of the log, without those of older tiles and some that come and go.
 fn files(log: &Path) -> Vec<String> {
     let mut names: Vec<String> = [
         "durable",

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::place::{APPLY, Place, prepared};
 
-/// The entries of the log that `filters` choose, as anybody with its key exports them.
+/// Returns the entries of the log that `filters` choose, as anybody with its key exports them.
 fn entries(place: &Place, filters: &[&str]) -> Vec<Value> {
     let export = [&["export", "audit", "--format", "jsonl"], filters].concat();
     let (exported, _) = place.run(&export, 0);
@@ -127,7 +127,7 @@ fn each_wrong_password_is_an_entry_under_the_name_of_its_person() {
     assert!(entries(&place, &["--subject", &self::name(&place, "20")]).is_empty());
 }
 
-/// The name that entries have for a user from now on.
+/// Returns the name that entries have for a user from now on.
 fn name(place: &Place, user: &str) -> String {
     let ask = ["disguise", "subject-name", "--user", user, "--log", "audit"];
     place.json(&ask, 0)[0].as_str().unwrap().to_owned()

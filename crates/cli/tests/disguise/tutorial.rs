@@ -6,7 +6,7 @@ use crate::place::Place;
 
 const DOCUMENT: &str = include_str!("../../../../docs/disguise.md");
 
-/// The commands of the section, in order, without what they print.
+/// Returns the commands of the section, in order, without what they print.
 fn commands() -> Vec<String> {
     let section = DOCUMENT
         .split("## On a database of your own")

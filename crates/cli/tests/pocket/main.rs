@@ -41,7 +41,7 @@ impl Place {
         Self { folder }
     }
 
-    /// A place with a database of two doctors and 300 visits.
+    /// Makes a place with a database of two doctors and 300 visits.
     fn filled() -> Self {
         let place = Self::new();
         place.run(&["create", "v", "--schema", "vault.sql", "--size", "16"], 0);

@@ -11,7 +11,7 @@ use crate::Place;
 const POCKET: &str = include_str!("../../../../docs/pocketdb.md");
 const DISGUISE: &str = include_str!("../../../../docs/disguise.md");
 
-/// The blocks of shell commands of a section.
+/// Returns the blocks of shell commands of a section.
 fn blocks(manual: &str, section: &str) -> Vec<String> {
     let text = manual.split(section).nth(1).unwrap();
     let text = text.split("\n## ").next().unwrap();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Place;
 
-/// A log with entries about two people.
+/// Makes a log with entries about two people.
 pub(crate) fn log_of_two_people(place: &Place) {
     let probity = |args: &[&str], input: &str| {
         fs::write(place.path("input"), input).unwrap();
@@ -144,7 +144,7 @@ fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
     assert!(!place.path("none").exists() && !place.path("none.root").exists());
 }
 
-/// A store of the proxy's with keys of two people.
+/// Makes a store of the proxy's with keys of two people.
 fn store_of_two_people(folder: &Path) {
     let store = probity_store::Store::open(folder, probity_store::Options::default()).unwrap();
     let commands: [&[&str]; 7] = [
@@ -180,7 +180,7 @@ fn store_of_two_people(folder: &Path) {
     store.close().unwrap();
 }
 
-/// A person's database out of all sources.
+/// Makes a person's database out of all sources.
 fn person() -> Place {
     let place = sources();
     let about = ["create", "mine", "--subject", "alice", "--log", "audit"];
@@ -204,7 +204,7 @@ const FURTHER: [&str; 12] = [
     "export.jsonl",
 ];
 
-/// All that a person's database comes from.
+/// Makes all that a person's database comes from.
 fn sources() -> Place {
     let place = Place::new();
     log_of_two_people(&place);

@@ -151,7 +151,7 @@ fn a_person_leaves_and_returns_on_postgres() {
     many_leave_and_return_at_once(&at(&crowd));
 }
 
-/// A server for the database of a server.
+/// Starts a server for the database of a server.
 fn at(url: &str) -> Place {
     let prepared = |folder: &Path| {
         sqlite_file(folder);

@@ -66,7 +66,7 @@ fn slow(place: &Place, user: i64) -> TcpStream {
     socket
 }
 
-/// A server with people more, of whom one fewer than there are connections leaves.
+/// Adds people to a server, of whom one fewer than there are connections leaves.
 fn slow_requests_stand_side_by_side_and_the_bound_holds(station: &mut Station<'_>) {
     let place = station.place;
     let mut database = place.database();

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::place::{OTHER, Place, SHOP};
 
-/// A server whose database is worked in for `share` of the time, once `limits` are met.
+/// Starts a server whose database is worked in for `share` of the time, once `limits` are met.
 fn place(share: &str, limits: &str) -> Place {
     let place = Place::sqlite();
     place.registered("19");
