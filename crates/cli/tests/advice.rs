@@ -107,7 +107,7 @@ fn each_command_advises_the_option_that_it_has() {
     assert!(said.contains(option), "{said}");
 }
 
-/// What is wrong with a key is told with the option that the command has, too.
+/// The remedy for a wrong or missing key names the option of the command, too.
 #[test]
 fn a_key_of_another_log_and_a_verifier_key_that_is_gone_are_advised_by_their_options() {
     let folder = place();

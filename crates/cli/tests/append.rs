@@ -146,8 +146,9 @@ fn append_until_full(folder: &Path, append: &[String], mode: &str) -> Option<Vec
     Some(advised(&appended.stderr))
 }
 
-/// L5: after a full disk the advice was to run the command again, which appended 40,786 entries twice. Now the line to go on with
-/// is said, from what is on the disk; following the advice as often as one likes gives every entry once.
+/// L5: after a full disk the advice was to run the command again, which appended 40,786 entries
+/// twice. Now the advice names the line to go on with, from what is on the disk. Following it as
+/// often as one likes gives every entry once.
 #[test]
 fn a_full_disk_is_said_with_place_and_remedy_and_the_advice_doubles_nothing() {
     let Some(mut disk) = SmallDisk::mounted("the program on a full disk", 512 << 10) else {
@@ -464,8 +465,9 @@ fn the_advice_after_a_conflict_of_keys_leaves_the_line_out_and_says_how_to_keep_
     assert_intact(at, 5);
 }
 
-/// The advice of an `append` that stopped left out receipts, proofs, durability and where the second copies of the heads are: what was
-/// typed went on otherwise, and with other second copies.
+/// The advice of an `append` that stopped left out receipts, proofs, durability and the place of
+/// the second copies of the heads. Whoever typed it went on otherwise, and with other second
+/// copies.
 #[test]
 fn the_advice_has_the_options_of_the_command_and_works_as_it_is_typed() {
     let folder = tempfile::tempdir().unwrap();

@@ -121,8 +121,9 @@ fn holds_out(behind: &[&str], folder: &Path, clients_max: usize) {
     assert!(said.contains(&warning), "{said}");
 }
 
-/// Some 500 idle clients, whom nobody knew, took all open files of a process that may have 1,024: the log failed at its next checkpoint,
-/// and every client got errors for good. There are places for as many clients as leave the log its files.
+/// Some 500 idle clients without a token took all open files of a process that may have 1,024. The
+/// log failed at its next checkpoint, and every client got errors for good. Now the limit of
+/// clients leaves the log its files.
 #[test]
 fn idle_clients_leave_the_log_its_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -229,8 +230,9 @@ fn register(id: usize) -> String {
     )
 }
 
-/// Somebody with a token kept 179 connections to a server that might have 200 files open: its log failed, and it answered each request
-/// with an error until it was started anew. There are places for as many as leave the log and the databases their files.
+/// Somebody with a token kept 179 connections to a server that might have 200 files open. Its log
+/// failed, and it answered each request with an error until it was started anew. Now the limit of
+/// connections leaves the log and the databases their files.
 #[test]
 fn clients_of_the_http_server_leave_the_log_its_files() {
     let folder = place();

@@ -159,8 +159,9 @@ fn forged(signer: &SigningKey) -> String {
     proof.encode().unwrap()
 }
 
-/// C1: a proof of version 1 held with the witness key alone, with `--witness` of somebody who never cosigned, and with `--checkpoint` of a
-/// head of the journal, of which it said that the journal grew from it.
+/// C1: a proof of version 1 held with the witness key alone, and with `--witness` of somebody who
+/// never cosigned. It held with `--checkpoint` of a head of the journal too, and was said to have
+/// grown from that.
 #[test]
 fn no_form_of_proof_switches_off_what_was_asked_for() {
     let folder = place();

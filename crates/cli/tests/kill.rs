@@ -48,8 +48,8 @@ const PEOPLE: i64 = 3;
 /// Rows of each person in each table: enough for a kill to fall between statements and between commits of pages.
 const ROWS: i64 = 300;
 
-/// Those who refer are indexed, as in any database where people leave: without, each of hundreds of placeholders that go
-/// would be looked for in whole tables.
+/// Referring columns are indexed, as in any database that people leave. Otherwise each of hundreds
+/// of removed placeholders would be looked for in whole tables.
 const TABLES: [&str; 9] = [
     "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)",
     "CREATE TABLE posts (id BIGINT PRIMARY KEY, author_id BIGINT REFERENCES people(id), text VARCHAR(80))",

@@ -153,9 +153,10 @@ fn all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// L2: `export -o L.key` replaced the root key and ended with status 0, and so did `prove` and `pocket extract` with a log's
-/// files and a pocket database. Each writer of files is tried against everything that cannot be made again, by name, by
-/// symbolic link and by hard link, with `--overwrite` too, and nothing changes.
+/// L2: `export -o L.key` replaced the root key and ended with status 0. `prove` and `pocket
+/// extract` did the same with a log's files and a pocket database. Each writer of files is tried
+/// against everything that cannot be made again, and nothing changes. It is tried by name, by
+/// symbolic link and by hard link, with `--overwrite` too.
 #[test]
 fn nothing_that_cannot_be_made_again_is_replaced() {
     let folder = place();
@@ -368,7 +369,8 @@ fn stopped_export(at: &Path, signal: &str) -> Option<(Option<i32>, String)> {
     Some((status.code(), line))
 }
 
-/// What `nohup` has ignored stays ignored: the signal that a closed terminal sends ends no export in the background.
+/// Signals that `nohup` has ignored stay ignored: a closed terminal's signal ends no export in the
+/// background.
 #[test]
 fn a_signal_that_was_ignored_before_stays_ignored() {
     let folder = tempfile::tempdir().unwrap();
@@ -406,8 +408,8 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A reader of rows that stopped early, such as `head`, was an error "Broken pipe", and a full disk had no remedy: what the system
-/// had said was lost on the way through the rows.
+/// A reader of rows that stopped early, such as `head`, was an error "Broken pipe", and a full disk
+/// had no remedy. The system's error was lost on the way through the rows.
 #[test]
 fn a_reader_of_rows_that_stops_early_is_no_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -443,7 +443,7 @@ fn a_store_that_others_reach_is_warned_of_and_its_key_is_named() {
     assert!(!said(&["--listen", "unix:here.sock"]).contains("warning"));
 }
 
-/// What was removed stayed in freed pages until they were needed again (point 11).
+/// Removed data stayed in freed pages until they were needed again (point 11).
 #[test]
 fn a_store_is_rewritten_by_command_and_holds_the_same() {
     let folder = tempfile::tempdir().unwrap();
@@ -514,8 +514,9 @@ fn is_anywhere(folder: &Path, words: &[u8]) -> bool {
     })
 }
 
-/// Nothing ran the option that converts a store in clear beside a key. The store is refused without it and left as it is, converted with
-/// it, and nothing of it can be read then; where sealed files are there, or the key is none, the option is refused too.
+/// Nothing ran the option that converts a store in clear beside a key. Without it the store is
+/// refused and left as it is. With it the store is converted, and nothing of it can be read then.
+/// With sealed files there, or with a key file that holds no key, the option is refused too.
 #[test]
 fn a_store_in_clear_is_converted_by_command_and_nothing_readable_is_left() {
     let folder = tempfile::tempdir().unwrap();

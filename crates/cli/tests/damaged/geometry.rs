@@ -81,8 +81,8 @@ fn a_log_without_a_sound_geometry_is_damaged_and_nobody_is_told_to_begin_anew() 
     }
 }
 
-/// A log of which the first frame of the journal was damaged, or the journal was gone, was none to `proxy --init`, which advised to create one. Where
-/// the rest was gone too, it replaced the keys.
+/// With a damaged first frame of the journal, or without a journal, a log was none to `proxy
+/// --init`, which advised to create one. Where the rest was gone too, it replaced the keys.
 #[test]
 fn no_proxy_begins_a_damaged_log_anew() {
     let damages: [Edit; 3] = [

@@ -349,8 +349,8 @@ fn a_replay_of_a_damaged_log_does_nothing_and_says_so() {
     }
 }
 
-/// M4: a stream of a damaged journal did not exist, an entry under a missing checkpoint was to be published by appending, and both
-/// ended with status 1.
+/// M4: a stream of a damaged journal did not exist, and an entry under a missing checkpoint was to
+/// be published by appending. Both ended with status 1.
 #[test]
 fn a_proof_or_a_list_of_a_damaged_log_is_refused_with_3_and_appends_nothing() {
     let place = Place::new();

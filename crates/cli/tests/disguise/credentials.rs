@@ -91,8 +91,9 @@ impl Full {
     }
 }
 
-/// V10: a new key went to its file, or to standard output, after everything was sealed under it, and was lost where there was no
-/// room. Nobody is registered or sealed under a key that was not written.
+/// V10: a new key went to its file, or to standard output, only after everything was sealed under
+/// it. It was lost where there was no room. Nobody is registered or sealed under a key that was not
+/// written.
 #[test]
 fn a_credential_that_cannot_be_written_changes_nothing() {
     let place = Place::sqlite();

@@ -133,8 +133,9 @@ fn name(place: &Place, user: &str) -> String {
     place.json(&ask, 0)[0].as_str().unwrap().to_owned()
 }
 
-/// UX 3: no command turned an id into the hash that stands in the log. Whoever has a key of the log and the database finds a
-/// person's disguises, and so does the person with their credential; nobody else's credential is taken.
+/// UX 3: no command turned an id into the hash that stands in the log. Whoever has a key of the log
+/// and the database finds a person's disguises. So does the person with their credential; nobody
+/// else's credential is accepted.
 #[test]
 fn a_person_is_found_in_the_log_by_its_key_or_by_their_credential() {
     let place = prepared();
@@ -343,8 +344,9 @@ fn a_replay_of_a_log_that_cannot_be_read_does_nothing() {
     assert!(!place.rows().concat().contains("Bea"));
 }
 
-/// A mistyped id was refused as not registered; whoever did as the help said gave nobody a credential, and a departure of no rows was
-/// recorded as done. An id without a row is refused by name, nothing is made, and each refusal is an entry.
+/// A mistyped id was refused as not registered. Whoever followed the help gave nobody a credential,
+/// and a departure of no rows was recorded as done. An id without a row is refused by name, nothing
+/// is made, and each refusal is an entry.
 #[test]
 fn an_id_without_a_row_gets_no_credential_and_no_departure() {
     let place = prepared();

@@ -31,8 +31,9 @@ impl Place {
     }
 }
 
-/// H2: of a database with few commits a root file that was cut short was an older state, which `verify` called intact and `exec` went on
-/// from, and the rows since were gone. Every cut that takes something ends with status 3, whichever file it is of.
+/// H2: in a database with few commits, a root file that was cut short was an older state. `verify`
+/// called it intact, `exec` went on from it, and the rows since were gone. Every cut that takes
+/// something ends with status 3, whichever file it is of.
 #[test]
 fn no_file_whose_end_is_gone_passes_for_an_older_one() {
     let place = Place::new();

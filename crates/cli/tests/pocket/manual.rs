@@ -38,8 +38,8 @@ fn typed(place: &Place, block: &str) -> String {
     stdout
 }
 
-/// The second of the first steps ended with an error, for nothing said what the imported file held, and nothing filled the table that it
-/// refers to. All of them are typed here as they stand.
+/// The second of the first steps ended with an error. Nothing said what the imported file held, and
+/// nothing filled the table that it refers to. All of them are typed here as they stand.
 #[test]
 fn the_first_steps_work_as_they_are_printed() {
     let place = Place::new();
@@ -101,7 +101,8 @@ fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
     assert!(stderr.contains(said), "{stderr}");
 }
 
-/// Commands on an empty file ended with status 1 and the advice of a damaged one: it is damage, whichever of the two files it is.
+/// Commands on an empty file ended with status 1 and the advice for a damaged one. An empty file is
+/// damage, whichever of the two it is.
 #[test]
 fn an_empty_file_in_the_place_of_either_is_damage() {
     let place = Place::filled();

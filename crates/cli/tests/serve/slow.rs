@@ -146,8 +146,8 @@ fn a_connection_goes_on_only_with_a_token_and_says_when_it_ends() {
     assert!(closes("no header\r\n"));
 }
 
-/// One in eight of 17,750 requests with wrong tokens broke in a client, because the server closed over the unread body and
-/// the reset overtook its answer.
+/// One in eight of 17,750 requests with wrong tokens broke in a client. The server closed over the
+/// unread body, and the reset overtook its answer.
 #[test]
 fn an_early_refusal_reaches_a_client_that_is_still_sending() {
     let place = Place::new(sqlite_file, "wrong_tokens = 100000");
