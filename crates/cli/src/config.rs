@@ -1,4 +1,4 @@
-//! What the environment says; the only file that reads it.
+//! Settings from the environment; the only file that reads it.
 
 use std::env;
 use std::fs;
@@ -46,18 +46,19 @@ impl Environment {
         }
     }
 
-    /// Where the root key of the log at `log` is: as said, as the environment says, or beside it.
+    /// Returns the path of the root key of the log at `log`: the given one, that of the
+    /// environment, or the one beside the log.
     pub fn key_path(&self, said: Option<&Path>, log: &Path) -> PathBuf {
         said.map(Path::to_owned)
             .or_else(|| self.key_file.clone())
             .unwrap_or_else(|| key_path_beside(log))
     }
 
-    /// Refuses a folder of second copies whose own folder is missing, as on a disk that is not mounted: it would be made
-    /// elsewhere, empty.
+    /// Refuses a folder of second copies whose parent is missing, as on a disk that is not mounted:
+    /// it would be made elsewhere, empty.
     ///
     /// # Errors
-    /// When it is missing, or nobody can tell.
+    /// When the parent is missing or cannot be examined.
     pub fn check_heads(&self) -> Result<(), Failure> {
         let Some(heads) = &self.heads else {
             return Ok(());
@@ -78,7 +79,7 @@ impl Environment {
         }
     }
 
-    /// The options of a log with the second copy of its heads where the environment says.
+    /// Returns the options of a log with the folder of second copies that the environment names.
     pub fn log_options(&self) -> Options {
         Options {
             heads: self.heads.clone(),
@@ -87,19 +88,20 @@ impl Environment {
     }
 }
 
-/// The root key file that `init` makes: the log's path with `.key` behind it.
+/// Returns the path of the root key file that `init` makes: the log's path with `.key` appended.
 pub fn key_path_beside(log: &Path) -> PathBuf {
     beside(log, ".key")
 }
 
-/// The file with the verifier key that `init` makes: the log's path with `.vkey` behind it.
+/// Returns the path of the verifier key file that `init` makes: the log's path with `.vkey`
+/// appended.
 pub fn verifier_path_beside(log: &Path) -> PathBuf {
     beside(log, ".vkey")
 }
 
 fn beside(log: &Path, ending: &str) -> PathBuf {
-    // `audit/` and `audit` are the same log and have the same key.
-    // `.` has its key where its own name stands.
+    // `audit/` and `audit` are the same log and have the same key. The key of `.` lies beside the
+    // folder under its own name.
     let whole = log.file_name().is_none().then(|| log.canonicalize().ok());
     let whole = whole.flatten();
     let log = whole.as_deref().unwrap_or(log);

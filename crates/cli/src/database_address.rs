@@ -1,4 +1,5 @@
-//! Where an application's database is: said by an argument, which may hold no password, by a file, or by the environment.
+//! The address of an application's database: from an argument without a password, a file, or the
+//! environment.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 
 /// The longest file with an address, in bytes.
 const FILE_BYTES_MAX: u64 = 4_096;
-/// Enough for the longest file, so that no copy of a password is left behind by growing.
+/// Room for the longest file, so that no reallocation leaves a copy of a password behind.
 const FILE_BYTES_CAPACITY: usize = 8_192;
 
 /// An argument with the address, and the one that names a file with it.
@@ -24,7 +25,7 @@ pub(crate) struct Said<'a> {
     pub(crate) file: Option<&'a Path>,
 }
 
-/// The address that the arguments say, if they do.
+/// Returns the address in the arguments, if there is one.
 pub(crate) fn said(arguments: Said<'_>) -> Result<Option<Zeroizing<String>>, Failure> {
     let Said {
         option,
@@ -46,7 +47,7 @@ pub(crate) fn said(arguments: Said<'_>) -> Result<Option<Zeroizing<String>>, Fai
     file.map(in_file).transpose()
 }
 
-/// The address that the arguments or the environment say.
+/// Returns the address in the arguments or in the environment.
 pub(crate) fn address(
     arguments: Said<'_>,
     environment: &Environment,
@@ -62,7 +63,7 @@ pub(crate) fn address(
     Ok(Zeroizing::new(url.to_owned()))
 }
 
-/// The first line of a file.
+/// Reads the first line of a file.
 fn in_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::file("read the address in", path, error);
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));

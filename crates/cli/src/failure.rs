@@ -1,4 +1,4 @@
-//! What a command ends with: an exit status, or a failure with its causes and a remedy.
+//! The end of a command: an exit status, or a failure with its causes and a remedy.
 
 use std::error::Error;
 use std::fmt;
@@ -10,12 +10,12 @@ use probity_log::{AppendError, LogError};
 use crate::output_guard::Refusal;
 use crate::shell::quoted;
 
-/// How the program ends; scripts rely on the numbers.
+/// The exit status of the program; scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Done; for `verify`, intact.
     Done,
-    /// It could not be done.
+    /// The command could not do its work.
     Failed,
     /// Wrong usage.
     Usage,
@@ -26,7 +26,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The number that stands for it.
+    /// Returns its number.
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -38,12 +38,13 @@ impl Status {
     }
 }
 
-/// Stands in a remedy for the option that names the root key, which commands call differently.
+/// The placeholder in a remedy for the option that names the root key, which differs between
+/// commands.
 pub const ROOT_KEY_OPTION: &str = "{root key option}";
-/// What most commands call it.
+/// The option of most commands.
 const ROOT_KEY_USUALLY: &str = "--key FILE or PROBITY_KEY_FILE";
 
-/// Why a command could not do its work: what, because of what, and what to do.
+/// The reason why a command could not do its work, with its cause and a remedy.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -51,12 +52,12 @@ pub struct Failure {
     remedy: Option<String>,
     status: Status,
     closed_pipe: bool,
-    /// What is said for [`ROOT_KEY_OPTION`].
+    /// The replacement for [`ROOT_KEY_OPTION`].
     root_key_option: Option<&'static str>,
 }
 
 impl Failure {
-    /// A failure in the words of one lower-case clause.
+    /// Creates a failure from one lower-case clause.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -68,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// The arguments contradict each other.
+    /// Creates a failure for arguments that contradict each other.
     pub fn usage(message: impl Into<String>) -> Self {
         Self {
             status: Status::Usage,
@@ -76,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// The evidence is broken.
+    /// Creates a failure for broken evidence.
     pub fn broken(message: impl Into<String>) -> Self {
         Self {
             status: Status::Broken,
@@ -84,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// A failure to do `what` with the file at `path`.
+    /// Creates a failure to do `what` with the file at `path`.
     pub fn file(what: &str, path: &Path, source: io::Error) -> Self {
         let refusal = source.get_ref().and_then(|cause| cause.downcast_ref());
         let remedy = refusal
@@ -95,7 +96,7 @@ impl Failure {
         Self { remedy, ..failure }
     }
 
-    /// A failure to write to standard output.
+    /// Creates a failure to write to standard output.
     pub fn output(source: io::Error) -> Self {
         let closed_pipe = source.kind() == io::ErrorKind::BrokenPipe;
         Self {
@@ -104,7 +105,7 @@ impl Failure {
         }
     }
 
-    /// The same, caused by `source`.
+    /// Sets the cause.
     #[must_use]
     pub fn because(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
@@ -113,7 +114,7 @@ impl Failure {
         }
     }
 
-    /// The same with what to do about it: a sentence without a full stop.
+    /// Sets the remedy: a sentence without a full stop.
     #[must_use]
     pub fn remedy(self, remedy: impl Into<String>) -> Self {
         Self {
@@ -122,7 +123,7 @@ impl Failure {
         }
     }
 
-    /// The same with `before` in front of its message: what was achieved until then.
+    /// Puts `before` in front of the message: what was achieved until then.
     #[must_use]
     pub fn after(self, before: &str) -> Self {
         Self {
@@ -131,7 +132,7 @@ impl Failure {
         }
     }
 
-    /// The same, said of `what` it keeps from being done.
+    /// Puts in front of the message what the failure prevents.
     #[must_use]
     pub fn so(self, what: &str) -> Self {
         Self {
@@ -140,7 +141,7 @@ impl Failure {
         }
     }
 
-    /// The same with one more thing to do about it: a sentence without a full stop.
+    /// Adds one more remedy: a sentence without a full stop.
     #[must_use]
     pub fn also(self, more: &str) -> Self {
         let remedy = match &self.remedy {
@@ -150,7 +151,7 @@ impl Failure {
         self.remedy(remedy)
     }
 
-    /// The same for a command that takes the root key as `option` says, unless that is known.
+    /// Sets the option by which the command takes the root key, unless one is set.
     #[must_use]
     pub fn root_key_option(self, option: &'static str) -> Self {
         Self {
@@ -159,7 +160,7 @@ impl Failure {
         }
     }
 
-    /// The same, told even where the reader of standard output went away.
+    /// Has the failure reported even where the reader of standard output went away.
     #[must_use]
     pub fn loud(self) -> Self {
         Self {
@@ -168,12 +169,12 @@ impl Failure {
         }
     }
 
-    /// Whether the reader of standard output went away, which is its right.
+    /// Returns whether the reader of standard output went away, which is its right.
     pub const fn is_closed_pipe(&self) -> bool {
         self.closed_pipe
     }
 
-    /// The message and every cause once, without the remedy: for documents.
+    /// Returns the message and every cause once, without the remedy: for documents.
     pub fn clause(&self) -> String {
         let cause = self.source.as_deref().map(|source| source as &dyn Error);
         cause.map_or_else(
@@ -182,14 +183,14 @@ impl Failure {
         )
     }
 
-    /// How the program is to end.
+    /// Returns the exit status of the program.
     pub const fn status(&self) -> Status {
         self.status
     }
 }
 
 impl fmt::Display for Failure {
-    /// The message, every cause once, and the remedy on a line of its own.
+    /// Writes the message, every cause once, and the remedy on a line of its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.clause())?;
         let option = self.root_key_option.unwrap_or(ROOT_KEY_USUALLY);
@@ -254,7 +255,7 @@ const fn status_of(error: &LogError) -> Status {
     }
 }
 
-/// An error and its causes as one text, for errors that cannot be taken along.
+/// Joins an error and its causes into one text, for errors that cannot be kept.
 fn chain_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -266,12 +267,12 @@ fn chain_text(error: &dyn Error) -> String {
     text
 }
 
-/// A path as a shell takes it back.
+/// Quotes a path for a shell.
 fn shell(path: &str) -> String {
     quoted(Path::new(path))
 }
 
-/// What to do where a folder is no log, or is one already.
+/// Returns the remedy where a folder is no log, or is one already.
 fn remedy_of_place(error: &LogError) -> Option<String> {
     let remedy = match error {
         LogError::NotALog { path } if Path::new(path).join("keys").is_dir() => format!(

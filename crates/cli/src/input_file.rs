@@ -1,4 +1,4 @@
-//! Files that a command reads: a pipe that nobody writes into keeps no signal from being noticed.
+//! Files that a command reads; a signal is noticed even while a pipe has no writer.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -11,16 +11,16 @@ use rustix::io::Errno;
 
 use crate::interruption;
 
-/// Longest time between a signal and its being noticed, in nanoseconds.
+/// The longest time until a signal is noticed, in nanoseconds.
 const LOOK_NANOSECONDS: i64 = 50_000_000;
 
-/// A file, pipe or terminal. Waiting for its bytes ends once a signal asked the program to end.
+/// A file, pipe or terminal whose reads end once a signal has asked the program to end.
 pub(crate) struct InputFile {
     file: File,
 }
 
 impl InputFile {
-    /// Opens the file at `path`. A pipe is open at once; reading waits for the first who writes into it.
+    /// Opens the file at `path`. A pipe opens at once; reading waits for its first writer.
     ///
     /// # Errors
     /// Those of opening a file.
@@ -33,7 +33,7 @@ impl InputFile {
         }
         let file = options.open(path)?;
         if !is_file {
-            // Somebody else may take the bytes that were announced: reading waits for the next then.
+            // Another reader may take the announced bytes; reading then waits for the next ones.
             let flags = fcntl_getfl(&file)?;
             fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
         }
@@ -58,7 +58,7 @@ impl Read for InputFile {
             let mut watched = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut watched, Some(&look)) {
                 Ok(0) | Err(Errno::INTR) => {}
-                // What is wrong with it, reading says.
+                // Reading reports any error of the file.
                 Ok(_) | Err(_) => return self.file.read(buffer),
             }
             if interruption::is_stopped() {
@@ -68,7 +68,7 @@ impl Read for InputFile {
     }
 }
 
-/// What reading ends with after a signal.
+/// Returns the error of a read after a signal.
 pub(crate) fn stopped() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "a signal asked to stop")
 }

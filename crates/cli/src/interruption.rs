@@ -1,4 +1,4 @@
-//! What a signal that ends the program leaves: no part of a file, and for those who ask, time to finish.
+//! Signals that end the program: they leave no part of a file, and commands may finish first.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::failure::Status;
 use crate::output::note;
 
-/// What the watching thread and the rest of the program share.
+/// The state that the watching thread and the rest of the program share.
 static STATE: Mutex<State> = Mutex::new(State {
     watching: false,
     then: Then::End,
@@ -21,38 +21,38 @@ static STATE: Mutex<State> = Mutex::new(State {
 /// Set by the first signal while the command finishes by itself.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// What a signal does.
+/// The effect of a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// It ends the program.
+    /// The signal ends the program.
     End,
-    /// The first sets [`is_stopped`], at which the command looks; the second ends the program.
+    /// The first signal sets [`is_stopped`], which the command checks; the second ends the program.
     Ask,
-    /// Nothing: the command waits for signals itself.
+    /// No effect: the command waits for signals itself.
     Nothing,
 }
 
 struct State {
     watching: bool,
     then: Then,
-    /// Files that are not whole, and folders of the program's own.
+    /// Incomplete files, and folders of the program's own.
     parts: BTreeSet<PathBuf>,
 }
 
-/// Has the file or folder at `part` removed if a signal ends the program before [`keep`] is called.
+/// Removes the file or folder at `part` if a signal ends the program before [`keep`] is called.
 pub(crate) fn remove_when_ended(part: &Path) -> io::Result<()> {
     watch()?;
     lock().parts.insert(part.to_owned());
     Ok(())
 }
 
-/// Leaves the file or folder at `part` where it is, or where it went.
+/// Cancels the removal of the file or folder at `part`, which may have been renamed.
 pub(crate) fn keep(part: &Path) {
     lock().parts.remove(part);
 }
 
-/// Runs `put`, which brings what lies at `parts` to its place: no signal ends the program in the midst of it, and none removes
-/// the parts once it has succeeded.
+/// Runs `put`, which moves the files at `parts` to their place. No signal ends the program
+/// meanwhile, and none removes the parts once it has succeeded.
 pub(crate) fn put_in_place(
     parts: &[&Path],
     put: impl FnOnce() -> io::Result<()>,
@@ -65,19 +65,19 @@ pub(crate) fn put_in_place(
     Ok(())
 }
 
-/// From now on the first signal only sets [`is_stopped`]; the second ends the program.
+/// Makes the first signal only set [`is_stopped`]; the second ends the program.
 pub(crate) fn end_gracefully() -> io::Result<()> {
     watch()?;
     lock().then = Then::Ask;
     Ok(())
 }
 
-/// From now on the command waits for signals itself.
+/// Leaves signals to the command from now on.
 pub(crate) fn leave_signals() {
     lock().then = Then::Nothing;
 }
 
-/// Whether a signal asked the program to stop.
+/// Returns whether a signal asked the program to stop.
 pub(crate) fn is_stopped() -> bool {
     STOPPED.load(Ordering::Acquire)
 }
@@ -118,7 +118,8 @@ fn watch() -> io::Result<()> {
     Ok(())
 }
 
-/// The signals of `kind`, unless whoever started the program had them ignored, as `nohup` does.
+/// Listens for the signals of `kind`, unless they were ignored when the program started, as `nohup`
+/// does.
 fn watched(kind: SignalKind) -> io::Result<Option<Signal>> {
     if is_ignored(kind) {
         return Ok(None);
@@ -150,7 +151,7 @@ async fn received(signals: &mut Option<Signal>) {
 /// Asks the command to end, or ends the program.
 #[expect(clippy::exit, reason = "a signal ends the program wherever it is")]
 fn stop() {
-    // Held to the end: no other file is begun or put in its place meanwhile.
+    // Held to the end, so that no other file is begun or put in its place meanwhile.
     let state = lock();
     match state.then {
         Then::Nothing => return,
@@ -158,7 +159,7 @@ fn stop() {
         Then::Ask | Then::End => {}
     }
     for part in &state.parts {
-        // There is nobody left to do more about it.
+        // Nothing more can be done about an error here.
         drop(fs::remove_file(part).or_else(|_is_folder| fs::remove_dir_all(part)));
     }
     let left = if state.parts.is_empty() {

@@ -20,29 +20,29 @@ use crate::output_guard::protect;
 use crate::shell::quoted;
 
 const FILE_BYTES_MAX: u64 = 4096;
-/// Enough for the longest file, so that no copy of a secret is left behind by growing.
+/// Room for the longest file, so that no reallocation leaves a copy of a secret behind.
 const FILE_BYTES_CAPACITY: usize = 8192;
 const OTHERS: u32 = 0o077;
 
-/// Who makes files of verifier keys.
+/// The makers of verifier key files, for remedies.
 const MAKERS: &str =
     "`probity init` made DIR.vkey, and `probity pocket sign` the key of a pocket database";
 /// The first bytes of a root key file.
 const ROOT_BEGIN: &[u8; 18] = b"probity-root-key-v";
-/// What key files look like.
+/// The forms of key files, for remedies.
 const ROOT_FORM: &str = "a root key file is one line beginning with probity-root-key-v1";
 const VERIFIER_FORM: &str = "a verifier key file is one line like example.com/audit+1a2b3c4d+AX...";
 const EITHER_FORM: &str = "a verifier key file is one line like example.com/audit+1a2b3c4d+AX..., a root key file one beginning with probity-root-key-v1";
 
-/// Either kind of key `verify` can be given.
+/// A key of either kind that `verify` can be given.
 pub(crate) enum Key {
-    /// Opens the log's contents.
+    /// The root key, which opens the log's contents.
     Root(RootKey),
-    /// Checks its signatures.
+    /// The verifier key, which checks its signatures.
     Verifier(VerifierKey),
 }
 
-/// Makes a new root key and stores it at `path`, which must not exist. Durable when it returns.
+/// Makes a new root key and stores it durably at `path`, which must not exist.
 pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
     let fail = |source| Failure::file("create the key file", path, source);
     let bytes = random_secret().map_err(fail)?;
@@ -55,7 +55,7 @@ pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
     Ok(root)
 }
 
-/// A secret of the system's random bytes.
+/// Draws a secret from the system's random bytes.
 pub(crate) fn random_secret() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
     let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
     let mut filled = 0;
@@ -79,7 +79,7 @@ pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
     }
 }
 
-/// Reads the verifier key at `path`, which `option` named.
+/// Reads the verifier key at `path`, the value of `option`.
 pub(crate) fn read_verifier(path: &Path, option: &str) -> Result<VerifierKey, Failure> {
     let missing = format!("name the verifier key's file with {option}; {MAKERS}");
     match read_any(path, &missing, VERIFIER_FORM)? {
@@ -104,7 +104,7 @@ pub(crate) fn read_witness(path: &Path) -> Result<WitnessKey, Failure> {
     })
 }
 
-/// Reads the key at `path`, of whichever kind it is.
+/// Reads the key at `path`, of either kind.
 pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
     read_any(
         path,
@@ -114,7 +114,7 @@ pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
 }
 
 fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
-    // What a command reads as a key it never overwrites, however damaged it is.
+    // A command never overwrites a file that it reads as a key, however damaged it is.
     protect(path);
     let text = read_text(path).map_err(|error| {
         let is_stopped = error.kind() == io::ErrorKind::ConnectionAborted;
@@ -136,22 +136,22 @@ fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
         })
 }
 
-/// Whether the file at `path` begins as a root key file does, damaged or not.
+/// Returns whether the file at `path` begins like a root key file, damaged or not.
 pub(crate) fn looks_like_root(path: &Path) -> bool {
     let mut begin = [0; ROOT_BEGIN.len()];
-    // Anything but a file could keep whoever reads it waiting.
+    // Reading anything but a file could block.
     let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
     is_file
         && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
         && begin == *ROOT_BEGIN
 }
 
-/// Whether others than its owner may read or write the file at `path`.
+/// Returns whether others than its owner may read or write the file at `path`.
 pub(crate) fn is_open_to_others(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)
 }
 
-/// Warns where others than its owner can read the file at `path`, which holds `what`.
+/// Warns if others than its owner can read the file at `path`, which holds `what`.
 pub(crate) fn warn_if_open(path: &Path, what: &str) {
     if is_open_to_others(path) {
         note(&format!(

@@ -1,20 +1,21 @@
-//! Under which name somebody is logged in.
+//! The login name of the current user.
 
 use std::fs;
 
-/// The login name of whoever runs this, as the system's table of accounts says, or else their number.
+/// Returns the login name of the current user from the system's table of accounts, or else the
+/// number.
 pub(crate) fn name() -> String {
     let number = rustix::process::getuid().as_raw().to_string();
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
     named(&accounts, &number).unwrap_or_else(|| format!("uid {number}"))
 }
 
-/// The name of the account with this number.
+/// Returns the name of the account with this number.
 fn named(accounts: &str, number: &str) -> Option<String> {
     let mut fields = accounts.lines().map(|line| line.split(':'));
     fields.find_map(|mut fields| {
         let name = fields.next().filter(|name| !name.is_empty())?;
-        // The password's place comes between them.
+        // The password field lies between them.
         let is_meant = fields.nth(1) == Some(number);
         is_meant.then(|| name.to_owned())
     })

@@ -1,4 +1,4 @@
-//! The program `probity`: parse, run, map what went wrong to an exit status.
+//! The program `probity`: parses, runs, and maps errors to an exit status.
 
 use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     ExitCode::from(status.code())
 }
 
-/// Prints help or what is wrong with the usage.
+/// Prints help, or the error in the usage.
 fn explain(usage: &clap::Error) -> ExitCode {
     let printed = usage.print().and_then(|()| io::stdout().flush());
     let status = match printed {

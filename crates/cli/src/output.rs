@@ -1,4 +1,4 @@
-//! Standard output: lines, tables and JSON documents; a reader that goes away ends the command.
+//! Standard output as lines, tables and JSON documents; a reader that goes away ends the command.
 
 use std::io::{self, BufWriter, StdoutLock, Write as _};
 
@@ -18,26 +18,26 @@ impl Output {
         }
     }
 
-    /// One line of text.
+    /// Writes one line of text.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
         writeln!(self.out, "{text}").map_err(Failure::output)
     }
 
-    /// Text that is no whole line.
+    /// Writes text that is no whole line.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes()).map_err(Failure::output)
     }
 
-    /// One JSON document on one line.
+    /// Writes one JSON document on one line.
     pub(crate) fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.out, document)
             .map_err(|error| Failure::output(error.into()))?;
         self.out.write_all(b"\n").map_err(Failure::output)
     }
 
-    /// Rows below a heading, each column as wide as its widest cell.
+    /// Writes rows below a heading, each column as wide as its widest cell.
     ///
-    /// Cells that are numbers stand to the right.
+    /// Numbers are aligned to the right.
     pub(crate) fn table<const N: usize>(
         &mut self,
         heading: [&str; N],
@@ -47,7 +47,7 @@ impl Output {
         self.wide_table(&heading.map(str::to_owned), rows)
     }
 
-    /// The same for any number of columns.
+    /// Writes a table with any number of columns.
     pub(crate) fn wide_table<'a>(
         &mut self,
         heading: &'a [String],
@@ -81,18 +81,18 @@ impl Output {
     }
 }
 
-/// Tells the person at the terminal something that is no result.
+/// Prints a message that is no result to standard error.
 pub(crate) fn note(text: &str) {
     // Nobody is left to tell when standard error is gone.
     drop(writeln!(io::stderr(), "{text}"));
 }
 
-/// `count` with its noun in the right number.
+/// Returns `count` with its noun in singular or plural.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// The cause of a failure to write rows, of the kind that the system said.
+/// Converts a failure to write rows, and keeps the kind of the system's error.
 pub(crate) fn rows_failed(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -1,4 +1,4 @@
-//! Files that a command makes: they appear whole, or not at all, and never in the place of what cannot be made again.
+//! Files that a command makes: complete or absent, and never in place of what cannot be made again.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,33 +17,34 @@ use crate::interruption;
 use crate::output_guard::{Refusal, check_name, check_new, check_replaced, folder_of};
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Ends the name of a file under way, before the number of the process.
+/// The suffix of a file under way, before the process id.
 const PART: &str = ".part-";
 /// Contents of a log are personal data: for the owner alone.
 const FILE_MODE: u32 = 0o600;
 /// Verifier keys and certificates are no secret.
 const PUBLIC_MODE: u32 = 0o644;
 
-/// What happens to a file that is there already.
+/// The treatment of a file that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It stays, and the command is refused.
+    /// The file stays, and the command is refused.
     Keep,
-    /// It is replaced, unless it is a key, a head, a database or part of a log.
+    /// The file is replaced, unless it is a key, a head, a database or part of a log.
     Replace,
 }
 
 impl Existing {
-    /// As the switch `--overwrite` says.
+    /// Returns the treatment for the switch `--overwrite`.
     pub(crate) const fn of(overwrite: bool) -> Self {
         if overwrite { Self::Replace } else { Self::Keep }
     }
 }
 
-/// A file under way, beside its place or in it. Dropping it, or a signal that ends the program, leaves nothing behind.
+/// A file under way, beside its place or in it. Dropping it, or a signal that ends the program,
+/// removes it.
 pub(crate) struct OutputFile {
     out: Option<BufWriter<File>>,
-    /// What is written to; the same as `path` where the place itself was reserved.
+    /// The path that is written to; the same as `path` where the place itself was reserved.
     part: PathBuf,
     path: PathBuf,
     existing: Existing,
@@ -71,13 +72,14 @@ impl OutputFile {
         Self::open(part_of(path), path, existing)
     }
 
-    /// Makes a new, empty file at `path` at once, so that what it will hold cannot be lost for want of a place.
+    /// Makes a new, empty file at `path` at once, so that its later contents cannot be lost for
+    /// lack of a place.
     pub(crate) fn reserve(path: &Path) -> io::Result<Self> {
         check_name(path)?;
         Self::reserve_of_log(path)
     }
 
-    /// The same for a file that belongs to a log.
+    /// Reserves a file that belongs to a log.
     pub(crate) fn reserve_of_log(path: &Path) -> io::Result<Self> {
         check(path, Existing::Keep)?;
         Self::open(path.to_owned(), path, Existing::Keep)
@@ -98,14 +100,14 @@ impl OutputFile {
         })
     }
 
-    /// The same file, which holds nothing secret and is handed out: everybody may read it.
+    /// Lets everybody read the file, which holds nothing secret and is handed out.
     pub(crate) fn for_everyone(self) -> io::Result<Self> {
         let file = self.out.as_ref().map(BufWriter::get_ref);
         let allowed = file.map(|file| file.set_permissions(Permissions::from_mode(PUBLIC_MODE)));
         allowed.transpose().map(|_set| self)
     }
 
-    /// Writes a secret past the buffer, of which copies would stay in memory.
+    /// Writes a secret past the buffer, where copies would stay in memory.
     pub(crate) fn write_secret(&mut self, secret: &[u8]) -> io::Result<()> {
         let Some(out) = self.out.as_mut() else {
             return Ok(());
@@ -118,7 +120,7 @@ impl OutputFile {
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let reserved = self.part == self.path;
         if reserved {
-            // What it holds may exist nowhere else by now.
+            // Its contents may exist nowhere else by now.
             interruption::keep(&self.part);
         }
         if let Some(out) = self.out.take() {
@@ -130,14 +132,14 @@ impl OutputFile {
             self.put_in_place()?;
             interruption::keep(&self.part);
         }
-        // Nothing is left for dropping to remove.
+        // Leaves nothing for dropping to remove.
         self.part = PathBuf::new();
         sync_folder_of(&self.path)
     }
 
     fn put_in_place(&self) -> io::Result<()> {
         if self.existing == Existing::Replace && self.path.symlink_metadata().is_ok() {
-            // Looked at again: writing the file may have taken hours.
+            // Checked again, because writing the file may have taken hours.
             check_replaced(&self.path)?;
             return fs::rename(&self.part, &self.path);
         }
@@ -145,19 +147,19 @@ impl OutputFile {
     }
 }
 
-/// The file beside `path` that is written to until it is complete.
+/// Returns the path beside `path` that is written to until the file is complete.
 pub(crate) fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(format!("{PART}{}", std::process::id()));
     PathBuf::from(part)
 }
 
-/// Whether `path` has the name of a file under way, which is all that a process that was killed leaves.
+/// Returns whether `path` has the name of a file under way, as a killed process leaves it.
 pub(crate) fn is_part(path: &Path) -> bool {
     part_ending(path).is_some()
 }
 
-/// What the name of a file under way has behind that of the complete one; nothing where `path` has no such name.
+/// Returns the suffix of a file under way; `None` where `path` has no such name.
 pub(crate) fn part_ending(path: &Path) -> Option<String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (_, process) = name.rsplit_once(PART)?;
@@ -165,13 +167,14 @@ pub(crate) fn part_ending(path: &Path) -> Option<String> {
     is_number.then(|| format!("{PART}{process}"))
 }
 
-/// The files beside `path` that commands which were killed left of it; those that a running one has locked are under way.
+/// Returns the parts of `path` that killed commands left; those locked by a running command are
+/// under way.
 pub(crate) fn left_over(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder_of(path))? {
         let entry = entry?;
         let is_file = entry.file_type()?.is_file();
-        // In the folder as `path` names it.
+        // Keeps the folder as `path` names it.
         let entry = path.with_file_name(entry.file_name());
         let is_of_path = entry
             .file_name()
@@ -193,12 +196,13 @@ pub(crate) fn left_over(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Brings the file at `part` to `path`, where nothing is.
+/// Renames the file at `part` to `path`, where nothing may be.
 pub(crate) fn put_new(part: &Path, path: &Path) -> io::Result<()> {
     match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => Err(Refusal::Exists.into()),
-        // The file system cannot rename like that; a second name never replaces anything either.
+        // The file system cannot rename without replacing; a hard link never replaces anything
+        // either.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             fs::hard_link(part, path)?;
             fs::remove_file(part)

@@ -1,4 +1,5 @@
-//! Places where no command puts a file: logs and their heads, embedded stores, and keys and databases that cannot be made again.
+//! Paths that no command writes to: logs and their heads, embedded stores, irreplaceable keys and
+//! databases.
 
 use std::error::Error;
 use std::fmt;
@@ -17,9 +18,9 @@ use probity_store::Store;
 const GEOMETRY: &str = "probity.toml";
 /// Folders of a log.
 const LOG_FOLDERS: [&str; 2] = ["keys", "streams"];
-/// Enough to recognise a file: no key and no checkpoint is longer.
+/// Bytes that suffice to recognise a file: no key and no checkpoint is longer.
 const HEAD_BYTES: u64 = 16 * 1024;
-/// How files begin that nobody can make again, and what each is.
+/// The first bytes of files that nobody can make again, and the kind of each.
 const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"probity-", "a key"),
     (b"PROBSEG1", "a segment of a log"),
@@ -35,10 +36,10 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x30\x82", "a certificate or a key"),
 ];
 
-/// Files and folders that the running command depends on, every link on the way to them followed.
+/// Files and folders that the running command depends on, with every link resolved.
 static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Keeps what lies at `path`, a file or a folder with all in it, from being written to by this process.
+/// Keeps this process from writing to the file at `path`, or to the folder and all in it.
 pub(crate) fn protect(path: &Path) {
     let path = resolved(path);
     let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,10 +48,10 @@ pub(crate) fn protect(path: &Path) {
     }
 }
 
-/// Why a file may not be written.
+/// The reason why a file may not be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is a file, and nothing says that it may go.
+    /// The file exists, and nothing allows its replacement.
     Exists,
     /// The place is within a log.
     InLog(PathBuf),
@@ -60,16 +61,16 @@ pub(crate) enum Refusal {
     InStore(PathBuf),
     /// The place is the key file of an embedded store.
     OfStore(PathBuf),
-    /// The place holds what this command itself depends on.
+    /// The command itself depends on the file at this place.
     InUse,
-    /// What would be replaced cannot be made again.
+    /// The file to replace cannot be made again.
     Precious(&'static str),
-    /// What would be replaced is no plain file, or has other names.
+    /// The file to replace is no plain file, or has other names.
     NotPlain(&'static str),
 }
 
 impl Refusal {
-    /// What to do about it.
+    /// Returns the remedy.
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
             Self::Exists => {
@@ -120,13 +121,13 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// Whether `error` says that a file may not be written at its place.
+/// Returns whether `error` refuses a file its place.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     let refusal: Option<&Refusal> = error.get_ref().and_then(|cause| cause.downcast_ref());
     refusal.is_some()
 }
 
-/// Refuses a place that no new file may have, whatever is there.
+/// Refuses a path that no new file may have, whatever exists there.
 pub(crate) fn check_new(path: &Path) -> io::Result<()> {
     if path.file_name().is_none() {
         return Err(io::Error::new(
@@ -169,7 +170,7 @@ pub(crate) fn check_name(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses to replace what lies at `path`, unless it is a plain file of which another can be made.
+/// Refuses to replace the file at `path`, unless it is a plain file of which another can be made.
 pub(crate) fn check_replaced(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if found.file_type().is_symlink() {
@@ -186,7 +187,7 @@ pub(crate) fn check_replaced(path: &Path) -> io::Result<()> {
     precious(&head).map_or(Ok(()), |what| Err(Refusal::Precious(what).into()))
 }
 
-/// What a file is that begins with `head`, if none like it can be made again.
+/// Returns the kind of a file that begins with `head`, if none like it can be made again.
 fn precious(head: &[u8]) -> Option<&'static str> {
     let known = BEGINNINGS.iter().find(|(begin, _)| head.starts_with(begin));
     if let Some((_, what)) = known {
@@ -202,7 +203,7 @@ fn precious(head: &[u8]) -> Option<&'static str> {
         .map(|_| "a signed head of a log")
 }
 
-/// The folder that holds `path`.
+/// Returns the folder that holds `path`.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     let parent = path
         .parent()
@@ -210,7 +211,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     parent.unwrap_or_else(|| Path::new("."))
 }
 
-/// Whether `folder` is a log, or what is left of one.
+/// Returns whether `folder` is a log, or the remains of one.
 fn is_log(folder: &Path) -> bool {
     let geometry = folder.join(GEOMETRY);
     if geometry.symlink_metadata().is_err() {
@@ -222,11 +223,11 @@ fn is_log(folder: &Path) -> bool {
     let mut text = String::new();
     let read =
         File::open(geometry).and_then(|file| file.take(HEAD_BYTES).read_to_string(&mut text));
-    // What cannot be read could be one.
+    // An unreadable file could be a log's.
     read.is_err() || !matches!(Geometry::parse(&text), Err(GeometryError::Malformed(_)))
 }
 
-/// The log of which the file or folder at `path` is a part that lies beside it.
+/// Returns the log that the file or folder at `path` lies beside and belongs to.
 fn log_beside(path: &Path, endings: &[&str]) -> Option<PathBuf> {
     let ending = path.extension()?;
     let log = path.with_extension("");
@@ -234,7 +235,7 @@ fn log_beside(path: &Path, endings: &[&str]) -> Option<PathBuf> {
     (is_part && is_log(&log)).then_some(log)
 }
 
-/// By name, and by place on the disk, which other names of a file share.
+/// Compares by name, and by device and inode, which other names of a file share.
 fn is_in_use(path: &Path) -> bool {
     let place = place_of(path);
     let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,7 +244,7 @@ fn is_in_use(path: &Path) -> bool {
         .any(|known| known == path || (place.is_some() && place_of(known) == place))
 }
 
-/// `path` as it would be with every link on its way followed, the last name too if it exists.
+/// Resolves every link in `path`, the last name too if it exists.
 fn resolved(path: &Path) -> PathBuf {
     if let Ok(whole) = fs::canonicalize(path) {
         return whole;
@@ -254,7 +255,7 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// What tells a file from all others while it exists: its device and its number there.
+/// Returns the device and the inode, which identify a file while it exists.
 fn place_of(path: &Path) -> Option<(u64, u64)> {
     let found = fs::metadata(path).ok()?;
     Some((found.dev(), found.ino()))

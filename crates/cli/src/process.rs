@@ -1,4 +1,4 @@
-//! What the operating system may do with this process: with its memory, which holds keys, and at its limits.
+//! Limits of this process, and the protection of its memory, which holds keys.
 
 use std::io;
 
@@ -7,7 +7,8 @@ use rustix::process::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Has a write beyond the limit of a file's size fail, instead of ending the process: it is one error of storage among others.
+/// Makes a write beyond the limit of a file's size fail like any other, instead of ending the
+/// process.
 ///
 /// # Errors
 /// When the system refuses it.
@@ -16,7 +17,7 @@ pub fn survive_file_limits() -> io::Result<()> {
         .enable_io()
         .build()?;
     let entered = runtime.enter();
-    // Nobody waits for it: a signal that is received ends nothing, from here to the end of the process.
+    // No receiver is needed: from here on the signal is caught and ends nothing.
     drop(signal(SignalKind::from_raw(
         rustix::process::Signal::XFSZ.as_raw(),
     ))?);
@@ -24,7 +25,7 @@ pub fn survive_file_limits() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets this process have as many files open as anybody may let it.
+/// Raises the limit of open files as far as the system allows.
 ///
 /// # Errors
 /// When the system refuses it.
@@ -37,22 +38,23 @@ pub fn open_more_files() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, raised)?)
 }
 
-/// How many files this process may have open; nothing where there is no limit.
+/// Returns the limit of open files; `None` where there is none.
 pub fn open_files_max() -> Option<usize> {
     let limit = getrlimit(Resource::Nofile).current?;
     Some(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Keeps the memory of this process out of core dumps, and away from other processes of the same user.
+/// Keeps the memory of this process out of core dumps, and away from other processes of the same
+/// user.
 ///
 /// # Errors
-/// When the system refuses one of the two; the other is asked for all the same.
+/// When the system refuses one of the two; the other is still asked for.
 pub fn withhold_memory() -> io::Result<()> {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
-    // The limit is for dumps to files; a dump to a program asks whether the process may be dumped.
+    // The limit covers dumps to files; a dump to a program asks whether the process may be dumped.
     let limited = setrlimit(Resource::Core, none);
     let withheld = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     Ok(limited.and(withheld)?)

@@ -1,9 +1,9 @@
-//! Words as a shell takes them back, for commands that are advised.
+//! Quoting of words for a shell, in commands that are advised.
 
 use std::path::Path;
 
-/// A path as a shell takes it back, and after it a command: one that begins as an option does is named by its folder. `-` alone stays, which is
-/// standard input to a command.
+/// Quotes a path as an argument of a command. One that begins with `-` gets `./` in front; `-`
+/// alone stays, because it means standard input.
 pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     if text.len() > 1 && text.starts_with('-') {
@@ -12,7 +12,7 @@ pub(crate) fn quoted(path: &Path) -> String {
     quoted_text(&text)
 }
 
-/// A text as a shell takes it back.
+/// Quotes a text for a shell.
 pub(crate) fn quoted_text(text: &str) -> String {
     let plain = |symbol: char| symbol.is_alphanumeric() || "/._-+,:@%=".contains(symbol);
     if text.chars().all(plain) && !text.is_empty() {

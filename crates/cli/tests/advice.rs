@@ -1,4 +1,5 @@
-//! What commands advise and where they cannot print: options that they have, and a status that says so.
+//! The advice of commands, and commands that cannot print: options that exist, and a status that
+//! says so.
 
 #![expect(
     clippy::unwrap_used,
@@ -35,7 +36,7 @@ fn done(at: &Path, args: &[&str]) {
     assert!(ran.status.success(), "{args:?}: {said}");
 }
 
-/// A log with two entries, and the files that commands of the tests read.
+/// Makes a log with two entries, and the files that commands of the tests read.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -106,7 +107,7 @@ fn each_command_advises_the_option_that_it_has() {
     assert!(said.contains(option), "{said}");
 }
 
-/// What is wrong with a key is told with the option that the command has, too.
+/// The remedy for a wrong or missing key names the option of the command, too.
 #[test]
 fn a_key_of_another_log_and_a_verifier_key_that_is_gone_are_advised_by_their_options() {
     let folder = place();
@@ -211,7 +212,7 @@ fn a_standard_output_that_takes_nothing_is_a_failure_of_every_command() {
         assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
         assert!(said.contains("standard output: "), "{args:?}: {said}");
     }
-    // What is wrong with the usage is told on standard error, and nothing else is written.
+    // Wrong usage is reported on standard error, and nothing else is written.
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let wrong = probity(at, &["verify"]).stdout(full).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));

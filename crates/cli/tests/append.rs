@@ -1,4 +1,4 @@
-//! What `append` says when it cannot go to the end, and what following its advice gives.
+//! The messages of an `append` that cannot go to the end, and the results of following its advice.
 
 #![expect(
     clippy::unwrap_used,
@@ -90,7 +90,7 @@ fn bulky_lines(count: u64) -> String {
     (0..count).map(line).collect()
 }
 
-/// What a failed `append` says to go on with, without the program.
+/// Returns the command that a failed `append` advises, without the program.
 fn advised(stderr: &[u8]) -> Vec<String> {
     let said = text(stderr);
     let (_, advice) = said.split_once("go on with: probity ").expect(&said);
@@ -112,7 +112,7 @@ fn keys(folder: &Path) -> Vec<String> {
 fn append_until_full(folder: &Path, append: &[String], mode: &str) -> Option<Vec<String>> {
     let before = keys(folder).len();
     let more = ["--receipts", "--durability", mode];
-    // What was advised has the options of the command that stopped.
+    // The advised command takes over the options of the command that stopped.
     let durability = append.iter().position(|word| word == "--durability");
     let of_before = |place: usize| durability.is_some_and(|at| (at..at + 2).contains(&place));
     let words = append.iter().enumerate();
@@ -146,8 +146,9 @@ fn append_until_full(folder: &Path, append: &[String], mode: &str) -> Option<Vec
     Some(advised(&appended.stderr))
 }
 
-/// L5: after a full disk the advice was to run the command again, which appended 40,786 entries twice. Now the line to go on with
-/// is said, from what is on the disk; following the advice as often as one likes gives every entry once.
+/// L5: after a full disk the advice was to run the command again, which appended 40,786 entries
+/// twice. Now the advice names the line to go on with, from what is on the disk. Following it as
+/// often as one likes gives every entry once.
 #[test]
 fn a_full_disk_is_said_with_place_and_remedy_and_the_advice_doubles_nothing() {
     let Some(mut disk) = SmallDisk::mounted("the program on a full disk", 512 << 10) else {
@@ -464,8 +465,9 @@ fn the_advice_after_a_conflict_of_keys_leaves_the_line_out_and_says_how_to_keep_
     assert_intact(at, 5);
 }
 
-/// The advice of an `append` that stopped left out receipts, proofs, durability and where the second copies of the heads are: what was
-/// typed went on otherwise, and with other second copies.
+/// The advice of an `append` that stopped left out receipts, proofs, durability and the place of
+/// the second copies of the heads. Whoever typed it went on otherwise, and with other second
+/// copies.
 #[test]
 fn the_advice_has_the_options_of_the_command_and_works_as_it_is_typed() {
     let folder = tempfile::tempdir().unwrap();
@@ -591,7 +593,7 @@ fn a_folder_that_takes_no_proofs_is_refused_before_anything_is_appended() {
     }
     fs::remove_dir(at.join("audit/empty")).unwrap();
     assert_intact(at, 0);
-    // What becomes so later is said with what is there, and not advised again.
+    // A fault that arises later is reported with what is there, and not advised again.
     fs::create_dir(at.join("outer")).unwrap();
     let append = ["append", "audit", "--proofs", "outer/proofs", "--receipts"];
     let mut child = probity(at, &append).spawn().unwrap();

@@ -39,7 +39,7 @@ impl Drop for Ends {
     }
 }
 
-/// A proxy that may have so many files open, and its port.
+/// Starts a proxy that may have so many files open; returns it with its port.
 fn proxy(folder: &Path, files: usize, behind: &[&str]) -> (Ends, u16) {
     let serving = [
         "proxy",
@@ -52,7 +52,8 @@ fn proxy(folder: &Path, files: usize, behind: &[&str]) -> (Ends, u16) {
     started(folder, files, &[&serving, behind].concat())
 }
 
-/// A server that may have so many files open and changes its key each second, and its port.
+/// Starts a server that may have so many files open and changes its key each second; returns it
+/// with its port.
 fn started(folder: &Path, files: usize, arguments: &[&str]) -> (Ends, u16) {
     let probity = env!("CARGO_BIN_EXE_probity");
     let limited = format!("ulimit -S -n 64; ulimit -H -n {files}; exec \"$0\" \"$@\"");
@@ -120,8 +121,9 @@ fn holds_out(behind: &[&str], folder: &Path, clients_max: usize) {
     assert!(said.contains(&warning), "{said}");
 }
 
-/// Some 500 idle clients, whom nobody knew, took all open files of a process that may have 1,024: the log failed at its next checkpoint,
-/// and every client got errors for good. There are places for as many clients as leave the log its files.
+/// Some 500 idle clients without a token took all open files of a process that may have 1,024. The
+/// log failed at its next checkpoint, and every client got errors for good. Now the limit of
+/// clients leaves the log its files.
 #[test]
 fn idle_clients_leave_the_log_its_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,7 +171,7 @@ fn a_proxy_without_files_for_clients_does_not_start() {
 
 const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
 
-/// A folder with a log, a database of 50 people and the configuration of a server.
+/// Makes a folder with a log, a database of 50 people and the configuration of a server.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("app.db");
@@ -228,8 +230,9 @@ fn register(id: usize) -> String {
     )
 }
 
-/// Somebody with a token kept 179 connections to a server that might have 200 files open: its log failed, and it answered each request
-/// with an error until it was started anew. There are places for as many as leave the log and the databases their files.
+/// Somebody with a token kept 179 connections to a server that might have 200 files open. Its log
+/// failed, and it answered each request with an error until it was started anew. Now the limit of
+/// connections leaves the log and the databases their files.
 #[test]
 fn clients_of_the_http_server_leave_the_log_its_files() {
     let folder = place();

@@ -244,7 +244,7 @@ fn every_operation_of_a_benchmark_is_in_the_log() {
     assert!(assert_intact(folder.path()) >= 20_000);
 }
 
-/// What redis-cli prints for `input` at `port`.
+/// Returns what redis-cli prints for `input` at `port`.
 fn redis_cli(port: &str, options: &[&str], input: &str) -> String {
     let mut child = Command::new("redis-cli")
         .args(["-p", port])
@@ -383,7 +383,7 @@ fn a_full_disk_under_the_log_ends_what_cannot_be_recorded() {
         .unwrap();
     let mut reader = BufReader::new(socket.try_clone().unwrap());
     for round in 0..200_u64 {
-        // What no compressor makes small.
+        // Random names, which no compressor makes small.
         let said: Vec<String> = (0..500)
             .map(|number| {
                 let name = (round * 500 + number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);

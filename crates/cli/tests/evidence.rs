@@ -1,4 +1,5 @@
-//! What a receipt, and a head that somebody keeps, are worth against whoever holds all keys of the log.
+//! The worth of a receipt, and of a head that somebody keeps, against whoever holds all keys of the
+//! log.
 
 #![expect(
     clippy::unwrap_used,
@@ -56,7 +57,7 @@ fn copy(folder: &Path, from: &str, to: &str) {
     }
 }
 
-/// A log with one entry, and `older`, a copy of it as it was then, heads and keys included.
+/// Makes a log with one entry, and `older`, a copy of it as it was then, heads and keys included.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     probity(
@@ -70,8 +71,9 @@ fn place() -> TempDir {
     folder
 }
 
-/// UX 4: a receipt was line, stream and index, which any log has. With the hash of its frame's record the holder finds that the
-/// operator, who has every key, removed the entry, put another in its place, or changed a byte of it.
+/// UX 4: a receipt was line, stream and index, which any log has. With the hash of its frame's
+/// record the holder finds manipulations by the operator, who has every key. The operator may have
+/// removed the entry, put another in its place, or changed a byte of it.
 #[test]
 fn the_holder_of_a_receipt_finds_what_was_removed_or_replaced() {
     let folder = place();
@@ -137,8 +139,9 @@ fn the_holder_of_a_receipt_finds_what_was_removed_or_replaced() {
     check("audit", 1);
 }
 
-/// An older copy of everything was put back, but for the segment that had the newest frames behind its head: `check-receipts` said that all are held, also where the second copies
-/// were out of reach. No opening that the older journal has could have written them.
+/// An older copy of everything was put back, except for the segment with the newest frames after
+/// its head. `check-receipts` said that all are held, also where the second copies were out of
+/// reach. No opening that the older journal has could have written them.
 #[test]
 fn a_receipt_of_frames_behind_an_older_copy_is_not_held() {
     let folder = place();
@@ -213,7 +216,7 @@ fn a_forgery_of_an_expired_key_does_not_stand_under_a_head_that_was_kept() {
         held.contains("second") && held.contains("kept head  kept: the same"),
         "{held}"
     );
-    // What came later does not stand under it.
+    // A later entry does not stand under the head.
     prove("audit", "2", "late", &kept, 1);
 }
 
@@ -263,8 +266,9 @@ fn forge_entry(at: &Path, from: &str, to: &str) {
     fs::write(at.join(to), proof.replace(extra, &forged)).unwrap();
 }
 
-/// Whoever has the first key alone was told that a true proof is broken, with status 3, after some twenty appends. It is undecided, with
-/// status 1 and a verdict of its own, unless the proof is wrong in itself, which a key that does not reach it hides no more.
+/// Whoever has the first key alone was told, after some twenty appends, that a true proof is
+/// broken, with status 3. It is undecided, with status 1 and a verdict of its own, unless the proof
+/// is wrong in itself. A key that does not reach it no longer hides such a fault.
 #[test]
 fn a_true_proof_that_the_key_does_not_reach_is_undecided_and_a_wrong_one_broken() {
     let folder = place();

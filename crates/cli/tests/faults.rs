@@ -1,4 +1,4 @@
-//! What a person or a machine can do wrong while the program runs, shown on the real program.
+//! Faults that a person or a machine can cause while the program runs, shown on the real program.
 
 #![expect(
     clippy::unwrap_used,
@@ -70,7 +70,7 @@ fn assert_intact(folder: &Path, entries: u64) {
     assert_eq!(default["entries"].as_u64(), Some(entries), "{document}");
 }
 
-/// The most memory a process has had, from the kernel's account of it.
+/// Returns the most memory a process has had, from the kernel's account of it.
 fn memory_peak_kib(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status
@@ -225,7 +225,7 @@ fn a_read_only_disk_is_said_with_place_and_remedy_and_can_be_read() {
     assert_eq!(text(&export.stdout).lines().count(), 1);
 }
 
-/// The copy of the program in `folder`, run with `arguments` for a user who owns nothing here.
+/// Runs the copy of the program in `folder` with `arguments`, for a user who owns nothing here.
 fn as_nobody(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
@@ -262,7 +262,7 @@ fn missing_permission_is_said_with_place_and_remedy_and_an_auditor_needs_none_to
         }
     };
     if superuser {
-        // Where the program was built, others may not go.
+        // Other users may not enter the folder where the program was built.
         let program = env!("CARGO_BIN_EXE_probity");
         fs::copy(program, folder.path().join("probity")).unwrap();
         let path = folder.path().to_str().unwrap();
@@ -340,7 +340,7 @@ fn the_key_of_another_log_is_refused() {
 fn a_creation_cut_short_is_said_and_done_again_with_the_same_key() {
     let folder = new_log();
     let key = fs::read(folder.path().join("audit.key")).unwrap();
-    // What a crash leaves before the first frame is durable.
+    // A crash before the first frame is durable leaves this.
     fs::remove_dir_all(folder.path().join("audit/streams")).unwrap();
     fs::remove_dir_all(folder.path().join("audit.heads")).unwrap();
     // The writer's own note of what is durable tells an emptied log from one that never began.

@@ -45,7 +45,8 @@ fn probity(folder: &Path, args: &[&str], status: i32) -> String {
     said
 }
 
-/// A log with one entry, its witness key in the file `stable`, the key of a witness in `witness`.
+/// Makes a log with one entry, its witness key in the file `stable`, the key of a witness in
+/// `witness`.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -69,7 +70,7 @@ fn witness() -> (SigningKey, WitnessKey) {
     (key, known)
 }
 
-/// The head of the journal in the file `kept`, cosigned `ago` seconds ago.
+/// Writes the head of the journal to the file `kept`, cosigned `ago` seconds ago.
 fn keep_cosigned(at: &Path, ago: u64) {
     let text = fs::read(at.join("audit/streams/journal/checkpoint")).unwrap();
     let note = SignedNote::parse(&text).unwrap();
@@ -85,7 +86,7 @@ fn keep_cosigned(at: &Path, ago: u64) {
     fs::write(at.join("kept"), note.encode()).unwrap();
 }
 
-/// The key in `file` of the log, unwrapped with the root key, under the name `name`.
+/// Returns the key in `file` of the log, unwrapped with the root key, under the name `name`.
 fn stolen(at: &Path, file: &str, kind: WrappedKind, label: &[u8], name: &str) -> SigningKey {
     let root = RootKey::from_text(&fs::read_to_string(at.join("audit.key")).unwrap()).unwrap();
     let geometry = fs::read_to_string(at.join("audit/probity.toml")).unwrap();
@@ -96,7 +97,8 @@ fn stolen(at: &Path, file: &str, kind: WrappedKind, label: &[u8], name: &str) ->
     SigningKey::from_seed(name, seed.expose()).unwrap()
 }
 
-/// A proof of version 1 by `signer` alone, which is named as the stream `default` of the log.
+/// Returns a proof of version 1 by `signer` alone, which is named as the stream `default` of the
+/// log.
 fn forged(signer: &SigningKey) -> String {
     let stream = StreamName::default();
     let text = "proofs=entry cipher=danger-none compression=none erasable=no";
@@ -157,8 +159,9 @@ fn forged(signer: &SigningKey) -> String {
     proof.encode().unwrap()
 }
 
-/// C1: a proof of version 1 held with the witness key alone, with `--witness` of somebody who never cosigned, and with `--checkpoint` of a
-/// head of the journal, of which it said that the journal grew from it.
+/// C1: a proof of version 1 held with the witness key alone, and with `--witness` of somebody who
+/// never cosigned. It held with `--checkpoint` of a head of the journal too, and was said to have
+/// grown from that.
 #[test]
 fn no_form_of_proof_switches_off_what_was_asked_for() {
     let folder = place();

@@ -1,4 +1,5 @@
-//! A proxy whose log has no room: what was answered and is not in the log is counted, in a `gap` and in what is said at the end.
+//! A proxy whose log has no room: answered operations that the log lacks are counted, in a `gap`
+//! and in the message at the end.
 
 #![expect(
     clippy::unwrap_used,
@@ -132,11 +133,11 @@ impl Place {
         text(&output.stdout)
     }
 
-    /// Whether the log, which is being written to, has one by now.
+    /// Returns whether the log, which is being written to, has one by now.
     fn has_gap(&self) -> bool {
         let log = self.log();
         let output = run(self.at.path(), &["export", &log, "--format", "jsonl"]);
-        // Where an opening repairs what is being read, the next look tells.
+        // If an opening repairs what is being read, the next check tells.
         output.status.success() && text(&output.stdout).contains("\"gap\"")
     }
 
@@ -169,9 +170,10 @@ impl Place {
     }
 }
 
-/// With `--forward-on-log-failure` thousands of operations passed a full disk, and neither an entry nor a message counted them, for the log
-/// takes nothing more for the rest of the process. It is opened again in the process, and one `gap` has the exact count: of what was not
-/// taken, and of what was taken and never became durable.
+/// With `--forward-on-log-failure` thousands of operations passed a full disk, and neither an entry
+/// nor a message counted them. The log takes nothing more for the rest of the process. Now it is
+/// opened again in the process, and one `gap` has the exact count. It covers the operations that
+/// were not taken, and those that were taken and never became durable.
 #[test]
 fn what_passes_a_full_disk_is_counted_by_a_gap_as_soon_as_there_is_room() {
     for mode in ["strict", "group", "relaxed"] {
@@ -202,8 +204,8 @@ fn what_passes_a_full_disk_is_counted_by_a_gap_as_soon_as_there_is_room() {
     }
 }
 
-/// The same where there is no room until the process has ended: it says how many entries are missing, its status is 1, and whatever opens
-/// the log next for writing records the count.
+/// If there is no room until the process has ended, it says how many entries are missing, with
+/// status 1. The next opening of the log for writing records the count.
 #[test]
 fn what_is_missing_when_a_proxy_ends_on_a_full_disk_is_recorded_by_the_next_opening() {
     for mode in ["strict", "group", "relaxed"] {
@@ -239,8 +241,9 @@ fn what_is_missing_when_a_proxy_ends_on_a_full_disk_is_recorded_by_the_next_open
     }
 }
 
-/// The manual said of the default proxy that no answer is given that is not recorded. In the modes `group` and `relaxed` replies go out before their
-/// entries are durable: the end of the proxy says how many that were, and the next opening records the exact count.
+/// The manual said of the default proxy that it gives no answer that is not recorded. In the modes
+/// `group` and `relaxed` replies go out before their entries are durable. The end of the proxy says
+/// how many that were, and the next opening records the exact count.
 #[test]
 fn a_proxy_that_fails_closed_says_what_it_answered_and_does_not_have() {
     for mode in ["strict", "group", "relaxed"] {

@@ -40,7 +40,7 @@ fn shell(at: &Path, command: &str) {
     assert!(ran.unwrap().success(), "{command}");
 }
 
-/// A log with an entry, whose second copies are in the folder `kept`.
+/// Makes a log with an entry, whose second copies are in the folder `kept`.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -51,8 +51,9 @@ fn place() -> TempDir {
     folder
 }
 
-/// `PROBITY_HEADS` was forgotten once: nothing said so at the time, and ever after the untouched log was broken because "no writer leaves
-/// them so" and somebody else must have signed. The opening warns, the fault names the cause, and the manual's remedy mends it.
+/// `PROBITY_HEADS` was forgotten once, and nothing said so at the time. From then on the untouched
+/// log was broken because "no writer leaves them so" and somebody else must have signed. The
+/// opening warns, the fault names the cause, and the manual's remedy mends it.
 #[test]
 fn a_folder_of_heads_that_was_forgotten_once_is_named_and_mended() {
     let folder = place();
@@ -75,7 +76,8 @@ fn a_folder_of_heads_that_was_forgotten_once_is_named_and_mended() {
     assert!(faults.iter().all(|fault| fault.contains(cause)), "{found}");
     let (_, stderr) = probity(at, Some("kept"), &["append", "audit"], 3);
     assert!(stderr.contains(cause), "{stderr}");
-    // As the manual says: the newer copies fit, the older ones say nothing else, and the opening is in the journal.
+    // The manual says: the newer copies fit, the older ones say nothing else, and the opening is in
+    // the journal.
     probity(
         at,
         None,
@@ -114,9 +116,10 @@ fn a_folder_of_heads_that_was_forgotten_once_is_named_and_mended() {
     );
 }
 
-/// The manual set `PROBITY_HEADS` in its second step, behind `init`, whose second copies stayed beside the log: verified without the
-/// variable, an honest log looked as if somebody else had signed. The first commands of the manual run as they stand, and the
-/// log that they make is intact with the variable and without it.
+/// The manual set `PROBITY_HEADS` in its second step, after `init`, whose second copies stayed
+/// beside the log. Verified without the variable, an honest log looked as if somebody else had
+/// signed. The first commands of the manual run as they stand, and the log that they make is intact
+/// with the variable and without it.
 #[test]
 fn the_first_commands_of_the_manual_make_a_log_with_one_folder_of_heads() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -146,8 +149,9 @@ fn the_first_commands_of_the_manual_make_a_log_with_one_folder_of_heads() {
     probity(at, None, &verify, 0);
 }
 
-/// Step 3 of the manual's section about two folders ran without the variable set to the newer one, compared with the older copies and ended with
-/// status 3. Each of its three commands runs as it stands there, with `PROBITY_HEADS` as the operator has it.
+/// Step 3 of the manual's section about two folders ran without the variable set to the newer one.
+/// The step compared with the older copies and ended with status 3. Each of its three commands runs
+/// as it stands there, with `PROBITY_HEADS` as the operator has it.
 #[test]
 fn the_commands_about_two_folders_run_as_the_manual_prints_them() {
     let folder = place();
@@ -215,7 +219,8 @@ fn heads_that_were_sent_elsewhere_after_the_first_opening_are_mended_as_the_manu
     probity(at, Some("moved"), &verify, 0);
 }
 
-/// Where the disk of the second copies was not mounted, the writer made the folders on its way on the local disk, and began new copies there.
+/// With the disk of the second copies not mounted, the writer made its folders on the local disk,
+/// and began new copies there.
 #[test]
 fn second_copies_on_a_disk_that_is_not_mounted_are_refused() {
     let folder = place();
@@ -235,8 +240,8 @@ fn second_copies_on_a_disk_that_is_not_mounted_are_refused() {
     assert_eq!(stderr, "");
 }
 
-/// What a killed writer leaves half written among the second copies stayed for good. The next opening removes it, unless
-/// there is something in a folder below, which may be another log's.
+/// Half-written files of a killed writer stayed among the second copies for good. The next opening
+/// removes them, unless a folder below holds something, which may be another log's.
 #[test]
 fn what_a_killed_writer_left_among_the_second_copies_is_removed() {
     let folder = place();
@@ -252,8 +257,9 @@ fn what_a_killed_writer_left_among_the_second_copies_is_removed() {
     assert!(!at.join("kept/.tmp-1-0").exists());
 }
 
-/// A folder of second copies that was named and empty, as of a disk that is not mounted, was compared with in silence by every reader but `verify`: an older copy of
-/// the log passed for the newest. A replay then said that the database had missed nothing.
+/// A named folder of second copies was empty, as of a disk that is not mounted. Every reader but
+/// `verify` compared with it in silence: an older copy of the log passed for the newest. A replay
+/// then said that the database had missed nothing.
 #[test]
 fn no_reader_takes_an_empty_folder_of_second_copies_for_a_comparison() {
     let folder = place();
@@ -320,7 +326,7 @@ fn no_reader_takes_an_empty_folder_of_second_copies_for_a_comparison() {
         probity(at, None, &named, 1);
     }
     probity(at, None, &[&receipts[..], &["--heads", "kept"]].concat(), 0);
-    // Where nothing is named nothing was asked for, but what is done by the log is done with a warning.
+    // Without a named folder nothing was asked for, but the log's own work comes with a warning.
     let replay = commands[9];
     let (_, stderr) = probity(at, None, replay, 0);
     let warning = "warning: there is no second copy of a head of this log in audit.heads";
@@ -353,8 +359,9 @@ fn a_log_has_the_same_second_copies_however_it_is_named() {
     assert!(!inside.join(".heads").exists() && !at.join("link.heads").exists());
 }
 
-/// The folder of a log was replaced by a copy that somebody had gone on with elsewhere, or by an older one: every reader but `prove` compared it with
-/// the second copies, so that a proof of an entry which the log never had was made and checked.
+/// The folder of a log was replaced by an older copy, or by one that somebody had gone on with
+/// elsewhere. Every reader but `prove` compared it with the second copies. So a proof of an entry
+/// which the log never had was made and checked.
 #[test]
 fn nothing_is_proved_of_a_log_that_the_second_copies_are_not_of() {
     let folder = place();
@@ -379,7 +386,7 @@ fn nothing_is_proved_of_a_log_that_the_second_copies_are_not_of() {
     }
 }
 
-/// Each way to read what has to do with the stream `people` of the log `log`, and to prove an entry of it.
+/// Reads the stream `people` of the log `log` in each way, and proves an entry of it.
 fn read_people(at: &Path, log: &str, heads: Option<&str>, status: i32) {
     shell(at, &format!("[ -e {log}.key ] || cp audit.key {log}.key"));
     let stream = ["--stream", "people"];
@@ -397,7 +404,8 @@ fn read_keys(at: &Path, log: &str, heads: Option<&str>, status: i32) {
     probity(at, heads, &["keys", "status", log], status);
 }
 
-/// A log with two streams, the folder `audit` with its second copies in `kept`, and an older copy of both, `older` and `older-kept`.
+/// Makes a log with two streams in `audit`, with second copies in `kept`, and older copies of both,
+/// `older` and `older-kept`.
 fn copied() -> TempDir {
     let folder = place();
     let at = folder.path();
@@ -411,8 +419,9 @@ fn copied() -> TempDir {
     folder
 }
 
-/// A second copy, checkpoint or note of one stream showed that the journal is an older one, and whoever asked for another stream, for keys or for the list of
-/// streams was told nothing: `export --stream people` ended with 0 and a third of the entries.
+/// A second copy, checkpoint or note of one stream showed that the journal is an older one. Whoever
+/// asked for another stream, for keys or for the list of streams was told nothing. `export --stream
+/// people` ended with 0 and a third of the entries.
 #[test]
 fn what_is_later_than_the_journal_is_told_to_every_reader() {
     let folder = copied();
@@ -430,8 +439,8 @@ fn what_is_later_than_the_journal_is_told_to_every_reader() {
     read_keys(at, "head", None, 3);
 }
 
-/// Without second copies `prove` compared the log with nothing: an older copy of it beside a newer stream `heads` or a newer file `durable`, of which every other
-/// reader says that it is one, had proofs.
+/// Without second copies `prove` compared the log with nothing. An older copy of it beside a newer
+/// stream `heads` or a newer file `durable` had proofs, although every other reader detects it.
 #[test]
 fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
     let folder = copied();
@@ -446,8 +455,9 @@ fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
     read_people(at, "durable", None, 3);
 }
 
-/// A log of which only keys and notes were left, as where the disk with its streams is not mounted, was taken for a creation that was cut short: `init`
-/// replaced the keys, and nothing of the log could be read when the disk was back.
+/// A log with only keys and notes left, as where the disk with its streams is not mounted, passed
+/// for an interrupted creation. `init` replaced the keys, and nothing of the log could be read when
+/// the disk was back.
 #[test]
 fn what_is_left_of_a_log_is_no_creation_that_was_cut_short() {
     let folder = place();
@@ -473,8 +483,8 @@ fn what_is_left_of_a_log_is_no_creation_that_was_cut_short() {
     probity(at, Some("kept"), &export, 0);
 }
 
-/// Where the geometry was gone, too, nothing looked at what was left: `init`, which the error advised, wrote new keys over those of
-/// the log, and `proxy --init` did so without being asked.
+/// If the geometry was gone too, nothing examined what was left. `init`, which the error advised,
+/// wrote new keys over those of the log, and `proxy --init` did so without being asked.
 #[test]
 fn keys_of_a_log_whose_other_files_are_gone_are_never_overwritten() {
     let init = ["init", "audit", "--origin", "example.com/audit"];
@@ -523,8 +533,8 @@ fn keys_of_a_log_whose_other_files_are_gone_are_never_overwritten() {
     }
 }
 
-/// A link `audit.heads` to a disk that was not mounted passed for a log without second copies: readers ended with 0 over an older
-/// copy of the log, and `append` with "File exists".
+/// A link `audit.heads` to a disk that was not mounted passed for a log without second copies.
+/// Readers ended with 0 over an older copy of the log, and `append` with "File exists".
 #[test]
 fn a_link_to_second_copies_that_are_out_of_reach_is_named() {
     let folder = place();

@@ -1,4 +1,4 @@
-//! What a process with an open log leaves of its keys: in a core dump, and in its memory.
+//! Traces of its keys that a process with an open log leaves: in a core dump, and in its memory.
 
 #![expect(
     clippy::unwrap_used,
@@ -81,7 +81,7 @@ impl Writer {
         format!("/proc/{}/{name}", self.child.id())
     }
 
-    /// How often `wanted` stands in the memory that can be read.
+    /// Counts how often `wanted` stands in the readable memory.
     fn count(&self, wanted: &[u8]) -> usize {
         let memory = File::open(self.path("mem")).unwrap();
         let maps = fs::read_to_string(self.path("maps")).unwrap();
@@ -142,7 +142,7 @@ fn an_aborted_writer_leaves_no_core_dump() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(!names.iter().any(|name| name.contains("core")), "{names:?}");
-    // What the shell allowed does dump, where the system dumps at all.
+    // A dump that the shell allows is made, where the system makes any.
     let other = Command::new("sh")
         .args(["-c", "ulimit -c unlimited && kill -s ABRT $$"])
         .current_dir(writer.folder.path())
@@ -153,8 +153,9 @@ fn an_aborted_writer_leaves_no_core_dump() {
     }
 }
 
-/// S21: a dump that is handed to a program asks no limit, but whether the process may be dumped; and another program of the same
-/// user could read the memory. The files of such a process belong to root.
+/// S21: a dump that is handed to a program obeys no limit, only whether the process may be dumped.
+/// Another program of the same user could read the memory. The files of such a process belong to
+/// root.
 #[test]
 fn the_memory_of_a_writer_is_not_its_users_to_read() {
     let setpriv = Path::new("/usr/bin/setpriv");
@@ -182,8 +183,9 @@ fn the_memory_of_a_writer_is_not_its_users_to_read() {
     assert_eq!(fs::metadata(writer.path("mem")).unwrap().uid(), 0);
 }
 
-/// S21: keys that are moved leave copies. Of the root key, which only the opening needs, nothing is left in the memory of an
-/// open writer, neither as bytes nor as the text of its file; the test finds what is there, as the entry's origin shows.
+/// S21: keys that are moved leave copies. Only the opening needs the root key, so none of it is
+/// left in the memory of an open writer. The test looks for its bytes and for the text of its file;
+/// that it finds the entry's origin shows that it can find them.
 #[test]
 fn no_copy_of_the_root_key_stays_in_memory() {
     if !is_root() {
@@ -202,8 +204,9 @@ fn no_copy_of_the_root_key_stays_in_memory() {
     assert_eq!(writer.count(encoded.as_bytes()), 0);
 }
 
-/// L1: others could read the keys of stores, root files of pocket databases, credentials and keys of receipts, and nothing was
-/// said; only of the key of a log. Each command that uses one of them warns now, and of a restricted one it does not.
+/// L1: others could read the keys of stores, root files of pocket databases, credentials and keys
+/// of receipts. A warning came only for the key of a log. Each command that uses one of them warns
+/// now, and of a restricted one it does not.
 #[test]
 fn each_secret_file_that_others_can_read_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();

@@ -48,8 +48,8 @@ const PEOPLE: i64 = 3;
 /// Rows of each person in each table: enough for a kill to fall between statements and between commits of pages.
 const ROWS: i64 = 300;
 
-/// Those who refer are indexed, as in any database where people leave: without, each of hundreds of placeholders that go
-/// would be looked for in whole tables.
+/// Referring columns are indexed, as in any database that people leave. Otherwise each of hundreds
+/// of removed placeholders would be looked for in whole tables.
 const TABLES: [&str; 9] = [
     "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)",
     "CREATE TABLE posts (id BIGINT PRIMARY KEY, author_id BIGINT REFERENCES people(id), text VARCHAR(80))",
@@ -86,7 +86,7 @@ table = "people"
 /// Rows of a chunk: a person has dozens of them.
 const CHUNK_ROWS: u32 = 40;
 
-/// What the program does when it is killed.
+/// A command of the program during which it is killed.
 #[derive(Debug, Clone, Copy)]
 enum Deed {
     Apply(i64),
@@ -283,9 +283,9 @@ impl Scene {
         assert_eq!(self.engine.unfinished().unwrap(), [], "{story}");
     }
 
-    /// Everybody comes back, and nothing is left of any disguise.
+    /// Checks that everybody comes back, and nothing is left of any disguise.
     fn assert_all_comes_back(&mut self, story: &str) {
-        // What people share comes back with the last of them.
+        // Rows that people share come back with the last of them.
         for _ in 0..PEOPLE {
             for person in 1..=PEOPLE {
                 for id in self.listed(person) {
@@ -330,21 +330,21 @@ fn fill(database: &mut dyn Database) {
     database.commit().unwrap();
 }
 
-/// Where the moments of the kills come from.
+/// Returns the seed of the moments of the kills.
 fn seed() -> u64 {
     let seed: u64 = std::env::var("PROBITY_SEED").map_or(SEED, |seed| seed.parse().unwrap());
     eprintln!("seed {seed}: PROBITY_SEED changes it");
     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1
 }
 
-/// How long the program takes when nobody kills it.
+/// Measures the time that the program takes without a kill.
 fn unhindered(scene: &Scene, deed: Deed) -> Duration {
     let started = Instant::now();
     assert!(scene.program(deed).status().unwrap().success(), "{deed:?}");
     started.elapsed()
 }
 
-/// How long each kind of deed takes when nobody kills it.
+/// Measures the time that each kind of deed takes without a kill.
 fn pace(scene: &mut Scene) -> [Duration; Deed::KINDS.len()] {
     let apply = unhindered(scene, Deed::Apply(1));
     let id = scene.listed(1).pop().unwrap();

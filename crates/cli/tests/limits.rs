@@ -1,4 +1,5 @@
-//! What `verify` says of what it did not look at: bytes that an option leaves out, and a rollback with nothing to compare.
+//! The report of `verify` about what it did not read: bytes that an option leaves out, and a
+//! rollback with nothing to compare.
 
 #![expect(
     clippy::unwrap_used,
@@ -55,7 +56,8 @@ fn copy(folder: &Path, from: &str, to: &str) {
 
 const SEGMENT: &str = "streams/default/segments/00000000000000000000.seg";
 
-/// A log with an entry of January and one of March, each in a frame of its own, and `kept`, the checkpoint over the first.
+/// Makes a log with an entry of January and one of March, each in its own frame, and `kept`, the
+/// checkpoint over the first.
 fn place() -> (TempDir, usize) {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -76,8 +78,9 @@ fn place() -> (TempDir, usize) {
     (folder, end)
 }
 
-/// `verify --since LAST` and `--from TIME` read only what grew and said `intact` over a log whose older bytes were zeros, and the manual
-/// promised every byte. What is not read is counted, and the verdict is of what was read.
+/// `verify --since LAST` and `--from TIME` read only what grew, and said `intact` over a log whose
+/// older bytes were zeros. The manual promised every byte. Bytes that are not read are counted, and
+/// the verdict is of what was read.
 #[test]
 fn a_verification_that_leaves_bytes_out_says_so() {
     let (folder, end) = place();
@@ -130,8 +133,8 @@ fn a_verification_that_leaves_bytes_out_says_so() {
     assert_eq!(document["frames_skipped"], 0);
 }
 
-/// An older copy of the log, given the verifier key and nothing to compare heads with, was plainly `intact`, though the manual said that a
-/// key finds a rollback.
+/// An older copy of the log was plainly `intact` to a verifier key with nothing to compare heads
+/// with. The manual said that a key finds a rollback.
 #[test]
 fn a_key_alone_does_not_hide_that_a_rollback_was_not_looked_for() {
     let (folder, _) = place();

@@ -1,4 +1,4 @@
-//! What the program needs of memory, with the limit held by the system.
+//! The memory that the program needs, under a limit held by the system.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ const ROWS: u32 = 400_000;
 /// Address space given to a disguise, in KiB.
 const DISGUISE_ADDRESS_SPACE: u64 = 120 << 10;
 
-/// A log whose frames hold one entry each.
+/// Makes a log whose frames hold one entry each.
 fn many_frames(path: &Path) {
     let root = RootKey::new(Secret::new([7; 32]));
     let options = Options {
@@ -72,7 +72,7 @@ column = "what"
 value = { RandStr = { len = 12 } }
 "#;
 
-/// A database in which one person has many rows, and what hides that person.
+/// Makes a database in which one person has many rows, and what hides that person.
 fn many_rows(folder: &Path, rows: u32) -> String {
     let file = folder.join("app.db");
     let url = format!("sqlite:{}", file.display());
@@ -89,7 +89,7 @@ fn many_rows(folder: &Path, rows: u32) -> String {
     url
 }
 
-/// How many likes there are, of whom, and of what.
+/// Returns the number of likes of each person, and measures of what they like.
 fn likes(folder: &Path) -> Vec<Vec<Value>> {
     let mut database = Sqlite::open(&folder.join("app.db")).unwrap();
     let sql = "SELECT user_id, COUNT(*), SUM(LENGTH(what)), MIN(what), MAX(what) FROM likes GROUP BY user_id";
@@ -108,7 +108,8 @@ fn many_values_of_a_person_are_overwritten_and_come_back_in_the_same_memory() {
     leaves_and_returns(Some(OVERWRITE), "");
 }
 
-/// A person with many rows is hidden by `spec`, or by a draft, as `how` says, and comes back with another key.
+/// Hides a person with many rows by `spec`, or by a draft, as `how` says, and reveals them with
+/// another key.
 fn leaves_and_returns(spec: Option<&str>, how: &str) {
     let folder = tempfile::tempdir().unwrap();
     let db = many_rows(folder.path(), ROWS);

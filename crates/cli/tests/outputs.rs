@@ -1,4 +1,5 @@
-//! Where commands put files: never in the place of what cannot be made again, and never half of one.
+//! Places of output files: never that of a file that cannot be made again, and never with half a
+//! file.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,7 +20,8 @@ use tempfile::TempDir;
 
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
 
-/// What no command may replace or add to, in the folder that [`place`] makes and the test adds links to.
+/// Files that no command may replace or add to, in the folder that [`place`] makes and the test
+/// adds links to.
 const TARGETS: [&str; 36] = [
     "audit.key",
     "audit/probity.toml",
@@ -94,7 +96,8 @@ fn done(folder: &Path, args: &[&str], input: &[u8]) {
     assert!(output.status.success(), "{args:?}: {stderr}");
 }
 
-/// A log with entries, the second copy of its heads, its keys, a pocket database, an embedded store, and secrets.
+/// Makes a log with entries, the second copy of its heads, its keys, a pocket database, an embedded
+/// store, and secrets.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &["init", "audit"], b"");
@@ -135,7 +138,7 @@ fn place() -> TempDir {
     folder
 }
 
-/// Every file below `folder` with its content.
+/// Returns every file below `folder` with its content.
 fn all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -150,9 +153,10 @@ fn all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// L2: `export -o L.key` replaced the root key and ended with status 0, and so did `prove` and `pocket extract` with a log's
-/// files and a pocket database. Each writer of files is tried against everything that cannot be made again, by name, by
-/// symbolic link and by hard link, with `--overwrite` too, and nothing changes.
+/// L2: `export -o L.key` replaced the root key and ended with status 0. `prove` and `pocket
+/// extract` did the same with a log's files and a pocket database. Each writer of files is tried
+/// against everything that cannot be made again, and nothing changes. It is tried by name, by
+/// symbolic link and by hard link, with `--overwrite` too.
 #[test]
 fn nothing_that_cannot_be_made_again_is_replaced() {
     let folder = place();
@@ -317,7 +321,8 @@ fn a_signal_leaves_no_part_of_a_file() {
     }
 }
 
-/// `command` with every signal as a terminal leaves it: a shell in the background has some ignored, and so have its children.
+/// Returns `command` with every signal as a terminal leaves it: a shell in the background has some
+/// ignored, and so have its children.
 fn heeding(command: &Command) -> Command {
     let mut heeding = Command::new("env");
     heeding
@@ -337,7 +342,8 @@ fn heeding(command: &Command) -> Command {
     heeding
 }
 
-/// Exit status and first message of an export that is sent `signal` while it writes; nothing where it ended before.
+/// Returns exit status and first message of an export that is sent `signal` while it writes; `None`
+/// where it ended before.
 fn stopped_export(at: &Path, signal: &str) -> Option<(Option<i32>, String)> {
     let mut child = heeding(&probity(
         at,
@@ -363,7 +369,8 @@ fn stopped_export(at: &Path, signal: &str) -> Option<(Option<i32>, String)> {
     Some((status.code(), line))
 }
 
-/// What `nohup` has ignored stays ignored: the signal that a closed terminal sends ends no export in the background.
+/// Signals that `nohup` has ignored stay ignored: a closed terminal's signal ends no export in the
+/// background.
 #[test]
 fn a_signal_that_was_ignored_before_stays_ignored() {
     let folder = tempfile::tempdir().unwrap();
@@ -401,8 +408,8 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A reader of rows that stopped early, such as `head`, was an error "Broken pipe", and a full disk had no remedy: what the system
-/// had said was lost on the way through the rows.
+/// A reader of rows that stopped early, such as `head`, was an error "Broken pipe", and a full disk
+/// had no remedy. The system's error was lost on the way through the rows.
 #[test]
 fn a_reader_of_rows_that_stops_early_is_no_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the commands say of an entry about several people of whom one was erased.
+//! The output of commands about an entry on several people of whom one was erased.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ fn probity(folder: &Path, args: &[&str], input: &str, status: i32) -> (String, S
     (stdout, stderr)
 }
 
-/// A log with an entry about three people, of whom the one who acted was erased.
+/// Makes a log with an entry about three people, of whom the one who acted was erased.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -90,7 +90,7 @@ fn an_export_shows_those_who_are_left_and_counts_those_who_are_erased() {
             "{subject}"
         );
     }
-    // What one log says of erased people, no caller says to another.
+    // A caller may not claim to another log what one log says of erased people.
     probity(at, &["init", "other"], "", 0);
     let args = ["append", "other"];
     let (_, refused) = probity(at, &args, &lines, 1);

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The blocks of `text` that are fenced as `language`.
+/// Returns the blocks of `text` that are fenced as `language`.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<Vec<&str>> = None;
@@ -101,14 +101,15 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         drop(self.0.kill());
         drop(self.0.wait());
     }
 }
 
-/// The README said that both proxies make their log, and printed them without the option that does it: the first attempt ended with
-/// `there is no log in data-audit`. The printed command of the embedded store runs in an empty folder, on any free port.
+/// The README said that both proxies make their log, and printed them without the option for it.
+/// The first attempt ended with `there is no log in data-audit`. The printed command of the
+/// embedded store runs in an empty folder, on any free port.
 #[test]
 fn the_proxies_of_the_readme_make_their_log() {
     let text = readme();
@@ -137,8 +138,8 @@ fn the_proxies_of_the_readme_make_their_log() {
     assert!(folder.path().join("data-audit/probity.toml").is_file());
 }
 
-/// The reading list left out two documents, `register` recorded nothing, and proxy, disguise and server were shown with one log at once,
-/// which the log refuses while the proxy runs.
+/// The reading list left out two documents, and `register` recorded nothing. Proxy, disguise and
+/// server were shown with one log at once, which the log refuses while the proxy runs.
 #[test]
 fn the_readme_names_every_document_and_gives_each_server_a_log_of_its_own() {
     let root = root();

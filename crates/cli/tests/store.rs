@@ -177,7 +177,7 @@ fn an_address_beyond_the_machine_is_warned_of_before_it_is_listened_on() {
     proxy.stop();
 }
 
-/// What one client was told before its connection ended.
+/// The replies to one client before its connection ended.
 #[derive(Default)]
 struct Told {
     /// Numbers of rounds whose every command was answered.
@@ -238,7 +238,7 @@ fn work_until_killed(mut socket: TcpStream, client: u64, first: u64) -> Told {
     told
 }
 
-/// Whether the store holds what clients were told; the last round may have been done in part.
+/// Returns whether the store holds what clients were told; the last round may be done in part.
 fn assert_kept(proxy: &Proxy, known: &BTreeMap<u64, u64>) {
     for (client, last) in known {
         let asked = format!(
@@ -259,7 +259,7 @@ fn assert_kept(proxy: &Proxy, known: &BTreeMap<u64, u64>) {
     }
 }
 
-/// How often each key is in the log.
+/// Counts how often each key is in the log.
 fn recorded(folder: &Path) -> BTreeMap<String, u64> {
     let exported = run(folder, &["export", "audit", "--format", "jsonl"]);
     assert!(exported.status.success(), "{}", text(&exported.stderr));
@@ -294,7 +294,7 @@ fn kill_at_random_moments(kills: u64) {
         assert_kept(&proxy, &known);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                // What was on its way at the kill is not said again.
+                // A command that was on its way at the kill is not sent again.
                 let first = known.get(&client).map_or(1, |last| last + 2);
                 let socket = proxy.connect();
                 std::thread::spawn(move || (client, work_until_killed(socket, client, first)))
@@ -443,7 +443,7 @@ fn a_store_that_others_reach_is_warned_of_and_its_key_is_named() {
     assert!(!said(&["--listen", "unix:here.sock"]).contains("warning"));
 }
 
-/// What was removed stayed in freed pages until they were needed again (point 11).
+/// Removed data stayed in freed pages until they were needed again (point 11).
 #[test]
 fn a_store_is_rewritten_by_command_and_holds_the_same() {
     let folder = tempfile::tempdir().unwrap();
@@ -502,7 +502,7 @@ fn put_clear(folder: &Path) {
     }
 }
 
-/// Whether a file below `folder` holds `words`, or bears a name with them.
+/// Returns whether a file below `folder` holds `words`, or bears a name with them.
 fn is_anywhere(folder: &Path, words: &[u8]) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -514,8 +514,9 @@ fn is_anywhere(folder: &Path, words: &[u8]) -> bool {
     })
 }
 
-/// Nothing ran the option that converts a store in clear beside a key. The store is refused without it and left as it is, converted with
-/// it, and nothing of it can be read then; where sealed files are there, or the key is none, the option is refused too.
+/// Nothing ran the option that converts a store in clear beside a key. Without it the store is
+/// refused and left as it is. With it the store is converted, and nothing of it can be read then.
+/// With sealed files there, or with a key file that holds no key, the option is refused too.
 #[test]
 fn a_store_in_clear_is_converted_by_command_and_nothing_readable_is_left() {
     let folder = tempfile::tempdir().unwrap();
@@ -579,7 +580,7 @@ fn a_store_in_clear_is_converted_by_command_and_nothing_readable_is_left() {
         "$12 marker-short $12 marker-value *1 $11 marker-item :7 +OK "
     );
     proxy.stop();
-    // What is sealed already is rewritten, with the option or without.
+    // An already sealed store is rewritten, with the option or without.
     assert_eq!(run(path, &convert).status.code(), Some(0));
     assert!(!is_anywhere(path, MARKER));
 }

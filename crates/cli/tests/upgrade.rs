@@ -32,7 +32,7 @@ fn probity(folder: &Path, args: &[&str], status: i32) -> String {
     said
 }
 
-/// A folder with copies of the logs.
+/// Makes a folder with copies of the logs.
 fn logs() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/testdata/v2");
@@ -165,8 +165,9 @@ fn add_a_frame_of_nobody(log: &Path) {
     fs::write(segment, content).unwrap();
 }
 
-/// Frames behind the head of an older log were called sealed by the log's keys and were exported, and who upgraded was told to have it signed.
-/// Nothing says who wrote them: every command says so, and reads what was signed.
+/// Frames after the head of an older log were called sealed by the log's keys and were exported.
+/// Whoever upgraded was told to have them signed. Nothing says who wrote them: every command says
+/// so, and reads what was signed.
 #[test]
 fn what_nobody_signed_in_an_older_log_is_named_by_every_command_and_read_by_none() {
     for old in LOGS {

@@ -13,7 +13,8 @@ fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/testdata/v3")
 }
 
-/// A copy, because readers may write beside a log; folders without files are not kept in the repository.
+/// Makes a copy, because readers may write beside a log; folders without files are not kept in the
+/// repository.
 fn copy() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let from = format!("{}/.", testdata().display());

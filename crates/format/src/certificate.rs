@@ -59,7 +59,8 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// The certificate for `successor`, binding the streams `journal` and `heads` as they are.
+    /// Creates the certificate for `successor`, binding the streams `journal` and `heads` as they
+    /// are.
     ///
     /// A log of version 2 has no stream `heads`.
     pub const fn new(successor: VerifierKey, journal: Bound, heads: Option<Bound>) -> Self {
@@ -139,17 +140,18 @@ impl Certificate {
         Ok(certificate)
     }
 
-    /// The key certified.
+    /// Returns the certified key.
     pub const fn successor(&self) -> &VerifierKey {
         &self.successor
     }
 
-    /// Size and root of the journal that the old key signed.
+    /// Returns the size and the root of the journal that the old key signed.
     pub const fn journal(&self) -> &Bound {
         &self.journal
     }
 
-    /// Size and root of `heads` that the old key signed; `None` in a log of version 2.
+    /// Returns the size and the root of `heads` that the old key signed; `None` in a log of version
+    /// 2.
     pub const fn heads(&self) -> Option<&Bound> {
         self.heads.as_ref()
     }
@@ -189,7 +191,7 @@ impl Link {
     /// Reads the certificate in `note`, which `signer` must have signed, and returns its link.
     ///
     /// # Errors
-    /// As [`Certificate::open`].
+    /// The errors of [`Certificate::open`].
     pub fn from_note(note: &[u8], signer: &VerifierKey) -> Result<Self, DecodeError> {
         let certificate = Certificate::open(note, signer)?;
         let error = DecodeError::new("key certificate", 0, "is not signed by the key before");

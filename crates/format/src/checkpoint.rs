@@ -131,17 +131,17 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// The identity of the log.
+    /// Returns the identity of the log.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The root over the leaves.
+    /// Returns the root over the leaves.
     pub const fn root(&self) -> &Hash {
         &self.root
     }

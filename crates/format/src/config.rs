@@ -29,7 +29,7 @@ impl Proofs {
     /// Every mode of version 3.
     pub const ALL: [Self; 2] = [Self::Entry, Self::Section];
 
-    /// The word used on the command line, in the configuration and in the journal.
+    /// Returns the word used on the command line, in the configuration and in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Entry => "entry",
@@ -38,7 +38,7 @@ impl Proofs {
         }
     }
 
-    /// The mode of version 3 named `word`, if any.
+    /// Returns the mode of version 3 named `word`, if any.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|proofs| proofs.as_str() == word)
     }
@@ -59,7 +59,7 @@ impl Cipher {
     /// Every cipher.
     pub const ALL: [Self; 2] = [Self::Aes256Gcm, Self::DangerNone];
 
-    /// The word used on the command line, in the configuration and in the journal.
+    /// Returns the word used on the command line, in the configuration and in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Aes256Gcm => "aes-256-gcm",
@@ -67,7 +67,7 @@ impl Cipher {
         }
     }
 
-    /// The cipher named `word`, if any.
+    /// Returns the cipher named `word`, if any.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cipher| cipher.as_str() == word)
     }
@@ -81,7 +81,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// The label `text`, if it is one.
+    /// Creates the label `text`, if it is one.
     pub fn new(text: &str) -> Option<Self> {
         let allowed =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
@@ -98,7 +98,7 @@ impl Label {
         })
     }
 
-    /// The label as text.
+    /// Returns the label as text.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.length));
         core::str::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
@@ -158,7 +158,7 @@ impl StreamConfig {
         v2: None,
     };
 
-    /// The configuration of the built-in streams of a log of `version`.
+    /// Returns the configuration of the built-in streams of a log of `version`.
     pub const fn journal(version: Version) -> Self {
         Self {
             v2: match version {

@@ -207,7 +207,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub const fn len(&self) -> usize {
         self.shared.len()
     }

@@ -57,7 +57,7 @@ impl WitnessKey {
         self.id
     }
 
-    /// The witness's name.
+    /// Returns the witness's name.
     pub fn name(&self) -> &str {
         self.key.name()
     }

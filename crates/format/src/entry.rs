@@ -26,7 +26,7 @@ impl Timestamp {
         Ok(Self(nanoseconds))
     }
 
-    /// Nanoseconds since 1970-01-01T00:00:00Z.
+    /// Returns the nanoseconds since 1970-01-01T00:00:00Z.
     pub const fn nanoseconds(self) -> i64 {
         self.0
     }
@@ -51,7 +51,7 @@ impl Outcome {
     /// Every outcome, in the order of its code on disk.
     pub const ALL: [Self; 4] = [Self::Ok, Self::Denied, Self::Failed, Self::Absent];
 
-    /// The word used in JSON, CSV and filters.
+    /// Returns the word used in JSON, CSV and filters.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -76,7 +76,7 @@ impl Outcome {
         Self::ALL.into_iter().find(|outcome| outcome.code() == code)
     }
 
-    /// The outcome named `word`, if any.
+    /// Returns the outcome named `word`, if any.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -116,7 +116,7 @@ impl<'a> Subjects<'a> {
         Self(joined)
     }
 
-    /// The list as given to [`Subjects::joined`].
+    /// Returns the list as given to [`Subjects::joined`].
     pub const fn as_joined(self) -> &'a str {
         self.0
     }
@@ -187,7 +187,7 @@ impl Claimed {
         })
     }
 
-    /// The names of the fields that are claimed.
+    /// Returns the names of the fields that are claimed.
     pub fn fields(self) -> impl Iterator<Item = &'static str> {
         let actor = self.actor.then_some("actor");
         actor.into_iter().chain(self.purpose.then_some("purpose"))

@@ -15,7 +15,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// An error about `what` at `offset`.
+    /// Creates an error about `what` at `offset`.
     pub const fn new(what: &'static str, offset: usize, reason: &'static str) -> Self {
         Self {
             what,

@@ -78,7 +78,7 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The version of the log.
+    /// Returns the version of the log.
     pub const fn version(&self) -> Version {
         match self.v2 {
             Some(_) => Version::V2,
@@ -494,7 +494,7 @@ impl<'a> Frame<'a> {
     /// Opens section `number` with `key`, or without a key if the stream has no cipher.
     ///
     /// # Errors
-    /// As [`Clear::open`].
+    /// The errors of [`Clear::open`].
     pub fn open(
         &self,
         number: u32,
@@ -507,7 +507,7 @@ impl<'a> Frame<'a> {
         self.clear.open(number, sealed, key, decompressor)
     }
 
-    /// The sealed bytes of `section`.
+    /// Returns the sealed bytes of `section`.
     pub fn sealed(&self, section: &Section) -> &'a [u8] {
         let end = section.start.saturating_add(section.length);
         self.bytes.get(section.start..end).unwrap_or_default()
@@ -540,7 +540,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// The section's columns.
+    /// Decodes the section's columns.
     ///
     /// # Errors
     /// When the encoder of the section's version would not write these bytes.

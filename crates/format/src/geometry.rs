@@ -57,7 +57,7 @@ impl Geometry {
     /// Creates the geometry of a log of version 2, which has no witness key.
     ///
     /// # Errors
-    /// As [`Geometry::new`].
+    /// The errors of [`Geometry::new`].
     pub fn v2(origin: &str, id: [u8; 16], anchor: VerifierKey) -> Result<Self, DecodeError> {
         check_origin(origin)?;
         if anchor.name() != origin {
@@ -213,7 +213,8 @@ pub(crate) const STREAMS: &str = "/streams/";
 /// Returns whether a log named `origin` could be confused with a stream of another log, and its
 /// keys with that log's keys.
 ///
-/// Such a log cannot be created, and no proof about one is accepted; an existing one can be read.
+/// A log with such a name cannot be created, and no proof about one is accepted; an existing one
+/// can be read.
 pub fn is_named_as_stream(origin: &str) -> bool {
     origin.contains(STREAMS)
 }

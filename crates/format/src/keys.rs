@@ -277,7 +277,7 @@ impl EpochKey {
     /// `certified` (32 bytes). The key of the frames' authenticators is derived from it, so that no
     /// frame of an opening outside the journal is accepted.
     ///
-    /// It has no effect on an epoch of version 2.
+    /// An epoch of version 2 stays as it is.
     #[must_use]
     pub fn certified_by(mut self, certified: &[u8; 32]) -> Self {
         if matches!(self.salt, EpochSalt::V3(_)) {

@@ -129,7 +129,7 @@ impl VerifierKey {
         KeyText::encode(&self.name, self.id, TYPE_ED25519, &self.key)
     }
 
-    /// The signer's name.
+    /// Returns the signer's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -139,7 +139,7 @@ impl VerifierKey {
         self.id
     }
 
-    /// The public key.
+    /// Returns the public key.
     pub const fn key(&self) -> &[u8; PUBLIC_KEY_BYTES] {
         &self.key
     }
@@ -392,7 +392,7 @@ impl SignedNote {
     /// Creates a note from `text` and these signature lines; none of them is verified.
     ///
     /// # Errors
-    /// As [`SignedNote::parse`], which the encoded note must satisfy.
+    /// The errors of [`SignedNote::parse`], which the encoded note must satisfy.
     pub fn with_signatures(text: String, signatures: Vec<Signature>) -> Result<Self, DecodeError> {
         let built = Self { text, signatures };
         let parsed = Self::parse(built.encode().as_bytes())?;

@@ -320,7 +320,7 @@ impl Frame<'_> {
     /// Opens section `number` about several people: see [`Clear::open_shared`].
     ///
     /// # Errors
-    /// As [`Clear::open_shared`].
+    /// The errors of [`Clear::open_shared`].
     pub fn open_shared(
         &self,
         number: u32,

@@ -26,7 +26,7 @@ pub const SLOT_BYTES: usize = SLOT_LABEL_BYTES + WRAPPED_OVERHEAD_BYTES + BODY_B
 /// Bytes of a slot of version 2: label, wrapped key, zeros.
 pub const SLOT_BYTES_V2: usize = SLOT_LABEL_BYTES + WRAPPED_BYTES + 4;
 
-/// Bytes of a slot of `version`.
+/// Returns the bytes of a slot of `version`.
 pub const fn slot_bytes(version: Version) -> usize {
     match version {
         Version::V2 => SLOT_BYTES_V2,

@@ -13,8 +13,8 @@ use crate::version::Version;
 
 /// The name of a stream. It is path-safe, and also the name of the stream's folder.
 ///
-/// It has 1 to [`STREAM_NAME_BYTES_MAX`] bytes of lower-case ASCII letters, digits, `-`, `_` and
-/// `.`, and begins with a letter or digit. By convention, tenant, module, retention and tag are
+/// The name has 1 to [`STREAM_NAME_BYTES_MAX`] bytes of lower-case ASCII letters, digits, `-`, `_`
+/// and `.`, and begins with a letter or digit. By convention, tenant, module, retention and tag are
 /// joined with `.`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamName(String);

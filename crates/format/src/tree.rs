@@ -182,8 +182,8 @@ fn parent(pair: &[Hash]) -> Hash {
 
 /// A compact range from leaf 0: the part of a tree that appending and the root need.
 ///
-/// It holds the roots of the tree's perfect subtrees, largest first: one for each bit set in the
-/// size, so at most 64.
+/// The frontier holds the roots of the tree's perfect subtrees, largest first: one for each bit set
+/// in the size, so at most 64.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frontier {
     size: u64,

@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
     /// Reads a length as a varint; it must not exceed `max`.
     ///
     /// # Errors
-    /// As [`Reader::varint`], or when it exceeds `max`.
+    /// The errors of [`Reader::varint`], or when the length exceeds `max`.
     pub fn length(&mut self, max: usize) -> Result<usize, DecodeError> {
         let value = self.varint()?;
         usize::try_from(value)

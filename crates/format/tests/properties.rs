@@ -15,7 +15,7 @@ use probity_format::tree::{
 };
 use proptest::prelude::*;
 
-/// MTH of RFC 6962 section 2.1.
+/// Computes MTH of RFC 6962 section 2.1.
 fn naive_root(leaves: &[Hash]) -> Hash {
     match leaves.len() {
         0 => root_of(&[]),
@@ -27,7 +27,7 @@ fn naive_root(leaves: &[Hash]) -> Hash {
     }
 }
 
-/// PATH of RFC 6962 section 2.1.1.
+/// Computes PATH of RFC 6962 section 2.1.1.
 fn naive_path(m: usize, leaves: &[Hash]) -> Vec<Hash> {
     let count = leaves.len();
     if count <= 1 {
@@ -43,7 +43,7 @@ fn naive_path(m: usize, leaves: &[Hash]) -> Vec<Hash> {
     path
 }
 
-/// SUBPROOF of RFC 6962 section 2.1.2; `whole` is its `b`.
+/// Computes SUBPROOF of RFC 6962 section 2.1.2; `whole` is its `b`.
 fn naive_subproof(m: usize, leaves: &[Hash], whole: bool) -> Vec<Hash> {
     let count = leaves.len();
     if m == count {

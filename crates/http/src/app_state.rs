@@ -1,4 +1,5 @@
-//! From a request to its answer: who asks, may they, what do they ask, and then on a thread of its own what is answered.
+//! The router and its state: a handler authorises a request and runs its operation on a thread that
+//! may block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,26 +32,26 @@ use crate::repeat::{self, Repeat};
 use crate::request_context::RequestContext;
 use crate::token::Grant;
 
-/// What every request is answered with.
+/// The state that all handlers share.
 pub(crate) struct AppState {
     pub(crate) log: Log,
     pub(crate) reader: Reader,
-    /// Names people in the log.
+    /// The key of the names that people have in the log.
     pub(crate) names: Arc<SubjectKey>,
     pub(crate) signer: Option<SigningKey>,
-    pub(crate) places: BTreeMap<String, DatabaseEntry>,
+    pub(crate) databases: BTreeMap<String, DatabaseEntry>,
     pub(crate) grants: Vec<Grant>,
     pub(crate) limits: Limits,
-    /// Who has shown wrong tokens.
+    /// The tokens that peers have shown.
     pub(crate) attempts: Attempts,
-    /// A permit for each request that works on a database; it is held until the work has ended, whether or not anybody
-    /// waits for the answer.
+    /// A permit for each request that works on a database, held until the work has ended, even if
+    /// nobody waits for the answer.
     pub(crate) permits: Arc<Semaphore>,
-    /// Tells the operator what went wrong, without personal data.
+    /// Reports faults to the operator, without personal data.
     pub(crate) complain: fn(&str),
 }
 
-/// All paths.
+/// Returns the router of all paths.
 pub(crate) fn router(state: Arc<AppState>) -> Router {
     let description: Arc<str> = openapi().into();
     let describe = move || {
@@ -82,9 +83,9 @@ async fn operate(
     let grant = caller.grant(&state)?;
     let Path((database, name)) = path.map_err(|_form| missing())?;
     let route = operation::find(&name).ok_or_else(missing)?;
-    let place = state.places.get(&database);
-    // Whether a database exists is for those to know who may use it.
-    let Some(_place) = place.filter(|_place| grant.allows(&database, route.name)) else {
+    let entry = state.databases.get(&database);
+    // Only those who may use a database learn whether it exists.
+    let Some(_entry) = entry.filter(|_entry| grant.allows(&database, route.name)) else {
         let detail = format!("the token {grant:?} has no right to {name} in this database");
         return Err(Problem::new(Kind::Forbidden, detail));
     };
@@ -109,32 +110,32 @@ async fn operate(
     Ok(json(Body::from(axum::body::Bytes::from_owner(answer?))))
 }
 
-/// What is to be done.
+/// An operation to run for a request.
 struct Task {
     database: String,
     actor: String,
     route: &'static Route,
     repeat: Option<Repeat>,
     body: Bytes,
-    /// Holds a turn of the token until the work has ended, whether or not anybody waits for the answer.
+    /// Holds a permit of the token until the work has ended, even if nobody waits for the answer.
     caller: Caller,
 }
 
-/// Does the operation on a thread that may wait, when it is its turn.
+/// Runs the operation on a thread that may block, once its permits are free.
 async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
-    let place = state.places.get(&task.database).ok_or_else(missing)?;
-    let begun = task.repeat.as_ref().map(|it| place.running.begin(it));
+    let entry = state.databases.get(&task.database).ok_or_else(missing)?;
+    let begun = task.repeat.as_ref().map(|it| entry.running.begin(it));
     let begun = begun.transpose()?;
-    let turn = timeout(state.limits.wait_time(), turn(&state, place)).await;
-    let Ok(Some(turn)) = turn else {
+    let permits = timeout(state.limits.wait_time(), acquire_permits(&state, entry)).await;
+    let Ok(Some(permits)) = permits else {
         let detail = "as many requests as are allowed work on databases";
         return Err(Problem::new(Kind::Busy, detail));
     };
     let worked = tokio::task::spawn_blocking(move || {
         let time = SystemClock::new().now();
         let context = RequestContext {
-            place: state.places.get(&task.database).ok_or_else(missing)?,
-            pace: turn.0.pace(),
+            database: state.databases.get(&task.database).ok_or_else(missing)?,
+            pace: permits.0.pace(),
             log: &state.log,
             reader: &state.reader,
             names: &state.names,
@@ -146,7 +147,7 @@ async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
             complain: state.complain,
         };
         let answer = (task.route.perform)(&task.body, &context);
-        drop((turn, begun, task.caller.turn));
+        drop((permits, begun, task.caller.permit));
         answer
     });
     worked.await.unwrap_or_else(|panic| {
@@ -154,14 +155,15 @@ async fn work(state: Arc<AppState>, task: Task) -> Result<Bytes, Problem> {
     })
 }
 
-/// A seat at the database, and then a desk: whoever waits for a database that is slow keeps no desk from others.
-async fn turn(
+/// Acquires a connection permit of the database, then a permit to work. In this order a request
+/// that waits for a slow database keeps no work permit from others.
+async fn acquire_permits(
     state: &AppState,
-    place: &DatabaseEntry,
+    entry: &DatabaseEntry,
 ) -> Option<(ConnectionPermit, OwnedSemaphorePermit)> {
-    let seat = place.pool.seat().await?;
-    let context = Arc::clone(&state.permits).acquire_owned().await.ok()?;
-    Some((seat, context))
+    let connection = entry.pool.acquire().await?;
+    let work = Arc::clone(&state.permits).acquire_owned().await.ok()?;
+    Some((connection, work))
 }
 
 fn missing() -> Problem {

@@ -1,4 +1,4 @@
-//! Wrong tokens counted by where they come from, so that nobody tries many.
+//! Wrong tokens counted by peer, so that nobody tries many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use crate::connections::Peer;
 
-/// For how long wrong tokens are counted together.
+/// The window in which wrong tokens are counted together.
 pub(crate) const WINDOW: Duration = Duration::from_mins(1);
-/// Peers that are remembered; beyond them the one that was counted longest ago is forgotten.
+/// The most peers that are remembered; beyond them the one with the oldest window is forgotten.
 const PEERS_MAX: usize = 4096;
 
-/// Which peers have shown which tokens.
+/// The tokens that peers have shown.
 pub(crate) struct Attempts {
-    /// Wrong tokens that a peer may show in a window.
+    /// The most wrong tokens that a peer may show in a window.
     most: u64,
     peers: Mutex<BTreeMap<Peer, Record>>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Attempts {
 struct Record {
     since: Instant,
     wrong: u64,
-    /// Names of tokens that were shown by the peer while it had not tried too many.
+    /// Names of the tokens that the peer showed while it had not tried too many.
     known: BTreeSet<String>,
 }
 
@@ -35,10 +35,11 @@ impl Attempts {
         }
     }
 
-    /// Notes what a peer has shown, the name of a token or a wrong one; whether it is to be listened to.
+    /// Notes the token that a peer has shown, by name or as a wrong one; returns whether to handle
+    /// the request.
     ///
-    /// After too many wrong tokens from a peer no other one is looked up, right or wrong, for the rest of the window;
-    /// the tokens that it has used before go on, because other clients may have the same address.
+    /// After too many wrong tokens from a peer, only tokens that it has used before are accepted
+    /// for the rest of the window: other clients may have the same address.
     pub(crate) fn note(&self, peer: Peer, name: Option<&str>, now: Instant) -> bool {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if !peers.contains_key(&peer) && peers.len() >= PEERS_MAX {
@@ -63,7 +64,7 @@ impl Attempts {
     }
 }
 
-/// Forgets the peer whose window is the oldest, first among those that have shown no known token.
+/// Forgets the peer with the oldest window, first among those that have shown no known token.
 fn forget_one(peers: &mut BTreeMap<Peer, Record>) {
     let age = |(_, record): &(&Peer, &Record)| (!record.known.is_empty(), record.since);
     if let Some(peer) = peers.iter().min_by_key(age).map(|(peer, _)| *peer) {

@@ -1,4 +1,5 @@
-//! Bodies: read whole within limits of size and time, into memory that is overwritten afterwards.
+//! Request bodies: read whole within limits of size and time, into memory that is overwritten
+//! afterwards.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -62,8 +63,8 @@ async fn collect(mut body: Body, said: usize, bytes_max: usize) -> Result<Bytes,
         }
         if length > all.capacity() {
             // Growing in place would leave a copy of what was read so far.
-            let room = length.saturating_mul(2).min(bytes_max);
-            let mut larger = Zeroizing::new(Vec::with_capacity(room));
+            let capacity = length.saturating_mul(2).min(bytes_max);
+            let mut larger = Zeroizing::new(Vec::with_capacity(capacity));
             larger.extend_from_slice(&all);
             all = larger;
         }

@@ -1,4 +1,4 @@
-//! What the server is told once: one TOML file, whose every field is known by name.
+//! The configuration of the server: one TOML file without unknown fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,49 +13,50 @@ use probity_log::StreamName;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::gate::turns;
+use crate::gate::request_permits;
 use crate::operation;
 use crate::secret::Secret;
 use crate::socket::Patience;
 use crate::token::{Grant, TokenDigest};
 
-/// Where clients connect when nothing else is said: this machine alone.
+/// The default address to listen on, which only this machine reaches.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8480);
 /// The most bytes of a request's body.
 pub const BODY_BYTES: usize = 1 << 20;
-/// How many seconds head and body of a request may take to arrive.
+/// The most seconds for the head, and for the body, of a request to arrive.
 pub const READ_SECONDS: u64 = 10;
-/// How many seconds a request waits for its turn at a database.
+/// The most seconds that a request waits for a database.
 pub const WAIT_SECONDS: u64 = 10;
-/// For how many seconds a client may take nothing of its answer.
+/// The most seconds in which a client takes nothing of its answer.
 pub const WRITE_SECONDS: u64 = 10;
-/// How many seconds a client may take for a whole answer.
+/// The most seconds that a client may take for a whole answer.
 pub const ANSWER_SECONDS: u64 = 300;
-/// How many clients that have shown a token may be connected.
+/// The most connected clients that have shown a token.
 pub const CONNECTIONS: usize = 256;
-/// How many clients may be connected that have not shown a token.
+/// The most connected clients that have not shown a token.
 pub const UNAUTHENTICATED: usize = 64;
-/// How many requests of one token may be under way.
+/// The most requests of one token under way at the same time.
 pub const TOKEN_REQUESTS: usize = 64;
-/// How many wrong tokens one address may show in a minute.
+/// The most wrong tokens that one address may show in a minute.
 pub const WRONG_TOKENS: u64 = 60;
-/// How many requests work on databases at the same time.
+/// The most requests that work on databases at the same time.
 pub const PARALLEL: usize = 8;
-/// How many hours an answer is kept for a request that is asked again.
+/// The hours for which an answer is kept for a repeated request.
 pub const ANSWER_HOURS: u64 = 24;
-/// Files that are not for clients and databases: the log's, and those of the process.
+/// Files reserved for the log and the process, beside those for clients and databases.
 pub const DESCRIPTORS_RESERVED: usize = 256;
-/// Files that a database may have open while it is worked on, beside its connection: those of `SQLite` beside its own.
+/// Files that a database may open while it is worked on, beside its connection: the further files
+/// of `SQLite`.
 const DESCRIPTORS_AT_WORK: usize = 5;
 /// The largest number that a limit may have.
 const LIMIT_MAX: u64 = 1 << 30;
 
-/// What is wrong with a configuration.
+/// The fault of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The line, counting from 1, where one is to blame.
+    /// The line, counting from 1, if one is at fault.
     pub line: Option<usize>,
-    /// What is wrong, one clause.
+    /// The fault, as one clause.
     pub what: String,
 }
 
@@ -70,9 +71,10 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The configuration of a server; it has no `Debug`, for addresses of databases may hold passwords.
+/// The configuration of a server; it has no `Debug`, because addresses of databases may hold
+/// passwords.
 pub struct Config {
-    /// Where clients connect.
+    /// The address that clients connect to.
     pub listen: SocketAddr,
     /// The log that takes an entry of each operation.
     pub log: LogPlace,
@@ -83,20 +85,20 @@ pub struct Config {
     pub(crate) grants: Vec<Grant>,
 }
 
-/// Where the log is.
+/// The place of the log.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogPlace {
     /// Its folder.
     pub folder: PathBuf,
-    /// Its root key file, if it is not beside it.
+    /// Its root key file, if that is not beside it.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
     #[serde(default)]
     stream: Option<Spanned<String>>,
 }
 
-/// How much a server takes upon itself.
+/// The limits of a server.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Limits {
@@ -136,13 +138,13 @@ impl Limits {
         Duration::from_secs(self.read_seconds)
     }
 
-    /// Most clients that are connected beside those that have a place: those without a token, and as many that wait for a place or are
-    /// being closed.
+    /// Returns the most clients connected without a permit: those without a token, and as many that
+    /// wait for a permit or are being closed.
     const fn beside_connections(&self) -> usize {
         self.unauthenticated.saturating_mul(2)
     }
 
-    /// Most clients that are connected at all.
+    /// Returns the most connected clients in all.
     pub(crate) const fn all_connections(&self) -> usize {
         self.connections.saturating_add(self.beside_connections())
     }
@@ -151,7 +153,7 @@ impl Limits {
         Duration::from_secs(self.wait_seconds)
     }
 
-    /// How long a client may take to read.
+    /// Returns how long a client may take to read.
     pub(crate) const fn patience(&self) -> Patience {
         Patience {
             stall: Duration::from_secs(self.write_seconds),
@@ -159,7 +161,7 @@ impl Limits {
         }
     }
 
-    /// Until when an answer of `now` is kept.
+    /// Returns the time until which an answer of `now` is kept.
     pub(crate) fn kept_until(&self, now: Timestamp) -> Timestamp {
         let kept = Duration::from_secs(self.answer_hours.saturating_mul(3_600));
         let kept = i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX);
@@ -192,7 +194,7 @@ impl Limits {
     }
 }
 
-/// A database and what may be done in it.
+/// A database and the settings of its use.
 pub(crate) struct DatabasePlace {
     pub(crate) url: UrlPlace,
     /// The tenant whose rows are meant, as in the tenant columns.
@@ -200,12 +202,12 @@ pub(crate) struct DatabasePlace {
     pub(crate) stream: StreamName,
     /// The most connections to it at the same time.
     pub(crate) connections: usize,
-    /// For what share of the time each of them is worked over.
+    /// The share of the time in which each connection is worked over.
     pub(crate) share: Share,
     pub(crate) specs: BTreeMap<String, SpecPlace>,
 }
 
-/// Where the address of a database is written.
+/// The source of a database's address.
 pub(crate) enum UrlPlace {
     Here(Secret),
     File(PathBuf),
@@ -222,7 +224,7 @@ pub(crate) struct SpecPlace {
     pub(crate) pseudo: Option<PathBuf>,
 }
 
-/// The file as it is written.
+/// The file as TOML.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConfigFile {
@@ -273,7 +275,7 @@ impl Config {
     /// Reads a configuration; its relative paths begin in `folder`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// The first fault, with its line.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
         let file: ConfigFile = toml::from_str(text).map_err(|error| ConfigError {
             line: error.span().map(|span| line_of(text, span.start)),
@@ -309,11 +311,11 @@ impl Config {
         })
     }
 
-    /// Lowers `limits.connections` to what leaves the log and the databases their files, where the process may have `files` open; gives
-    /// it where it is lower than the configuration says.
+    /// Lowers `limits.connections` so that a process with at most `files` open files keeps enough
+    /// for the log and the databases. Returns the new limit if it is lower than the configured one.
     ///
     /// # Errors
-    /// Where it would be none.
+    /// When no connection would be left.
     pub fn fit(&mut self, files: usize) -> Result<Option<usize>, ConfigError> {
         let open = self.databases.values().map(|it| it.connections);
         let open = open.fold(0, usize::saturating_add);
@@ -333,7 +335,7 @@ impl Config {
         Ok(is_lower.then_some(left))
     }
 
-    /// The streams of the log that take entries.
+    /// Returns the streams of the log that take entries.
     pub fn streams(&self) -> BTreeSet<&StreamName> {
         self.databases.values().map(|it| &it.stream).collect()
     }
@@ -363,7 +365,7 @@ fn line_of(text: &str, offset: usize) -> usize {
         .saturating_add(1)
 }
 
-/// Where to listen; what is not this machine alone must be meant.
+/// Returns the address to listen on; one that other machines reach must be allowed explicitly.
 fn listen(text: &str, file: &ConfigFile) -> Result<SocketAddr, ConfigError> {
     let Some(said) = &file.listen else {
         return Ok(LISTEN);
@@ -432,7 +434,7 @@ fn share(text: &str, said: Option<&Spanned<f64>>) -> Result<Share, ConfigError> 
     share.map_err(|error| refused(error.to_string()).at(text, said.span().start))
 }
 
-/// The address with the file of `SQLite` named from `folder`, as all other files are.
+/// Resolves the file of a `SQLite` address against `folder`, as all other paths are.
 pub(crate) fn absolute(url: Secret, folder: &Path) -> Secret {
     let Some(file) = url.strip_prefix("sqlite:") else {
         return url;
@@ -441,7 +443,7 @@ pub(crate) fn absolute(url: Secret, folder: &Path) -> Secret {
     Secret::from(format!("sqlite:{}", file.display()))
 }
 
-/// Names appear in paths of requests and in entries.
+/// Checks a name, which appears in paths of requests and in entries.
 fn check_name(what: &str, name: &str) -> Result<(), ConfigError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(fits) {
@@ -484,7 +486,7 @@ fn grants(
             digest: table.sha256,
             databases: on,
             operations,
-            turns: turns(requests),
+            permits: request_permits(requests),
         });
     }
     Ok(grants)

@@ -1,4 +1,4 @@
-//! Connections counted: those that have shown a token, and apart from them those that have not.
+//! Counts of the connections that have shown a token, and apart from them of those that have not.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,37 +8,38 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// The connections that are open.
+/// The open connections.
 pub(crate) struct Connections {
     /// A permit for each connection that has shown a token.
     known: Arc<Semaphore>,
     unauthenticated: Mutex<Unauthenticated>,
 }
 
-/// Connections that have not shown a token yet, from the oldest on.
+/// Connections that have not shown a token yet, the oldest first.
 struct Unauthenticated {
     most: usize,
     next: u64,
     open: BTreeMap<u64, Newcomer>,
 }
 
-/// One that has not shown a token yet.
+/// A connection that has not shown a token yet.
 struct Newcomer {
     peer: Peer,
     close: Arc<Notify>,
 }
 
-/// Where a client comes from: its address, or of IPv6 the network of 64 bits, as one client has all of it.
+/// The origin of a client: its IPv4 address, or its IPv6 network of 64 bits, all of which one
+/// client has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Peer(IpAddr);
 
-/// One connection; it frees its place when it is dropped.
+/// One connection; its permit is released when it is dropped.
 pub(crate) struct Connection {
     connections: Arc<Connections>,
     number: u64,
     close: Arc<Notify>,
-    place: Mutex<Option<OwnedSemaphorePermit>>,
-    /// Where the client comes from.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    /// The origin of the client.
     pub(crate) peer: Peer,
 }
 
@@ -64,8 +65,8 @@ impl Connections {
         })
     }
 
-    /// Takes a connection in. Where there are too many without a token, the oldest one of the peer with the most of them
-    /// is closed.
+    /// Adds a connection. If too many have no token, the oldest one of the peer with the most of
+    /// them is closed.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Connection {
         let (peer, close) = (Peer::from(address), Arc::new(Notify::new()));
         let mut unauthenticated = locked(&self.unauthenticated);
@@ -84,7 +85,7 @@ impl Connections {
             connections: Arc::clone(self),
             number,
             close,
-            place: Mutex::new(None),
+            permit: Mutex::new(None),
             peer,
         }
     }
@@ -109,24 +110,26 @@ impl Unauthenticated {
 }
 
 impl Connection {
-    /// Gives the connection a place among those that have shown a token; whether there was one within `patience`.
+    /// Acquires a permit for a connection that has shown a token; returns whether one was free
+    /// within `patience`.
     pub(crate) async fn admit(&self, patience: Duration) -> bool {
-        if locked(&self.place).is_some() {
+        if locked(&self.permit).is_some() {
             return true;
         }
-        // Whoever waits has shown a token and is not closed to make room; waiting requests are limited by token.
+        // A waiting connection has shown a token and is not closed to make room; waiting requests
+        // are limited by token.
         locked(&self.connections.unauthenticated)
             .open
             .remove(&self.number);
-        let place = Arc::clone(&self.connections.known).acquire_owned();
-        let Ok(Ok(place)) = timeout(patience, place).await else {
+        let permit = Arc::clone(&self.connections.known).acquire_owned();
+        let Ok(Ok(permit)) = timeout(patience, permit).await else {
             return false;
         };
-        *locked(&self.place) = Some(place);
+        *locked(&self.permit) = Some(permit);
         true
     }
 
-    /// Waits until the connection is to make room for others.
+    /// Waits until the connection must make room for others.
     pub(crate) async fn closed(&self) {
         self.close.notified().await;
     }
@@ -140,7 +143,7 @@ impl Drop for Connection {
     }
 }
 
-/// A panic between lock and unlock leaves nothing by half.
+/// Locks `mutex` even after a panic, which leaves no value half changed.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

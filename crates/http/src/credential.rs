@@ -24,7 +24,7 @@ pub(crate) enum CredentialForm {
     Password(Secret),
 }
 
-/// The same, read; it has no `Debug`.
+/// A parsed credential; it has no `Debug`.
 pub(crate) enum Brought<'a> {
     Key(SecretKey),
     Token(RecoveryToken),
@@ -71,13 +71,13 @@ fn share(line: &str) -> Result<TokenShare, Problem> {
     }
 }
 
-/// What to say of a damaged line: the reason could quote the secret.
+/// Reports a damaged line without the reason, which could quote the secret.
 fn damaged(what: &str) -> Problem {
     let detail = format!("the credential is not the line of a {what} as it was given out");
     Problem::new(Kind::BadRequest, detail)
 }
 
-/// How a new credential is protected.
+/// Returns how a new credential is protected.
 pub(crate) fn protection(
     password: Option<&Secret>,
     in_shares: bool,
@@ -92,7 +92,7 @@ pub(crate) fn protection(
     }
 }
 
-/// The kind of a new private key.
+/// Parses the kind of a new private key.
 pub(crate) fn suite(name: &str) -> Result<Suite, Problem> {
     name.parse().map_err(|_unknown| {
         Problem::new(Kind::BadRequest, "the suite is neither x25519 nor x-wing")

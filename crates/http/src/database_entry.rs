@@ -1,4 +1,4 @@
-//! A database that the server works in: its address, and the specifications that it knows by name.
+//! A database that the server works in, with its address and its named specifications.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,37 +23,37 @@ const URL_BYTES_MAX: u64 = 4_096;
 /// The longest file of a specification, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What a database of the configuration names and cannot be used.
+/// The reason why a database of the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
     /// A file cannot be read.
     #[error("cannot read {path}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// A file of a specification is not what it should be.
     #[error("{path} is refused")]
     Spec {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong, and where in it.
+        /// The fault, and its place in the file.
         #[source]
         source: SpecError,
     },
     /// A file holds no address of a database.
     #[error("{path} does not hold the address of a database on its first line")]
     Url {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
 }
 
-/// A specification and what is said beside it.
+/// A specification and the descriptions that are given beside it.
 pub(crate) struct LoadedSpec {
     name: String,
     pub(crate) file: SpecFile,
@@ -61,7 +61,7 @@ pub(crate) struct LoadedSpec {
     pub(crate) pseudo: Option<Pseudo>,
 }
 
-/// A database by name.
+/// A database with its pool, its running requests and its specifications.
 pub(crate) struct DatabaseEntry {
     pub(crate) pool: Pool,
     pub(crate) running: Running,
@@ -69,8 +69,8 @@ pub(crate) struct DatabaseEntry {
     pub(crate) tenant: Option<String>,
     pub(crate) stream: StreamName,
     specs: BTreeMap<String, LoadedSpec>,
-    /// The specification whose description this server stored last. Whoever stores another holds the lock meanwhile:
-    /// requests that all stored theirs would be in each other's way.
+    /// The specification whose description this server stored last. The lock is held while another
+    /// one is stored, because requests that all store theirs would conflict.
     installed: Mutex<Option<String>>,
 }
 
@@ -79,7 +79,7 @@ impl DatabaseEntry {
     pub(crate) fn open(place: &DatabasePlace) -> Result<Self, PlaceError> {
         let mut specs = BTreeMap::new();
         for (name, spec) in &place.specs {
-            specs.insert(name.clone(), room(name, spec)?);
+            specs.insert(name.clone(), load_spec(name, spec)?);
         }
         let url = match &place.url {
             UrlPlace::Here(url) => Secret::from(Zeroizing::new(String::from(&**url))),
@@ -95,15 +95,15 @@ impl DatabaseEntry {
         })
     }
 
-    /// A connection, for whoever has a seat in the pool.
+    /// Returns a connection; the caller must hold a permit of the pool.
     pub(crate) fn connect(&self, now: Timestamp) -> Result<PooledConnection, Problem> {
         self.pool.connection(now).map_err(|error| {
             Problem::new(Kind::DatabaseFailed, "the database cannot be reached").because(&error)
         })
     }
 
-    /// Prepares the database where this server has not yet, and lets it know what the specification says of the
-    /// application where it was another's turn before.
+    /// Prepares the database unless this server has done so, and stores the description of the
+    /// specification if another one was stored last.
     pub(crate) fn install(
         &self,
         engine: &mut AnyEngine,
@@ -121,7 +121,7 @@ impl DatabaseEntry {
         Ok(())
     }
 
-    /// Says that the database is to be prepared anew.
+    /// Makes the next request prepare the database again.
     pub(crate) fn uninstalled(&self) {
         *self.installed() = None;
     }
@@ -131,12 +131,12 @@ impl DatabaseEntry {
         installed.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All specifications.
+    /// Returns all specifications.
     pub(crate) fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.specs.values().map(|room| &room.file.spec)
+        self.specs.values().map(|loaded| &loaded.file.spec)
     }
 
-    /// The specification called `name`.
+    /// Returns the specification called `name`.
     pub(crate) fn spec(&self, name: &str) -> Result<&LoadedSpec, Problem> {
         self.specs.get(name).ok_or_else(|| {
             let detail = format!("the server knows no specification {name:?} for this database");
@@ -145,7 +145,7 @@ impl DatabaseEntry {
     }
 }
 
-fn room(name: &str, place: &SpecPlace) -> Result<LoadedSpec, PlaceError> {
+fn load_spec(name: &str, place: &SpecPlace) -> Result<LoadedSpec, PlaceError> {
     let aside = |path: &Option<PathBuf>| path.clone();
     Ok(LoadedSpec {
         name: name.to_owned(),
@@ -193,8 +193,8 @@ fn bounded(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, PlaceError>
         let what = format!("it is longer than {bytes_max} bytes");
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)));
     }
-    let room = usize::try_from(length).unwrap_or_default();
-    let mut text = Zeroizing::new(String::with_capacity(room));
+    let capacity = usize::try_from(length).unwrap_or_default();
+    let mut text = Zeroizing::new(String::with_capacity(capacity));
     let file = File::open(path).map_err(failed)?;
     file.take(bytes_max)
         .read_to_string(&mut text)

@@ -1,4 +1,4 @@
-//! The description of all paths for other people's tools: `OpenAPI` 3.1, made from the types that are read and written.
+//! The `OpenAPI` 3.1 description of all paths, made from the types that are read and written.
 
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
@@ -11,10 +11,10 @@ use utoipa::openapi::{
 use crate::operation::{ROUTES, Route, add};
 use crate::problem::{KINDS, ProblemDocument};
 
-/// What the scheme of tokens is called in the description.
+/// The name of the token scheme in the description.
 const SCHEME: &str = "token";
 
-/// The description as JSON.
+/// Returns the description as JSON.
 pub fn openapi() -> String {
     document().to_json().unwrap_or_default()
 }
@@ -86,7 +86,7 @@ fn operation(
         .build()
 }
 
-/// The header by which the same request may be asked again.
+/// Describes the header that lets a request be repeated.
 fn key() -> ParameterBuilder {
     ParameterBuilder::new()
         .name("Idempotency-Key")

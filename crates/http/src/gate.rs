@@ -1,5 +1,5 @@
-//! What holds for every request before anybody looks at its path: one host, one token at most, and an end of the
-//! connection that is said.
+//! Checks of every request before routing: one host, at most one token, and an announced end of the
+//! connection.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -24,14 +24,14 @@ use crate::connections::Connection;
 use crate::problem::{Kind, Problem};
 use crate::token::{Grant, granted};
 
-/// Whoever asks: the position of their grant among all, and a share of what the token may ask at the same time.
+/// An authenticated client: the index of its grant, and the permit for its request.
 #[derive(Clone)]
 pub(crate) struct Caller {
     index: usize,
-    pub(crate) turn: Arc<OwnedSemaphorePermit>,
+    pub(crate) permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// What stands between a connection and the paths.
+/// The service between a connection and the router.
 pub(crate) struct Gate {
     pub(crate) state: Arc<AppState>,
     pub(crate) paths: TowerToHyperService<Router>,
@@ -45,8 +45,8 @@ impl Caller {
 }
 
 impl Gate {
-    /// Answers one request. Only a client that has shown a token, and whose request was read to its end, may send another
-    /// one over the same connection.
+    /// Answers one request. Only a client that has shown a token, and whose request was read to its
+    /// end, may send another one over the same connection.
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -76,7 +76,7 @@ impl Gate {
         Ok(response)
     }
 
-    /// Who asks; nobody where no token is shown.
+    /// Authenticates the client; returns `None` where no token is shown.
     async fn caller(
         &self,
         version: Version,
@@ -97,8 +97,8 @@ impl Gate {
             return Err(Problem::new(Kind::TooManyAttempts, detail));
         }
         let (index, grant) = found.ok_or_else(unauthorized)?;
-        let turn = Arc::clone(&grant.turns).try_acquire_owned();
-        let turn = turn.map_err(|_none_left| {
+        let permit = Arc::clone(&grant.permits).try_acquire_owned();
+        let permit = permit.map_err(|_none_left| {
             let detail = format!("the token {grant:?} has as many requests under way as it may");
             Problem::new(Kind::TooManyRequests, detail)
         })?;
@@ -106,17 +106,17 @@ impl Gate {
             let detail = "as many clients as are allowed are connected";
             return Err(Problem::new(Kind::Busy, detail));
         }
-        let turn = Arc::new(turn);
-        Ok(Some(Caller { index, turn }))
+        let permit = Arc::new(permit);
+        Ok(Some(Caller { index, permit }))
     }
 }
 
-/// As many turns as a token may have at the same time.
-pub(crate) fn turns(count: usize) -> Arc<Semaphore> {
+/// Returns the permits for the concurrent requests of a token.
+pub(crate) fn request_permits(count: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)))
 }
 
-/// RFC 9112, section 3.2: a request has one host; before version 1.1 it may have none.
+/// Checks for one host (RFC 9112, section 3.2); a request before version 1.1 may have none.
 fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
     let mut hosts = headers.get_all(HOST).iter();
     let refused = |detail: &str| Err(Problem::new(Kind::BadRequest, detail));
@@ -129,8 +129,8 @@ fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// RFC 9112, section 6.1: a body that is coded otherwise than as it is decoded here is read as another one than was sent, and where it ends
-/// depends on who reads. Only `chunked` is decoded, and it is applied once.
+/// Accepts only one `chunked` coding, which is decoded once (RFC 9112, section 6.1). With any other
+/// coding, the body and its end would depend on who reads.
 fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else {
@@ -147,13 +147,14 @@ fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Kind::BadRequest, detail))
 }
 
-/// Empty where the address has no host, else a name or address and perhaps a port, without a user.
+/// Returns whether the header is empty, as for an address without a host, or names a host without a
+/// user.
 fn is_host(host: &[u8]) -> bool {
     host.is_empty() || (!host.contains(&b'@') && Authority::try_from(host).is_ok())
 }
 
-/// RFC 9110, section 5.3: a header that is no list may be there once. With two of them, which one counts would depend on
-/// who reads.
+/// Returns the header Authorization, which may be there once (RFC 9110, section 5.3). With two, the
+/// one that counts would depend on who reads.
 fn authorization(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Problem> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let said = all.next();
@@ -171,7 +172,7 @@ fn bearer(said: &HeaderValue) -> Option<&str> {
         .then_some(token.trim())
 }
 
-/// The same for every token that is not known.
+/// Returns the problem for a missing token, which is the same for every unknown one.
 pub(crate) fn unauthorized() -> Problem {
     Problem::new(
         Kind::Unauthorized,
@@ -179,7 +180,7 @@ pub(crate) fn unauthorized() -> Problem {
     )
 }
 
-/// A body, and whether it was read to its end.
+/// A body that notes when it was read to its end.
 struct Seen {
     body: Incoming,
     is_whole: Arc<AtomicBool>,

@@ -1,4 +1,5 @@
-//! What disguises hide of a person, as JSON, the form that `pocket create --disguises` takes, and as text.
+//! Rows that disguises hide of a person, as text and as the JSON that `pocket create --disguises`
+//! takes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,8 +7,10 @@ use probity_disguise::{Hidden, Value};
 use probity_format::time::format_time;
 use serde_json::{Map, Number, json};
 
-/// A hidden row or value. Numbers are numbers, and what JSON has no form for is an object: `{"base64": ...}` for binary,
-/// `{"real": ...}` for infinities.
+/// Returns a hidden row or value as JSON.
+///
+/// Numbers are numbers. A value that JSON has no form for is an object: `{"base64": ...}` for
+/// binary, `{"real": ...}` for infinities.
 pub fn row_json(it: &Hidden) -> serde_json::Value {
     let (values, since) = it.change.difference();
     let mut row = json!({
@@ -24,7 +27,7 @@ pub fn row_json(it: &Hidden) -> serde_json::Value {
     row
 }
 
-/// The same as a line of text without its disguise.
+/// Returns a hidden row or value as a line of text, without its disguise.
 pub fn row_text(it: &Hidden) -> String {
     let identity = it.identity.iter();
     let identity = identity.map(|(_, value)| value_json(value).to_string());
@@ -39,7 +42,7 @@ pub fn row_text(it: &Hidden) -> String {
     format!("{} {identity} {}: {change}", it.table, it.change.as_str())
 }
 
-/// Columns and values as an object.
+/// Returns columns and values as an object.
 fn cells_json<'a>(cells: impl IntoIterator<Item = (&'a str, &'a Value)>) -> serde_json::Value {
     let cells = cells.into_iter();
     let map: Map<String, serde_json::Value> = cells
@@ -48,7 +51,7 @@ fn cells_json<'a>(cells: impl IntoIterator<Item = (&'a str, &'a Value)>) -> serd
     serde_json::Value::Object(map)
 }
 
-/// One value of a database.
+/// Returns one value of a database as JSON.
 fn value_json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,

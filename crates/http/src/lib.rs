@@ -1,4 +1,4 @@
-//! How is it done from any language? Translates HTTP requests into calls of the library, and results into JSON.
+//! The HTTP server: translates HTTP requests into calls of the library, and results into JSON.
 
 #![forbid(unsafe_code)]
 

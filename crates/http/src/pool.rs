@@ -1,5 +1,5 @@
-//! Connections to one database: never more than so many at once, each for a share of the time, and used again where
-//! they still answer.
+//! A pool of connections to one database: bounded in number, each used for a share of the time, and
+//! reused while it answers.
 
 use std::num::NonZero;
 use std::ops::{Deref, DerefMut};
@@ -15,19 +15,20 @@ use tokio::time::sleep;
 
 use crate::secret::Secret;
 
-/// A connection that was idle for longer than this is closed: what is between here and the server may have forgotten it.
+/// The idle time after which a connection is closed: the network between here and the server may
+/// have forgotten it.
 const IDLE_TIME: Duration = Duration::from_mins(5);
 
-/// A connection that any thread may have.
+/// A connection that can move between threads.
 type Connection = Box<dyn Database + Send>;
 
-/// The connections to a database.
+/// The pool of connections to a database.
 pub(crate) struct Pool {
     url: Secret,
-    seats: Arc<Semaphore>,
-    /// By which clock each seat rests that nobody has.
+    permits: Arc<Semaphore>,
+    /// The paces of the free permits, each of which says how long its permit must rest.
     paces: Arc<Paces>,
-    /// Those that nobody uses, the last one used at the end.
+    /// Idle connections, the last one used at the end.
     idle: Arc<Mutex<Vec<Idle>>>,
 }
 
@@ -36,50 +37,50 @@ struct Idle {
     since: Timestamp,
 }
 
-/// Of each seat that nobody has, how long it is left alone after it was worked on.
+/// The admissions of the free permits, each of which says how long to rest after work.
 type Paces = Mutex<Vec<Arc<Admission>>>;
 
-/// The right to one connection at a time.
+/// A permit for one connection.
 pub(crate) struct ConnectionPermit {
     pace: Arc<Admission>,
-    home: Arc<Paces>,
-    /// Given back after the pace was.
+    paces: Arc<Paces>,
+    /// Released after the pace was put back.
     _permit: OwnedSemaphorePermit,
 }
 
 impl Pool {
-    /// At most `size` connections to the database at `url`, none of them open yet, each worked over for `share` of the
-    /// time.
+    /// Creates a pool of at most `size` connections to the database at `url`, none of them open
+    /// yet. Each is used for `share` of the time.
     pub(crate) fn new(url: Secret, size: usize, share: Share) -> Self {
         let pace = || Arc::new(Admission::new(NonZero::<u32>::MIN).with_share(share));
         Self {
             url,
-            paces: Arc::new(Mutex::new((0..size).map(|_seat| pace()).collect())),
-            seats: Arc::new(Semaphore::new(size)),
+            paces: Arc::new(Mutex::new((0..size).map(|_permit| pace()).collect())),
+            permits: Arc::new(Semaphore::new(size)),
             idle: Arc::default(),
         }
     }
 
-    /// The right to a connection, once one is free and has rested.
-    pub(crate) async fn seat(&self) -> Option<ConnectionPermit> {
-        let permit = Arc::clone(&self.seats).acquire_owned().await.ok()?;
-        let seat = ConnectionPermit {
+    /// Acquires a permit for a connection, once one is free and has rested.
+    pub(crate) async fn acquire(&self) -> Option<ConnectionPermit> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        let acquired = ConnectionPermit {
             pace: self.rested()?,
-            home: Arc::clone(&self.paces),
+            paces: Arc::clone(&self.paces),
             _permit: permit,
         };
-        sleep(seat.pace.rest()).await;
-        Some(seat)
+        sleep(acquired.pace.rest()).await;
+        Some(acquired)
     }
 
     /// Takes the pace that has rested longest.
     fn rested(&self) -> Option<Arc<Admission>> {
         let mut paces = list(&self.paces);
-        let first = (0..paces.len()).min_by_key(|seat| paces.get(*seat).map(|it| it.rest()))?;
+        let first = (0..paces.len()).min_by_key(|index| paces.get(*index).map(|it| it.rest()))?;
         Some(paces.swap_remove(first))
     }
 
-    /// A connection that answers, for whoever has a seat.
+    /// Returns a connection that answers; the caller must hold a permit.
     pub(crate) fn connection(&self, now: Timestamp) -> Result<PooledConnection, DatabaseError> {
         let used = std::iter::from_fn(|| list(&self.idle).pop());
         let mut young = used.filter(|it| !it.is_old(now));
@@ -89,8 +90,9 @@ impl Pool {
             None => connect(&self.url)?,
         };
         Ok(PooledConnection {
-            // Under the name of a file there may be another one at any time, and to open it costs nothing.
-            home: (connection.dialect() != Dialect::Sqlite).then(|| Arc::clone(&self.idle)),
+            // The name of a file may stand for another one at any time, and opening it costs
+            // nothing.
+            idle: (connection.dialect() != Dialect::Sqlite).then(|| Arc::clone(&self.idle)),
             connection: Some(connection),
             since: now,
         })
@@ -98,7 +100,7 @@ impl Pool {
 }
 
 impl ConnectionPermit {
-    /// What lets in each transaction over the connection.
+    /// Returns the admission that lets in each transaction over the connection.
     pub(crate) const fn pace(&self) -> &Arc<Admission> {
         &self.pace
     }
@@ -106,14 +108,14 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        list(&self.home).push(Arc::clone(&self.pace));
+        list(&self.paces).push(Arc::clone(&self.pace));
     }
 }
 
-/// A connection that goes back when it is no longer needed.
+/// A connection that returns to the pool when it is dropped.
 pub(crate) struct PooledConnection {
     connection: Option<Connection>,
-    home: Option<Arc<Mutex<Vec<Idle>>>>,
+    idle: Option<Arc<Mutex<Vec<Idle>>>>,
     since: Timestamp,
 }
 
@@ -135,16 +137,16 @@ impl DerefMut for PooledConnection {
 
 impl Drop for PooledConnection {
     fn drop(&mut self) {
-        if let (Some(connection), Some(home), false) =
-            (self.connection.take(), &self.home, panicking())
+        if let (Some(connection), Some(idle), false) =
+            (self.connection.take(), &self.idle, panicking())
         {
             let since = self.since;
-            list(home).push(Idle { connection, since });
+            list(idle).push(Idle { connection, since });
         }
     }
 }
 
-/// Whether a connection is still one, with no transaction open in it.
+/// Returns whether a connection answers, with no transaction open in it.
 fn answers(connection: &mut Connection) -> bool {
     connection.rollback().is_ok() && connection.query("SELECT 1", &[]).is_ok()
 }

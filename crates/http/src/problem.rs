@@ -1,4 +1,4 @@
-//! Why a request was refused, as RFC 9457 has it: what, the details, and what to do.
+//! Refusals of requests in the form of RFC 9457: the kind, the details, and the remedy.
 
 use std::error::Error as _;
 
@@ -10,15 +10,15 @@ use probity_disguise::{DisguiseId, Error};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What a problem's type begins with.
+/// The prefix of a problem's type.
 const TYPES: &str = "urn:probity:problem:";
-/// Seconds after which a client may ask again.
+/// Seconds after which a client may retry.
 const RETRY_SECONDS: &str = "1";
 
-/// The same for who has shown too many wrong tokens: the time for which those are counted together.
+/// Seconds to wait after too many wrong tokens: the window in which they are counted together.
 const RETRY_WINDOW_SECONDS: &str = "60";
 
-/// What kind of problem it is: who must act, and how.
+/// The kind of a problem: who must act, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     AlreadyDisguised,
@@ -52,10 +52,10 @@ pub(crate) enum Kind {
     WrongMethod,
 }
 
-/// What is said of a kind.
+/// The description of a kind.
 pub(crate) struct Said {
     kind: Kind,
-    /// The end of its type.
+    /// The suffix of its type.
     pub(crate) slug: &'static str,
     title: &'static str,
     status: StatusCode,
@@ -299,9 +299,9 @@ pub(crate) struct Problem {
     pub(crate) kind: Kind,
     detail: String,
     remedy: &'static str,
-    /// What the operator must know and the client need not; without personal data.
+    /// The cause, which the operator must know and the client need not; without personal data.
     cause: Option<String>,
-    /// The same request may well succeed at once.
+    /// True if the same request may succeed at once.
     is_passing: bool,
 }
 
@@ -332,7 +332,7 @@ impl Problem {
         }
     }
 
-    /// The same with what only the operator is told.
+    /// Adds a cause that only the operator is shown.
     pub(crate) fn because(self, cause: &impl ToString) -> Self {
         Self {
             cause: Some(cause.to_string()),
@@ -340,7 +340,7 @@ impl Problem {
         }
     }
 
-    /// The same for a disguise in chunks that was begun: what is done of it stays until resume or reveal.
+    /// Adds that a disguise in chunks was begun: its finished part stays until resume or reveal.
     pub(crate) fn begun(self, id: DisguiseId) -> Self {
         let detail = format!("disguise {id} was begun: {}", self.detail);
         Self {
@@ -351,12 +351,12 @@ impl Problem {
         }
     }
 
-    /// Whether the database said that the same may be tried again.
+    /// Returns whether the database said that the same may be tried again.
     pub(crate) const fn is_passing(&self) -> bool {
         self.is_passing
     }
 
-    /// One line for the operator, when there is something to act upon.
+    /// Returns one line for the operator, if there is something to act upon.
     pub(crate) fn line(&self) -> Option<String> {
         let (said, cause) = (self.kind.said(), self.cause.as_deref()?);
         said.status
@@ -395,7 +395,7 @@ impl From<Error> for Problem {
         };
         let mut detail = error.to_string();
         let cause = error.source().map(ToString::to_string);
-        // A specification's fault is the client's to know, the database's own words are not.
+        // The client may know the fault of a specification, but not the database's own words.
         if let (Kind::Unfit, Some(cause)) = (kind, &cause) {
             detail = format!("{detail}: {cause}");
         }

@@ -1,5 +1,5 @@
-//! Requests that may be asked again: the header `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header), and which of
-//! them are being worked on.
+//! Repeated requests: the header `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header), and
+//! the requests that are being worked on.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,15 @@ use crate::token::Grant;
 
 /// The header, in lower case as it is looked up.
 pub(crate) const HEADER: &str = "idempotency-key";
-/// The longest key.
+/// The longest key, in bytes.
 const KEY_BYTES_MAX: usize = 255;
 
 /// Names of requests that are being worked on.
 type Names = Mutex<BTreeSet<[u8; 32]>>;
 
-/// What makes a request the same as another.
+/// The identity of a request, which a repetition shares.
 pub(crate) struct Repeat {
-    /// What only bearers of the token can know, and the database does not.
+    /// A value that only bearers of the token can know, and that the database does not hold.
     pub(crate) caller: [u8; 32],
     pub(crate) key: String,
     /// The operation and its body.
@@ -74,7 +74,7 @@ fn names(running: &Names) -> MutexGuard<'_, BTreeSet<[u8; 32]>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The key of a request, if it has one: a string of RFC 9651 in quotation marks.
+/// Returns the key of a request, if it has one: a string of RFC 9651 in quotation marks.
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut said = headers.get_all(HEADER).iter();
     let Some(first) = said.next() else {

@@ -1,4 +1,4 @@
-//! Where one request is worked on: its database, the log that takes its entry, its actor and its time.
+//! The context of one request: its database, the log that takes its entry, its actor and its time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,35 +21,35 @@ use crate::repeat::Repeat;
 /// The engine over any database.
 pub(crate) type AnyEngine = Engine<PooledConnection>;
 
-/// What a request is worked on with.
+/// The context in which an operation runs.
 pub(crate) struct RequestContext<'a> {
-    pub(crate) place: &'a DatabaseEntry,
-    /// What lets in each transaction.
+    pub(crate) database: &'a DatabaseEntry,
+    /// The admission that lets in each transaction.
     pub(crate) pace: &'a Arc<Admission>,
     pub(crate) log: &'a Log,
-    /// The same log, to read what it was told.
+    /// A reader of the log.
     pub(crate) reader: &'a Reader,
-    /// Names people in the log.
+    /// The key of the names that people have in the log.
     pub(crate) names: &'a Arc<SubjectKey>,
     pub(crate) signer: Option<&'a SigningKey>,
     /// The name of the token: the actor of every entry.
     pub(crate) actor: &'a str,
-    /// The request, where it may be asked again.
+    /// The identity of the request, if it may be repeated.
     pub(crate) repeat: Option<&'a Repeat>,
     pub(crate) time: Timestamp,
-    /// Until when the answer is kept.
+    /// The time until which the answer is kept.
     pub(crate) kept_until: Timestamp,
-    /// Tells the operator what needs them although it was done.
+    /// Reports to the operator what needs attention although the operation was done.
     pub(crate) complain: fn(&str),
 }
 
-/// An engine over a connection of its own, whose operations the log is told of.
+/// An engine over a connection of its own, whose operations are logged.
 pub(crate) struct Session {
     pub(crate) engine: AnyEngine,
     pub(crate) entries: Entries,
 }
 
-/// What the log was told of the operations of a session.
+/// The log entries of the operations of a session.
 pub(crate) struct Entries {
     stream: String,
     last: Rc<Cell<Option<u64>>>,
@@ -65,26 +65,26 @@ pub(crate) struct EntryForm {
 }
 
 impl RequestContext<'_> {
-    /// A connection to the database.
+    /// Returns a connection to the database.
     pub(crate) fn connection(&self) -> Result<PooledConnection, Problem> {
-        self.place.connect(self.time)
+        self.database.connect(self.time)
     }
 
-    /// A session with the description that the database holds.
+    /// Returns a session with the description that the database holds.
     pub(crate) fn stored(&self) -> Result<Session, Problem> {
         self.session(Engine::stored(self.connection()?)?)
     }
 
-    /// Refuses what is done for a whole database, whatever tenants it has, where only one of them is meant.
+    /// Refuses operations on a whole database where the configuration selects one of its tenants.
     pub(crate) fn of_all_tenants(&self) -> Result<(), Problem> {
-        if self.place.tenant.is_none() {
+        if self.database.tenant.is_none() {
             return Ok(());
         }
         let detail = "this is about the whole database, and the configuration has one of its tenants under this name";
         Err(Problem::new(Kind::Unfit, detail))
     }
 
-    /// A session for a specification.
+    /// Returns a session for a specification.
     pub(crate) fn described(&self, spec: &LoadedSpec) -> Result<Session, Problem> {
         let beside = (spec.schema.clone(), spec.pseudo.clone());
         let engine = Engine::described_by(self.connection()?, Some(&spec.file), beside)?;
@@ -94,13 +94,13 @@ impl RequestContext<'_> {
     }
 
     fn session(&self, mut engine: AnyEngine) -> Result<Session, Problem> {
-        if let Some(tenant) = &self.place.tenant {
+        if let Some(tenant) = &self.database.tenant {
             engine.set_written_tenant(tenant)?;
         }
         engine.set_admission(Arc::clone(self.pace));
         engine.set_subject_key(Arc::clone(self.names));
         engine.set_notice(Box::new(self.complain));
-        let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
+        let mut appender = self.log.appender(&self.database.stream).map_err(|error| {
             Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
         })?;
         let last = Rc::new(Cell::new(None));
@@ -115,13 +115,14 @@ impl RequestContext<'_> {
             Ok(())
         }));
         let entries = Entries {
-            stream: self.place.stream.to_string(),
+            stream: self.database.stream.to_string(),
             last,
         };
         Ok(Session { engine, entries })
     }
 
-    /// Does what a request asks for, unless it was done before under the same key: then its answer is that of before.
+    /// Runs an operation, unless it was done before under the same key: then the stored answer is
+    /// returned.
     pub(crate) fn once<A: Serialize + DeserializeOwned>(
         &self,
         session: &mut Session,
@@ -138,7 +139,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The same where the answer holds a credential, which is kept nowhere.
+    /// Runs an operation once; its answer holds a credential and is stored nowhere.
     pub(crate) fn once_in_secret<A>(
         &self,
         session: &mut Session,
@@ -150,7 +151,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The request as the engine knows it, where it may be asked again.
+    /// Returns the request in the form of the engine, if it may be repeated.
     pub(crate) fn asked_once(&self) -> Option<Once<'_>> {
         self.repeat.map(|repeat| self.named(repeat))
     }
@@ -175,8 +176,8 @@ impl RequestContext<'_> {
         let Some(repeat) = self.repeat else {
             return work(engine, entries).map(Answered::Now);
         };
-        // The table may be missing where an older program has prepared the database.
-        self.place.install(engine, None)?;
+        // The table may be missing if an older program has prepared the database.
+        self.database.install(engine, None)?;
         engine.once(&self.named(repeat), |engine| {
             let answer = work(engine, entries)?;
             let kept = kept(&answer).map_err(|error| {
@@ -188,10 +189,10 @@ impl RequestContext<'_> {
 }
 
 impl Session {
-    /// The user of a request, as the users table has it.
+    /// Returns the user of a request, as the users table has it.
     pub(crate) fn user(&mut self, text: &str) -> Result<Value, Problem> {
         let user = self.engine.user(text)?;
-        // One name for one person, in answers as in the log.
+        // A person has one name, in answers as in the log.
         if user.to_string() != text {
             let detail = "the id of a user is written as the users table has it, a number without a plus or zeros before it";
             return Err(Problem::new(Kind::Unfit, detail));
@@ -199,7 +200,7 @@ impl Session {
         Ok(user)
     }
 
-    /// Where the last entry stands, once there is one.
+    /// Returns the position of the last entry, if there is one.
     pub(crate) fn entry(&self) -> Option<EntryForm> {
         self.entries.entry()
     }
@@ -211,7 +212,7 @@ fn withheld() -> Problem {
 }
 
 impl Entries {
-    /// Where the last entry stands, once there is one.
+    /// Returns the position of the last entry, if there is one.
     pub(crate) fn entry(&self) -> Option<EntryForm> {
         self.last.get().map(|index| EntryForm {
             stream: self.stream.clone(),

@@ -9,7 +9,8 @@ use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat, T
 use utoipa::{PartialSchema, ToSchema};
 use zeroize::Zeroizing;
 
-/// A text that is overwritten when it is dropped; it has no `Debug`, and is written into answers to its owner alone.
+/// A text that is overwritten when it is dropped. It has no `Debug`, and only answers to its owner
+/// hold it.
 pub(crate) struct Secret(Zeroizing<String>);
 
 impl From<String> for Secret {

@@ -1,4 +1,5 @@
-//! The sockets: connections up to a limit, each with limits of its own, and an end that finishes what runs.
+//! The sockets: a limited number of connections, each with its own limits, and a shutdown that
+//! finishes running requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,14 +33,14 @@ use crate::socket::Socket;
 const SOCKET_THREADS: usize = 2;
 /// The most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// After this a connection takes no further request.
+/// The age from which a connection takes no further request.
 const CONNECTION_AGE: Duration = Duration::from_hours(1);
-/// How long a client may take to fetch its last answer.
+/// The longest time for a client to fetch its last answer.
 const FAREWELL: Duration = Duration::from_secs(30);
-/// How long no connection is taken after the system refused one.
+/// The time without new connections after the system refused one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a server did not start.
+/// The reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -48,19 +49,19 @@ pub enum StartError {
     DatabaseEntry {
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: PlaceError,
     },
     /// The log has no such stream.
     #[error("the log takes no entries")]
     Log(#[source] LogError),
-    /// The address is taken or not this machine's.
+    /// The address is taken, or is not one of this machine.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -69,7 +70,7 @@ pub enum StartError {
     Threads(#[source] io::Error),
 }
 
-/// A server that answers.
+/// A running server.
 pub struct Server {
     runtime: Runtime,
     address: SocketAddr,
@@ -79,9 +80,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers requests as `config` says; every operation is told to `log`, which `reader` reads, and receipts are signed with
-    /// `signer`.
-    /// Faults that an operator must know of are told to `complain`, without personal data.
+    /// Starts a server that answers requests as `config` says. Every operation is recorded in
+    /// `log`, which `reader` reads, and receipts are signed with `signer`. Faults that an operator
+    /// must know of go to `complain`, without personal data.
     ///
     /// # Errors
     /// [`StartError`].
@@ -101,7 +102,7 @@ impl Server {
                 source,
             }),
         };
-        let places = config
+        let databases = config
             .databases
             .iter()
             .map(open)
@@ -124,7 +125,7 @@ impl Server {
             reader,
             names,
             signer,
-            places,
+            databases,
             grants: config.grants,
             limits: config.limits,
             attempts: Attempts::new(config.limits.wrong_tokens),
@@ -142,7 +143,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -151,7 +152,7 @@ impl Server {
     pub fn stop(self) {
         self.stop.send_replace(true);
         self.runtime.block_on(async {
-            // It ends by itself, and a defect in it is nothing that anybody could act upon here.
+            // The task ends by itself, and nobody could act upon a defect in it here.
             drop(self.accepting.await);
             // Work whose client has gone is finished too.
             let all = u32::try_from(self.state.limits.parallel).unwrap_or(u32::MAX);
@@ -160,7 +161,7 @@ impl Server {
     }
 }
 
-/// Takes connections until it is told to stop, and waits for those that are open.
+/// Accepts connections until the server stops, and waits for those that are open.
 async fn accept(listener: TcpListener, state: Arc<AppState>, mut stopped: watch::Receiver<bool>) {
     let connections = Connections::new(state.limits.connections, state.limits.unauthenticated);
     let router = router(Arc::clone(&state));
@@ -168,7 +169,7 @@ async fn accept(listener: TcpListener, state: Arc<AppState>, mut stopped: watch:
     let all = state.limits.all_connections();
     loop {
         let taken = tokio::select! {
-            // Beyond that the files of the log would be taken.
+            // More connections would take the files of the log.
             taken = listener.accept(), if open.len() < all => taken,
             _ended = open.join_next(), if open.len() >= all => continue,
             _ = stopped.changed() => break,
@@ -190,7 +191,8 @@ async fn accept(listener: TcpListener, state: Arc<AppState>, mut stopped: watch:
     while open.join_next().await.is_some() {}
 }
 
-/// Answers the requests of one client, until it goes, is too slow or old, makes room for others, or the server stops.
+/// Answers the requests of one client until it leaves, is too slow or old, must make room for
+/// others, or the server stops.
 async fn connection(socket: TcpStream, gate: Arc<Gate>, mut stopped: watch::Receiver<bool>) {
     let limits = gate.state.limits;
     let answering = Arc::clone(&gate);

@@ -1,4 +1,5 @@
-//! The socket of one client: writes are limited in time, and the end of a connection does not destroy the last answer.
+//! The socket of one client: writes are limited in time, and the end of a connection does not
+//! destroy the last answer.
 
 use std::io;
 use std::pin::Pin;
@@ -9,14 +10,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long and how much is still read after the last answer: a connection that is closed over unread bytes is reset, and
-/// the client may lose the answer.
+/// The time and the bytes for reading on after the last answer. A connection that is closed over
+/// unread bytes is reset, and the client may lose the answer.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 16 << 20;
 /// Bytes that are discarded at once.
 const DISCARD_BYTES: usize = 16 * 1024;
 
-/// How long a client may take to read.
+/// The longest times that a client may take to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     /// The longest time in which nothing of an answer is taken.
@@ -25,18 +26,18 @@ pub(crate) struct Patience {
     pub(crate) answer: Duration,
 }
 
-/// A socket whose client must read.
+/// A socket that ends with an error when its client reads too slowly.
 pub(crate) struct Socket {
     stream: TcpStream,
     patience: Patience,
-    /// When the answer under way had to wait for the client for the first time.
+    /// The time at which the answer under way first had to wait for the client.
     waiting_since: Option<Instant>,
-    /// When the write under way is given up; none while nothing waits.
+    /// The end of the write under way; `None` while nothing waits.
     limit: Option<Pin<Box<Sleep>>>,
     linger: Option<Linger>,
 }
 
-/// What is left of a connection after its last answer.
+/// The state of a connection after its last answer.
 struct Linger {
     until: Pin<Box<Sleep>>,
     bytes_left: usize,
@@ -53,7 +54,7 @@ impl Socket {
         }
     }
 
-    /// What a write came to, or an error once the client has taken too long.
+    /// Returns the result of a write, or an error once the client has taken too long.
     fn watched(
         &mut self,
         context: &mut Context<'_>,
@@ -136,7 +137,7 @@ impl AsyncWrite for Socket {
         self.stream.is_write_vectored()
     }
 
-    /// Called once everything that waited has been written: the next answer has its own time.
+    /// Resets the limits once everything has been written: the next answer has its own time.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let socket = self.get_mut();
         ready!(Pin::new(&mut socket.stream).poll_flush(context))?;

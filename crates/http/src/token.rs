@@ -1,4 +1,4 @@
-//! Who may ask for what: bearer tokens, known by their SHA-256 alone.
+//! Bearer tokens and their rights; a token is known by its SHA-256 alone.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::Semaphore;
 
-/// Fewer characters than this can be guessed from their digest, so no token may have them.
+/// The least characters of a token, because a shorter one can be guessed from its digest.
 pub(crate) const TOKEN_CHARACTERS_MIN: usize = 32;
 /// Bytes of a digest.
 const DIGEST_BYTES: usize = 32;
@@ -47,15 +47,15 @@ fn digest(text: &str) -> Option<TokenDigest> {
     Some(TokenDigest(bytes))
 }
 
-/// What the bearer of a token may do.
+/// The rights of a token's bearer.
 pub(crate) struct Grant {
     /// The name of the token, which is the actor of its entries.
     pub(crate) name: String,
     pub(crate) digest: TokenDigest,
     pub(crate) databases: BTreeSet<String>,
     pub(crate) operations: BTreeSet<String>,
-    /// A permit for each request that it may have under way at the same time.
-    pub(crate) turns: Arc<Semaphore>,
+    /// A permit for each request of the token under way at the same time.
+    pub(crate) permits: Arc<Semaphore>,
 }
 
 impl Grant {
@@ -70,8 +70,8 @@ impl fmt::Debug for Grant {
     }
 }
 
-/// What the bearer of `token` may do, if it is known, and where that stands among all grants. Every grant is compared, to the last byte, so that the time tells
-/// nothing.
+/// Returns the grant of `token` and its index, if the token is known. Every grant is compared, to
+/// the last byte, so that the time tells nothing.
 pub(crate) fn granted<'a>(grants: &'a [Grant], token: &str) -> Option<(usize, &'a Grant)> {
     let presented = TokenDigest::of(token);
     let mut found = None;
@@ -95,7 +95,7 @@ mod tests {
             digest: TokenDigest::of(token),
             databases: BTreeSet::from(["app".to_owned()]),
             operations: BTreeSet::from(["apply".to_owned()]),
-            turns: Arc::new(Semaphore::new(1)),
+            permits: Arc::new(Semaphore::new(1)),
         }
     }
 

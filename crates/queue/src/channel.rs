@@ -13,10 +13,10 @@ use crate::sync::{Arc, AtomicUsize, Ordering};
 /// Creates a channel that holds up to `capacity` values (0 counts as 1), for any number of threads
 /// at both ends.
 ///
-/// It closes when [`Sender::close`] or [`Receiver::close`] is called, and when the last sender or
-/// the last receiver is dropped. A closed channel accepts no more values; values sent before can
-/// still be received. While no thread has to wait, sending and receiving take no lock and make no
-/// system call.
+/// The channel closes when [`Sender::close`] or [`Receiver::close`] is called, and when the last
+/// sender or the last receiver is dropped. A closed channel accepts no more values; values sent
+/// before can still be received. While no thread has to wait, sending and receiving take no lock
+/// and make no system call.
 ///
 /// # Examples
 ///

@@ -93,11 +93,9 @@ impl ChunkWriter {
     /// Appends a record of `len` bytes that `write` fills in; returns its number in the chunk, from
     /// 0.
     ///
-    /// It is a [`Burst`] of one record.
+    /// One record costs a [`Burst`] of its own.
     ///
     /// # Errors
-    /// See [`AppendRefused`]. After [`AppendRefused::Closed`] `write` may have been called
-    /// nevertheless.
     /// See [`AppendRefused`]. After [`AppendRefused::Closed`] `write` may have run in vain.
     #[inline]
     pub fn append(
@@ -176,8 +174,9 @@ impl Burst<'_> {
     /// Commits the records: a thread that closes the chunk from now on sees them. Returns the
     /// number of the first in the chunk.
     ///
-    /// It takes no lock, allocates nothing and makes no system call, with one exception. If the
-    /// chunk was closed and its reader has finished, it returns the memory in the reader's place.
+    /// A commit takes no lock, allocates nothing and makes no system call, with one exception. If
+    /// the chunk was closed and its reader has finished, it returns the memory in the reader's
+    /// place.
     ///
     /// # Errors
     /// [`AppendRefused::Closed`] if the chunk was closed; it then holds none of the records.

@@ -55,8 +55,8 @@ impl Parking {
 
     /// Calls `attempt` until it returns a result or the deadline passes; sleeps in between.
     ///
-    /// It is called at least once, even after the deadline. It may be called under the lock. So it
-    /// must not notify another parking place, whose waiting threads might notify this one.
+    /// `attempt` is called at least once, even after the deadline. It may be called under the lock,
+    /// so it must not notify another parking place, whose waiting threads might notify this one.
     pub(crate) fn wait_for<R>(
         &self,
         deadline: Deadline,

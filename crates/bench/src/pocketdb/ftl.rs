@@ -1,8 +1,9 @@
 //! A simulated flash translation layer: pages can be rewritten in any order, on flash that must be
 //! erased by blocks.
 //!
-//! It maps page by page and writes to one open block. When free blocks run out, it moves the valid
-//! pages of the block with the fewest. The map itself costs nothing here, which favours the layer.
+//! The layer maps page by page and writes to one open block. When free blocks run out, it moves the
+//! valid pages of the block with the fewest. The map itself costs nothing here, which favours the
+//! layer.
 
 use probity_pocketdb::flash::{BLOCK_PAGES, FlashCounters};
 

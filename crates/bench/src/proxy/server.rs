@@ -90,7 +90,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some((child, _folder)) = &mut self.started {
-            // It may have exited by itself.
+            // The server may have exited by itself.
             let _ended = child.kill();
             let _ended = child.wait();
         }

@@ -69,7 +69,7 @@ pub struct Append {
     /// Go on although entries that were durable are damaged or gone, or keys of subjects, so that entries about them cannot be opened any more: what is left is set aside, and the log says so
     #[arg(long)]
     pub accept_loss: bool,
-    /// Time that one key signs for
+    /// The time for which one key signs.
     #[command(flatten)]
     pub key_interval: KeyInterval,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
@@ -80,7 +80,7 @@ pub struct Append {
     pub json: bool,
 }
 
-/// A name before the numbers of lines: together they fit an idempotency key.
+/// Parses a name that precedes line numbers: together they must fit an idempotency key.
 fn idempotency_name(text: &str) -> Result<String, String> {
     let bytes_max = NAME_BYTES_MAX.saturating_sub(LINE_KEY_BYTES);
     if text.is_empty() || text.len() > bytes_max {

@@ -21,7 +21,7 @@ pub struct HeldChoice {
     pub id: Option<DisguiseId>,
 }
 
-/// Who decides, and by what right; both are recorded as they are written.
+/// The authority for a hold; both parts are recorded as they are written.
 #[derive(ClapArgs)]
 pub struct AuthorityChoice {
     /// Who decides: an office or an officer, never the person whose data it is
@@ -43,20 +43,20 @@ pub struct AuthorityChoice {
   probity disguise hold --db sqlite:app.db --user 19 --actor 'legal office' --basis 'file 12/2026' --log audit
   probity disguise hold --db sqlite:app.db --id 5a0c91b2d3e4f506 --actor court --basis 'order 7 C 81/26' --log audit")]
 pub struct Hold {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// What is held.
+    /// The person or the disguise to hold.
     #[command(flatten)]
     pub held: HeldChoice,
     /// The user is away: a disguise took the row from the users table. Take the id letter by letter as it stood there, for nothing
     /// can be compared
     #[arg(long, requires = "user")]
     pub away: bool,
-    /// Who decides.
+    /// The authority that decides.
     #[command(flatten)]
     pub authority: AuthorityChoice,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
     /// Print one JSON document
@@ -69,16 +69,16 @@ pub struct Hold {
 #[command(after_help = "Examples:
   probity disguise lift --db sqlite:app.db --hold 0c2d31f4a5b69788 --actor 'legal office' --basis 'case closed' --log audit")]
 pub struct Lift {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// The hold, as hold named it
     #[arg(long, value_name = "HOLD")]
     pub hold: HoldId,
-    /// Who decides.
+    /// The authority that decides.
     #[command(flatten)]
     pub authority: AuthorityChoice,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
     /// Print one JSON document
@@ -92,7 +92,7 @@ pub struct Lift {
   probity disguise holds --db sqlite:app.db
   probity disguise holds --db sqlite:app.db --user 19 --json")]
 pub struct Holds {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// Only those on this user
@@ -112,7 +112,7 @@ pub struct Holds {
   probity disguise scheduled --db sqlite:app.db
   probity disguise scheduled --db sqlite:app.db --user 19 --json")]
 pub struct Scheduled {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// Only those of this user
@@ -128,16 +128,16 @@ pub struct Scheduled {
 #[command(after_help = "Examples:
   probity disguise cancel --db sqlite:app.db --id 5a0c91b2d3e4f506 --log audit")]
 pub struct Cancel {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// The disguise, as apply named it
     #[arg(long, value_name = "DISGUISE")]
     pub id: DisguiseId,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -153,19 +153,19 @@ pub struct Cancel {
   probity disguise sweep --db sqlite:app.db --log audit
   probity disguise sweep --db sqlite:app.db --dry-run --json")]
 pub struct Sweep {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// Change nothing, and say what is due
     #[arg(long)]
     pub dry_run: bool,
-    /// For how much of the time.
+    /// The share of the time to work.
     #[command(flatten)]
     pub pace: ShareChoice,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -182,10 +182,10 @@ pub struct Sweep {
   probity disguise decay --db sqlite:app.db --spec decay.toml --inactive 'people.last_seen < :since' --set since=2025-01-01 --dry-run
   probity disguise decay --db sqlite:app.db --spec decay.toml --set since=2025-01-01 --per-minute 60 --log audit")]
 pub struct Decay {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Which specification.
+    /// The specification.
     #[command(flatten)]
     pub spec: SpecChoice,
     /// Condition on the users table that says who is inactive [default: `inactive` of the specification]
@@ -203,13 +203,13 @@ pub struct Decay {
     /// Change nothing, and say how many people it would be
     #[arg(long)]
     pub dry_run: bool,
-    /// For how much of the time.
+    /// The share of the time to work.
     #[command(flatten)]
     pub pace: ShareChoice,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -258,7 +258,7 @@ pub(super) fn parse_span(text: &str) -> Result<Span, String> {
   probity disguise replay --db sqlite:app.db --log audit --spec leave.toml --dry-run
   probity disguise replay --db sqlite:app.db --log audit --spec leave.toml --spec class.toml --set class=2026")]
 pub struct Replay {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// Specification that was applied, as it was then; may be repeated
@@ -270,13 +270,13 @@ pub struct Replay {
     /// Only list what was missed and what would become of it
     #[arg(long)]
     pub dry_run: bool,
-    /// For how much of the time.
+    /// The share of the time to work.
     #[command(flatten)]
     pub pace: ShareChoice,
-    /// The log that tells of it, which takes the entries too.
+    /// The log to read the operations from, which takes the entries too.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document

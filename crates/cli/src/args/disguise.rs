@@ -23,12 +23,12 @@ use super::person::{ExportHidden, Forget, List, Rekey, SpeaksFor, SubjectName};
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
   probity disguise reveal --db sqlite:app.db --id 5a0c... --user 19 --credential 19.key --log audit")]
 pub struct Disguise {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: DisguiseCommand,
 }
 
-/// What to do with disguises.
+/// The commands for disguises.
 #[derive(Subcommand)]
 #[expect(
     missing_docs,
@@ -62,7 +62,7 @@ pub enum DisguiseCommand {
     Update(Update),
 }
 
-/// Which database.
+/// The choice of a database.
 #[derive(ClapArgs)]
 pub struct DatabaseChoice {
     /// The application's database, without a password [default: PROBITY_DB]
@@ -76,7 +76,7 @@ pub struct DatabaseChoice {
     pub tenant: Option<String>,
 }
 
-/// For how much of the time is worked.
+/// The share of the time to work.
 #[derive(ClapArgs)]
 pub struct ShareChoice {
     /// Share of the time that is worked, like 0.25, so that others get on meanwhile: before each further transaction it rests
@@ -85,7 +85,7 @@ pub struct ShareChoice {
     pub share: Option<Share>,
 }
 
-/// What is said about the application, beside what the database says itself.
+/// Descriptions of the application, beyond what the database itself says.
 #[derive(ClapArgs)]
 pub struct Description {
     /// Tables, owners and references, in Edna's form [default: what the specification or the database holds]
@@ -102,7 +102,7 @@ pub struct SpecChoice {
     /// What is hidden: TOML, JSON, or Edna's JSON
     #[arg(long, value_name = "FILE")]
     pub spec: PathBuf,
-    /// What is said about the application.
+    /// The description of the application.
     #[command(flatten)]
     pub description: Description,
     /// Value of a parameter of the specification; may be repeated
@@ -124,7 +124,7 @@ pub struct LogChoice {
     pub key: Option<PathBuf>,
 }
 
-/// Attribution of an entry: who asked and what for, in their own words.
+/// The attribution of an entry: who asked and what for, in their own words.
 #[derive(ClapArgs, Default)]
 pub struct Attribution {
     /// Who does it, for the entry [default: the login name]
@@ -144,7 +144,7 @@ pub struct Attribution {
   probity disguise draft --db sqlite:app.db
   probity disguise draft --db postgres://app@localhost/app --users accounts -o leave.toml")]
 pub struct Draft {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// The users table, when it cannot be guessed
@@ -164,10 +164,10 @@ pub struct Draft {
   probity disguise check --db sqlite:app.db --spec leave.toml
   probity disguise check --db sqlite:app.db --spec edna.json --schema tables.json --pseudo users.json")]
 pub struct Check {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Which specification.
+    /// The specification.
     #[command(flatten)]
     pub spec: SpecChoice,
     /// Id of the user whose rows are meant [default: everybody]
@@ -188,10 +188,10 @@ pub struct Check {
   probity disguise plan --db sqlite:app.db --spec topic.toml --set topic=cats --json
   probity disguise plan --db sqlite:saas.db --spec leave.toml --tenant acme --user 19")]
 pub struct Plan {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Which specification.
+    /// The specification.
     #[command(flatten)]
     pub spec: SpecChoice,
     /// Id of the user whose rows are meant [default: everybody]
@@ -214,13 +214,13 @@ pub struct Plan {
   probity disguise register --db sqlite:app.db --user 21 --share-out home --share-out bank --share-out friend
   probity disguise register --db sqlite:app.db --user 22 --suite x-wing --credential-out 22.key")]
 pub struct Register {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// A specification that says who the users are [default: what the database holds, or a guess]
     #[arg(long, value_name = "FILE")]
     pub spec: Option<PathBuf>,
-    /// What is said about the application.
+    /// The description of the application.
     #[command(flatten)]
     pub description: Description,
     /// Id of the user, as in the users table
@@ -239,10 +239,10 @@ pub struct Register {
     /// New file for a share of the recovery token, three times: any two of them open what the token opens
     #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
     pub share_out: Vec<PathBuf>,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -259,10 +259,10 @@ pub struct Register {
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --grace 30d --expires 10y --log audit
   probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --everybody --log audit --actor 'registrar' --purpose 'end of term'")]
 pub struct Apply {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Which specification.
+    /// The specification.
     #[command(flatten)]
     pub spec: SpecChoice,
     /// Id of the user whose rows are meant
@@ -288,10 +288,10 @@ pub struct Apply {
     /// proportion to how long the last one took [default: 1]
     #[arg(long, value_name = "SHARE", requires = "chunk_rows")]
     pub share: Option<Share>,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -306,7 +306,7 @@ pub struct Apply {
   probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --chunk-rows 200 --share 0.25 --log audit
   probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --over 19.key --log audit")]
 pub struct Resume {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// One of them [default: all]
@@ -318,13 +318,13 @@ pub struct Resume {
     /// Rows of a chunk
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = CHUNK_ROWS)]
     pub chunk_rows: u32,
-    /// For how much of the time.
+    /// The share of the time to work.
     #[command(flatten)]
     pub pace: ShareChoice,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -340,7 +340,7 @@ pub struct Resume {
   probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 --credential 19.key --log audit
   probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 --credential - --references retain --json")]
 pub struct Reveal {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// The disguise, as apply named it
@@ -358,10 +358,10 @@ pub struct Reveal {
     /// Leave a row disguised whole when one of its columns was changed
     #[arg(long)]
     pub whole_rows: bool,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -369,7 +369,7 @@ pub struct Reveal {
     pub json: bool,
 }
 
-/// What happens to rows made while a placeholder owned things.
+/// The treatment of rows made while a placeholder owned things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ReferencesChoice {
     /// They go to the returning owner
@@ -438,7 +438,7 @@ pub struct CheckReceipt {
   probity disguise update --db sqlite:app.db --file 0043.toml --spec new-names.toml
   probity disguise update --db sqlite:app.db")]
 pub struct Update {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// What rows become, TOML or JSON; may be repeated, in order
@@ -450,13 +450,13 @@ pub struct Update {
     /// Specification that says who users and owners are since the migration [default: what the database holds]
     #[arg(long, value_name = "FILE")]
     pub spec: Option<PathBuf>,
-    /// What is said about the application.
+    /// The description of the application.
     #[command(flatten)]
     pub description: Description,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document

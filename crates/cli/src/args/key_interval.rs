@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use probity_log::Options;
 
-/// What may be chosen, in seconds: a key that signs for longer is worth more to a thief.
+/// The range to choose from, in seconds: a key that signs for longer is worth more to a thief.
 const SECONDS: RangeInclusive<u64> = 1..=86_400;
 
 /// The longest time for which one key signs.
@@ -18,12 +18,12 @@ pub struct KeyInterval {
 }
 
 impl KeyInterval {
-    /// The time chosen, in seconds.
+    /// Returns the chosen time, in seconds.
     pub const fn seconds(self) -> Option<u64> {
         self.key_interval
     }
 
-    /// `options` with the time chosen.
+    /// Returns `options` with the chosen time.
     pub fn applied(self, options: Options) -> Options {
         let said = self.key_interval.map(Duration::from_secs);
         Options {

@@ -72,7 +72,7 @@ Environment:
 #[derive(Parser)]
 #[command(name = "probity", version, after_help = EXIT_STATUS)]
 pub struct Args {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -141,7 +141,7 @@ pub struct Init {
     pub json: bool,
 }
 
-/// What is fixed for a stream when it is created.
+/// The properties that are fixed for a stream when it is created.
 #[derive(ClapArgs)]
 pub struct StreamChoice {
     /// Seal keys and payloads under keys of their subjects, so that a subject can be erased
@@ -153,7 +153,7 @@ pub struct StreamChoice {
 }
 
 impl StreamChoice {
-    /// The configuration chosen.
+    /// Returns the chosen configuration.
     pub fn config(&self) -> StreamConfig {
         StreamConfig {
             proofs: self.proofs,
@@ -229,7 +229,7 @@ pub struct Export {
     /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
     #[arg(long, requires = "output")]
     pub overwrite: bool,
-    /// Which entries.
+    /// The filter of the entries.
     #[command(flatten)]
     pub filter: FilterChoice,
     /// Put an apostrophe before CSV cells that a spreadsheet would run as a formula
@@ -252,7 +252,7 @@ pub enum ExportFormat {
     Csv,
 }
 
-/// Which entries are wanted; everything given must match.
+/// The filter of the entries; everything given must match.
 #[derive(Default, ClapArgs)]
 pub struct FilterChoice {
     /// Only this stream [default: all but the log's own, journal and heads]
@@ -305,7 +305,7 @@ impl FilterChoice {
         }
     }
 
-    /// The filter chosen.
+    /// Returns the chosen filter.
     pub fn filter(&self) -> Filter {
         let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
         Filter {
@@ -325,12 +325,12 @@ impl FilterChoice {
 /// Shows the log's keys, or hands out their certificates.
 #[derive(ClapArgs)]
 pub struct Keys {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: KeysCommand,
 }
 
-/// What to do with keys.
+/// The commands for keys.
 #[derive(Subcommand)]
 #[expect(
     missing_docs,
@@ -380,12 +380,12 @@ pub struct KeysStatus {
 /// Creates or lists streams.
 #[derive(ClapArgs)]
 pub struct Stream {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: StreamCommand,
 }
 
-/// What to do with streams.
+/// The commands for streams.
 #[derive(Subcommand)]
 #[expect(
     missing_docs,
@@ -433,7 +433,7 @@ pub struct StreamList {
     pub json: bool,
 }
 
-/// When an append counts as done.
+/// The point at which an append counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum DurabilityChoice {
     /// A receipt comes after a sync that begins at once; nothing with a receipt is lost
@@ -477,7 +477,7 @@ fn parse_compression(word: &str) -> Result<Compression, &'static str> {
         .ok_or("use zstd:1 to zstd:19 or none")
 }
 
-/// A time argument.
+/// Parses a time argument.
 ///
 /// # Errors
 /// When it is no RFC 3339 time between 1970 and 2199.

@@ -7,7 +7,7 @@ use probity_disguise::{DisguiseId, Suite};
 
 use super::disguise::{Attribution, DatabaseChoice, LogChoice};
 
-/// Who asks, and with what.
+/// The user who asks, with their credential.
 #[derive(ClapArgs)]
 pub struct Holder {
     /// Id of the user, as in the users table
@@ -23,16 +23,16 @@ pub struct Holder {
 #[command(after_help = "Examples:
   probity disguise speaks-for --db sqlite:app.db --user 19 --credential 19.key")]
 pub struct SpeaksFor {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Who asks.
+    /// The user and their credential.
     #[command(flatten)]
     pub holder: Holder,
     /// The log that takes an entry of a refusal.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -45,16 +45,16 @@ pub struct SpeaksFor {
 #[command(after_help = "Examples:
   probity disguise list --db sqlite:app.db --user 19 --credential 19.key --json")]
 pub struct List {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Who asks.
+    /// The user and their credential.
     #[command(flatten)]
     pub holder: Holder,
     /// The log that takes an entry of a refusal.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -70,19 +70,19 @@ pub struct List {
   probity disguise export --db sqlite:app.db --user 19 --credential 19.key --log audit --json > 19.json
   probity disguise export --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506")]
 pub struct ExportHidden {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Who asks.
+    /// The user and their credential.
     #[command(flatten)]
     pub holder: Holder,
     /// One disguise, as apply named it [default: all of them]
     #[arg(long, value_name = "DISGUISE")]
     pub id: Option<DisguiseId>,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -100,7 +100,7 @@ pub struct ExportHidden {
   probity export audit --format jsonl --subject \"$(probity disguise subject-name --db sqlite:app.db --user 19 --log audit | head -n 1)\"
   probity disguise subject-name --db sqlite:app.db --user 19 --credential 19.key --log audit")]
 pub struct SubjectName {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// Id of the user, as in the users table
@@ -112,7 +112,7 @@ pub struct SubjectName {
     /// The log whose names are meant.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -127,10 +127,10 @@ pub struct SubjectName {
   probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --log audit
   probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --receipt 19.receipt --receipt-key receipts.key")]
 pub struct Forget {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Who asks.
+    /// The user and their credential.
     #[command(flatten)]
     pub holder: Holder,
     /// The disguise, as apply named it
@@ -145,10 +145,10 @@ pub struct Forget {
     /// Key file that signs it, as receipt-key made it
     #[arg(long, value_name = "FILE")]
     pub receipt_key: Option<PathBuf>,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -165,10 +165,10 @@ pub struct Forget {
   probity disguise rekey --db sqlite:app.db --user 19 --credential old.pw --password-file new.pw --credential-out 19.token
   probity disguise rekey --db sqlite:app.db --user 19 --credential 19.key --new-key --credential-out 19-new.key")]
 pub struct Rekey {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// Who asks.
+    /// The user and their credential.
     #[command(flatten)]
     pub holder: Holder,
     /// Make a new private key
@@ -186,10 +186,10 @@ pub struct Rekey {
     /// New file for a share of the recovery token, three times: any two of them open what the token opens
     #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
     pub share_out: Vec<PathBuf>,
-    /// Which log.
+    /// The log that takes the entry.
     #[command(flatten)]
     pub log: LogChoice,
-    /// Attribution of the entry: who asked, and what for.
+    /// The attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document

@@ -24,12 +24,12 @@ const ROWS_PER_COMMIT: u32 = 64;
   probity pocket query vault.pocket \"SELECT doctor, COUNT(*) FROM visits GROUP BY doctor\" --format csv
   probity pocket verify vault.pocket")]
 pub struct Pocket {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: PocketCommand,
 }
 
-/// What to do with a pocket database.
+/// The commands for a pocket database.
 #[derive(Subcommand)]
 #[expect(
     missing_docs,
@@ -49,7 +49,7 @@ pub enum PocketCommand {
     Simulate(PocketSimulate),
 }
 
-/// Which pocket database.
+/// The choice of a pocket database.
 #[derive(ClapArgs)]
 pub struct PocketChoice {
     /// File of the database
@@ -60,7 +60,7 @@ pub struct PocketChoice {
     pub root: Option<PathBuf>,
 }
 
-/// How much memory a new database may use, and how large it may grow.
+/// The memory that a new database may use, and the size to which it may grow.
 #[derive(ClapArgs)]
 pub struct PocketExtent {
     /// Bytes of memory that the engine may use, now and whenever it opens the database
@@ -84,7 +84,7 @@ pub struct PocketExtent {
   probity pocket create small.pocket --ram 40960 --size 64")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what clap parses")]
 pub struct PocketCreate {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// File of SQL statements to run
@@ -135,7 +135,7 @@ pub struct PocketCreate {
     /// Take over what is left of a damaged log; it ends with status 3 then
     #[arg(long, requires = "log")]
     pub damaged_too: bool,
-    /// Memory and size.
+    /// The memory and the size.
     #[command(flatten)]
     pub extent: PocketExtent,
     /// Print one JSON document
@@ -149,7 +149,7 @@ pub struct PocketCreate {
   probity pocket exec vault.pocket \"INSERT INTO visits VALUES (NULL, 'Dr. Lee', 20260321); DELETE FROM visits WHERE id = 4\"
   probity pocket exec vault.pocket --file changes.sql --json")]
 pub struct PocketExec {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// Statements, with semicolons between them
@@ -172,7 +172,7 @@ pub struct PocketExec {
   probity pocket import vault.pocket visits visits.csv
   probity pocket import vault.pocket visits - --format json --rows-per-commit 1")]
 pub struct PocketImport {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// Table that takes the rows
@@ -192,7 +192,7 @@ pub struct PocketImport {
     pub json: bool,
 }
 
-/// How rows are written in a file.
+/// The form of rows in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RowsFormat {
     /// Comma-separated values with a heading
@@ -208,7 +208,7 @@ pub enum RowsFormat {
   probity pocket query vault.pocket \"SELECT COUNT(*) FROM visits\" --format json
   probity pocket query vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" --explain")]
 pub struct PocketQuery {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// The statement
@@ -225,7 +225,7 @@ pub struct PocketQuery {
     pub explain: bool,
 }
 
-/// How rows are shown.
+/// The form of rows on the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ShownFormat {
     /// Columns below a heading
@@ -249,7 +249,7 @@ pub enum ShownFormat {
   probity pocket reorganize vault.pocket --cancel")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what clap parses")]
 pub struct PocketReorganize {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// Do at most so many steps now
@@ -276,7 +276,7 @@ pub struct PocketReorganize {
   probity pocket verify vault.pocket --json
   probity pocket verify copy.pocket --keyless vault.pocket.vkey --digest vault.pocket.digest")]
 pub struct PocketVerify {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// Check the reorganised part against its signed digest, with this verifier key alone
@@ -296,7 +296,7 @@ pub struct PocketVerify {
   probity pocket sign vault.pocket
   probity pocket sign vault.pocket -o today.digest --key-out my.vkey --json")]
 pub struct PocketSign {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// New file for the digest [default: FILE.digest, where an older digest is replaced]
@@ -318,7 +318,7 @@ pub struct PocketSign {
 #[command(after_help = "Examples:
   probity pocket extract vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" -o days.extract")]
 pub struct PocketExtract {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// The statement
@@ -363,7 +363,7 @@ pub struct PocketCheck {
   probity pocket stats vault.pocket
   probity pocket stats vault.pocket --json")]
 pub struct PocketStats {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// Print one JSON document
@@ -380,7 +380,7 @@ pub struct PocketStats {
   probity pocket simulate vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\"
   probity pocket simulate vault.pocket \"INSERT INTO visits VALUES (NULL, 'Dr. Lee', 20260321)\" --json")]
 pub struct PocketSimulate {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// Statements, with semicolons between them

@@ -70,7 +70,7 @@ pub struct Proxy {
     /// Let replies out when the log fails, and record later how many entries are missing
     #[arg(long)]
     pub forward_on_log_failure: bool,
-    /// Time that one key signs for.
+    /// The time for which one key signs.
     #[command(flatten)]
     pub key_interval: KeyInterval,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
@@ -96,13 +96,13 @@ impl From<SyncChoice> for Sync {
     }
 }
 
-/// A whole number of bytes, at least those that a command has in any case.
+/// Parses a whole number of bytes, at least those that a command has in any case.
 fn bytes(text: &str) -> Result<usize, String> {
     let bytes = text.parse().ok().filter(|bytes| *bytes >= FREE_BYTES);
     bytes.ok_or_else(|| format!("write a whole number of bytes, at least {FREE_BYTES}"))
 }
 
-/// A whole number of seconds, at least one.
+/// Parses a whole number of seconds, at least one.
 fn seconds(text: &str) -> Result<Duration, &'static str> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
     let seconds = seconds.ok_or("write a whole number of seconds, at least 1")?;

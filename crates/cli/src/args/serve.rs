@@ -29,7 +29,7 @@ pub struct Serve {
     /// What the server is told, TOML; its relative paths begin in the file's folder
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Time that one key signs for.
+    /// The time for which one key signs.
     #[command(flatten)]
     pub key_interval: KeyInterval,
 }

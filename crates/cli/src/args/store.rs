@@ -7,12 +7,12 @@ use clap::{Args as ClapArgs, Subcommand};
 /// Works on an embedded store that no proxy serves.
 #[derive(ClapArgs)]
 pub struct Store {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: StoreCommand,
 }
 
-/// What to do with a store.
+/// The commands for a store.
 #[derive(Subcommand)]
 #[expect(
     missing_docs,

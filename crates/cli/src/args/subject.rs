@@ -9,12 +9,12 @@ use super::pocket::{PocketChoice, PocketCreate, PocketExtent};
 /// Hands a person what is held about them.
 #[derive(ClapArgs)]
 pub struct Subject {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: SubjectCommand,
 }
 
-/// What to do for a person.
+/// The commands for a person.
 #[derive(Subcommand)]
 #[expect(
     missing_docs,
@@ -75,7 +75,7 @@ pub struct SubjectExport {
 }
 
 impl SubjectExport {
-    /// The creation of a pocket database that does it.
+    /// Returns the creation of a pocket database that does the same.
     pub fn creation(self) -> PocketCreate {
         PocketCreate {
             pocket: PocketChoice {

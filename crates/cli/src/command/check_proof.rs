@@ -1,4 +1,4 @@
-//! `probity check-proof`: what a proof proves, or where it breaks.
+//! `probity check-proof`: reports what a proof proves, or where it breaks.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -43,16 +43,16 @@ struct Holds<'a> {
     subjects_hidden: usize,
     checkpoint: CheckpointForm<'a>,
     signed_by: String,
-    /// The journal's head that shows the key's certificate; none in a log of version 2.
+    /// The journal's head that shows the key's certificate; `None` in a log of version 2.
     journal: Option<CheckpointForm<'a>>,
-    /// Size of the kept head of the journal which that one is, or grew from.
+    /// Size of the kept journal head, which is that one or an earlier one.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept_journal_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cosigned: Option<Cosigned>,
 }
 
-/// The witness that vouches for the journal, and the time as of which it does.
+/// The witness that vouches for the journal, and the time of its cosignature.
 #[derive(Serialize)]
 struct Cosigned {
     witness: String,
@@ -108,11 +108,11 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
     Ok(Status::Done)
 }
 
-/// Why a proof was not found to hold.
+/// The reason why a proof was not found to hold.
 enum Refused {
-    /// It proves nothing to anybody.
+    /// The proof proves nothing to anybody.
     Broken(Fault),
-    /// It may well hold, and what was given does not suffice to say so; and what to do about it.
+    /// The proof may hold, but the given keys and heads cannot show it; with the remedy.
     Undecided(Fault, &'static str),
 }
 
@@ -135,7 +135,7 @@ fn refusal(error: &EntryProofError) -> Refused {
     }
 }
 
-/// Says why the proof was not found to hold.
+/// Reports why the proof was not found to hold.
 fn tell(args: &CheckProof, refused: Refused, mut output: Output) -> Result<Status, Failure> {
     if args.json {
         output.json(&document(args, Err(&refused)))?;
@@ -155,10 +155,10 @@ fn tell(args: &CheckProof, refused: Refused, mut output: Output) -> Result<Statu
     }
 }
 
-/// Compares the head that the proof stands under with the one that was kept; gives what is broken.
+/// Compares the proof's head with a kept one; fails where they differ.
 ///
-/// The kept head needs no signature: whoever keeps it knows what they saw. A proof under a head of another size is not compared
-/// at all: nothing in it says whether one tree grew from the other.
+/// The kept head needs no signature: its keeper knows what they saw. A head of another size is not
+/// compared, because nothing in the proof says whether one tree grew from the other.
 fn compare(proved: &Proved, given: &KeptHead) -> Result<(), Refused> {
     let kept = &given.head;
     let (shown, path) = (&proved.checkpoint, given.path.display());
@@ -199,7 +199,7 @@ fn compare(proved: &Proved, given: &KeptHead) -> Result<(), Refused> {
     ))))
 }
 
-/// What to do where the proof may well be true, and what was given does not suffice to say so.
+/// Returns the remedy where the proof may hold and the given keys and heads cannot show it.
 fn lacking(error: &EntryProofError) -> Option<&'static str> {
     Some(match error {
         EntryProofError::UnknownKey => {
@@ -277,7 +277,7 @@ impl<'a> Holds<'a> {
             index: proved.index,
             entry: EntryForm {
                 entry,
-                // Who made the proof may have left somebody out; see subjects_hidden.
+                // The maker of the proof may have left somebody out; see subjects_hidden.
                 erased: Closed::NONE,
             },
             frame: FrameForm {
@@ -304,7 +304,7 @@ impl<'a> Holds<'a> {
     }
 }
 
-/// The error and its causes as one clause, with its times as people read them.
+/// Formats the error and its causes as one clause, with readable times.
 fn detail(error: &EntryProofError) -> String {
     match error {
         EntryProofError::CosignedEarlier {
@@ -322,14 +322,15 @@ fn detail(error: &EntryProofError) -> String {
     }
 }
 
-/// A time in seconds since 1970.
+/// Formats a time in seconds since 1970.
 fn moment(seconds: u64) -> String {
     let nanoseconds = i64::try_from(seconds).ok();
     let nanoseconds = nanoseconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
     nanoseconds.map_or_else(|| format!("{seconds} s since 1970"), time)
 }
 
-/// Prints the cosignature and the kept head that the proof was compared with, and the keys that they do not cover.
+/// Prints the cosignature and the kept head that the proof was compared with, and the keys that
+/// they do not cover.
 fn print_vouching(proved: &Proved, given: &Given, output: &mut Output) -> Result<(), Failure> {
     if let Some((name, time)) = given.witness_name().zip(proved.cosigned) {
         output.line(&format!(
@@ -423,7 +424,8 @@ fn print(proved: &Proved, entry: &Entry<'_>, output: &mut Output) -> Result<(), 
         .try_for_each(|(name, value)| output.line(&format!("{name:<10} {value}")))
 }
 
-/// How many subjects the proof does not show, and whether they did or handed in what it is about.
+/// Describes how many subjects the proof hides, and whether one of them is the actor or the
+/// submitter.
 fn hidden(closed: Closed) -> String {
     if closed.is_none() {
         return String::new();
@@ -441,7 +443,7 @@ fn hidden(closed: Closed) -> String {
     )
 }
 
-/// Bytes for a terminal: as a JSON string, or in base64 where they are no text.
+/// Formats bytes for a terminal: as a JSON string, or in base64 where they are not text.
 fn quoted(bytes: &[u8]) -> String {
     match str::from_utf8(bytes) {
         Ok("") => String::new(),

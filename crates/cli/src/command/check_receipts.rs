@@ -1,4 +1,4 @@
-//! `probity check-receipts`: whether a copy of the log still holds what was receipted.
+//! `probity check-receipts`: compares a copy of the log with receipts.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -24,19 +24,19 @@ struct Document<'a> {
     status: u8,
     receipts: u64,
     held: u64,
-    /// Receipts of entries that are there and not signed for yet.
+    /// Receipts of entries that are recorded and not signed for yet.
     unsigned: &'a [Finding],
     faults: &'a [Finding],
 }
 
 #[derive(Serialize)]
 struct Finding {
-    /// Line of the file of receipts; none where the log itself is broken.
+    /// Line of the file of receipts; `None` where the log itself is broken.
     line: Option<u64>,
     detail: String,
 }
 
-/// All that was found.
+/// The result of the comparison.
 #[derive(Default)]
 struct Compared {
     receipts: u64,
@@ -49,9 +49,9 @@ struct Compared {
 enum Has {
     /// The entry is there, under a signed head.
     Held,
-    /// The entry is there, behind all signed heads.
+    /// The entry is there, after all signed heads.
     Unsigned(String),
-    /// Something else, or nothing.
+    /// Another entry is there, or none.
     Other(String),
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Sta
     let places = LogLocation::new(&args.log, named);
     let leaves = StoredLeaves::open(&places)?;
     let mut compared = compare_all(args, &leaves)?;
-    // A record that is still there commits to bytes that may not be.
+    // A record that is still there commits to bytes that may be gone.
     let options = VerifyOptions {
         anchor: Some(key),
         ..VerifyOptions::default()
@@ -87,7 +87,8 @@ pub(crate) fn run(args: &CheckReceipts, environment: &Environment) -> Result<Sta
     }
 }
 
-/// The reason why receipts are not held yet, where nothing is wrong with them: an older copy of a log, behind which somebody put newer frames, looks the same.
+/// Explains why faultless receipts are not held yet. An older copy of a log to which somebody added
+/// newer frames looks the same.
 fn unsigned(compared: &Compared) -> Option<Failure> {
     let count = u64::try_from(compared.unsigned.len()).unwrap_or(u64::MAX);
     let entries = counted(count, "receipt names an entry", "receipts name entries");
@@ -188,7 +189,7 @@ fn open(path: &Path) -> io::Result<Box<dyn Read>> {
 }
 
 impl ReceiptLine<'_> {
-    /// Looks for its entry in the log.
+    /// Looks for the receipt's entry in the log.
     fn look(&self, leaves: &StoredLeaves) -> Result<Has, Failure> {
         let place = format!(
             "entry {} of stream {}, from line {}",

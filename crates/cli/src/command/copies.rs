@@ -1,4 +1,4 @@
-//! The second copies of the signed heads, as a command that reads a log looks for them: one rule for all of them.
+//! The second copies of the signed heads, as every command that reads a log finds them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,12 @@ use crate::config::Environment;
 use crate::failure::Failure;
 use crate::output::note;
 
-/// The places of the log at `dir` for a command that reads it. The second copies are in `said`, else where the environment says, else beside the log.
+/// Returns the places of the log at `dir` for a command that reads it.
+///
+/// The second copies are in `said`, else where the environment says, else beside the log.
 ///
 /// # Errors
-/// When a folder is named and holds no copy: an older copy of the log would pass for the log.
+/// When a named folder holds no copy: an older copy of the log would pass for the log.
 pub(super) fn reading_places(
     dir: &Path,
     said: Option<&PathBuf>,
@@ -26,8 +28,8 @@ pub(super) fn reading_places(
     Ok(places)
 }
 
-/// Returns whether `folder` is a link that leads nowhere, as to a disk that is not mounted: nothing says then that there are no
-/// second copies.
+/// Returns whether `folder` is a dangling link, as to a disk that is not mounted: that does not
+/// show that there are no second copies.
 pub(super) fn leads_nowhere(folder: &Path) -> bool {
     folder.is_symlink() && !folder.exists()
 }
@@ -43,7 +45,7 @@ pub(super) fn check_reached(places: &LogLocation) -> Result<(), Failure> {
     ))
 }
 
-/// Refuses to read on without the second copies that somebody named: there is none in `place`.
+/// Returns the failure for named second copies of which `place` holds none.
 pub(super) fn absent(place: &str) -> Failure {
     Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(
         "name the folder that PROBITY_HEADS named when the log was written, and see that it is mounted; where it was \
@@ -51,7 +53,7 @@ pub(super) fn absent(place: &str) -> Failure {
     )
 }
 
-/// Warns where nothing can be compared: what a command then does may rest on an older copy of the log.
+/// Warns where no second copy can be compared: the command may rest on an older copy of the log.
 ///
 /// # Errors
 /// When the folder cannot be read.

@@ -17,7 +17,7 @@ use crate::output_file::OutputFile;
 use crate::output_guard::folder_of;
 use crate::shell::quoted;
 
-/// What was created.
+/// The document about a new log.
 #[derive(Serialize)]
 struct Created {
     log: String,
@@ -28,7 +28,8 @@ struct Created {
     verifier_key_file: String,
 }
 
-/// The file for the verifier key: begun before there is a log, so that none is made whose key finds no place.
+/// The file for the verifier key, begun before the log, so that no log is made whose key has no
+/// place.
 pub(super) struct VerifierFile {
     path: PathBuf,
     file: OutputFile,
@@ -44,7 +45,7 @@ impl VerifierFile {
         Ok(Self { path, file })
     }
 
-    /// Writes the key of the log at `dir`; gives the key and the file's name.
+    /// Writes the key of the log at `dir`; returns the key and the file's path.
     pub(super) fn finish(mut self, dir: &Path) -> Result<(String, PathBuf), Failure> {
         let key = read_geometry(dir)?.anchor().encode();
         writeln!(self.file, "{key}")
@@ -75,7 +76,7 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
     check_place(dir, &options)?;
     if Log::exists(dir)? {
         let failure = Failure::from(LogError::Exists { path: shown });
-        // An `init` that was killed behind the creation leaves it so.
+        // An `init` that was killed after the creation leaves such a log.
         return Err(if verifier_path_beside(dir).exists() {
             failure
         } else {
@@ -95,7 +96,7 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
     };
     create_log(args, &origin, &root, options).inspect_err(|_error| {
         if key_made && !Log::exists(dir).unwrap_or(true) {
-            // A key of a log that does not exist would only confuse; the first error is the one to report.
+            // A key without its log would only confuse; the first error is the one to report.
             drop(fs::remove_file(key_path));
         }
     })?;
@@ -110,8 +111,10 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
     })
 }
 
-/// Refuses a place for a new log, or for the second copies of its heads, where something is that is no folder, and one whose own
-/// folder is missing: nothing is damaged there, a name was chosen badly.
+/// Refuses a bad place for a new log or for the second copies of its heads.
+///
+/// A bad place is no folder, or the folder above it is missing. Nothing is damaged there: a name
+/// was chosen badly.
 pub(super) fn check_place(dir: &Path, options: &Options) -> Result<(), Failure> {
     let above = folder_of(dir);
     if !above.is_dir() {
@@ -155,7 +158,8 @@ fn create_log(args: &Init, origin: &str, root: &RootKey, options: Options) -> Re
     }
 }
 
-/// Says that keys which were there are kept: they may be those of a log whose other files are out of reach.
+/// Warns that existing keys are kept: they may be those of a log whose other files are out of
+/// reach.
 fn say_kept(dir: &Path) {
     let kept = dir.join("set-aside");
     if kept.is_dir() {

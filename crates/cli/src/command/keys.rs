@@ -1,4 +1,4 @@
-//! `probity keys`: which keys a log has.
+//! `probity keys`: shows the keys of a log, and hands out their certificates.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -20,11 +20,11 @@ use crate::key_file;
 use crate::output::{Output, counted};
 use crate::output_file::{Existing, OutputFile};
 
-/// What is said of a chain without a fault.
+/// The state of a chain without a fault.
 const UNBROKEN: &str = "unbroken";
 /// The reason given where the root key opens no signing key.
 const NO_SIGNER: &str = "not in keys/, or damaged: nobody can sign for the log";
-/// What is said of a signing key that the journal did not certify last.
+/// The state of a signing key that the journal did not certify last.
 const OLDER: &str =
     "not the one certified last: an older copy of keys/, or of the journal, was put back";
 
@@ -33,11 +33,11 @@ struct KeysDocument {
     origin: String,
     fingerprint: String,
     verifier_key: String,
-    /// None in a log of version 2.
+    /// `None` in a log of version 2.
     witness_key: Option<String>,
     signing_keys: u64,
     chain: &'static str,
-    /// The key in `keys/` as the journal knows it; nothing where the root key does not open it.
+    /// The state of the key in `keys/` by the journal; `None` where the root key does not open it.
     signing_key: Option<&'static str>,
     root_key_file: String,
     root_key: &'static str,
@@ -47,7 +47,7 @@ struct KeysDocument {
 pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Status, Failure> {
     let geometry = read_geometry(&args.dir)?;
     reading_places(&args.dir, None, environment)?;
-    // The chain of keys stands in the journal; no frame of another stream is as late as this.
+    // The journal holds the chain of keys; no frame of another stream is as late as this.
     let options = VerifyOptions {
         from: Some(TIME_MAX),
         heads: environment.heads.clone(),
@@ -111,7 +111,7 @@ pub(crate) fn chain(args: &KeysChain, environment: &Environment) -> Result<Statu
     Ok(Status::Done)
 }
 
-/// What is to be said of the chain of keys, which stands in the journal.
+/// Returns the state of the chain of keys, which stands in the journal.
 fn said_of_chain(report: &Report) -> &'static str {
     let mut of_journal = report.faults.iter().filter(|fault| {
         fault.is_of_journal()
@@ -129,7 +129,7 @@ fn of_class(report: &Report, class: FaultClass) -> bool {
     report.faults.iter().any(|fault| fault.class == class)
 }
 
-/// What the root key at `path` is to this log, and what the signing key is that it opens.
+/// Returns the state of the root key at `path` for this log, and of the signing key that it opens.
 fn root_key(
     args: &KeysStatus,
     path: &Path,

@@ -39,13 +39,13 @@ use crate::output::{counted, note};
 use crate::output_guard::protect;
 use crate::process;
 
-/// Runs the command that `args` name.
+/// Runs the command in `args`.
 ///
 /// # Errors
 /// When it could not do its work; damage that `verify` finds is a status, not an error.
 pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
     let kept = environment.heads.iter().chain(&environment.key_file);
-    // A key that does not exist yet is one that `init` makes.
+    // A key that does not exist yet is made by `init`.
     kept.filter(|path| path.exists())
         .for_each(|path| protect(path));
     let option = root_key_option(&args.command);
@@ -56,7 +56,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
     })
 }
 
-/// How a command takes the root key, where it is not as most do.
+/// Returns the option by which a command takes the root key, where it is not the usual one.
 const fn root_key_option(command: &Command) -> Option<&'static str> {
     match command {
         Command::Export(_) => Some("--key-file FILE or PROBITY_KEY_FILE"),
@@ -105,7 +105,7 @@ fn run_command(command: Command, environment: &Environment) -> Result<Status, Fa
     }
 }
 
-/// Opens the log at `dir` for writing with the key that is said, or found.
+/// Opens the log at `dir` for writing with the given key, or the default one.
 fn open_log(
     dir: &Path,
     key: Option<&Path>,
@@ -119,14 +119,14 @@ fn open_log(
     open_log_with(dir, key, environment, options)
 }
 
-/// As [`open_log`], with any options.
+/// Opens a log with any options.
 fn open_log_with(
     dir: &Path,
     key: Option<&Path>,
     environment: &Environment,
     options: Options,
 ) -> Result<Log, Failure> {
-    // Without a log the missing key beside it would be the lesser news.
+    // A missing log matters more than the missing key beside it.
     check_is_log(dir)?;
     environment.check_heads()?;
     let path = environment.key_path(key, dir);
@@ -156,7 +156,7 @@ fn tell_of_repairs(log: &Log) {
     }
 }
 
-/// Records what a proxy could not record before it ended, ahead of everything else.
+/// Records, before everything else, what a proxy could not record before it ended.
 fn tell_of_missed(log: &Log, dir: &Path) -> Result<(), Failure> {
     match probity_proxy::settle(log, dir) {
         Ok(None) => Ok(()),
@@ -192,7 +192,8 @@ fn tell_of_missed(log: &Log, dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Warns where a log that has signed heads had no second copy of them: they are in another folder, or somebody removed them.
+/// Warns where a log with signed heads had no second copy of them: they are in another folder, or
+/// somebody removed them.
 fn warn_of_absent_heads(log: &Log, places: &LogLocation) {
     let copies = log.repairs().iter();
     let copies = copies.filter(|repair| repair.kind == RepairKind::Copy);
@@ -211,7 +212,7 @@ fn warn_of_absent_heads(log: &Log, places: &LogLocation) {
     ));
 }
 
-/// Opens the log at `dir` for reading, beside whoever writes to it.
+/// Opens the log at `dir` for reading, even while somebody writes to it.
 fn open_reader(
     dir: &Path,
     key: Option<&Path>,
@@ -220,7 +221,7 @@ fn open_reader(
     reading::open(dir, key, environment, reading::OnDamage::Refuse)
 }
 
-/// The root key of the log at `dir`, as said or found.
+/// Reads the given or default root key of the log at `dir`.
 fn read_root_of(
     dir: &Path,
     key: Option<&Path>,
@@ -229,7 +230,7 @@ fn read_root_of(
     key_file::read_root(&environment.key_path(key, dir))
 }
 
-/// The key of the names by which entries of disguises in the log at `dir` speak of people.
+/// Derives the key of the names by which entries of disguises in the log at `dir` speak of people.
 fn subject_key(
     dir: &Path,
     key: Option<&Path>,
@@ -240,12 +241,12 @@ fn subject_key(
     Ok(Arc::new(SubjectKey::of_log(root.to_text().as_bytes())))
 }
 
-/// Refuses a place without a log in it, and a log of which nothing readable says what it is.
+/// Refuses a folder without a log, and a log of which nothing readable says what it is.
 fn check_is_log(dir: &Path) -> Result<(), Failure> {
     read_geometry(dir).map(drop)
 }
 
-/// What is fixed for the log at `dir`.
+/// Reads the properties that are fixed for the log at `dir`.
 fn read_geometry(dir: &Path) -> Result<Geometry, Failure> {
     protect(dir);
     Ok(Log::geometry(dir)?)

@@ -1,4 +1,4 @@
-//! `probity prove`: one entry as a file that stands alone.
+//! `probity prove`: writes one entry as a self-contained file.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
-/// What the proof shows of other entries.
+/// Describes what the proof shows of other entries.
 fn others(proved: &Proved) -> Option<String> {
     let whole = u64::from(proved.entries_whole.saturating_sub(1));
     let partly = u64::from(proved.entries_partly);
@@ -141,7 +141,7 @@ fn others(proved: &Proved) -> Option<String> {
     }
 }
 
-/// The key that the proof's list of certificates begins with, and the list.
+/// Returns the key with which the proof's list of certificates begins, and the list.
 fn listed(proof: &EntryProof) -> (&[u8; PUBLIC_KEY_BYTES], &[Link]) {
     match &proof.signers {
         Signers::Listed { first_key, links } => (first_key, links),
@@ -149,7 +149,7 @@ fn listed(proof: &EntryProof) -> (&[u8; PUBLIC_KEY_BYTES], &[Link]) {
     }
 }
 
-/// The key that the proof begins with, as a line of a key file.
+/// Returns the key with which the proof begins, as a line of a key file.
 fn first_key(proof: &EntryProof, proved: &Proved) -> String {
     VerifierKey::new(&proved.log, *listed(proof).0)
         .map_or_else(|_| String::new(), |key| key.encode())

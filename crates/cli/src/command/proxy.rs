@@ -24,14 +24,14 @@ use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
 
-/// Longest policy or password file read, in bytes.
+/// The longest policy or password file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
     let place = Place::choose(args, environment)?;
     let config = configure(args)?;
     open_more_files();
-    // What is no folder holds no log, and creating one there says what to do.
+    // A path that is no folder holds no log; creating one there reports the remedy.
     if args.init && !(args.log.is_dir() && Log::exists(&args.log)?) {
         create_log(args, environment)?;
     }
@@ -49,13 +49,14 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
         let told = serve(args, config(backend.clone()), &source);
         close_store(backend).and(told)
     });
-    // Closing makes everything durable that the workers handed in.
+    // Closing makes everything durable that the workers appended.
     both(ended(args, keeper.finish()), served)?;
     note("stopped; everything recorded is durable");
     Ok(Status::Done)
 }
 
-/// The end of the log and that of what stands behind: where both failed, as on one full disk, both are said.
+/// Combines the ends of the log and of the backend; where both failed, as on one full disk, both
+/// are reported.
 fn both(log: Result<(), Failure>, served: Result<(), Failure>) -> Result<(), Failure> {
     match (log, served) {
         (Err(log), Err(served)) => {
@@ -66,7 +67,7 @@ fn both(log: Result<(), Failure>, served: Result<(), Failure>) -> Result<(), Fai
     }
 }
 
-/// Opens the log once more within this process.
+/// Returns a function that opens the log again within this process.
 fn reopening(args: &ProxyArgs, environment: &Environment, options: Options) -> Reopen {
     let dir = args.log.clone();
     let key = environment.key_path(args.key.as_deref(), &dir);
@@ -78,7 +79,7 @@ fn reopening(args: &ProxyArgs, environment: &Environment, options: Options) -> R
     })
 }
 
-/// The treatment of a log that fails.
+/// Returns how a failing log is treated.
 fn keeping(args: &ProxyArgs, log: &Log, again: Reopen) -> Result<Keeping, Failure> {
     let strict = Durability::from(args.durability) == Durability::Strict;
     let forward = args.forward_on_log_failure;
@@ -87,7 +88,7 @@ fn keeping(args: &ProxyArgs, log: &Log, again: Reopen) -> Result<Keeping, Failur
     Ok(Keeping {
         reopen: forward.then_some(again),
         file,
-        // Only strict durability waits with a reply until its entries are durable.
+        // Only strict durability delays a reply until its entries are durable.
         handed_in: if forward || !strict {
             OnLogFailure::Forward
         } else {
@@ -97,7 +98,7 @@ fn keeping(args: &ProxyArgs, log: &Log, again: Reopen) -> Result<Keeping, Failur
     })
 }
 
-/// The end of the log, and the number of answered operations that are not in it.
+/// Reports the end of the log, and the number of answered operations that are not in it.
 fn ended(args: &ProxyArgs, ending: Ending) -> Result<(), Failure> {
     let Ending {
         error,
@@ -155,7 +156,7 @@ fn serve(args: &ProxyArgs, config: ProxyConfig, source: &Arc<LogSource>) -> Resu
     told
 }
 
-/// What stands behind, as the arguments say, before anything is opened.
+/// The backend as the arguments name it, before anything is opened.
 enum Place {
     Upstream(Upstream),
     Store(PathBuf),
@@ -194,7 +195,8 @@ impl Place {
     }
 }
 
-/// Says where others than this machine's own users reach the embedded store, which asks nobody for a password.
+/// Warns of addresses that other machines reach, because the embedded store asks nobody for a
+/// password.
 fn warn_of_open_addresses(places: &[String]) {
     for place in places {
         if let Ok(Listen::Tcp(address)) = parse_listen(place)
@@ -208,11 +210,11 @@ fn warn_of_open_addresses(places: &[String]) {
     }
 }
 
-/// What to do about a store on a full disk.
+/// The remedy for a store on a full disk.
 pub(super) const STORE_FULL: &str =
     "make room on the disk, then run the same command again; nothing stored is lost";
 
-/// An embedded store to stand behind a proxy.
+/// Opens an embedded store as the backend of a proxy.
 pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend, Failure> {
     let named = options.key_file.clone();
     let key_path = named.unwrap_or_else(|| Store::key_file(folder));
@@ -235,7 +237,7 @@ pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend
     Ok(Backend::Store(Arc::new(store)))
 }
 
-/// Whom a key of the store is about, as the policy says: the subjects of its pattern, one on a line.
+/// Returns a function that gives the subjects of a store's key under the policy, one per line.
 pub(super) fn subject_of(policy: Arc<Policy>) -> SubjectOf {
     SubjectOf::new(move |key| {
         let mut ranges = Vec::new();
@@ -287,7 +289,7 @@ fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure
     Ok(())
 }
 
-/// Everything about the proxy but what stands behind it, which is opened last.
+/// Returns a function that completes the configuration with the backend, which is opened last.
 fn configure(args: &ProxyArgs) -> Result<impl FnOnce(Backend) -> ProxyConfig, Failure> {
     let listen: Vec<Listen> = args
         .listen
@@ -342,7 +344,7 @@ fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Fai
     Ok(upstream)
 }
 
-/// The password in a file, without the end of its line.
+/// Reads the password in a file, without its line end.
 fn read_password(path: &Path) -> Result<Password, Failure> {
     let mut text = read_bounded(path)?;
     let length = text.trim_end_matches(['\r', '\n']).len();
@@ -351,7 +353,7 @@ fn read_password(path: &Path) -> Result<Password, Failure> {
     Ok(Password::new(Zeroizing::new(bytes)))
 }
 
-/// The server behind, as an argument says or else the environment.
+/// Parses the upstream server from the argument, or else from the environment.
 fn parse_upstream(said: Option<&str>, environment: &Environment) -> Result<Upstream, Failure> {
     let url = said.or_else(|| environment.upstream.as_deref().map(String::as_str)).ok_or_else(|| {
         Failure::usage("no server is named")
@@ -381,7 +383,7 @@ pub(super) fn read_policy(path: Option<&Path>) -> Result<Policy, Failure> {
     })
 }
 
-/// The text of a file, which may be a password.
+/// Reads the text of a file, which may be a password.
 fn read_bounded(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::file("read", path, error);
     let length = fs::metadata(path).map_err(failed)?.len();
@@ -391,7 +393,7 @@ fn read_bounded(path: &Path) -> Result<Zeroizing<String>, Failure> {
             path.display()
         )));
     }
-    // What it holds does not move; one byte more, so that the end is seen without more room.
+    // The text never moves in memory; one byte more, so that the end is seen without growing.
     let room = usize::try_from(length).unwrap_or_default() + 1;
     let mut text = Zeroizing::new(String::with_capacity(room));
     let file = File::open(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! How a command reads entries: up to the first damage, or behind it too where a person asks for it.
+//! Reading of entries: up to the first damage, or past it where a person asks for it.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use crate::failure::{Failure, Status};
 use crate::output::{counted, note};
 use crate::shell::quoted;
 
-/// Faults and gaps that are shown one by one.
+/// The most faults and gaps that are shown one by one.
 const SHOWN_MAX: usize = 100;
 
-/// What a command does about damage.
+/// The treatment of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnDamage {
-    /// It reads nothing.
+    /// Nothing is read.
     Refuse,
-    /// It reads what is left, and says what is not.
+    /// Everything left is read, and what is missing is reported.
     ReadOn,
 }
 
 impl OnDamage {
-    /// As the option `--damaged-too` says.
+    /// Returns the treatment for the option `--damaged-too`.
     pub(super) const fn of(damaged_too: bool) -> Self {
         if damaged_too {
             Self::ReadOn
@@ -34,7 +34,7 @@ impl OnDamage {
     }
 }
 
-/// Opens the log at `dir` for reading, beside whoever writes to it.
+/// Opens the log at `dir` for reading, even while somebody writes to it.
 pub(super) fn open(
     dir: &Path,
     key: Option<&Path>,
@@ -48,7 +48,7 @@ pub(super) fn open(
         OnDamage::Refuse => Reader::open_at(&places, &root),
         OnDamage::ReadOn => Reader::open_damaged(&places, &root),
     }?;
-    // Where that cannot be said, reading says why.
+    // If the unknown streams cannot be listed, reading reports why.
     for name in reader
         .unknown_streams()
         .unwrap_or_default()
@@ -63,7 +63,7 @@ pub(super) fn open(
     Ok(reader)
 }
 
-/// Calls `visit` for each entry that `filter` wants; gives what was left out because of damage.
+/// Calls `visit` for each entry that `filter` accepts; returns what was left out because of damage.
 pub(super) fn read(
     reader: &Reader,
     filter: &Filter,
@@ -94,7 +94,7 @@ pub(super) fn read(
     }
 }
 
-/// What a command ends with if all else is well.
+/// Returns the status of a command that otherwise succeeds.
 pub(super) fn status_after(damage: &Damage) -> Status {
     if damage.is_none() {
         Status::Done
@@ -103,7 +103,8 @@ pub(super) fn status_after(damage: &Damage) -> Status {
     }
 }
 
-/// Says that a log holds no entry about `subject`, which may be mistyped, or another name than the one looked for.
+/// Reports that a log holds no entry about `subject`, which may be mistyped or known by another
+/// name.
 pub(super) fn nothing_about(subject: &str, log: &Path) {
     note(&format!(
         "0 entries about {subject} found in {}; those of disguises are about the name that is told by: probity disguise subject-name",
@@ -111,7 +112,7 @@ pub(super) fn nothing_about(subject: &str, log: &Path) {
     ));
 }
 
-/// Says what is there and not read because nothing says who wrote it.
+/// Reports frames that are not read because nothing says who wrote them.
 pub(super) fn tell_unsigned(reader: &Reader, filter: &Filter) -> Result<(), Failure> {
     for unsigned in reader.unsigned(filter)? {
         note(&format!("left out: {unsigned}"));
@@ -119,7 +120,7 @@ pub(super) fn tell_unsigned(reader: &Reader, filter: &Filter) -> Result<(), Fail
     Ok(())
 }
 
-/// Says what was lost once, and accepted: no entry stands in its place.
+/// Reports losses that were accepted: no entry stands in their place.
 fn tell_losses(reader: &Reader, filter: &Filter) {
     let wanted = filter.stream.as_ref();
     let losses = reader.losses();
@@ -128,7 +129,7 @@ fn tell_losses(reader: &Reader, filter: &Filter) {
     }
 }
 
-/// Says what is wrong and what was left out.
+/// Prints the faults and the gaps.
 fn show(damage: &Damage) {
     for fault in damage.faults.iter().take(SHOWN_MAX) {
         note(&format!("fault {fault}"));

@@ -1,10 +1,10 @@
-//! A receipt as `append --receipts` prints it and `check-receipts` reads it: one line of JSON.
+//! A receipt as one line of JSON, printed by `append --receipts` and read by `check-receipts`.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// Where an entry of the input was recorded.
+/// The place at which an entry of the input was recorded.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReceiptLine<'a> {
@@ -21,7 +21,7 @@ pub(super) struct ReceiptLine<'a> {
     pub(super) frame: u64,
     /// The hash of the frame's leaf, in base64.
     pub(super) record: String,
-    /// The entry had been recorded before this command; left out where it is not so.
+    /// True if the entry had been recorded before this command; left out otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) already_recorded: bool,
 }

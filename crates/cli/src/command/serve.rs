@@ -57,7 +57,8 @@ pub(crate) fn run(args: &Serve, environment: &Environment) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
-/// Leaves the log its files: clients of a token could take all of them.
+/// Lowers the limit of connections where clients could take all files, so that the log keeps its
+/// own.
 fn fit(config: &mut Config) -> Result<(), Failure> {
     let Some(files) = process::open_files_max() else {
         return Ok(());
@@ -82,7 +83,7 @@ fn configuration(path: &Path) -> Result<Config, Failure> {
             path.display()
         )));
     }
-    // It may hold the address of a database with a password in it.
+    // The file may hold the address of a database with a password.
     let room = usize::try_from(length).unwrap_or_default();
     let mut text = Zeroizing::new(String::with_capacity(room));
     let file = File::open(path).map_err(failed)?;

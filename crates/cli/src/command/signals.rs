@@ -1,4 +1,4 @@
-//! How commands that serve are ended: by the signals that ask a process to stop.
+//! Serving until a signal asks the process to stop.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tokio::time::sleep;
 use crate::failure::Failure;
 use crate::interruption;
 
-/// How often it is asked whether there is anything left to serve.
+/// The interval between two checks whether anything is left to serve.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Calls `announce` once a signal would be noticed, and returns when the process is asked to stop.
+/// Calls `announce` once signals are noticed, and returns when the process is asked to stop.
 pub(super) fn until_stopped(announce: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     until_stopped_or(|| false, announce)
 }
 
-/// The same, and returns also when `is_over`.
+/// Calls `announce` once signals are noticed, and returns when asked to stop or when `is_over`.
 pub(super) fn until_stopped_or(
     is_over: impl Fn() -> bool,
     announce: impl FnOnce() -> Result<(), Failure>,

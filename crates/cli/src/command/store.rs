@@ -12,7 +12,7 @@ use crate::output::Output;
 
 pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
     let shown = args.dir.display();
-    // Opening would make one.
+    // Opening would create a store.
     if !Store::is_there(&args.dir) {
         return Err(Failure::new(format!("{shown} is no store"))
             .remedy("name the folder that the proxy was given with --store"));

@@ -35,7 +35,7 @@ pub(crate) fn create(args: &StreamCreate, environment: &Environment) -> Result<S
 
 pub(crate) fn list(args: &StreamList, environment: &Environment) -> Result<Status, Failure> {
     let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
-    // A damaged journal does not name all of them.
+    // A damaged journal does not name all streams.
     reader.check(None)?;
     let mut rows: Vec<Row> = reader
         .streams()

@@ -1,4 +1,5 @@
-//! What a proof is checked with besides the verifier key: a chain of keys, a witness, heads that were kept.
+//! Trust in which a proof is checked besides the verifier key: a chain of keys, a witness, kept
+//! heads.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -19,7 +20,7 @@ use crate::key_file;
 /// A signed head that somebody keeps.
 pub(super) struct KeptHead {
     pub(super) path: PathBuf,
-    /// As it is in the file.
+    /// The signed note as read from the file.
     pub(super) note: String,
     pub(super) head: Checkpoint,
 }
@@ -38,14 +39,15 @@ impl KeptHead {
         Ok(Self { path, note, head })
     }
 
-    /// Whether it is a head of a log's journal.
+    /// Returns whether this is a head of a log's journal.
     pub(super) fn is_journal(&self) -> bool {
         let stream = self.head.origin().rsplit_once("/streams/");
         stream.is_some_and(|(_, stream)| stream == StreamName::JOURNAL)
     }
 }
 
-/// The heads in `paths`: that of the journal apart from that of the entry's stream; at most one of each.
+/// Reads the heads in `paths`, that of the journal and that of the entry's stream; at most one of
+/// each.
 pub(super) fn read_heads(
     paths: &[PathBuf],
     stream: Option<&StreamName>,
@@ -67,7 +69,7 @@ pub(super) fn read_heads(
     Ok((journal, own))
 }
 
-/// What the command line says to go by.
+/// The keys and heads that the command line names for the check.
 pub(super) struct Given {
     key: VerifierKey,
     chain: Option<KeyChain>,
@@ -106,7 +108,8 @@ impl Given {
         }
     }
 
-    /// The kept head that the proof of an entry must stand under: of the journal's own entries a head of the journal is that too.
+    /// Returns the kept head under which the proof must stand. For the journal's own entries a head
+    /// of the journal serves too.
     pub(super) fn stands_under(&self, proved: &Proved) -> Option<&KeptHead> {
         let is_own = |kept: &&KeptHead| kept.head.origin() == proved.checkpoint.origin();
         self.stream
@@ -114,24 +117,24 @@ impl Given {
             .or_else(|| self.journal.as_ref().filter(is_own))
     }
 
-    /// The name of the witness that must have cosigned.
+    /// Returns the name of the witness that must have cosigned.
     pub(super) fn witness_name(&self) -> Option<&str> {
         self.witness.as_ref().map(WitnessKey::name)
     }
 
-    /// The kept head of the journal that the proof was compared with.
+    /// Returns the path of the kept head of the journal that the proof was compared with.
     pub(super) fn journal(&self) -> Option<&Path> {
         self.journal.as_ref().map(|kept| kept.path.as_path())
     }
 }
 
-/// The time `age` seconds ago, in seconds since 1970.
+/// Returns the time `age` seconds ago, in seconds since 1970.
 fn earliest(age: u64) -> u64 {
     let now = SystemClock::new().now().nanoseconds() / 1_000_000_000;
     u64::try_from(now).unwrap_or(0).saturating_sub(age)
 }
 
-/// The text of a signed head that somebody keeps.
+/// Reads the text of a signed head that somebody keeps.
 fn read_note(path: &Path) -> Result<String, Failure> {
     let fail = |error| Failure::file("read the checkpoint", path, error);
     let file = File::open(path).map_err(fail)?;

@@ -1,4 +1,5 @@
-//! `probity upgrade`: continues a log of an older version as a new one, which names what was signed last of it.
+//! `probity upgrade`: continues a log of an older version as a new one, which names its last signed
+//! heads.
 
 use std::path::Path;
 
@@ -20,7 +21,7 @@ use crate::key_file::{self, Key};
 use crate::output::{Output, counted};
 use crate::shell::quoted;
 
-/// What was done.
+/// The document about an upgrade.
 #[derive(Serialize)]
 struct Upgraded {
     old: String,
@@ -35,9 +36,9 @@ struct Upgraded {
 
 pub(crate) fn run(args: &Upgrade, environment: &Environment) -> Result<Status, Failure> {
     check_is_log(&args.old)?;
-    // What the environment names are the copies of the new log.
+    // The copies that the environment names are those of the new log.
     let places = reading_places(&args.old, args.heads.as_ref(), &Environment::default())?;
-    // Before anything is read at length: of the newest version there is nothing to do.
+    // Checked before anything is read at length: a log of the newest version needs no upgrade.
     Older::read(&places).map_err(|error| match error {
         LogError::Option { reason, .. } => Failure::new(format!("{} {reason}", args.old.display()))
             .remedy(
@@ -77,7 +78,7 @@ fn verify_options(args: &Upgrade) -> Result<VerifyOptions, Failure> {
     Ok(options)
 }
 
-/// Why the older log cannot be continued as it is.
+/// Returns the reason why the older log cannot be continued as it is.
 fn refusal(args: &Upgrade, report: &Report) -> Option<Failure> {
     let old = quoted(&args.old);
     if status_of(report) == Status::Broken {
@@ -95,7 +96,8 @@ fn refusal(args: &Upgrade, report: &Report) -> Option<Failure> {
         unsigned.name,
         counted(unsigned.unpublished_frames, "frame", "frames")
     );
-    // The release that wrote it signs for whatever stands there, so it must not be opened before somebody knows whose that is.
+    // The release that wrote it signs whatever stands there, so it must stay closed until the
+    // frames' origin is known.
     let segments = format!("streams/{}/segments", unsigned.name);
     let remedy = format!(
         "nobody signed for them, and anybody may have written them: put {segments} back from a copy that ends with the checkpoint; only where you know that this log's own writer left them, as its crash does, open and close the log once with the release that wrote it, which signs for whatever stands there"
@@ -103,7 +105,8 @@ fn refusal(args: &Upgrade, report: &Report) -> Option<Failure> {
     Some(Failure::new(said).remedy(remedy))
 }
 
-/// The streams of the new log: whole frames can no longer be proved alone, sections can, and no stream names a compressor.
+/// Returns the streams of the new log. Whole frames can no longer be proved alone, sections can,
+/// and no stream names a compressor.
 fn streams(older: &Older) -> Result<Vec<(StreamName, StreamConfig)>, Failure> {
     let mut streams = older.streams.clone();
     for (name, config) in &mut streams {
@@ -169,7 +172,7 @@ fn upgrade(
     })
 }
 
-/// A new root key opens no log that is there already.
+/// Refuses a new root key for an existing log, which it would not open.
 fn check_unbegun(new: &Path) -> Result<(), Failure> {
     if Log::exists(new)? {
         let path = new.display().to_string();

@@ -1,19 +1,19 @@
-//! What is wrong with one line of entry JSON, where in it, and what to do.
+//! The fault in one line of entry JSON: its place, its reason and the remedy.
 
 use std::fmt;
 
 /// A line that is no entry.
 ///
-/// Says the place and the rule, never the contents: they may be personal data.
+/// Names the place and the rule, never the contents: they may be personal data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineError {
-    /// The byte in the line, from 1, at or just behind which the fault was noticed.
+    /// The byte in the line, from 1, at or just after which the fault was noticed.
     pub column: usize,
-    /// The field concerned, if one is; escaped and cut, because the line chose it.
+    /// The field concerned, if any; escaped and cut, because the line chose it.
     pub field: Option<String>,
-    /// What is wrong, one lower-case clause.
+    /// The reason, as one lower-case clause.
     pub reason: String,
-    /// What to do about it, one sentence without a full stop.
+    /// The remedy, as one sentence without a full stop.
     pub remedy: &'static str,
 }
 

@@ -4,12 +4,12 @@ use std::io::{self, BufRead};
 
 use super::LINE_BYTES_MAX;
 
-/// What a line was.
+/// A line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// A line without its line end (`\n` or `\r\n`).
     Text(&'a [u8]),
-    /// A line longer than [`LINE_BYTES_MAX`]; it was passed over without being kept.
+    /// A line longer than [`LINE_BYTES_MAX`]; it was skipped without being kept.
     TooLong,
 }
 
@@ -23,7 +23,7 @@ pub struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The lines of `reader`.
+    /// Splits `reader` into lines.
     pub const fn new(reader: R) -> Self {
         Self {
             reader,
@@ -33,17 +33,17 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The number of the line given last, from 1.
+    /// Returns the number of the last line returned, from 1.
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether reading on may have to wait for the other end to write.
+    /// Returns whether the next read may have to wait for the writer.
     pub const fn may_block(&self) -> bool {
         self.buffered == 0
     }
 
-    /// The next line, or `None` at the end. A last line without a line end counts.
+    /// Returns the next line, or `None` at the end. A last line without a line end counts.
     ///
     /// # Errors
     /// The reader's.

@@ -2,8 +2,9 @@
 //!
 //! The fields are those of the command line's reference: `time`, `action`, `key` or `key_base64`,
 //! `subject`, `controller`, `processor`, `actor`, `purpose`, `basis`, `outcome`, `payload` or
-//! `payload_base64`, `idempotency_key`. Nothing else is taken and nothing is taken twice. What [`write_line`] writes
-//! has besides them what a log says of the entry; [`parse_exported_line`] reads it back as the same entry without that.
+//! `payload_base64`, `idempotency_key`. No other field is accepted, and none twice. [`write_line`]
+//! adds what a log says of the entry; [`parse_exported_line`] reads the same entry back without
+//! that.
 
 mod error;
 mod lines;
@@ -36,7 +37,7 @@ const _: () = assert!(
 /// An entry read from JSON, owning its fields. Contents are personal data: the type has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParsedEntry {
-    /// When it happened, if the line said so.
+    /// The time of the event, if the line gave one.
     pub time: Option<Timestamp>,
     action: String,
     key: Vec<u8>,
@@ -52,7 +53,7 @@ pub struct ParsedEntry {
 }
 
 impl ParsedEntry {
-    /// The entry, at `now` if the line gave no time.
+    /// Returns the entry, at `now` if the line gave no time.
     pub fn entry(&self, now: Timestamp) -> Entry<'_> {
         Entry {
             subjects: Subjects::joined(&self.subjects),

@@ -1,4 +1,4 @@
-//! One line of JSON into an entry: every field checked, every fault placed.
+//! Parsing of one line of JSON into an entry: every field is checked, every fault located.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use super::{LineError, ParsedEntry};
 
 const FIELDS: &str = "time, action, key, key_base64, subject, controller, processor, actor, \
                       purpose, basis, outcome, payload, payload_base64, idempotency_key";
-/// What a log says of an entry that it took; nobody else can.
+/// The fields that only a log sets, for an entry that it took.
 const SET_BY_LOG: [&str; 8] = [
     "taken",
     "submitter",
@@ -55,10 +55,10 @@ pub fn parse_line(line: &[u8]) -> Result<ParsedEntry, LineError> {
     parse(line, Draft::default())
 }
 
-/// Reads one line of an export: what the log that it comes from said of the entry is left out.
+/// Reads one line of an export, without what its log said of the entry.
 ///
 /// # Errors
-/// As [`parse_line`].
+/// The errors of [`parse_line`].
 pub fn parse_exported_line(line: &[u8]) -> Result<ParsedEntry, LineError> {
     let draft = Draft {
         exported: true,
@@ -143,7 +143,7 @@ impl Field {
         }
     }
 
-    /// The other form of the same value, if the field has one.
+    /// Returns the other form of the same value, if the field has one.
     const fn other_form(self) -> Option<Self> {
         match self {
             Self::Key => Some(Self::KeyBase64),
@@ -166,7 +166,7 @@ impl Field {
     }
 }
 
-/// Why a value is refused.
+/// The reason why a value is refused.
 struct Fault {
     reason: FaultReason,
     remedy: &'static str,
@@ -215,7 +215,7 @@ impl From<EntryError> for Fault {
     }
 }
 
-/// The rule broken, without the field's name, which stands in front of it already.
+/// Describes the broken rule without the field's name, which precedes it already.
 fn rule_text(error: EntryError) -> String {
     match error {
         EntryError::TooLong {
@@ -229,7 +229,7 @@ fn rule_text(error: EntryError) -> String {
     }
 }
 
-/// What was read so far.
+/// The fields that were read so far.
 #[derive(Default)]
 struct Draft {
     time: Option<Timestamp>,
@@ -244,7 +244,7 @@ struct Draft {
     outcome: Outcome,
     payload: Vec<u8>,
     idempotency: Option<Digest>,
-    /// Whether the line is one of an export.
+    /// True for a line of an export.
     exported: bool,
     seen: Vec<Field>,
     /// The field being read; a fault concerns it.
@@ -253,7 +253,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// The field named `name`; none where its value is left out.
+    /// Returns the field named `name`; `None` where its value is left out.
     fn begin(&mut self, name: &str) -> Result<Option<Field>, Fault> {
         let shown: String = name.chars().take(FIELD_NAME_CHARS_MAX).collect();
         self.field = Some(shown.escape_debug().to_string());
@@ -287,7 +287,7 @@ impl Draft {
         Ok(Some(field))
     }
 
-    /// Takes the value of a field that is written as one string.
+    /// Sets a field that is written as one string.
     fn take(&mut self, field: Field, text: String) -> Result<(), Fault> {
         match field {
             Field::Time => {
@@ -315,7 +315,7 @@ impl Draft {
         self.check_limits(field)
     }
 
-    /// Checks the rules at once, so that the place of a fault is the place of its field.
+    /// Checks the rules at once, so that a fault is located at its field.
     fn check_limits(&self, field: Field) -> Result<(), Fault> {
         let epoch = Timestamp::from_nanoseconds(0)?;
         let entry = self.entry(epoch);
@@ -371,7 +371,8 @@ impl Draft {
         })
     }
 
-    /// The fault behind `error`, which itself may quote contents and is therefore not shown.
+    /// Returns the fault behind `error`, which itself may quote contents and is therefore not
+    /// shown.
     fn explain(self, error: &serde_json::Error) -> LineError {
         let column = error.column().max(1);
         if let Some(fault) = self.fault {
@@ -406,7 +407,7 @@ impl Draft {
         }
     }
 
-    /// Keeps `fault` and gives the error that makes the deserializer stop.
+    /// Keeps `fault`, and returns the error that makes the deserializer stop.
     fn stop<E: de::Error>(&mut self, fault: Fault) -> E {
         self.fault = Some(fault);
         E::custom("refused")
@@ -419,7 +420,7 @@ fn decode(text: &str) -> Result<Vec<u8>, Fault> {
         .map_err(|_where| Fault::new("is not base64", REMEDY_BASE64))
 }
 
-/// The digest in 64 lower-case hexadecimal digits.
+/// Parses a digest of 64 lower-case hexadecimal digits.
 fn digest(text: &str) -> Result<Digest, Fault> {
     let mut digest = Digest::default();
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -482,7 +483,7 @@ impl<'de> Visitor<'de> for SubjectSeed<'_> {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
         let draft = self.0;
-        // A line feed would make two subjects of one.
+        // A line feed would split one subject into two.
         if text.contains('\n') {
             let fault = EntryError::ControlCharacter { field: "subject" };
             return Err(draft.stop(fault.into()));

@@ -224,7 +224,7 @@ fn assert_identity(entry: &Entry<'_>) {
         .ok()
         .unwrap();
     assert!(parsed.entry(now) == without_the_log(entry));
-    // What no log has said anything of is taken as it stands.
+    // An entry without anything set by a log is read unchanged.
     let entry = Entry {
         idempotency: None,
         ..without_the_log(entry)
@@ -235,7 +235,7 @@ fn assert_identity(entry: &Entry<'_>) {
     assert!(parsed.entry(now) == entry);
 }
 
-/// What the caller said of `entry`.
+/// Returns `entry` with the fields that its caller set.
 fn without_the_log<'a>(entry: &Entry<'a>) -> Entry<'a> {
     Entry {
         taken: None,

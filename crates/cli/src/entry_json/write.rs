@@ -1,4 +1,4 @@
-//! An entry as one line of JSON, in the form that is read back as the same entry of another log.
+//! Writing of an entry as one line of JSON, which another log reads as the same entry.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -10,7 +10,8 @@ use probity_format::time::format_time;
 use probity_format::{Digest, Entry};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Writes `entry`, of whose people those in `erased` were erased, as one line, its line end included. Empty fields are left out.
+/// Writes `entry` as one line, its line end included; `erased` says which of its people were
+/// erased. Empty fields are left out.
 ///
 /// # Errors
 /// The writer's.
@@ -20,9 +21,9 @@ pub fn write_line(entry: &Entry<'_>, erased: Closed, out: &mut impl Write) -> io
     out.write_all(b"\n")
 }
 
-/// Whether `bytes` are written as base64 because they are not text a reader could take in.
+/// Returns whether `bytes` are written as base64 because they are not text that people can read.
 ///
-/// Text with control characters counts as such too: it would need long escapes.
+/// Text with control characters counts as unreadable: it would need long escapes.
 pub fn needs_base64(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_err()
         || bytes
@@ -34,7 +35,7 @@ pub fn needs_base64(bytes: &[u8]) -> bool {
 pub struct EntryForm<'a, 'e> {
     /// The entry.
     pub entry: &'a Entry<'e>,
-    /// Who of its people was erased.
+    /// The people of the entry who were erased.
     pub erased: Closed,
 }
 
@@ -69,7 +70,7 @@ impl Serialize for EntryForm<'_, '_> {
     }
 }
 
-/// Who of the people of the entry was erased.
+/// Writes which of the entry's people were erased.
 fn serialize_erased<M: SerializeMap>(map: &mut M, erased: Closed) -> Result<(), M::Error> {
     if erased.subjects > 0 {
         map.serialize_entry("subjects_erased", &erased.subjects)?;
@@ -84,7 +85,7 @@ fn serialize_erased<M: SerializeMap>(map: &mut M, erased: Closed) -> Result<(), 
     Ok(())
 }
 
-/// What the log says of the entry, and the digest of the caller's idempotency key.
+/// Writes what the log says of the entry, and the digest of the caller's idempotency key.
 fn serialize_origin<M: SerializeMap>(map: &mut M, entry: &Entry<'_>) -> Result<(), M::Error> {
     if let Some(taken) = entry.taken {
         map.serialize_entry("taken", &format_time(taken))?;
@@ -108,7 +109,7 @@ fn serialize_origin<M: SerializeMap>(map: &mut M, entry: &Entry<'_>) -> Result<(
     Ok(())
 }
 
-/// A digest in lower-case hexadecimal digits.
+/// Formats a digest in lower-case hexadecimal digits.
 pub fn hex(digest: &Digest) -> String {
     digest.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use crate::{Place, is_safe};
 
-/// What somebody does to a file, and its name.
+/// A change that somebody makes to a file, and its name.
 type Edit = (&'static str, fn(&Path));
 
-/// What somebody does to the geometry.
+/// The changes that somebody makes to the geometry.
 const EDITS: [Edit; 9] = [
     ("an older format", |file| edit(file, "format = 1")),
     ("a newer format", |file| edit(file, "format = 4")),
@@ -74,15 +74,15 @@ fn a_log_without_a_sound_geometry_is_damaged_and_nobody_is_told_to_begin_anew() 
             },
         );
     }
-    // Where nothing is, nothing is damaged.
+    // An empty place has nothing damaged.
     fs::create_dir(place.path("empty")).unwrap();
     for nowhere in ["empty", "nowhere", "app.db"] {
         place.run(&["verify", nowhere], 1, "");
     }
 }
 
-/// A log of which the first frame of the journal was damaged, or the journal was gone, was none to `proxy --init`, which advised to create one. Where
-/// the rest was gone too, it replaced the keys.
+/// With a damaged first frame of the journal, or without a journal, a log was none to `proxy
+/// --init`, which advised to create one. Where the rest was gone too, it replaced the keys.
 #[test]
 fn no_proxy_begins_a_damaged_log_anew() {
     let damages: [Edit; 3] = [

@@ -72,7 +72,8 @@ fn a_root_key_file_is_not_taken_for_the_key_of_an_entry() {
     );
 }
 
-/// It was said that nobody can sign for the log, with status 0. `verify` with the root key said nothing.
+/// `keys status` said that nobody can sign for the log, with status 0. `verify` with the root key
+/// said nothing.
 #[test]
 fn a_log_for_which_nobody_can_sign_is_damaged() {
     let place = Place::new();
@@ -98,8 +99,8 @@ fn of_a_damaged_tail_no_more_is_said_than_is_known() {
     assert!(!output.contains("never"), "{output}");
 }
 
-/// With the root key a damaged master key, or a folder in the place of the slots, ended `verify --json` without a document, and the advice was the
-/// command that had just ended.
+/// With the root key, a damaged master key or a folder in place of the slots ended `verify --json`
+/// without a document. The advice was the command that had just ended.
 #[test]
 fn a_verification_that_damage_ends_has_a_document_and_advice_that_leads_on() {
     let place = Place::new();

@@ -12,7 +12,8 @@ use probity_log::{Durability, Log, Options, StreamName};
 
 use crate::{Place, copy};
 
-/// A place whose log was killed with entries that have receipts and that no checkpoint covers.
+/// Makes a place whose log was killed with entries that have receipts and that no checkpoint
+/// covers.
 pub(crate) fn killed() -> Place {
     let place = Place::new();
     let log = place.path("audit");
@@ -47,7 +48,7 @@ fn segment(log: &Path) -> PathBuf {
     log.join("streams/default/segments/00000000000000000000.seg")
 }
 
-/// Where the last `number` frames begin.
+/// Returns the offset at which the last `number` frames begin.
 fn from_end(content: &[u8], number: usize) -> usize {
     let mut offsets = Vec::new();
     let mut offset = SEGMENT_HEADER_BYTES;

@@ -20,10 +20,10 @@ use probity_disguise::Database as _;
 use probity_disguise::database::Sqlite;
 use tempfile::TempDir;
 
-/// What somebody does to the log in a folder.
+/// A change that somebody makes to the log in a folder.
 struct Damage {
     name: &'static str,
-    /// Whether every entry can still be read.
+    /// True if every entry can still be read.
     spares_entries: bool,
     make: fn(&Path),
 }
@@ -43,7 +43,7 @@ fn journal(log: &Path) -> PathBuf {
     log.join("streams/journal/segments/00000000000000000000.seg")
 }
 
-/// The only file in a folder of partial tiles.
+/// Returns the only file in a folder of partial tiles.
 fn last_in(folder: &Path) -> PathBuf {
     let files = fs::read_dir(folder)
         .unwrap()
@@ -200,7 +200,7 @@ impl Place {
             .unwrap()
     }
 
-    /// Standard output and standard error of a command that ends with `status`.
+    /// Returns standard output and standard error of a command that ends with `status`.
     fn run(&self, args: &[&str], status: i32, input: &str) -> (String, String) {
         let output = self.program(args, input);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -222,7 +222,7 @@ impl Place {
         }
     }
 
-    /// As [`Place::changed`], with one of the damages that are listed.
+    /// Returns [`Place::changed`] with one of the listed damages.
     fn damaged(&self, damage: &Damage, look: impl FnOnce(&Self)) {
         self.changed(damage.make, look);
     }
@@ -349,8 +349,8 @@ fn a_replay_of_a_damaged_log_does_nothing_and_says_so() {
     }
 }
 
-/// M4: a stream of a damaged journal did not exist, an entry under a missing checkpoint was to be published by appending, and both
-/// ended with status 1.
+/// M4: a stream of a damaged journal did not exist, and an entry under a missing checkpoint was to
+/// be published by appending. Both ended with status 1.
 #[test]
 fn a_proof_or_a_list_of_a_damaged_log_is_refused_with_3_and_appends_nothing() {
     let place = Place::new();
@@ -358,7 +358,8 @@ fn a_proof_or_a_list_of_a_damaged_log_is_refused_with_3_and_appends_nothing() {
     place.run(&prove("7"), 0, "");
     for damage in &DAMAGES {
         place.damaged(damage, |place| {
-            // What the damage spares can be proved: a proof is checked before it is written.
+            // Entries that the damage spares can be proved: a proof is checked before it is
+            // written.
             for index in ["0", "7", "119", "120"] {
                 drop(fs::remove_file(place.path("proof")));
                 let output = place.program(&prove(index), "");
@@ -384,7 +385,8 @@ fn a_proof_or_a_list_of_a_damaged_log_is_refused_with_3_and_appends_nothing() {
     place.run(&["keys", "status", "audit"], 0, "");
 }
 
-/// Advice about a damaged log must be safe to follow: nothing that writes to it, or puts another in its place.
+/// Checks that advice about a damaged log is safe to follow: nothing writes to it, or puts another
+/// in its place.
 fn is_safe(error: &str, context: &str) {
     for command in ["probity append", "probity init", "probity stream create"] {
         assert!(!error.contains(command), "{context}: {error}");

@@ -26,7 +26,7 @@ const PLANTS: [Plant; 4] = [
     }),
 ];
 
-/// The files of the log, those of older tiles left out, and some that come and go.
+/// Returns the files of the log, without those of older tiles and some that come and go.
 fn files(log: &Path) -> Vec<String> {
     let mut names: Vec<String> = [
         "durable",
@@ -160,8 +160,8 @@ fn what_is_no_file_in_the_place_of_a_later_segment_is_named_and_stops_nobody() {
     }
 }
 
-/// L5: a folder of a stream that the journal never created was passed over by every command but `verify`, and became part of
-/// the stream once somebody created it.
+/// L5: every command but `verify` passed over the folder of a stream that the journal never
+/// created. It became part of the stream once somebody created that.
 #[test]
 fn a_stream_that_the_journal_never_created_is_named_and_never_taken_over() {
     let place = Place::new();

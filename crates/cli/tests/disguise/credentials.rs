@@ -1,4 +1,4 @@
-//! What people keep: passwords, tokens, shares, and keys of either suite.
+//! Credentials that people keep: passwords, tokens, shares, and keys of either suite.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -91,8 +91,9 @@ impl Full {
     }
 }
 
-/// V10: a new key went to its file, or to standard output, after everything was sealed under it, and was lost where there was no
-/// room. Nobody is registered or sealed under a key that was not written.
+/// V10: a new key went to its file, or to standard output, only after everything was sealed under
+/// it. It was lost where there was no room. Nobody is registered or sealed under a key that was not
+/// written.
 #[test]
 fn a_credential_that_cannot_be_written_changes_nothing() {
     let place = Place::sqlite();
@@ -132,7 +133,7 @@ fn a_credential_that_cannot_be_written_changes_nothing() {
     }
     let list = ["disguise", "list", "--user", "19", "--credential", "19.key"];
     assert_eq!(place.json(&list, 0).as_array().unwrap().len(), 1);
-    // What is refused for another reason leaves no file, either.
+    // A registration refused for another reason leaves no file, either.
     place.run(
         &[&register[..], &["--credential-out", "again.key"]].concat(),
         1,
@@ -223,7 +224,7 @@ fn a_person_with_a_hybrid_key_leaves_returns_and_changes_the_suite() {
         let reveal = ["disguise", "reveal", "--id", &id, "--user", "19"];
         place.run(&[&reveal[..], &["--credential", key]].concat(), status)
     };
-    // The same bytes under the name of another suite, and of one that nobody knows.
+    // Gives the same bytes the name of another suite, and of one that nobody knows.
     let plain = key.replace("v2 x-wing", "v1");
     fs::write(place.path("plain.key"), plain).unwrap();
     fs::write(place.path("odd.key"), key.replace("x-wing", "kyber")).unwrap();

@@ -1,4 +1,4 @@
-//! What is done later, or again: grace periods, decay, restored backups, chunks.
+//! Operations that run later, or again: grace periods, decay, restored backups, chunks.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_go
     assert!(!place.rows().concat().contains("Bea"));
     let list = ["disguise", "list", "--user", "19", "--credential", "19.pw"];
     assert!(place.json(&list, 0)[0]["expires"].is_string());
-    // As if the year had gone by.
+    // Simulates that the year has gone by.
     let mut database = place.database();
     let sql = "UPDATE probity_deadlines SET due = 1";
     assert!(database.execute(sql, &[]).unwrap() > 0);

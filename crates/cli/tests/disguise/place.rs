@@ -72,7 +72,7 @@ impl Place {
         all
     }
 
-    /// The program, whose outputs are kept.
+    /// Returns the program as a command whose outputs are kept.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
         command

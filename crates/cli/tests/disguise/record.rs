@@ -1,4 +1,4 @@
-//! What the log says of who did what to whom, and who is told.
+//! The log's record of who did what to whom, and its readers.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::place::{APPLY, Place, prepared};
 
-/// The entries of the log that `filters` choose, as anybody with its key exports them.
+/// Returns the entries of the log that `filters` choose, as anybody with its key exports them.
 fn entries(place: &Place, filters: &[&str]) -> Vec<Value> {
     let export = [&["export", "audit", "--format", "jsonl"], filters].concat();
     let (exported, _) = place.run(&export, 0);
@@ -127,14 +127,15 @@ fn each_wrong_password_is_an_entry_under_the_name_of_its_person() {
     assert!(entries(&place, &["--subject", &self::name(&place, "20")]).is_empty());
 }
 
-/// The name that entries have for a user from now on.
+/// Returns the name that entries have for a user from now on.
 fn name(place: &Place, user: &str) -> String {
     let ask = ["disguise", "subject-name", "--user", user, "--log", "audit"];
     place.json(&ask, 0)[0].as_str().unwrap().to_owned()
 }
 
-/// UX 3: no command turned an id into the hash that stands in the log. Whoever has a key of the log and the database finds a
-/// person's disguises, and so does the person with their credential; nobody else's credential is taken.
+/// UX 3: no command turned an id into the hash that stands in the log. Whoever has a key of the log
+/// and the database finds a person's disguises. So does the person with their credential; nobody
+/// else's credential is accepted.
 #[test]
 fn a_person_is_found_in_the_log_by_its_key_or_by_their_credential() {
     let place = prepared();
@@ -209,7 +210,7 @@ fn database_salt_and_log_files_without_a_key_do_not_tell_who_was_disguised() {
         0,
     );
     let [name, unkeyed] = [0, 1].map(|at| names[at].as_str().unwrap().to_owned());
-    // What a thief can make: the second name, which is a hash of salt and id alone.
+    // A thief can make the second name, which is a hash of salt and id alone.
     assert_ne!(name, unkeyed);
     assert_eq!(entries(&place, &["--subject", &name]).len(), 1);
     assert!(entries(&place, &["--subject", &unkeyed]).is_empty());
@@ -343,8 +344,9 @@ fn a_replay_of_a_log_that_cannot_be_read_does_nothing() {
     assert!(!place.rows().concat().contains("Bea"));
 }
 
-/// A mistyped id was refused as not registered; whoever did as the help said gave nobody a credential, and a departure of no rows was
-/// recorded as done. An id without a row is refused by name, nothing is made, and each refusal is an entry.
+/// A mistyped id was refused as not registered. Whoever followed the help gave nobody a credential,
+/// and a departure of no rows was recorded as done. An id without a row is refused by name, nothing
+/// is made, and each refusal is an entry.
 #[test]
 fn an_id_without_a_row_gets_no_credential_and_no_departure() {
     let place = prepared();
@@ -381,7 +383,7 @@ fn an_id_without_a_row_gets_no_credential_and_no_departure() {
     }
     assert!(!place.path("77.key").exists());
     assert_eq!(place.rows(), before);
-    // Who has a row and no credential is told another thing, and so is who has left.
+    // A user with a row and no credential gets another message, and so does one who has left.
     let twenty = [&apply[..], &["--user", "20"]].concat();
     let (_, stderr) = place.run(&twenty, 1);
     assert!(stderr.contains("give them a credential first"), "{stderr}");

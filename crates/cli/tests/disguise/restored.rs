@@ -9,7 +9,7 @@ use crate::place::{Place, prepared};
 
 const MISSED_NOTHING: &str = "the database has missed nothing that the log tells of\n";
 
-/// Person 19 has everything forgotten after a backup, which is restored, with a log that `options` name.
+/// Restores a backup after which person 19 had everything forgotten; `options` name the log.
 fn forgotten(place: &Place, options: &[&str]) {
     let run = |args: &[&str]| {
         let user = ["--user", "19"];

@@ -1,4 +1,4 @@
-//! What becomes of hidden rows: migrations, and the export of texts that were redacted.
+//! Hidden rows under migrations, and the export of texts that were redacted.
 
 use std::fs;
 

@@ -6,7 +6,7 @@ use crate::place::Place;
 
 const DOCUMENT: &str = include_str!("../../../../docs/disguise-tutorial.md");
 
-/// The commands of the section, in order, without what they print.
+/// Returns the commands of the section, in order, without what they print.
 fn commands() -> Vec<String> {
     let section = DOCUMENT
         .split("## On a database of your own")
@@ -23,7 +23,7 @@ fn commands() -> Vec<String> {
             .filter(|line| !shows_output || line.starts_with("$ "));
         let lines = lines.map(|line| line.trim_start_matches("$ "));
         if block.starts_with("sqlite3") {
-            // The same tables and people are there: its program may not be.
+            // The database has the same tables and people; its program may be missing.
             continue;
         }
         commands.extend(lines.map(str::to_owned));
@@ -81,7 +81,7 @@ fn every_command_of_the_tutorial_works_as_it_is_printed() {
     assert!(place.rows().concat().contains("Bea"));
 }
 
-/// What the text beside a command says that it does.
+/// Checks that a command does what the text beside it says.
 fn what_it_shows(command: &str, stdout: &str) {
     if command.contains("pocket create") {
         assert!(!stdout.contains(" 0 rows"), "{stdout}");

@@ -31,8 +31,9 @@ impl Place {
     }
 }
 
-/// H2: of a database with few commits a root file that was cut short was an older state, which `verify` called intact and `exec` went on
-/// from, and the rows since were gone. Every cut that takes something ends with status 3, whichever file it is of.
+/// H2: in a database with few commits, a root file that was cut short was an older state. `verify`
+/// called it intact, `exec` went on from it, and the rows since were gone. Every cut that takes
+/// something ends with status 3, whichever file it is of.
 #[test]
 fn no_file_whose_end_is_gone_passes_for_an_older_one() {
     let place = Place::new();
@@ -54,7 +55,7 @@ fn no_file_whose_end_is_gone_passes_for_an_older_one() {
     for len in (0..chip.len()).step_by(1_777) {
         let (status, said) = place.with_beginning("v", len, &verify);
         if status != Some(3) {
-            // What is gone was of no committed row.
+            // The lost bytes were of no committed row.
             assert_eq!(status, Some(0), "{len} {said}");
             fs::copy(place.path("v.root"), place.path("w.root")).unwrap();
             fs::write(place.path("w"), &chip[..len]).unwrap();

@@ -1,4 +1,4 @@
-//! What a creation leaves that a signal or a kill ended, what a signature leaves that was refused, and what is advised on a full chip.
+//! The remains of interrupted creations and of refused signatures, and the advice on a full chip.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -33,7 +33,7 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It opens once the command reads from the other end.
+        // The pipe opens once the command reads from the other end.
         let held = fs::File::options().write(true).open(self.path("pipe"));
         let id = child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status();
@@ -44,8 +44,9 @@ impl Place {
     }
 }
 
-/// Ctrl-C, and a kill, left a person's copy with part of the rows that were found: its commits were those of a whole one, so that
-/// `verify`, `sign` and `extract` called it intact. Nothing lies under the name that was asked for until all of it is there.
+/// Ctrl-C, and a kill, left a person's copy with part of the rows that were found. Its commits were
+/// those of a whole one, so `verify`, `sign` and `extract` called it intact. Nothing lies under the
+/// name that was asked for until all of it is there.
 #[test]
 fn an_interrupted_creation_leaves_nothing_that_opens() {
     let place = Place::new();
@@ -93,8 +94,9 @@ fn an_interrupted_creation_leaves_nothing_that_opens() {
     assert_eq!(place.count("mine", "entries"), 82);
 }
 
-/// A creation that a kill ended between its two steps left the database in its place and its root file under the name of one under way:
-/// `query` advised to name that, `create` to choose another name, and neither said what had happened. All name both files and the step that is left.
+/// A creation that a kill ended between its two steps left the database in its place. Its root file
+/// still had the name of one under way. `query` advised to name that, `create` to choose another
+/// name, and neither said what had happened. All name both files and the step that is left.
 #[test]
 fn a_creation_without_its_last_step_is_named_and_ends_as_advised() {
     let place = Place::filled();

@@ -41,7 +41,7 @@ impl Place {
         Self { folder }
     }
 
-    /// A place with a database of two doctors and 300 visits.
+    /// Makes a place with a database of two doctors and 300 visits.
     fn filled() -> Self {
         let place = Self::new();
         place.run(&["create", "v", "--schema", "vault.sql", "--size", "16"], 0);
@@ -186,8 +186,9 @@ fn rows_come_from_json_and_a_refused_row_tells_what_stays() {
     assert_eq!(place.count("v", "visits"), json!(302));
 }
 
-/// Rows were read page by page, each page by itself: where rows were deleted meanwhile, the next page began too far on, and rows that nobody
-/// had deleted were missing, with status 0. Everything is read as of one moment: what is taken over ends with the newest row and has no hole.
+/// Each page of rows was read by itself. Where rows were deleted meanwhile, the next page began too
+/// far on, and rows that nobody had deleted were missing, with status 0. Everything is read as of
+/// one moment: the imported rows end with the newest and have no hole.
 #[test]
 fn a_database_that_changes_meanwhile_is_taken_over_as_of_one_moment() {
     let place = Place::new();
@@ -261,8 +262,9 @@ fn a_database_takes_over_another_one() {
     place.run(&["query", "c", "SELECT * FROM probity_operations"], 1);
 }
 
-/// P3, P10, P11 and the lock: four bytes of the image once asked for 8 GiB, a flipped bit of the root was
-/// reported as another file's, a refused query left a heading, and the root file was open to two at once.
+/// P3, P10, P11 and the lock: four bytes of the image once asked for 8 GiB. A flipped bit of the
+/// root was reported as another file's, a refused query left a heading, and the root file was open
+/// to two at once.
 #[test]
 fn what_is_refused_is_refused_before_anything_is_believed() {
     let place = Place::filled();
@@ -307,7 +309,7 @@ fn what_is_refused_is_refused_before_anything_is_believed() {
     assert!(stderr.contains("more than it has counts for"), "{stderr}");
 }
 
-/// S14: a copied pair of files encrypted other rows under the same key stream, so that the difference of
+/// S14: a copied pair of files encrypted other rows under the same key stream. The difference of
 /// two pages gave what only one of the copies held.
 #[test]
 fn copies_of_both_files_never_share_a_key_stream() {
@@ -491,7 +493,7 @@ fn an_extract_says_when_it_was_signed_and_shows_every_change() {
     }
     fs::write(place.path("rows"), &rows).unwrap();
     check(0);
-    // What is extracted later is of a later state, and says so.
+    // A later extract is of a later state, and says so.
     let moment = || {
         let said = place.json(&["check", "rows", "--key", "v.vkey"]);
         let time = said["time"].as_str().unwrap().to_owned();

@@ -11,7 +11,7 @@ use crate::Place;
 const POCKET: &str = include_str!("../../../../docs/pocketdb.md");
 const DISGUISE: &str = include_str!("../../../../docs/disguise-tutorial.md");
 
-/// The blocks of shell commands of a section.
+/// Returns the blocks of shell commands of a section.
 fn blocks(manual: &str, section: &str) -> Vec<String> {
     let text = manual.split(section).nth(1).unwrap();
     let text = text.split("\n## ").next().unwrap();
@@ -38,8 +38,8 @@ fn typed(place: &Place, block: &str) -> String {
     stdout
 }
 
-/// The second of the first steps ended with an error, for nothing said what the imported file held, and nothing filled the table that it
-/// refers to. All of them are typed here as they stand.
+/// The second of the first steps ended with an error. Nothing said what the imported file held, and
+/// nothing filled the table that it refers to. All of them are typed here as they stand.
 #[test]
 fn the_first_steps_work_as_they_are_printed() {
     let place = Place::new();
@@ -91,7 +91,7 @@ fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
     let sql = "SELECT people.name FROM likes JOIN posts ON likes.post_id = posts.id \
                JOIN people ON posts.author_id = people.id WHERE likes.user_id = 19";
     assert_eq!(place.json(&["query", "a", sql]), json!({"name": "Al"}));
-    // The same in a schema of one's own.
+    // The import again, into a schema of one's own.
     let schema = "CREATE TABLE p (id INTEGER PRIMARY KEY, n INTEGER); \
                   CREATE TABLE o (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p(id)); \
                   CREATE TABLE l (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p(id), o INTEGER REFERENCES o(id))";
@@ -101,7 +101,8 @@ fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
     assert!(stderr.contains(said), "{stderr}");
 }
 
-/// Commands on an empty file ended with status 1 and the advice of a damaged one: it is damage, whichever of the two files it is.
+/// Commands on an empty file ended with status 1 and the advice for a damaged one. An empty file is
+/// damage, whichever of the two it is.
 #[test]
 fn an_empty_file_in_the_place_of_either_is_damage() {
     let place = Place::filled();
@@ -127,7 +128,7 @@ fn an_empty_file_in_the_place_of_either_is_damage() {
         fs::write(&chip, &whole[0]).unwrap();
         fs::write(&root, &whole[1]).unwrap();
     }
-    // What was never a root file is another file, named by mistake.
+    // A file that was never a root file is another file, named by mistake.
     fs::write(place.path("long"), vec![7; (1 << 20) + 1]).unwrap();
     for other in ["long", "vault.sql"] {
         let (_, stderr) = place.run(&["verify", "v", "--root", other], 1);

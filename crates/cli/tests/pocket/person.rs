@@ -1,4 +1,4 @@
-//! What a person carries: from a log, a store, disguises and credentials.
+//! A person's database: filled from a log, a store, disguises and credentials.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Place;
 
-/// A log with entries about two people.
+/// Makes a log with entries about two people.
 pub(crate) fn log_of_two_people(place: &Place) {
     let probity = |args: &[&str], input: &str| {
         fs::write(place.path("input"), input).unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn log_of_two_people(place: &Place) {
     append_as_gateway(&place.path("audit"));
 }
 
-/// What a door that authenticates, and decides by a policy, records about alice.
+/// Appends entries about alice as a server that authenticates and decides by a policy does.
 fn append_as_gateway(log: &Path) {
     let key = fs::read_to_string(log.with_extension("key")).unwrap();
     let log = Log::open(log, &RootKey::from_text(&key).unwrap(), Options::default()).unwrap();
@@ -100,7 +100,7 @@ fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
     let key = "SELECT contents.encoding, contents.text FROM contents JOIN entries ON contents.entry = entries.id \
                WHERE entries.action = 'update' AND contents.field = 'key'";
     assert_eq!(ask(key), ["base64,AAH/"]);
-    // What the log says of an entry besides what its caller said.
+    // The fields that the log adds to those of the caller.
     let of_gateway = "SELECT acts.submitter, acts.claimed, acts.policy, acts.rule FROM entries \
                       JOIN acts ON entries.act = acts.id WHERE entries.action = 'delete'";
     assert_eq!(
@@ -144,7 +144,7 @@ fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
     assert!(!place.path("none").exists() && !place.path("none.root").exists());
 }
 
-/// A store of the proxy's with keys of two people.
+/// Makes a store of the proxy's with keys of two people.
 fn store_of_two_people(folder: &Path) {
     let store = probity_store::Store::open(folder, probity_store::Options::default()).unwrap();
     let commands: [&[&str]; 7] = [
@@ -180,7 +180,7 @@ fn store_of_two_people(folder: &Path) {
     store.close().unwrap();
 }
 
-/// A person's database out of all sources.
+/// Makes a person's database out of all sources.
 fn person() -> Place {
     let place = sources();
     let about = ["create", "mine", "--subject", "alice", "--log", "audit"];
@@ -188,7 +188,7 @@ fn person() -> Place {
     place
 }
 
-/// What a database takes beside a log.
+/// The options of a database beside those for a log.
 const FURTHER: [&str; 12] = [
     "--size",
     "16",
@@ -204,7 +204,7 @@ const FURTHER: [&str; 12] = [
     "export.jsonl",
 ];
 
-/// All that a person's database comes from.
+/// Makes all that a person's database comes from.
 fn sources() -> Place {
     let place = Place::new();
     log_of_two_people(&place);
@@ -256,7 +256,7 @@ fn a_person_carries_their_keys_without_what_belongs_to_others_too() {
     );
     assert_eq!(of("user:alice:scores"), ["member,1,chess", "score,1,2.5"]);
     assert_eq!(of("user:alice:address").len(), 4);
-    // What belongs to two people is told of, without the other one and without its value.
+    // An item of two people is listed without the other one and without its value.
     assert_eq!(of("chat:alice:*"), [""; 0]);
     assert_eq!(
         ask("SELECT others FROM items WHERE name = 'chat:alice:*'"),
@@ -343,7 +343,7 @@ fn the_subject_of_a_log_gets_the_same_database_by_an_export() {
         assert_eq!(rows("hers"), rows("mine"), "{table}");
     }
     place.run(&["verify", "hers"], 0);
-    // Who is meant, and where it goes, must be said; a database that is there stays.
+    // The subject and the file must be named; an existing database stays.
     said(&["subject", "export", "audit", "--pocket", "none"], 2);
     said(&["subject", "export", "audit", "alice"], 2);
     said(&export, 1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take before a test gives up.
+/// The longest time for an answer before a test gives up.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An answer.
@@ -28,7 +28,7 @@ impl Answer {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The end of the type of a problem.
+    /// Returns the end of the type of a problem.
     pub(crate) fn problem(&self) -> String {
         assert_eq!(
             self.header("content-type"),
@@ -45,14 +45,14 @@ impl Answer {
     }
 }
 
-/// A connection to the server.
+/// Connects to the server.
 pub(crate) fn connected(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
-/// The head and body of a request to POST `body`.
+/// Returns the head and body of a request to POST `body`.
 pub(crate) fn posted(path: &str, token: &str, body: &str) -> String {
     let length = body.len();
     format!(

@@ -1,4 +1,4 @@
-//! What happens while others ask too, when the server is stopped, and when it is killed.
+//! Concurrent requests, the stop of a server, and its kill.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use crate::place::{Place, SHOP, sqlite_file};
 const PEOPLE: i64 = 12;
 const FIRST: i64 = 100;
 
-/// A server with a dozen people more, and what each of them keeps.
+/// Starts a server with a dozen people more, and returns what each of them keeps.
 fn crowd(limits: &str) -> (Place, Vec<Value>) {
     let place = Place::new(sqlite_file, &format!("wait_seconds = 600\n{limits}"));
     let keys = crowded(&place);
@@ -41,7 +41,8 @@ fn apply(id: i64) -> String {
     posted("/v1/disguise/app/apply", SHOP, &body.to_string())
 }
 
-/// The one disguise of a person, or none; with it nothing names the person, and without it everything does.
+/// Returns the one disguise of a person, or none. Checks that with it nothing names the person, and
+/// that without it everything does.
 fn all_or_nothing(place: &Place, id: i64, key: &Value) -> Option<Value> {
     let listed = listed(place, id, key);
     assert!(listed.len() < 2, "{listed:?}");
@@ -81,7 +82,7 @@ fn many_clients_are_answered_at_once_and_each_with_its_own() {
     assert_eq!(done("disguise.reveal"), 36);
 }
 
-/// A dozen people leave and return three times, all at the same time.
+/// Lets a dozen people leave and return three times, all at the same time.
 pub(crate) fn many_leave_and_return_at_once(place: &Place) {
     let keys = crowded(place);
     let before = place.rows();
@@ -122,7 +123,7 @@ fn a_server_that_is_killed_leaves_nothing_half_done() {
     for ((id, key), status) in (FIRST..).zip(&keys).zip(statuses) {
         let disguise = all_or_nothing(&place, id, key);
         match (status, disguise) {
-            // What was answered was durable before.
+            // Every answered operation was durable before.
             (Some(status), disguise) => assert!(status == 200 && disguise.is_some(), "{id}"),
             (None, Some(disguise)) => reveal(&place, id, key, &disguise),
             (None, None) => {}

@@ -151,7 +151,7 @@ fn a_person_leaves_and_returns_on_postgres() {
     many_leave_and_return_at_once(&at(&crowd));
 }
 
-/// A server for the database of a server.
+/// Starts a server for the database of a server.
 fn at(url: &str) -> Place {
     let prepared = |folder: &Path| {
         sqlite_file(folder);
@@ -243,7 +243,7 @@ fn everybody_is_hidden_in_chunks_and_comes_back_one_after_the_other() {
         let reveal = json!({"credential": keys[at], "id": applied["id"]});
         place.post(SHOP, "reveal", &reveal).json()
     });
-    // What waited for the other's return comes at the second try.
+    // The second try brings the row that waited for the other's return.
     assert_eq!(answers[1]["complete"], true, "{answers:?}");
     assert_eq!(place.rows(), before);
 }

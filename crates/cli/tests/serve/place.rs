@@ -32,10 +32,10 @@ pub(crate) const DESK: &str = "desk-token-0123456789abcdef0123456789";
 /// May do everything in the other database.
 pub(crate) const OTHER: &str = "other-token-0123456789abcdef012345678";
 
-/// How often a client asks again while the answer is busy.
+/// The most repetitions of a request while the answer is busy.
 const TRIES_MAX: u32 = 1_000;
 
-/// What the configuration says of a token.
+/// Returns the settings of a token for the configuration.
 pub(crate) fn token(name: &str, token: &str, database: &str, operations: &[&str]) -> String {
     let bytes = Sha256::digest(token);
     let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
@@ -45,7 +45,7 @@ pub(crate) fn token(name: &str, token: &str, database: &str, operations: &[&str]
     )
 }
 
-/// Where a server works.
+/// A server with its files.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
     pub(crate) url: String,
@@ -68,7 +68,7 @@ impl Drop for Place {
 }
 
 impl Place {
-    /// A running server with limits of its own.
+    /// Starts a server with limits of its own.
     pub(crate) fn new(url: impl FnOnce(&Path) -> String, limits: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = url(folder.path());
@@ -144,7 +144,8 @@ impl Place {
         *self.running.lock().unwrap() = Some(running);
     }
 
-    /// A server with this configuration, and its first line, which is empty where it does not start.
+    /// Starts a server with this configuration; returns its first line, which is empty where it
+    /// does not start.
     pub(crate) fn spawned(&self, config: &str) -> (Child, String) {
         let mut child = self
             .command(&["serve", "--config", config])
@@ -195,7 +196,7 @@ impl Place {
         connect(&self.url).unwrap()
     }
 
-    /// Everything that the application has.
+    /// Returns everything that the application has.
     pub(crate) fn rows(&self) -> Vec<String> {
         let mut database = self.database();
         let mut all = Vec::new();
@@ -225,7 +226,7 @@ impl Place {
         output
     }
 
-    /// The entries of the log, once the server has stopped.
+    /// Returns the entries of the log, once the server has stopped.
     pub(crate) fn entries(&self) -> Vec<Value> {
         let output = self.run(&["export", "audit", "--format", "jsonl"]);
         let text = String::from_utf8(output.stdout).unwrap();

@@ -18,19 +18,19 @@ use crate::{mariadb, postgres};
 /// The most connections to the database.
 const SIZE: usize = 3;
 
-/// How often it is looked whether something has come about.
+/// The most checks of a condition that must come about.
 const LOOKS_MAX: u32 = 1_000_000;
 
-/// What a server says of itself.
+/// A database server, with the statements in which it reports on itself.
 struct Station<'a> {
     place: &'a Place,
     /// A connection to another database of the server.
     observer: Box<dyn Database + Send>,
     /// Keeps everybody from the posts.
     lock: &'static str,
-    /// How many connections to the database are at work, which here is to wait for the posts.
+    /// Counts the connections at work, which here means waiting for the posts.
     working: &'static str,
-    /// How many connections there are to the database.
+    /// Counts the connections to the database.
     open: &'static str,
 }
 
@@ -66,7 +66,7 @@ fn slow(place: &Place, user: i64) -> TcpStream {
     socket
 }
 
-/// A server with people more, of whom one fewer than there are connections leaves.
+/// Adds people to a server, of whom one fewer than there are connections leaves.
 fn slow_requests_stand_side_by_side_and_the_bound_holds(station: &mut Station<'_>) {
     let place = station.place;
     let mut database = place.database();

@@ -1,4 +1,4 @@
-//! What must not get through: strangers, tokens beyond their rights, and requests that are none.
+//! Requests that must not get through: from strangers, beyond the rights of a token, or malformed.
 
 use std::fs;
 use std::io::Write as _;
@@ -96,7 +96,7 @@ fn a_request_that_is_none_is_refused_and_the_fault_is_named() {
     assert!(told.contains("missing field `spec`"), "{told}");
     let told = refused(r#"{"user": "19", "user": "20", "spec": "leave"}"#);
     assert!(told.contains("duplicate field `user`"), "{told}");
-    // What was meant for another field is not told to whoever keeps answers.
+    // A value meant for another field is not shown to whoever keeps answers.
     let told =
         refused("{\"user\": \"19\", \"spec\": \"leave\",\n \"chunk_rows\": \"secret-4711\"}");
     assert!(
@@ -242,8 +242,8 @@ fn a_transfer_coding_that_is_not_decoded_is_refused_and_the_connection_closed() 
     }
 }
 
-/// S9, S10, S20: with a key of their own anybody had a receipt for somebody else, a reveal without a user was anybody's, and what
-/// was refused to `list` and `speaks-for` was told to no log.
+/// S9, S10, S20: with a key of their own anybody had a receipt for somebody else, and a reveal
+/// without a user was anybody's. No log recorded refusals of `list` and `speaks-for`.
 #[test]
 fn a_wrong_password_and_an_unknown_user_get_the_same_answer() {
     let place = Place::sqlite();
@@ -463,8 +463,9 @@ fn a_configuration_is_refused_with_its_line() {
     refused("", &["log"]);
 }
 
-/// `019` and `+19` were taken for user 19, and `register` answered with the name that it was asked with, so that an application knew one
-/// person by two. An id is refused in another spelling than that of the users table, by every operation.
+/// `019` and `+19` were taken for user 19, and `register` answered with the name in the request. So
+/// an application knew one person by two names. Every operation refuses an id in another spelling
+/// than that of the users table.
 #[test]
 fn an_id_in_another_spelling_is_refused_by_every_operation() {
     let place = Place::sqlite();
@@ -501,6 +502,6 @@ fn an_id_in_another_spelling_is_refused_by_every_operation() {
     }
     assert_eq!(place.rows(), before);
     place.stop();
-    // That of the registration is the only one.
+    // The entry of the registration is the only one.
     assert_eq!(place.entries().len(), 1);
 }

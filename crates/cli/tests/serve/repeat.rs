@@ -60,7 +60,7 @@ fn the_same_request_with_the_same_key_is_done_once_and_answered_as_before() {
     assert_eq!(revealed.status, 200, "{revealed:?}");
     let again = keyed(&place, SHOP, "\"two\"", "reveal", &reveal);
     assert_eq!((again.status, &again.text), (200, &revealed.text));
-    // What is refused is not kept: the next time it may be possible.
+    // A refusal is not kept: the next time the request may be possible.
     let twenty = |status: u16| {
         let answer = keyed(&place, SHOP, "\"three\"", "apply", &other);
         assert_eq!(answer.status, status, "{answer:?}");
@@ -228,8 +228,8 @@ fn a_disguise_in_chunks_that_another_request_finished_is_named_and_not_begun_aga
     assert!(again.text.contains(id), "{again:?}");
 }
 
-/// An answer that was kept for a repeat told of a person for a day after they had everything forgotten: that of a reveal names the rows
-/// that stayed. It is not given out any more.
+/// An answer that was kept for a repetition told of a person for a day after they had everything
+/// forgotten. A reveal's answer names the rows that stayed. It is not given out any more.
 #[test]
 fn what_was_answered_about_a_forgotten_person_is_not_repeated() {
     let place = Place::sqlite();

@@ -1,4 +1,5 @@
-//! Whether a value is what a schema of the server's own description says, as far as that description goes.
+//! A check that a value fits a schema of the server's own description, as far as that description
+//! goes.
 
 use serde_json::Value;
 

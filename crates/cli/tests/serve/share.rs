@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::place::{OTHER, Place, SHOP};
 
-/// A server whose database is worked in for `share` of the time, once `limits` are met.
+/// Starts a server whose database is worked in for `share` of the time, once `limits` are met.
 fn place(share: &str, limits: &str) -> Place {
     let place = Place::sqlite();
     place.registered("19");
@@ -19,7 +19,8 @@ fn place(share: &str, limits: &str) -> Place {
 
 #[test]
 fn whoever_comes_while_a_connection_rests_waits_like_for_a_connection() {
-    // What takes a millionth part of the time takes more than a microsecond, and then rests for more than a second.
+    // Work for a millionth of the time takes more than a microsecond, and then rests for more than
+    // a second.
     let place = place("0.000001", "wait_seconds = 1");
     assert_eq!(place.post(SHOP, "holds", &json!({})).status, 200);
     let next = place.post(SHOP, "holds", &json!({}));

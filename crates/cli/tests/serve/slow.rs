@@ -10,9 +10,9 @@ use serde_json::json;
 use crate::client::{answer, asked, connected, posted};
 use crate::place::{DESK, Place, SHOP, sqlite_file};
 
-/// What is asked over and over, by clients that read nothing of it.
+/// The path that clients request over and over without reading the answers.
 const LONG: &str = "/v1/openapi.json";
-/// How soon somebody else is answered, far below the limits of those who are slow.
+/// The longest time for the answer to another client, far below the limits of the slow ones.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Sends the same request `count` times from a thread of its own, for the server reads no further than it answers.
@@ -36,7 +36,7 @@ fn is_answered(place: &Place) {
     assert_eq!(answer.problem(), "not-installed");
 }
 
-/// What the server still sends until it ends the connection, well or not.
+/// Returns what the server still sends until it ends the connection, well or not.
 fn drained(socket: &mut TcpStream) -> usize {
     let (mut total, mut bytes) = (0, vec![0; 65_536]);
     while let Ok(count) = socket.read(&mut bytes) {
@@ -146,8 +146,8 @@ fn a_connection_goes_on_only_with_a_token_and_says_when_it_ends() {
     assert!(closes("no header\r\n"));
 }
 
-/// One in eight of 17,750 requests with wrong tokens broke in a client, because the server closed over the unread body and
-/// the reset overtook its answer.
+/// One in eight of 17,750 requests with wrong tokens broke in a client. The server closed over the
+/// unread body, and the reset overtook its answer.
 #[test]
 fn an_early_refusal_reaches_a_client_that_is_still_sending() {
     let place = Place::new(sqlite_file, "wrong_tokens = 100000");

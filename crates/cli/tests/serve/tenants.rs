@@ -16,7 +16,7 @@ const TABLES: [&str; 6] = [
     "INSERT INTO notes VALUES ('acme', 1, 7), ('bolt', 1, 7)",
 ];
 
-/// A server that knows the tenants by name, and the whole database too.
+/// Starts a server that knows the tenants by name, and the whole database too.
 fn tenants() -> Place {
     let place = Place::sqlite();
     let mut database = Sqlite::open(&place.path("tenants.db")).unwrap();

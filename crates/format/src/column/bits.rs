@@ -16,12 +16,12 @@ use crate::wire::{Reader, put_varint, unzigzag, zigzag};
 /// Values in one block of [`put_blocks`]; an outlier widens only its block.
 pub(super) const BLOCK: usize = 128;
 
-/// Bits needed for values up to `max`.
+/// Returns the bits that values up to `max` need.
 pub(super) const fn width_of(max: u64) -> u32 {
     64 - max.leading_zeros()
 }
 
-/// Bytes that `count` values of `width` bits take.
+/// Returns the bytes that `count` values of `width` bits take.
 pub(super) const fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }

@@ -124,7 +124,7 @@ impl<'a> Columns<'a> {
         self.set.has_text(column)
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub const fn len(&self) -> usize {
         self.count
     }
@@ -139,7 +139,7 @@ impl<'a> Columns<'a> {
         self.times.get(index).copied().unwrap_or_default()
     }
 
-    /// The outcome code of entry `index`.
+    /// Returns the outcome code of entry `index`.
     pub fn outcome(&self, index: usize) -> u8 {
         self.outcomes.get(index).copied().unwrap_or_default()
     }
@@ -160,12 +160,12 @@ impl<'a> Columns<'a> {
         self.texts.get(column)
     }
 
-    /// The words of entry `index`.
+    /// Returns the words of entry `index`.
     pub fn texts(&self, index: usize) -> [&'a [u8]; TEXT_COLUMNS] {
         self.texts.each_ref().map(|text| text.word(index))
     }
 
-    /// The payload of entry `index`.
+    /// Returns the payload of entry `index`.
     pub fn payload(&self, index: usize) -> &'a [u8] {
         let range = self.payloads.get(index).cloned().unwrap_or_default();
         self.plain.get(range).unwrap_or_default()
@@ -183,7 +183,7 @@ impl<'a> Columns<'a> {
     /// columns.
     ///
     /// # Errors
-    /// As [`Columns::entry`].
+    /// The errors of [`Columns::entry`].
     pub fn entry_with<'b>(
         &self,
         index: usize,

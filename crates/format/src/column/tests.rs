@@ -143,7 +143,8 @@ fn damaged_columns_are_refused_or_at_least_harmless() {
     assert!(Columns::decode(Version::NEWEST, &vec![0xFF; 64], &plain).is_err());
 }
 
-/// The rows from which the encoder of version 2 made `version-2.txt`; they use every form of it.
+/// Returns the rows from which the encoder of version 2 made `version-2.txt`; they use every form
+/// of it.
 fn captured_rows() -> Vec<u8> {
     rows(96, |column, index| match column {
         0 => ["create", "read", "update", "delete"][index * 7 % 4].into(),

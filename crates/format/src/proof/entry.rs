@@ -443,7 +443,7 @@ fn names(note: &SignedNote) -> Result<(String, StreamName), EntryProofError> {
         .ok_or_else(|| error("has an origin that names no stream"))?;
     let stream =
         StreamName::new(stream).map_err(|_bad_name| error("has an origin that names no stream"))?;
-    // Such a log has the name of another log's stream, so its keys could be taken for that log's.
+    // A log with the name of another log's stream has keys that could be taken for that log's.
     if is_named_as_stream(log) {
         return Err(error(
             "is of a log that is named as a stream of another one",

@@ -16,7 +16,7 @@ use crate::tree::Hash;
 
 /// A stand-alone proof: C2SP tlog-proof, `c2sp.org/tlog-proof@v1`.
 ///
-/// It has one text form; [`TlogProof::parse`] refuses any other.
+/// A proof has one text form; [`TlogProof::parse`] refuses any other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlogProof {

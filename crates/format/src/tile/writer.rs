@@ -42,7 +42,8 @@ pub struct TreeFiles {
 /// The right edge of a tree of tiles: the part that appending, the root and the files need. Between
 /// publications it keeps at most 256 hashes per level and one bundle.
 ///
-/// It does no input or output itself; see [`TreeWriter::take_files`] for the order of writes.
+/// The writer does no input or output itself; see [`TreeWriter::take_files`] for the order of
+/// writes.
 #[derive(Debug, Clone)]
 pub struct TreeWriter {
     size: u64,

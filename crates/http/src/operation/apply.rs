@@ -1,4 +1,4 @@
-//! Applying disguises: to one person, and to everybody whom a specification means.
+//! Applying disguises: to one person, or to everybody whom a specification means.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use crate::time::Time;
 /// Values of a specification's parameters: texts, numbers and null.
 pub(super) type Parameters = BTreeMap<String, serde_json::Value>;
 
-/// The form of a request that applies a specification: its own fields behind those that all of them have. To flatten a
-/// common form into others would keep them from refusing unknown fields.
+/// Defines a request that applies a specification: its own fields follow those that all of them
+/// have. A flattened common form would not refuse unknown fields.
 macro_rules! applying {
     ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$of])*
@@ -101,7 +101,7 @@ impl Operation for Apply {
     type Answer = AppliedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<AppliedForm, Problem> {
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let over = self
             .over
             .as_ref()
@@ -116,7 +116,7 @@ impl Operation for Apply {
             expires: self.expires.map(|Time(time)| time),
             time: context.time,
         };
-        context.place.install(&mut session.engine, Some(spec))?;
+        context.database.install(&mut session.engine, Some(spec))?;
         applied(context, session, &request, self.chunk_rows)
     }
 }
@@ -129,9 +129,9 @@ impl Operation for ApplyEverybody {
     type Answer = AppliedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<AppliedForm, Problem> {
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
-        context.place.install(&mut session.engine, Some(spec))?;
+        context.database.install(&mut session.engine, Some(spec))?;
         let request = ApplyRequest {
             spec: &spec.file.spec,
             user: None,
@@ -160,13 +160,13 @@ fn applied(
     }
 }
 
-/// What is kept of a request for a disguise in chunks.
+/// The stored state of a request for a disguise in chunks.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum InChunks {
-    /// It is done; so it was answered.
+    /// The disguise is done, and this is the answer.
     Done(AppliedForm),
-    /// It was begun.
+    /// The disguise was begun.
     Begun { id: String },
 }
 
@@ -189,7 +189,7 @@ fn in_chunks(
         })?;
         return Ok(AppliedForm::new(applied, session.entry()));
     };
-    // The same request asked again goes on with the disguise that was begun.
+    // A repetition goes on with the disguise that was begun.
     let kept = context.once(&mut session, |engine, _| {
         let id = engine.begin(request)?.to_string();
         Ok(InChunks::Begun { id })
@@ -202,7 +202,7 @@ fn in_chunks(
     let Session { engine, entries } = &mut session;
     let applied = engine.finish_once(of, rows, now, &once, |applied| {
         let answer = AppliedForm::new(applied.clone(), entries.entry());
-        // What has only texts and numbers in it can be written.
+        // A value of texts and numbers alone can always be written.
         serde_json::to_vec(&InChunks::Done(answer)).unwrap_or_default()
     });
     let applied = applied.map_err(|error| match error {
@@ -210,13 +210,13 @@ fn in_chunks(
             let detail = format!("disguise {id} was done when it was asked for before");
             Problem::new(Kind::AnswerWithheld, detail)
         }
-        // The disguise was begun: to begin another would not be to try the same again.
+        // The disguise was begun, and a retry would begin another one.
         error => Problem::from(error).begun(id),
     })?;
     Ok(AppliedForm::new(applied, session.entry()))
 }
 
-/// The values of parameters, typed as the database takes them.
+/// Returns the values of parameters, typed as the database takes them.
 pub(super) fn values(parameters: &Parameters) -> Result<BTreeMap<String, Value>, Problem> {
     let value = |(name, json): (&String, &serde_json::Value)| {
         let value = parameter(json).ok_or_else(|| {

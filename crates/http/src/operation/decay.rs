@@ -1,4 +1,4 @@
-//! People who have been inactive, a page of them with each request.
+//! Disguises for inactive people, a page of them with each request.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use crate::problem::{Kind, Problem};
 use crate::request_context::{EntryForm, RequestContext};
 use crate::time::Time;
 
-/// People of a page when nothing else is said.
+/// People per page by default.
 const PAGE: u32 = 100;
-/// People of the longest page.
+/// The most people per page.
 const PAGE_MAX: u32 = 10_000;
 
 applying! {
@@ -87,7 +87,7 @@ impl Operation for Decay {
             let detail = format!("a page has 1 to {PAGE_MAX} people");
             return Err(Problem::new(Kind::BadRequest, detail));
         }
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let inactive = spec.file.inactive.as_deref().ok_or_else(|| {
             Problem::new(
                 Kind::Unfit,
@@ -95,7 +95,7 @@ impl Operation for Decay {
             )
         })?;
         let mut session = context.described(spec)?;
-        context.place.install(&mut session.engine, Some(spec))?;
+        context.database.install(&mut session.engine, Some(spec))?;
         let after = self.after.as_deref().map(|user| session.user(user));
         let request = DecayRequest {
             spec: &spec.file.spec,

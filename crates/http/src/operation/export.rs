@@ -1,4 +1,4 @@
-//! What disguises hide of a person, for that person.
+//! Export of everything that disguises hide of a person, for that person.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

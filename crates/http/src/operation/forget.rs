@@ -70,7 +70,7 @@ impl Operation for Forget {
             };
             let signed = context.signer.map(|key| receipt.signed(key)).transpose();
             let signed = signed.map_err(|error| {
-                // With a key it is the same transaction.
+                // With an idempotency key the signature belongs to the same transaction.
                 let detail = if context.repeat.is_some() {
                     "the receipt was not signed, so that nothing was forgotten"
                 } else {

@@ -168,7 +168,7 @@ fn holding<'a>(user: Option<&'a Value>, id: Option<&str>) -> Result<Option<Holdi
     }
 }
 
-/// Who decides is whoever bears the token.
+/// Returns the authority for a hold, in which the bearer of the token decides.
 const fn authority<'a>(context: &RequestContext<'a>, basis: &'a str) -> Authority<'a> {
     Authority {
         actor: context.actor,

@@ -1,4 +1,4 @@
-//! Looking before anything is changed: `draft`, `check`, `plan`.
+//! Operations that look before anything is changed: `draft`, `check`, `plan`.
 
 use probity_disguise::PlannedStep;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub(super) struct Check {
 
 impl Check {
     fn steps(&self, context: &RequestContext<'_>) -> Result<Vec<PlannedStep>, Problem> {
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
         let user = self.user.as_deref().map(|user| session.user(user));
         let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
@@ -68,14 +68,14 @@ impl Check {
     }
 
     fn refusals(&self, context: &RequestContext<'_>) -> Result<Vec<String>, Problem> {
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
         let user = self.user.as_deref().map(|user| session.user(user));
         let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
-        let told = session
+        let refusals = session
             .engine
             .foretell(&spec.file.spec, user.as_ref(), &parameters);
-        Ok(told?)
+        Ok(refusals?)
     }
 }
 
@@ -99,9 +99,9 @@ impl Operation for Check {
     type Answer = CheckedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<CheckedForm, Problem> {
-        // A plan checks everything and asks the database for what a check alone would believe.
+        // A plan checks everything against the database, where a check alone would trust the file.
         self.steps(context)?;
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
         let tables = spec.file.spec.tables();
         Ok(CheckedForm {

@@ -1,5 +1,5 @@
-//! The operations: each is the type of its request, and one line in the list makes it a path, a right and a page of the
-//! documentation.
+//! The operations: each is the type of its request, and one line in the list makes it a path, a
+//! right and a page of the documentation.
 
 mod apply;
 mod decay;
@@ -25,23 +25,24 @@ use crate::body::Bytes;
 use crate::problem::{Kind, Problem};
 use crate::request_context::RequestContext;
 
-/// How often an operation is tried while the database says that another is in the way.
+/// The most attempts at an operation while the database says that another one is in the way.
 const TRIES_MAX: u32 = 4;
-/// Room for an answer that may hold a secret, so that none is left behind by growing.
+/// Room for an answer with a secret, so that no reallocation leaves a copy of it behind.
 const ANSWER_BYTES: usize = 4_096;
 
 /// An operation on a database, read from the body of its request.
 pub(crate) trait Operation: DeserializeOwned + ToSchema {
-    /// The end of its path, and the right to it.
+    /// The end of its path, and the name of the right to it.
     const NAME: &'static str;
-    /// What it does, one sentence without a full stop.
+    /// The summary, one sentence without a full stop.
     const SUMMARY: &'static str;
-    /// Whether its answer is kept for the same request asked again; what only reads, or goes on where it stood, needs it not.
+    /// True if its answer is kept for a repeated request; operations that only read, or that go on
+    /// where they stood, need none.
     const IS_KEPT: bool = false;
-    /// What is answered.
+    /// The type of the answer.
     type Answer: Serialize + ToSchema;
 
-    /// Does it.
+    /// Runs the operation.
     fn run(&self, context: &RequestContext<'_>) -> Result<Self::Answer, Problem>;
 }
 
@@ -50,9 +51,9 @@ pub(crate) struct Route {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) is_kept: bool,
-    /// Reads a body, does it and gives the body of the answer.
+    /// Parses a body, runs the operation, and returns the body of the answer.
     pub(crate) perform: fn(&[u8], &RequestContext<'_>) -> Result<Bytes, Problem>,
-    /// Adds the schemas of request and answer, and gives their names.
+    /// Adds the schemas of request and answer, and returns their names.
     pub(crate) describe: fn(&mut Components) -> [String; 2],
 }
 
@@ -85,13 +86,13 @@ pub(crate) const ROUTES: [Route; 25] = [
     route::<replay::Replay>(),
 ];
 
-/// The operation of this name.
+/// Returns the operation called `name`.
 pub(crate) fn find(name: &str) -> Option<&'static Route> {
     static ALL: [Route; ROUTES.len()] = ROUTES;
     ALL.iter().find(|route| route.name == name)
 }
 
-/// The names of all operations, which are the rights that a token may have.
+/// Returns the names of all operations, which are the rights that a token may have.
 pub fn operations() -> impl Iterator<Item = &'static str> {
     ROUTES.iter().map(|route| route.name)
 }
@@ -118,8 +119,8 @@ fn perform<O: Operation>(body: &[u8], context: &RequestContext<'_>) -> Result<By
         match operation.run(context) {
             Err(problem) if problem.is_passing() && tries < TRIES_MAX => tries += 1,
             Err(problem) if problem.kind == Kind::NotInstalled => {
-                // Somebody put an older database in the place of the one that was prepared.
-                context.place.uninstalled();
+                // An older database was put in place of the one that was prepared.
+                context.database.uninstalled();
                 return Err(problem);
             }
             done => break done?,
@@ -132,7 +133,7 @@ fn perform<O: Operation>(body: &[u8], context: &RequestContext<'_>) -> Result<By
     Ok(text)
 }
 
-/// What is wrong with a body. Fields are named; values are not quoted, for they may be secrets.
+/// Explains a malformed body. Fields are named; values are not quoted, because they may be secrets.
 fn unread(error: &serde_json::Error) -> Problem {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
@@ -153,7 +154,7 @@ fn describe<O: Operation>(components: &mut Components) -> [String; 2] {
     [add::<O>(components), add::<O::Answer>(components)]
 }
 
-/// Adds the schema of a type and of the types within it.
+/// Adds the schema of a type and of the types within it, and returns its name.
 pub(crate) fn add<T: ToSchema>(components: &mut Components) -> String {
     let name = T::name().into_owned();
     let mut all: Vec<(String, RefOr<Schema>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What concerns one person: registration, and what the credential opens.
+//! Operations about one person: registration, and everything that the credential opens.
 
 use probity_disguise::Listed;
 use probity_format::time::format_time;
@@ -54,11 +54,11 @@ impl Operation for Register {
     fn run(&self, context: &RequestContext<'_>) -> Result<RegisteredForm, Problem> {
         let protection = protection(self.password.as_ref(), self.shares)?;
         let suite = self.suite.as_deref().map(suite).transpose()?;
-        let spec = self.spec.as_ref().map(|name| context.place.spec(name));
+        let spec = self.spec.as_ref().map(|name| context.database.spec(name));
         let spec = spec.transpose()?;
         let mut session = spec.map_or_else(|| context.stored(), |spec| context.described(spec))?;
         let user = session.user(&self.user)?;
-        context.place.install(&mut session.engine, spec)?;
+        context.database.install(&mut session.engine, spec)?;
         session.engine.set_suite(suite);
         context.once_in_secret(&mut session, |engine, entries| {
             let made = engine.register(&user, protection, context.time)?;

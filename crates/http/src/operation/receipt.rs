@@ -1,4 +1,4 @@
-//! Receipts of forgetting, checked: nothing of the server is needed for it but a public key.
+//! Checks of receipts of forgetting, which need nothing of the server but a public key.
 
 use probity_disguise::{Receipt, Value};
 use probity_format::note::VerifierKey;
@@ -65,7 +65,7 @@ impl Operation for CheckReceipt {
         })?;
         let receipt = Receipt::verified(self.receipt.as_bytes(), &[key]).ok();
         let user = self.user.as_deref().map(Value::from);
-        let tenant = context.place.tenant.as_deref().map(Value::from);
+        let tenant = context.database.tenant.as_deref().map(Value::from);
         let is_about = |it: &Receipt, user| it.is_about(tenant.as_ref(), user);
         let is_meant = |it: &Receipt| user.as_ref().is_none_or(|user| is_about(it, user));
         Ok(ProvenForm::new(receipt.filter(is_meant).as_ref()))

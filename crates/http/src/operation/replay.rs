@@ -1,4 +1,4 @@
-//! After a backup of a database was restored: what the log tells of and the database has missed.
+//! Repetition of operations that a restored backup has missed and the log still holds.
 
 use probity_disguise::{LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec};
 use probity_format::time::format_time;
@@ -75,12 +75,13 @@ impl Operation for Replay {
     type Answer = ReplayedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<ReplayedForm, Problem> {
-        // The whole log, before anything is done: what is left out of it would look as if it had never been.
-        let told = told(context)?;
+        // The whole log is read first: an operation left out of it would look as if it had never
+        // been.
+        let operations = logged_operations(context)?;
         let mut session = context.stored()?;
-        let specs: Vec<Spec> = context.place.specs().cloned().collect();
+        let specs: Vec<Spec> = context.database.specs().cloned().collect();
         let request = ReplayRequest {
-            told: &told,
+            told: &operations,
             specs: &specs,
             parameters: values(&self.parameters)?,
             time: context.time,
@@ -99,13 +100,13 @@ impl Operation for Replay {
     }
 }
 
-/// The operations that the log tells of, in whatever stream: they are of this database by what they say. Of an entry that was
-/// erased the stream alone tells.
-fn told(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
-    let mut told = Operations::default();
+/// Reads the operations from every stream of the log; their content says that they are of this
+/// database. For an erased entry only the stream says it.
+fn logged_operations(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
+    let mut operations = Operations::default();
     let read = context.reader.read(&Filter::default(), &mut |found| {
-        if !found.erased || *found.stream == context.place.stream {
-            told.add(found.stream.as_str(), &found.entry, found.erased);
+        if !found.erased || *found.stream == context.database.stream {
+            operations.add(found.stream.as_str(), &found.entry, found.erased);
         }
         Ok::<(), LogError>(())
     });
@@ -116,5 +117,5 @@ fn told(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
         )
         .because(&error)
     })?;
-    Ok(told.in_order())
+    Ok(operations.in_order())
 }

@@ -96,7 +96,7 @@ struct KeptForm {
     said: Option<String>,
 }
 
-/// Answers kept by programs before are of disguises that hid something.
+/// Returns the default for answers kept by older programs: their disguises hid something.
 const fn found() -> bool {
     true
 }
@@ -164,7 +164,7 @@ impl Operation for Reveal {
     }
 }
 
-/// The disguise of a request.
+/// Parses the disguise of a request.
 pub(super) fn disguise(id: &str) -> Result<DisguiseId, Problem> {
     DisguiseId::from_str(id).map_err(|error| Problem::new(Kind::BadRequest, error.to_string()))
 }

@@ -1,4 +1,5 @@
-//! Grace periods and ends: `schedule`, `scheduled`, `cancel`, `sweep`, and `resume` of what was cut short.
+//! Grace periods and ends: `schedule`, `scheduled`, `cancel`, `sweep`, and `resume` of interrupted
+//! disguises.
 
 use probity_disguise::{ApplyRequest, CHUNK_ROWS, DisguiseId, Error, Swept};
 use probity_format::time::format_time;
@@ -46,7 +47,7 @@ impl Operation for Schedule {
     type Answer = ScheduledForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<ScheduledForm, Problem> {
-        let spec = context.place.spec(&self.spec)?;
+        let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
         let Time(due) = self.due;
         let request = ApplyRequest {
@@ -57,7 +58,7 @@ impl Operation for Schedule {
             expires: self.expires.map(|Time(time)| time),
             time: context.time,
         };
-        context.place.install(&mut session.engine, Some(spec))?;
+        context.database.install(&mut session.engine, Some(spec))?;
         context.once(&mut session, |engine, entries| {
             let id = engine.schedule(&request, due)?;
             Ok(ScheduledForm {

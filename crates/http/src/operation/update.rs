@@ -1,4 +1,4 @@
-//! How rows change while they are disguised.
+//! Changes of rows while they are disguised.
 
 use probity_disguise::Mapping;
 use serde::{Deserialize, Serialize};
@@ -51,12 +51,12 @@ impl Operation for Update {
                 .map_err(|error| Problem::new(Kind::Unfit, error.to_string()))?;
             mappings.extend(some);
         }
-        let spec = self.spec.as_ref().map(|name| context.place.spec(name));
+        let spec = self.spec.as_ref().map(|name| context.database.spec(name));
         let spec = spec.transpose()?;
         let mut session = spec.map_or_else(|| context.stored(), |spec| context.described(spec))?;
-        // The tables may have other names now, so that the description is stored anew.
-        context.place.uninstalled();
-        context.place.install(&mut session.engine, spec)?;
+        // The tables may have new names by now, so the description is stored again.
+        context.database.uninstalled();
+        context.database.install(&mut session.engine, spec)?;
         context.once(&mut session, |engine, entries| {
             if self.replace {
                 for mapping in &mappings {

@@ -1,4 +1,4 @@
-//! The command that goes on where an `append` stopped: the same options, as a shell takes them back.
+//! The command that resumes a stopped `append`, with the same options in shell form.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,12 @@ use crate::args::{Append, DurabilityChoice};
 use crate::config::Environment;
 use crate::shell::{quoted, quoted_text};
 
-/// The command of `args` that begins with `line`, whose entry gets `index`, and writes proofs into a folder like `proofs`.
+/// Returns the command that resumes at `line`, whose entry gets `index`, and writes proofs into a
+/// folder like `proofs`.
 ///
-/// What the environment named is named too: a command that is typed elsewhere would take another key, and make second copies of the heads in
-/// another folder. A loss that was accepted is recorded, and no other one is accepted unseen.
+/// Settings from the environment are named too: in another shell the command would use another key
+/// and another folder of second copies. A loss that was accepted is recorded already, and no
+/// further one is accepted unseen.
 pub(super) fn command(
     args: &Append,
     environment: &Environment,
@@ -53,7 +55,7 @@ pub(super) fn command(
     words.0
 }
 
-/// The command that shows what is in the log of `args`.
+/// Returns the command that shows the contents of the log of `args`.
 pub(super) fn look(args: &Append, environment: &Environment) -> String {
     let mut words = Words::default();
     words.word("probity export");
@@ -65,7 +67,8 @@ pub(super) fn look(args: &Append, environment: &Environment) -> String {
     words.0
 }
 
-/// A folder for proofs like `path` that is not there yet: the one that was begun holds some already.
+/// Returns a free path like `path`, or an empty folder: the folder that was begun holds proofs
+/// already.
 fn free(path: &Path) -> PathBuf {
     let is_empty = path
         .read_dir()
@@ -84,7 +87,7 @@ fn free(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.to_owned())
 }
 
-/// Words of a command, one behind the other.
+/// The words of a command, separated by spaces.
 #[derive(Default)]
 struct Words(String);
 
@@ -107,7 +110,7 @@ impl Words {
     }
 
     fn option(&mut self, name: &str, value: &str) {
-        // What begins as an option does would be taken for one.
+        // A value that begins with `-` would be taken for an option.
         let between = if value.starts_with('-') { '=' } else { ' ' };
         let value = quoted_text(value);
         self.word(&format!("{name}{between}{value}"));

@@ -1,4 +1,4 @@
-//! Where entries come from: input of which the end, and a signal, are noticed while waiting for more.
+//! Input of entries; its end and a signal are noticed while waiting for more.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,13 +9,13 @@ use crate::failure::Failure;
 use crate::input_file::{InputFile, stopped};
 use crate::interruption;
 
-/// A file, pipe or terminal that stops giving bytes once a signal asked the program to end.
+/// A file, pipe or terminal whose reads fail once a signal has asked the program to end.
 pub(super) struct Input {
     file: InputFile,
 }
 
 impl Input {
-    /// The file at `path`, or standard input for `-`.
+    /// Opens the file at `path`, or standard input for `-`.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let fail = |error| Failure::file("read", path, error);
         let file = if path == Path::new("-") {
@@ -28,7 +28,8 @@ impl Input {
 }
 
 impl Read for Input {
-    /// Fails with [`io::ErrorKind::ConnectionAborted`] once a signal came; half a line is not taken for a whole one then.
+    /// Fails with [`io::ErrorKind::ConnectionAborted`] after a signal, so that half a line is not
+    /// taken for a whole one.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if interruption::is_stopped() {
             return Err(stopped());

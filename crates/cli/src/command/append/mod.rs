@@ -1,4 +1,4 @@
-//! `probity append`: lines of JSON into entries, and receipts out once they are durable.
+//! `probity append`: turns lines of JSON into entries, and prints receipts once they are durable.
 
 mod advice;
 mod input;
@@ -31,13 +31,14 @@ use crate::failure::{Failure, Status};
 use crate::interruption;
 use crate::output::{Output, counted, note};
 
-/// Receipts waited for at most before the oldest is; far fewer than the library remembers.
+/// The most receipts outstanding before the oldest is waited for; far fewer than the library
+/// remembers.
 const RECEIPTS_AHEAD: usize = 4096;
 const REMEDY_KEY_USED: &str =
     "give each entry an idempotency key of its own; if it is another entry, give it another key";
 const REMEDY_NAME_USED: &str = "if this input is another one than that which had the name of --idempotency-key before, give it another name";
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Entries between two looks of the person at the terminal.
+/// Entries between two updates of the progress on a terminal.
 const PROGRESS_ENTRIES: u64 = 1024;
 
 #[derive(Serialize)]
@@ -46,7 +47,7 @@ struct Summary<'a> {
     appended: u64,
     refused: u64,
     already_recorded: u64,
-    /// Index of the first of them.
+    /// Index of the first entry that was recorded already.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_recorded: Option<u64>,
 }
@@ -83,13 +84,14 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         stored: None,
     };
     let read = run.append_all(Lines::new(BufReader::with_capacity(BUFFER_BYTES, input)));
-    // Whatever ended the reading, what was taken before becomes durable, is published and is accounted for.
+    // Whatever ended the reading, everything taken before becomes durable, is published and is
+    // accounted for.
     let settled = run.finish();
     let closed = close(&log);
     run.progress.finish_and_clear();
     match read.and(settled).and(closed) {
         Ok(()) => run.summarize(),
-        // Entries were handed in that nobody reads the receipts of: that is no quiet end.
+        // Entries were appended whose receipts nobody reads, so a closed pipe is reported.
         Err(failure) => Err(run.account(failure.loud(), environment)),
     }
 }
@@ -98,7 +100,8 @@ fn close(log: &Log) -> Result<(), Failure> {
     log.close().map_err(Failure::from)
 }
 
-/// Refuses to go on at another place than the advice was given for: nothing is appended twice or left out.
+/// Refuses to resume at another index than the advice named, so that no entry is repeated or left
+/// out.
 fn check_place(args: &Append, environment: &Environment, next: u64) -> Result<(), Failure> {
     let Some(expected) = args.at_index.filter(|expected| *expected != next) else {
         return Ok(());
@@ -136,10 +139,11 @@ struct Run<'a> {
     /// Entries of this command whose receipts were printed.
     receipted: u64,
     refused: u64,
-    /// The line that ended the command because its idempotency key stands for another entry: repeated, it is refused again.
+    /// The line that ended the command because its idempotency key belongs to another entry; a
+    /// repetition would be refused again.
     conflict: Option<u64>,
     repeats: Repeats,
-    /// The log's files, where a receipt is for an entry that was recorded long before.
+    /// The log's files, opened for receipts of entries that were recorded earlier.
     stored: Option<StoredLeaves>,
 }
 
@@ -149,14 +153,14 @@ struct Repeats {
     lines: u64,
     /// Index of the entry of the first of them.
     first: Option<u64>,
-    /// Lines without a key, which would be recorded again.
+    /// Lines without a key, which a repetition would record again.
     without_key: u64,
 }
 
 impl Run<'_> {
     fn append_all(&mut self, mut lines: Lines<impl io::BufRead>) -> Result<(), Failure> {
         loop {
-            // The other end may wait for its receipts before it writes on.
+            // The writer of the input may wait for its receipts before it goes on.
             if lines.may_block() {
                 self.settle(0)?;
                 self.prove()?;
@@ -190,7 +194,8 @@ impl Run<'_> {
         }
     }
 
-    /// Hands in the entry of line `number`, under the key of the line, or the one that the arguments give it.
+    /// Appends the entry of line `number`, under the key of the line or one derived from the
+    /// arguments.
     fn append(&mut self, number: u64, parsed: &ParsedEntry) -> Result<Ticket, AppendError> {
         let name = self.args.idempotency_key.as_ref();
         let of_line = name.map(|name| idempotency_digest(&format!("{name}/{number}")));
@@ -206,7 +211,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whose key it was: that of the line, or one that the arguments gave it.
+    /// Returns the remedy for a used key, which depends on whether the line or the arguments gave
+    /// it.
     fn key_remedy(&self, parsed: &ParsedEntry) -> &'static str {
         if parsed.entry(self.clock.now()).idempotency.is_none() {
             REMEDY_NAME_USED
@@ -257,7 +263,7 @@ impl Run<'_> {
         Err(failure)
     }
 
-    /// Prints receipts of entries that are durable, and waits for those beyond `ahead`.
+    /// Prints the receipts of durable entries, and waits for those beyond `ahead`.
     fn settle(&mut self, ahead: usize) -> Result<(), Failure> {
         let must_wait = self.pending.len() > ahead;
         while let Some((line, ticket)) = self.pending.front().copied() {
@@ -283,7 +289,7 @@ impl Run<'_> {
         }
     }
 
-    /// Publishes a checkpoint for the entries that are durable, and writes their proofs.
+    /// Publishes a checkpoint over the durable entries, and writes their proofs.
     fn prove(&mut self) -> Result<(), Failure> {
         let Some(proofs) = self.proofs.as_mut().filter(|proofs| !proofs.is_empty()) else {
             return Ok(());
@@ -317,7 +323,7 @@ impl Run<'_> {
         })
     }
 
-    /// The leaf of an entry that was recorded before this command, from the log's files.
+    /// Reads the leaf of an entry that was recorded before this command from the log's files.
     fn stored_leaf(&mut self, index: u64) -> Result<Option<Leaf>, Failure> {
         let stored = if let Some(stored) = self.stored.take() {
             stored
@@ -338,10 +344,11 @@ impl Run<'_> {
         self.prove()
     }
 
-    /// Says how much is in the log and how to go on, after `failure`.
+    /// Adds to `failure` how much is in the log and how to resume.
     fn account(&self, failure: Failure, environment: &Environment) -> Failure {
         let Append { dir, stream, .. } = self.args;
-        // Not what was promised, but what is there: an entry may be whole on the disk though nobody could say so any more.
+        // Counts what is there, not what was promised: an entry may be whole on disk without ever
+        // having been acknowledged.
         let found = open_reader(dir, self.args.key.as_deref(), environment)
             .and_then(|reader| Ok(reader.entries(stream)?));
         let Ok(next) = found else {
@@ -358,7 +365,7 @@ impl Run<'_> {
         let (line, index) = self.taken.after(kept);
         let failure = failure.after(&self.appended(kept));
         let go_on = |line| self.go_on(environment, line, index);
-        // Where entries before it are not there, it is not reached yet.
+        // If entries before it are missing, the conflicting line is not reached yet.
         let reached = self.conflict.filter(|_| kept == self.taken.count());
         failure.also(&match reached {
             Some(conflict) => format!(
@@ -369,14 +376,16 @@ impl Run<'_> {
         })
     }
 
-    /// The command that goes on with `line`, whose entry gets `index`; without a folder that takes no proofs.
+    /// Returns the command that resumes at `line`, whose entry gets `index`. A folder that takes no
+    /// proofs is left out.
     fn go_on(&self, environment: &Environment, line: u64, index: u64) -> String {
         let is_refused = self.proofs.as_ref().is_some_and(ProofFolder::is_refused);
         let proofs = self.args.proofs.as_deref().filter(|_| !is_refused);
         advice::command(self.args, environment, proofs, (line, index))
     }
 
-    /// The number of entries in the log, the first `kept`, and of those without a printed receipt.
+    /// Describes the first `kept` entries as appended, and how many of them have no printed
+    /// receipt.
     fn appended(&self, kept: u64) -> String {
         let appended = counted(kept, "entry appended", "entries appended");
         match kept.saturating_sub(self.receipted) {
@@ -387,7 +396,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the whole command can be repeated: the log still knows the keys of all its lines.
+    /// Returns whether the whole command can be repeated: the log still knows the keys of all its
+    /// lines.
     fn may_repeat(&self) -> bool {
         let keys_max = u64::try_from(Options::IDEMPOTENCY_KEYS_MAX).unwrap_or(u64::MAX);
         self.repeats.without_key == 0 && self.taken.count() <= keys_max
@@ -425,7 +435,7 @@ impl Run<'_> {
     }
 }
 
-/// A line, apart from the reader's buffer.
+/// A parsed line, independent of the reader's buffer.
 enum LineFound {
     Blank,
     Entry(Box<ParsedEntry>),

@@ -1,20 +1,20 @@
-//! Which line of the input became which entry, to say where to go on.
+//! The mapping of input lines to entries, for resuming after a failure.
 
 use std::collections::VecDeque;
 
-/// Places at which lines and entries part that are remembered; each blank or refused line may be one.
+/// The most steps that are remembered; each blank or refused line may add one.
 const STEPS_MAX: usize = 65_536;
 
-/// Lines of entries that were appended, in the order of their indices.
+/// The lines of the appended entries, in the order of their indices.
 #[derive(Debug)]
 pub(super) struct Lines {
     /// Index of the first entry.
     first_index: u64,
-    /// The line that the input begins with.
+    /// The first line of the input.
     first_line: u64,
     /// Entries so far.
     count: u64,
-    /// Each where a line does not follow the line of the entry before: number of the entry, and its line.
+    /// Each entry whose line does not follow that of the entry before: its number, and its line.
     steps: VecDeque<(u64, u64)>,
 }
 
@@ -39,29 +39,30 @@ impl Lines {
         self.count = self.count.saturating_add(1);
     }
 
-    /// Whether what is remembered has reached its bound, so that [`Lines::forget`] must be called.
+    /// Returns whether the bound is reached and [`Lines::forget`] must be called.
     pub(super) fn is_full(&self) -> bool {
         self.steps.len() >= STEPS_MAX
     }
 
-    /// Forgets all lines but the last; every entry so far is durable.
+    /// Forgets all steps but the last; every entry so far must be durable.
     pub(super) fn forget(&mut self) {
         let last = self.steps.pop_back();
         self.steps.clear();
         self.steps.extend(last);
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many of them the stream holds if its next entry has `index`.
+    /// Returns how many of them the stream holds if its next entry has `index`.
     pub(super) fn kept(&self, index: u64) -> u64 {
         index.saturating_sub(self.first_index).min(self.count)
     }
 
-    /// The line to go on with when the first `kept` entries are there, and the index that its entry gets.
+    /// Returns the line to resume at when the first `kept` entries are recorded, and the index that
+    /// its entry gets.
     pub(super) fn after(&self, kept: u64) -> (u64, u64) {
         let index = self.first_index.saturating_add(kept);
         let Some(last) = kept.checked_sub(1) else {

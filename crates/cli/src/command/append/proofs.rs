@@ -1,4 +1,5 @@
-//! Proofs of entries as they are appended: a file for each in one folder, once a checkpoint covers it.
+//! Proofs of entries as they are appended: one file each in a folder, once a checkpoint covers the
+//! entry.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -16,19 +17,19 @@ use crate::output_guard::{check_name, check_new, is_refusal};
 
 const REMEDY_REFUSED: &str =
     "the entries are in the log, and their proofs are written with: probity prove";
-/// Entries that wait for their proofs before a checkpoint is published for them.
+/// The most entries that wait for their proofs before a checkpoint is published for them.
 const DUE_MAX: usize = 4096;
 
-/// The folder that proofs are written into, and the entries that have none yet.
+/// The folder for proofs, and the entries that have none yet.
 pub(super) struct ProofFolder {
     path: PathBuf,
     due: VecDeque<u64>,
-    /// Whether a proof was refused its place in the folder.
+    /// True once a proof was refused its place in the folder.
     is_refused: bool,
 }
 
 impl ProofFolder {
-    /// Makes the folder, unless it is there and empty.
+    /// Makes the folder, or takes an empty one.
     pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
         let fail = |error| Failure::file("make the folder of proofs", path, error);
         check_folder(path).map_err(fail)?;
@@ -51,12 +52,12 @@ impl ProofFolder {
         })
     }
 
-    /// Whether no proof may be written into the folder.
+    /// Returns whether the folder refuses proofs.
     pub(super) const fn is_refused(&self) -> bool {
         self.is_refused
     }
 
-    /// The entry at `index` is durable.
+    /// Adds the durable entry at `index`.
     pub(super) fn push(&mut self, index: u64) {
         self.due.push_back(index);
     }
@@ -69,7 +70,7 @@ impl ProofFolder {
         self.due.is_empty()
     }
 
-    /// Writes the proofs of entries that a checkpoint covers by now.
+    /// Writes the proofs of entries that a checkpoint covers.
     pub(super) fn write(
         &mut self,
         reader: &Reader,
@@ -106,7 +107,7 @@ impl ProofFolder {
     }
 }
 
-/// Refuses a folder in which no proof may be written, before anything is appended for which one is due.
+/// Refuses a folder that cannot take proofs, before any entry is appended.
 fn check_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return check_new(&path.join("proof"));

@@ -34,7 +34,7 @@ const ORIGIN: &str = "shop.example/audit";
 const PERSON: &str = "7";
 
 pub(crate) fn run(args: &Demo, environment: &Environment) -> Result<Status, Failure> {
-    // The demo's log keeps its second copies beside it, whatever is said for another.
+    // The demo's log keeps its second copies beside it, whatever the environment names.
     let environment = &Environment {
         heads: None,
         ..environment.clone()
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Demo, environment: &Environment) -> Result<Status, Fail
     Ok(Status::Done)
 }
 
-/// Where things are.
+/// The paths of the demo's files.
 struct LogLocation {
     folder: PathBuf,
     log: PathBuf,
@@ -147,7 +147,7 @@ fn record(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
     ))
 }
 
-/// Runs the proxy before the store for one day of traffic.
+/// Runs one day of traffic through the proxy in front of the store.
 fn play(log: &Log, backend: Backend) -> Result<Day, Failure> {
     let policy = Policy::parse(traffic::POLICY)
         .map_err(|error| Failure::new("the demo's policy is refused").because(error))?;
@@ -243,7 +243,7 @@ fn show_exports(
     Ok(())
 }
 
-/// Exports what concerns one person, and shows the last of it.
+/// Exports the entries about one person, and shows the last of them.
 fn show_person(
     places: &LogLocation,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! What a person can do with the demo's folder next: commands to copy as they stand.
+//! Commands to try next in the demo's folder, ready to copy.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::shell::quoted;
 
-/// Prints the commands, each below what it is for.
+/// Prints the commands, each below its purpose.
 pub(super) fn show(
     places: &LogLocation,
     environment: &Environment,

@@ -1,15 +1,15 @@
-//! One byte of a copy of the log changed, as somebody with access to the disk could.
+//! A copy of the log with one changed byte, as by somebody with access to the disk.
 
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// What was changed.
+/// The place of the change.
 pub(super) struct Tampering {
-    /// The file, below the log's folder.
+    /// The file, relative to the log's folder.
     pub(super) file: PathBuf,
-    /// The byte changed.
+    /// The offset of the changed byte.
     pub(super) offset: u64,
 }
 

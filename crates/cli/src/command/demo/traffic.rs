@@ -1,4 +1,4 @@
-//! A day of a small shop, said to the proxy over real connections: who touches whose data.
+//! A day of a small shop, sent to the proxy over real connections: who touches whose data.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use probity_proxy::resp::{Frame, FrameReader, Limits, put_command};
 
 /// Persons whose data is handled.
 const PERSONS: usize = 150;
-/// Of so many persons one asks to be forgotten.
+/// One person in this many asks to be forgotten.
 const FORGOTTEN: usize = 3;
 /// Commands sent at once before their replies are read.
 const PIPELINE: usize = 64;
@@ -56,7 +56,7 @@ purpose = "erasure"
 basis = "legal-obligation"
 "#;
 
-/// What happened.
+/// The counts of the day.
 #[derive(Default)]
 pub(super) struct Day {
     pub(super) clients: u64,
@@ -65,7 +65,7 @@ pub(super) struct Day {
     pub(super) refused: u64,
 }
 
-/// Plays the day: its parts follow each other, the clients of a part work at the same time.
+/// Plays the day: its parts run one after another, the clients of a part at the same time.
 pub(super) fn play(proxy: SocketAddr) -> io::Result<Day> {
     let mut day = Day::default();
     for part in PARTS {
@@ -87,13 +87,13 @@ pub(super) fn play(proxy: SocketAddr) -> io::Result<Day> {
     Ok(day)
 }
 
-/// What one client does with one person's data.
+/// The commands of one client for one person's data.
 type Scene = fn(&mut Client, &str) -> io::Result<()>;
 
 /// One connection of an application, for some of the persons.
 struct Shift {
     greeting: &'static [&'static str],
-    /// Of every `step` persons, the one at `first`.
+    /// The first of its persons; the others follow every `step`.
     first: usize,
     step: usize,
     scenes: &'static [Scene],
@@ -182,7 +182,7 @@ fn bill(client: &mut Client, person: &str) -> io::Result<()> {
     client.say(&["HGET", &format!("user:{person}:profile"), "mail"])?;
     client.say(&["SET", &invoice, "paid"])?;
     client.say(&["GET", &invoice])?;
-    // A wrong type: the operation fails, and that is recorded too.
+    // A wrong type: the operation fails, and the failure is recorded too.
     client.say(&["LPUSH", &invoice, "again"])
 }
 
@@ -214,7 +214,7 @@ struct Client {
     reader: FrameReader,
     out: Vec<u8>,
     buffer: Vec<u8>,
-    /// Commands whose replies are still to come.
+    /// Commands whose replies are outstanding.
     waiting: usize,
     sent: u64,
     refused: u64,
@@ -252,7 +252,7 @@ impl Client {
         }
     }
 
-    /// Sends what was said and reads every reply.
+    /// Sends the pending commands and reads every reply.
     fn settle(&mut self) -> io::Result<()> {
         self.socket.write_all(&self.out)?;
         self.out.clear();

@@ -1,4 +1,4 @@
-//! What changes the database: `apply`, `reveal`, `forget`.
+//! Commands that change the database: `apply`, `reveal`, `forget`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,7 @@ struct ForgottenForm {
     entry: Option<Recorded>,
 }
 
-/// Publishes the entry, whatever the operation came to; its own failure is the one to report.
+/// Closes the log and returns its entry; a failure of the operation comes before one of the log.
 pub(super) fn recorded<T>(
     engine: AnyEngine,
     recorder: Option<Recorder>,
@@ -147,7 +147,7 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     Ok(Status::Done)
 }
 
-/// The failure of a disguise in chunks; where it is begun still, the words say so and name it.
+/// Adds to the failure of a disguise in chunks which disguise was begun, and how to go on.
 pub(super) fn begun(id: Option<DisguiseId>, failure: Failure) -> Failure {
     let Some(id) = id else {
         return failure;
@@ -171,7 +171,7 @@ pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<()
     output.line(&format!("  {made}"))
 }
 
-/// The time a span after `time`.
+/// Returns the time `span` after `time`.
 pub(super) fn after(time: Timestamp, span: Span) -> Result<Timestamp, Failure> {
     let end = time.nanoseconds().saturating_add(span.nanoseconds);
     Timestamp::from_nanoseconds(end)
@@ -294,7 +294,7 @@ fn tell_revealed(
     output.flush()
 }
 
-/// Rows that were removed and values that were overwritten, table by table.
+/// Prints the restored rows and values, table by table.
 fn print_back(revealed: &Revealed, output: &mut Output) -> Result<(), Failure> {
     let (rows, values) = (&revealed.restored, &revealed.values);
     let tables: BTreeSet<&String> = rows.keys().chain(values.keys()).collect();
@@ -307,10 +307,11 @@ fn print_back(revealed: &Revealed, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many rows that stay for one reason are named.
+/// The most rows that are named for one reason to stay.
 const KEPT_NAMED: usize = 3;
 
-/// What stays: first what has a cause of its own, then what waits for that. One cause is said once, however many rows it keeps.
+/// Prints the rows that stay disguised, grouped by reason: first those with a reason of their own,
+/// then those that wait for other rows.
 fn print_kept(kept: &[Kept], output: &mut Output) -> Result<(), Failure> {
     if kept.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Files with credentials: what `register` writes, and what a person brings.
+//! Credential files, which `register` writes and people bring.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -12,12 +12,12 @@ use crate::key_file::warn_if_open;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
 
-/// The longest credential.
+/// The longest credential, in bytes.
 const LINE_BYTES_MAX: u64 = 4_096;
-/// Enough for all that is read, so that no copy of a secret is left behind by growing.
+/// Room for a whole line, so that no reallocation leaves a copy of a secret behind.
 const LINE_BYTES_CAPACITY: usize = 8_192;
 
-/// A credential as it was brought; it has no `Debug`.
+/// A credential as read from its file; it has no `Debug`.
 pub(super) enum Brought {
     Key(SecretKey),
     Token(RecoveryToken),
@@ -64,7 +64,7 @@ impl Brought {
     }
 }
 
-/// What the first line of a file holds.
+/// Parses the first line of a file.
 fn parsed(path: &Path) -> Result<CredentialLine, Failure> {
     CredentialLine::parse(&first_line(path)?).map_err(|error| match error {
         Error::Suite { .. } => {
@@ -87,7 +87,7 @@ fn read_share(path: &Path) -> Result<TokenShare, Failure> {
         .remedy("give one file with a whole credential, or two with a share each"))
 }
 
-/// The password on the first line of a file.
+/// Reads the password on the first line of a file.
 pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let line = first_line(path)?;
     if line.is_empty() {
@@ -99,15 +99,15 @@ pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
     Ok(line)
 }
 
-/// A file for a credential, made before the credential is, so that none is lost for want of a place.
+/// A file for a credential, created first, so that no credential is lost for lack of a place.
 pub(super) struct CredentialFile {
     path: PathBuf,
-    /// Nothing once it is written.
+    /// `None` once it is written.
     file: Option<OutputFile>,
 }
 
 impl CredentialFile {
-    /// Makes the file, which must not exist, for its owner alone.
+    /// Creates the file for its owner alone; it must not exist yet.
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {
         let file =
             OutputFile::reserve(path).map_err(|error| Failure::file("create", path, error))?;
@@ -117,7 +117,8 @@ impl CredentialFile {
         })
     }
 
-    /// Writes the line, durably; from then on no signal takes the file away. One that cannot be written is gone.
+    /// Writes the line durably; from then on no signal removes the file. A file that cannot be
+    /// written is removed.
     pub(super) fn finish(&mut self, line: &str) -> Result<(), Failure> {
         let Some(mut file) = self.file.take() else {
             return Ok(());
@@ -129,12 +130,12 @@ impl CredentialFile {
             .map_err(|error| Failure::file("write", &self.path, error))
     }
 
-    /// Its name, for the report.
+    /// Returns its path for the report.
     pub(super) fn shown(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// Takes the file away again; what it could hold was not made, or opens nothing.
+    /// Removes the file again, because its credential was not made or opens nothing.
     pub(super) fn give_up(self) {
         if self.file.is_none() {
             // The failure that led here is the one to report.
@@ -143,8 +144,8 @@ impl CredentialFile {
     }
 }
 
-/// The first line of the file at `path`, or of standard input. One that is longer than [`LINE_BYTES_MAX`] is refused: cut, a
-/// password would open by its beginning alone.
+/// Returns the first line of the file at `path`, or of standard input. A line over
+/// [`LINE_BYTES_MAX`] is refused: a password cut short would open by its prefix alone.
 pub(super) fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::file("read the credential in", path, error);
     let mut text = Zeroizing::new(Vec::with_capacity(LINE_BYTES_CAPACITY));

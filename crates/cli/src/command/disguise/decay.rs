@@ -89,7 +89,7 @@ pub(super) fn decay(args: &Decay, environment: &Environment) -> Result<Status, F
     })
 }
 
-/// With a limit, a page is never more than a minute's worth.
+/// Returns the page size; with a limit per minute, at most a minute's worth.
 fn page(args: &Decay) -> u32 {
     args.per_minute
         .map_or(args.page, |limit| args.page.min(limit))
@@ -127,7 +127,7 @@ fn pages(
     }
 }
 
-/// Waits until the people of a page have taken their share of a minute.
+/// Sleeps until the people of a page have used their share of a minute.
 fn pace(args: &Decay, people: usize, spent: Duration) {
     let (Some(limit), Ok(people)) = (args.per_minute, u32::try_from(people)) else {
         return;

@@ -1,4 +1,4 @@
-//! `export`: what disguises hide of a person, for that person.
+//! `export`: the rows that disguises hide of a person, for that person.
 
 use probity_disguise::{DisguiseId, Hidden};
 use probity_http::hidden::{row_json, row_text};

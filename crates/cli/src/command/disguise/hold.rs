@@ -37,7 +37,7 @@ fn authority(said: &AuthorityChoice) -> Authority<'_> {
     }
 }
 
-/// What the entry says beside who decides, and by what right.
+/// Returns the entry's attribution without actor and basis, which the authority gives.
 fn attribution(said: &AuthorityChoice) -> Attribution {
     Attribution {
         purpose: said.purpose.clone(),
@@ -45,7 +45,7 @@ fn attribution(said: &AuthorityChoice) -> Attribution {
     }
 }
 
-/// The user of a command line, as the users table has it.
+/// Returns the user of a command line, in the form of the users table.
 fn person(engine: &mut AnyEngine, user: Option<&str>) -> Result<Option<Value>, Failure> {
     let person = user.map(|user| engine.user(user)).transpose();
     person.map_err(refused)

@@ -1,4 +1,4 @@
-//! Looking before anything is changed: `draft`, `check`, `plan`.
+//! Commands that look before anything is changed: `draft`, `check`, `plan`.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -45,7 +45,7 @@ struct StepForm<'a> {
     refused: Vec<RefusedForm<'a>>,
 }
 
-/// Rows for which a removal would be refused.
+/// A table and the number of its rows whose removal would be refused.
 #[derive(Serialize)]
 struct RefusedForm<'a> {
     table: &'a str,
@@ -76,7 +76,7 @@ pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, F
     Ok(Status::Done)
 }
 
-/// A specification with the engine for it and the values of its parameters.
+/// A specification with its engine and the values of its parameters.
 pub(super) struct Ready {
     pub(super) engine: AnyEngine,
     pub(super) file: SpecFile,
@@ -102,14 +102,14 @@ pub(super) fn ready(
     })
 }
 
-/// The values of parameters as they were written.
+/// Parses the values of parameters.
 pub(super) fn parameters(set: &[(String, String)]) -> BTreeMap<String, Value> {
     let set = set.iter();
     set.map(|(name, value)| (name.clone(), parameter(value)))
         .collect()
 }
 
-/// A number where it is one; databases compare texts and numbers differently.
+/// Parses a number if possible, because databases compare texts and numbers differently.
 fn parameter(text: &str) -> Value {
     text.parse()
         .map_or_else(|_text| Value::from(text), Value::Int)
@@ -118,7 +118,7 @@ fn parameter(text: &str) -> Value {
 pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, Failure> {
     let mut ready = ready(&args.spec, &args.database, environment)?;
     let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
-    // A plan checks everything and asks the database for what a check alone would believe.
+    // A plan checks everything against the database, where a check alone would trust the file.
     ready
         .engine
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
@@ -157,7 +157,7 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
     Ok(Status::Done)
 }
 
-/// What would be refused at this moment.
+/// Prints what would be refused at this moment.
 fn print_refusals(refusals: &[String], output: &mut Output) -> Result<(), Failure> {
     for it in refusals {
         output.line(&format!("  refused if it were applied now: {it}"))?;

@@ -77,13 +77,13 @@ fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Da
     Ok(database)
 }
 
-/// An engine with the description that the database holds.
+/// Opens the engine with the description stored in the database.
 fn stored(choice: &DatabaseChoice, environment: &Environment) -> Result<AnyEngine, Failure> {
     let engine = Engine::stored(open(choice, environment)?).map_err(refused)?;
     of_tenant(engine, choice)
 }
 
-/// The engine for the tenant of the command line, if one is named.
+/// Restricts the engine to the tenant of the command line, if one is named.
 fn of_tenant(mut engine: AnyEngine, choice: &DatabaseChoice) -> Result<AnyEngine, Failure> {
     if let Some(tenant) = &choice.tenant {
         engine.set_written_tenant(tenant).map_err(refused)?;
@@ -91,7 +91,7 @@ fn of_tenant(mut engine: AnyEngine, choice: &DatabaseChoice) -> Result<AnyEngine
     Ok(engine)
 }
 
-/// Lets the engine work for a share of the time.
+/// Limits the engine to a share of the time.
 fn at_share(engine: &mut AnyEngine, share: Option<Share>) {
     if let Some(share) = share {
         let alone = Admission::new(NonZero::<u32>::MIN);
@@ -99,7 +99,7 @@ fn at_share(engine: &mut AnyEngine, share: Option<Share>) {
     }
 }
 
-/// Refuses a tenant for what is done for the whole database.
+/// Refuses a tenant for commands about the whole database.
 fn of_all_tenants(choice: &DatabaseChoice) -> Result<(), Failure> {
     match choice.tenant {
         None => Ok(()),
@@ -110,7 +110,8 @@ fn of_all_tenants(choice: &DatabaseChoice) -> Result<(), Failure> {
     }
 }
 
-/// An engine for a specification and what is said beside it; what is said nowhere comes from the database.
+/// Makes an engine from a specification and description files; the database supplies what they
+/// leave out.
 fn described(
     database: Box<dyn Database>,
     file: Option<&SpecFile>,
@@ -133,12 +134,12 @@ fn read<T, E: std::error::Error + Send + Sync + 'static>(
     parsed.map(Some)
 }
 
-/// A file that is not what it should be.
+/// Reports that the file at `path` is refused.
 fn in_file(path: &Path) -> Failure {
     Failure::new(format!("{} is refused", path.display()))
 }
 
-/// What the engine refused of the specification at `path`.
+/// Reports what the engine refused of the specification at `path`.
 fn unfit(path: &Path) -> impl Fn(Error) -> Failure {
     move |error| match error {
         Error::Spec(error) => {
@@ -148,7 +149,7 @@ fn unfit(path: &Path) -> impl Fn(Error) -> Failure {
     }
 }
 
-/// What the engine refused, in the words of the terminal.
+/// Translates a refusal of the engine for the terminal, with its remedy.
 fn refused(error: Error) -> Failure {
     let remedy = match &error {
         Error::NotInstalled => Some(

@@ -1,4 +1,4 @@
-//! Where a new credential goes, before anything is committed under it: files, or standard output.
+//! The destination of a new credential, opened before anything is committed under it.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -25,19 +25,19 @@ struct Registered<'a> {
     share_files: Vec<String>,
 }
 
-/// Where a new credential goes: files that are there before it is made, or standard output.
+/// The destination of a new credential: files created before it, or standard output.
 pub(super) struct Outlet {
     user: String,
     json: bool,
     whole: Option<CredentialFile>,
     shares: Vec<CredentialFile>,
-    /// Why it could not be handed over.
+    /// The reason why it could not be handed over.
     failure: Option<Failure>,
     is_handed_over: bool,
 }
 
 impl Outlet {
-    /// Makes the files.
+    /// Creates the files.
     pub(super) fn open(
         (whole, shares): (Option<&Path>, &[PathBuf]),
         user: &str,
@@ -70,7 +70,7 @@ impl Outlet {
         Ok(outlet)
     }
 
-    /// Takes the files away again; what they could hold opens nothing.
+    /// Removes the files again; a credential in them opens nothing.
     fn give_up(&mut self) {
         let files = self.whole.take().into_iter();
         files
@@ -78,7 +78,7 @@ impl Outlet {
             .for_each(CredentialFile::give_up);
     }
 
-    /// Goes on with what was done, or takes the files away again.
+    /// Returns the result of `done`, or removes the files if it failed.
     pub(super) fn unless_failed<T>(
         mut self,
         done: Result<T, Failure>,
@@ -96,7 +96,7 @@ impl Outlet {
         self.whole.is_some() || !self.shares.is_empty()
     }
 
-    /// Writes the credential, durably where it goes to files.
+    /// Writes the credential, durably if it goes to files.
     fn take(&mut self, made: &Registration) -> Result<(), Failure> {
         if !self.shares.is_empty() {
             let token = made.token.as_ref();
@@ -112,7 +112,7 @@ impl Outlet {
             let line = made.line();
             let mut output = Output::new();
             if self.json {
-                // The end of the document tells of the entry, which is there once it is committed.
+                // The end of the document names the log entry, which exists once it is committed.
                 let begun = Zeroizing::new(self.document(Some(&line))?);
                 output.text(begun.strip_suffix('}').unwrap_or(&begun))?;
             } else {
@@ -134,7 +134,7 @@ impl Outlet {
         serde_json::to_string(&document).map_err(|error| Failure::output(error.into()))
     }
 
-    /// Says what is left to say once it is committed.
+    /// Prints the rest of the document after the commit.
     fn report(&self, entry: Option<&Recorded>) -> Result<(), Failure> {
         if !self.json {
             return Ok(());
@@ -153,7 +153,7 @@ impl Outlet {
         output.flush()
     }
 
-    /// What is left of a credential whose operation did not come to its end.
+    /// Removes or disowns a credential whose operation failed.
     fn ended_with(&mut self, error: &Error) {
         if matches!(error, Error::Unsettled(_)) {
             note(
@@ -167,7 +167,7 @@ impl Outlet {
     }
 }
 
-/// An outlet that an engine hands a credential over to.
+/// An outlet to which an engine hands a credential over.
 pub(super) struct Handing(Rc<RefCell<Outlet>>);
 
 impl Handing {
@@ -185,7 +185,7 @@ impl Handing {
         Self(outlet)
     }
 
-    /// Says what became of it; `recorded` closes the log.
+    /// Reports the outcome; `recorded` closes the log.
     pub(super) fn finish(
         self,
         made: Result<Registration, Error>,

@@ -1,4 +1,4 @@
-//! What concerns one person: `register`, `speaks-for`, `list`, `subject-name`, `rekey`.
+//! Commands about one person: `register`, `speaks-for`, `list`, `subject-name`, `rekey`.
 
 use std::path::{Path, PathBuf};
 
@@ -147,7 +147,7 @@ pub(super) fn subject_name(
     let recorder = if brought.is_some() {
         Recorder::open(&args.log, &args.attribution, environment, &mut engine)?
     } else {
-        // The names are those of this log if this is its key.
+        // Opening the log checks that the key is its own; another key would give other names.
         let key = args.log.key.as_deref();
         open_reader(dir, key, environment)?;
         engine.set_subject_key(subject_key(dir, key, environment)?);

@@ -1,4 +1,4 @@
-//! Receipts of forgetting: `receipt-key`, `check-receipt`, and the file that `forget` writes.
+//! Receipts of forgetting: `receipt-key`, `check-receipt`, and the file written by `forget`.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -29,7 +29,7 @@ struct CheckedForm {
     bags: u64,
 }
 
-/// Makes the key file, or reads one that is there, and prints the public key.
+/// Creates the key file, or reads an existing one, and prints the public key.
 pub(super) fn key(args: &ReceiptKey) -> Result<Status, Failure> {
     if !args.file.exists() {
         let mut file = CredentialFile::create(&args.file)?;
@@ -58,7 +58,7 @@ pub(super) fn key(args: &ReceiptKey) -> Result<Status, Failure> {
     Ok(Status::Done)
 }
 
-/// The key in a file that `receipt-key` made.
+/// Reads the key from a file made by `receipt-key`.
 pub(in crate::command) fn read_signer(path: &Path) -> Result<SigningKey, Failure> {
     signer_of(path, &first_line(path)?)
 }
@@ -79,7 +79,7 @@ fn signer_of(path: &Path, line: &str) -> Result<SigningKey, Failure> {
     SigningKey::from_seed(name, &bytes).map_err(|error| damaged().because(error))
 }
 
-/// A receipt about to be written: key and file are there before anything is forgotten.
+/// A receipt to be written; its key and file exist before anything is forgotten.
 pub(super) struct Outgoing<'a> {
     signer: SigningKey,
     file: OutputFile,
@@ -131,7 +131,7 @@ pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
                 proves: false,
                 fault,
             };
-            // The status says it too where nobody takes the document.
+            // The exit status says it too if nobody reads the document.
             drop(output.json(&document).and_then(|()| output.flush()));
         }
     })

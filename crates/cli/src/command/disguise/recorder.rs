@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::login;
 use crate::output::note;
 
-/// An open log that takes an entry of each operation.
+/// An open log that takes one entry per operation.
 pub(super) struct Recorder {
     log: Log,
     path: String,
@@ -25,7 +25,7 @@ pub(super) struct Recorder {
     last: Rc<Cell<Option<u64>>>,
 }
 
-/// What the entries say of who asked, where the operation does not say it.
+/// The attribution of entries where the operation gives none.
 struct Said {
     actor: String,
     purpose: String,
@@ -73,7 +73,7 @@ impl Said {
     }
 }
 
-/// Where the entry of an operation stands, for `probity prove`.
+/// The position of an operation's entry, for `probity prove`.
 #[derive(Serialize)]
 pub(super) struct Recorded {
     pub(super) log: String,
@@ -82,7 +82,7 @@ pub(super) struct Recorded {
 }
 
 impl Recorder {
-    /// Opens the log, if one is named, and lets the engine tell it of every operation.
+    /// Opens the log, if one is named, and has the engine record every operation in it.
     pub(super) fn open(
         choice: &LogChoice,
         said: &Attribution,
@@ -114,7 +114,7 @@ impl Recorder {
         }))
     }
 
-    /// Publishes what was recorded; the engine must be gone before.
+    /// Publishes what was recorded; the engine must be dropped before.
     pub(super) fn close(self) -> Result<Option<Recorded>, Failure> {
         let recorded = self.last.get().map(|index| Recorded {
             log: self.path,

@@ -1,4 +1,4 @@
-//! `replay`: what a restored backup has missed is done again.
+//! `replay`: repeats what a restored backup has missed.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
     let mut engine = stored(&args.database, environment)?;
     at_share(&mut engine, args.pace.share);
     engine.set_subject_key(subject_key(dir, args.log.key.as_deref(), environment)?);
-    // The whole log, before anything is done: what is left out of it would look as if it had never been.
+    // The whole log is read first: an operation left out of it would look as if it had never been.
     let told = told(args, dir, environment).map_err(|failure| {
         let dir = dir.display();
         failure.remedy(format!(
@@ -80,7 +80,8 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
     })
 }
 
-/// The operations that the log tells of, in whatever stream: they are of this database by what they say.
+/// Reads the operations from every stream of the log; their content says that they belong to this
+/// database.
 fn told(
     args: &Replay,
     dir: &Path,
@@ -95,7 +96,7 @@ fn told(
         told.add(found.stream.as_str(), &found.entry, found.erased);
         Ok(())
     });
-    // What a damaged log does not tell of any more would stay undone unnoticed.
+    // Operations lost from a damaged log would stay undone unnoticed.
     read.map_err(|failure| match failure.status() {
         Status::Broken => failure.so("nothing was done again, because the log is damaged"),
         _ => failure,

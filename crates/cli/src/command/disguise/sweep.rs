@@ -1,4 +1,4 @@
-//! What waits and what is due: `scheduled`, `cancel`, `sweep`.
+//! Waiting and due operations: `scheduled`, `cancel`, `sweep`.
 
 use probity_disguise::{DisguiseId, Error};
 use probity_log::clock::{Clock as _, SystemClock};

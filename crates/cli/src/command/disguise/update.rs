@@ -1,4 +1,4 @@
-//! How rows change while they are disguised: `update`.
+//! `update`: changes of rows while they are disguised.
 
 use probity_disguise::{Mapping, SpecFile};
 use probity_log::clock::{Clock as _, SystemClock};
@@ -34,7 +34,7 @@ pub(super) fn update(args: &Update, environment: &Environment) -> Result<Status,
     };
     let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
-    // The tables may have other names now, so that the description is stored anew.
+    // The tables may have new names by now, so the description is stored again.
     let installed = engine.install();
     let done = installed.and_then(|()| {
         if args.replace {

@@ -44,7 +44,7 @@ pub(super) struct CsvRows<W: Write> {
 }
 
 impl<W: Write> CsvRows<W> {
-    /// Begins with the heading.
+    /// Creates the writer and writes the heading.
     pub(super) fn new(out: W, spreadsheet_safe: bool) -> io::Result<Self> {
         let mut rows = csv::Writer::from_writer(out);
         rows.write_record(HEADING).map_err(rows_failed)?;
@@ -108,7 +108,7 @@ const fn yes(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "" }
 }
 
-/// How many people were erased; nothing where none was.
+/// Formats the number of erased people; empty for none.
 fn erased(people: usize) -> String {
     match people {
         0 => String::new(),
@@ -116,7 +116,7 @@ fn erased(people: usize) -> String {
     }
 }
 
-/// Bytes as text, or where that cannot be, as base64.
+/// Returns bytes as text, or as base64 where they are not text.
 fn split(bytes: &[u8]) -> (&str, String) {
     match str::from_utf8(bytes) {
         Ok(text) if !needs_base64(bytes) => (text, String::new()),
@@ -124,7 +124,7 @@ fn split(bytes: &[u8]) -> (&str, String) {
     }
 }
 
-/// Whether a spreadsheet would take the cell for more than text.
+/// Returns whether a spreadsheet would take the cell for more than text.
 fn is_formula(cell: &str) -> bool {
     cell.starts_with(['=', '+', '-', '@', '\t', '\r'])
 }

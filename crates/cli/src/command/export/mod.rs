@@ -1,4 +1,4 @@
-//! `probity export`: entries out of a log, streaming.
+//! `probity export`: streams entries out of a log.
 
 mod csv_rows;
 
@@ -19,7 +19,7 @@ use crate::output::{counted, note};
 use crate::output_file::{Existing, OutputFile};
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Entries between two looks of the person at the terminal.
+/// Entries between two updates of the progress on a terminal.
 const PROGRESS_ENTRIES: u64 = 1024;
 
 pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Failure> {
@@ -60,8 +60,8 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
     Ok(counts.status)
 }
 
-/// Refuses a root key file that is given as the key of the entries wanted, as whom other commands taught would: no entry has that key, and
-/// an empty export looks like an answer.
+/// Refuses a root key file given as the key of the wanted entries, where other commands take the
+/// root key. No entry has that key, and an empty export looks like an answer.
 fn check_is_no_file(args: &Export) -> Result<(), Failure> {
     let named = args.filter.key.as_deref().map(Path::new);
     match named.filter(|path| key_file::looks_like_root(path)) {
@@ -79,11 +79,11 @@ pub(super) struct Counts {
     erased: u64,
     /// Entries of which some people were erased and others were not.
     partly: u64,
-    /// What the command ends with, if all else is well.
+    /// The status of the command, if all else succeeds.
     status: Status,
 }
 
-/// Writes the file at `path`, which appears once it is complete.
+/// Exports to the file at `path`, which appears once it is complete.
 pub(super) fn export_to_file(
     args: &Export,
     reader: &Reader,
@@ -96,7 +96,7 @@ pub(super) fn export_to_file(
     Ok(counts)
 }
 
-/// One form of output.
+/// An output format with its writer.
 enum Form<W: Write> {
     Jsonl(W),
     Csv(Box<CsvRows<W>>),

@@ -13,7 +13,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
 
-/// What a script did.
+/// The counts of a script's effects.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Done {
     pub(super) statements: u64,
@@ -87,7 +87,7 @@ pub(super) fn run_script(place: &Place, vault: &mut Vault, script: &str) -> Resu
     Ok(done)
 }
 
-/// Refuses rows.
+/// A sink that refuses rows.
 pub(super) struct NoRows;
 
 impl Sink for NoRows {

@@ -1,9 +1,8 @@
 //! `pocket create`: a new database, whole or not at all.
 //!
-//! It is filled under the names of files under way, beside its places, and comes to them when it is
-//! complete, its root file last. A signal removes what is there by then; what a kill or a loss of
-//! power leaves has a name under which no command opens it, and one between the two steps leaves a root
-//! file that commands tell the last step for.
+//! Both files are filled under part names beside their places and renamed when complete, the root
+//! file last. A signal removes the parts. After a kill or a loss of power the parts have names that
+//! no command opens. After a kill between the two renames, commands print the missing step.
 
 use std::fs;
 use std::io;
@@ -30,7 +29,7 @@ use crate::output_file::{
     Existing, check_output, is_part, left_over, part_of, put_new, sync_folder_of,
 };
 
-/// Blocks of a mebibyte.
+/// Blocks per mebibyte.
 const MIB_BLOCKS: u32 = 8;
 const _: () = assert!(MIB_BLOCKS as usize * BLOCK_PAGES as usize * PAGE_BYTES == 1 << 20);
 
@@ -97,7 +96,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
     Ok(found.status)
 }
 
-/// Refuses places that are taken or that no new file may have, and tells of what was left there.
+/// Refuses paths that are taken or that no new file may have, and warns of left-over parts.
 fn check_places(place: &Place) -> Result<(), Failure> {
     if let Some(failure) = unfinished(place) {
         return Err(failure);
@@ -120,7 +119,8 @@ fn check_places(place: &Place) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Names what creations left that were ended by a kill. A folder that may be written to and not listed takes the database all the same.
+/// Warns of parts left by killed creations. A folder that cannot be listed is passed over, because
+/// it may still be writable.
 fn tell_what_is_left(place: &Place) {
     let complete = roots_left(place);
     for path in [&place.file, &place.root] {
@@ -138,7 +138,7 @@ fn tell_what_is_left(place: &Place) {
     }
 }
 
-/// The two files under way. Dropping them, or a signal that ends the program, leaves neither behind.
+/// The two files under way, removed on drop or by a signal that ends the program.
 struct Parts {
     file: PathBuf,
     root: PathBuf,
@@ -152,13 +152,13 @@ impl Parts {
         }
     }
 
-    /// Brings the complete files to their places, the root file last: without it the other one is no database.
+    /// Renames the complete files, the root file last: without it the other one is no database.
     fn put_in_place(self, place: &Place) -> Result<(), Failure> {
         let put = || {
             put_new(&self.file, &place.file)?;
             sync_folder_of(&place.file)?;
             put_new(&self.root, &place.root)
-                // Came a file to the second place meanwhile, the first has to be free again.
+                // If the second place was taken meanwhile, the first has to be free again.
                 .inspect_err(|_taken| drop(fs::remove_file(&place.file)))?;
             sync_folder_of(&place.root)
         };
@@ -170,7 +170,7 @@ impl Parts {
 impl Drop for Parts {
     fn drop(&mut self) {
         for part in [&self.file, &self.root] {
-            // They are gone where they came to their places; elsewhere the first error is the one to report.
+            // After the renames they are gone; otherwise the first error is the one to report.
             drop(fs::remove_file(part));
             interruption::keep(part);
         }
@@ -198,16 +198,17 @@ fn made<T>(part: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result
     make(part)
 }
 
-/// Where its tables come from.
+/// The origin of the tables.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     /// Statements to run.
     script: Option<&'a str>,
-    /// Another database.
+    /// The URL of another database.
     url: Option<&'a str>,
 }
 
-/// Fills the new database; returns how many tables and rows it has, and what was found about its subject.
+/// Fills the new database; returns its counts of tables and rows, and what was found about its
+/// subject.
 fn fill(
     place: &Place,
     mut vault: Vault,

@@ -1,8 +1,9 @@
-//! `pocket sign`, `extract` and `check`: what others can check without the key.
+//! `pocket sign`, `extract` and `check`: evidence that others check without the database's key.
 //!
-//! Each file is a body of lines and below it a signed note (C2SP signed-note) with the root of a
-//! Merkle tree, the time, and the number of the database's state. For an extract the leaves are the lines. For the digest of a reorganised part the
-//! lines say which pages it lies in, and the leaves are those pages, each behind its number.
+//! Each file is a body of lines followed by a signed note (C2SP signed-note). The note holds the
+//! root of a Merkle tree, the time, and the number of the database's state. The leaves of an
+//! extract are its lines. A digest of the reorganised part lists the runs of its pages; the leaves
+//! are those pages, each after its number.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -32,9 +33,9 @@ const KEY_NAME: &str = "probity-pocket";
 /// First lines of the notes.
 const DIGEST: &str = "probity pocket digest";
 const EXTRACT: &str = "probity pocket extract";
-/// Bytes of the largest file that is read back.
+/// The size limit of files that are read back, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// Pages that a run has at most.
+/// The allowed number of pages in a run.
 const RUN_PAGES: std::ops::RangeInclusive<u32> = 1..=probity_pocketdb::flash::BLOCK_PAGES;
 
 #[derive(Serialize)]
@@ -48,8 +49,8 @@ struct Signed {
     root: String,
 }
 
-/// When something was signed, and of which state of the database: each commit and each opening has the
-/// next number.
+/// The time of a signature and the database's state; each commit and each opening has the next
+/// number.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Moment {
     state: u64,
@@ -62,12 +63,12 @@ impl Moment {
         Self { state, time }
     }
 
-    /// The lines of a note.
+    /// Returns the lines for a note.
     fn lines(&self) -> String {
         format!("state {}\ntime {}\n", self.state, self.time)
     }
 
-    /// The moment that two lines of a note say; nothing else is one.
+    /// Parses two lines of a note; returns `None` for anything else.
     fn parse(state: &str, time: &str) -> Option<Self> {
         let state = state.strip_prefix("state ")?.parse().ok()?;
         let time = time.strip_prefix("time ")?.to_owned();
@@ -75,10 +76,10 @@ impl Moment {
     }
 }
 
-/// A file that holds a body and a note, taken apart.
+/// A file taken apart into its body and its note.
 struct Evidence {
     text: String,
-    /// Bytes of the body, with the end of its last line.
+    /// Bytes of the body, including its last line end.
     body_bytes: usize,
     note: SignedNote,
 }
@@ -91,7 +92,7 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
         .verify()
         .and_then(|_| vault.part_pages(&mut |first, pages| runs.push((first, pages))));
     let work = work.map_err(|error| place.refused(error));
-    // What is signed is what was authenticated just now: nothing is read anew for it.
+    // Only what was just authenticated is signed: nothing is read again.
     let tree = tree_of(&runs, |page| {
         let unread = || broken(&place.file, &format!("page {page} belongs to nothing"));
         vault.device().seen(page).ok_or_else(unread)
@@ -110,7 +111,7 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
     let out = args.output.clone();
     let out = out.unwrap_or_else(|| place.beside("digest"));
     let existing = match &args.output {
-        // The database's own, of its newest part, follows an older one.
+        // The default digest, of the newest part, replaces an older digest.
         None if is_digest(&out) => Existing::Replace,
         _ => Existing::of(args.overwrite),
     };
@@ -176,12 +177,12 @@ struct Checked<'a> {
     intact: bool,
     statement: &'a str,
     rows: u64,
-    /// Nothing where an earlier version signed without them.
+    /// `None` where an earlier version signed without it.
     state: Option<u64>,
     time: Option<&'a str>,
 }
 
-/// `pocket check`: an extract, with nothing but a verifier key.
+/// Runs `pocket check`, which needs only an extract and a verifier key.
 pub(super) fn check(args: &PocketCheck) -> Result<Status, Failure> {
     let evidence = Evidence::read(&args.file, &args.key, "--key VKEY")?;
     let tree = hash_lines(evidence.body());
@@ -221,7 +222,7 @@ struct Compared<'a> {
     time: Option<&'a str>,
 }
 
-/// `pocket verify --keyless`: the reorganised part is the one that was signed.
+/// Runs `pocket verify --keyless`: compares the reorganised part with its signed digest.
 pub(super) fn verify(
     args: &PocketVerify,
     key: &Path,
@@ -232,7 +233,7 @@ pub(super) fn verify(
         .digest
         .clone()
         .unwrap_or_else(|| place.beside("digest"));
-    // What a signature leaves beside the database is a file; whoever names a pipe waits for it.
+    // A default path must hold a file; a pipe that the caller names is waited for.
     for (path, is_default) in [
         (digest.as_path(), args.digest.is_none()),
         (key, key == place.beside("vkey")),
@@ -290,15 +291,15 @@ impl Evidence {
         })
     }
 
-    /// The lines of the body, one after the other: they may be many more than the memory has room for pointers to.
+    /// Returns the lines of the body lazily: as slices they may not fit into memory.
     fn body(&self) -> impl Iterator<Item = &str> {
         let body = self.text.get(..self.body_bytes).unwrap_or_default();
-        // Lines end as they were written: another end is another line.
+        // Only `\n` ends a line; any other line end belongs to the line and its hash.
         let body = body.strip_suffix('\n').map(|body| body.split('\n'));
         body.into_iter().flatten()
     }
 
-    /// What the note says besides the tree, and of when, if it is of kind `kind` and about `tree`.
+    /// Returns the note's statement and moment, if it is of kind `kind` and covers `tree`.
     fn said(
         &self,
         path: &Path,
@@ -325,7 +326,7 @@ impl Evidence {
     }
 }
 
-/// A file that ends in a note, and where the note begins.
+/// Reads a file that ends in a note; returns its text and the note's offset.
 fn read_signed(path: &Path) -> Result<(String, usize), Failure> {
     let fail = |error| Failure::file("read the signed file", path, error);
     let mut bytes = Vec::new();
@@ -363,7 +364,7 @@ fn tree_lines(tree: &Frontier) -> String {
     format!("leaves {}\nroot {}\n", tree.size(), tree.root())
 }
 
-/// First page and number of pages.
+/// Parses a first page and a number of pages.
 fn run_of(line: &str) -> Option<(u32, u32)> {
     let (first, pages) = line.split_once(' ')?;
     let run = (first.parse().ok()?, pages.parse().ok()?);
@@ -378,7 +379,7 @@ fn hash_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Frontier {
     tree
 }
 
-/// Hashes pages as they lie on the chip; no key is needed for that.
+/// Hashes pages as they lie on the chip, which needs no key.
 fn hash_pages(place: &Place, runs: &[(u32, u32)]) -> Result<Frontier, Failure> {
     let mut chip: FileFlash = place.chip(false)?;
     let mut bytes = [0u8; PAGE_BYTES];
@@ -390,12 +391,12 @@ fn hash_pages(place: &Place, runs: &[(u32, u32)]) -> Result<Frontier, Failure> {
     })
 }
 
-/// A leaf of a digest: a page behind its number.
+/// Returns the leaf of a digest for one page, which hashes its number and its bytes.
 fn page_hash(page: u32, bytes: &[u8]) -> Hash {
     leaf_hash_parts([&page.to_le_bytes()[..], bytes])
 }
 
-/// The tree over the pages of `runs`.
+/// Builds the tree over the pages of `runs`.
 fn tree_of(
     runs: &[(u32, u32)],
     mut hash: impl FnMut(u32) -> Result<Hash, Failure>,
@@ -432,7 +433,7 @@ fn write(
     file.finish().map_err(fail)
 }
 
-/// Refuses both files before the first is written: of the two none is there without the other.
+/// Refuses both files before the first is written, so that neither exists without the other.
 fn check_outputs(
     (path, existing): (&Path, Existing),
     (key_path, key): (&Path, &VerifierKey),
@@ -455,7 +456,7 @@ fn key_failure(path: &Path, error: io::Error) -> Failure {
         .remedy("name another file with --key-out FILE; nothing was written")
 }
 
-/// Whether a plain file is there that has the form of a digest.
+/// Returns whether `path` is a regular file with the form of a digest.
 fn is_digest(path: &Path) -> bool {
     if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
         return false;
@@ -467,9 +468,9 @@ fn is_digest(path: &Path) -> bool {
     })
 }
 
-/// Whether the file at `path` holds that key.
+/// Returns whether the file at `path` holds that key.
 fn holds_key(path: &Path, key: &VerifierKey) -> bool {
-    // What is read is protected from then on, also where there is nothing yet; a pipe holds nothing.
+    // Reading protects a path, even of a missing file, from being written. A pipe holds no key.
     path.is_file()
         && key_file::read_verifier(path, "--key-out FILE")
             .is_ok_and(|known| known.encode() == key.encode())
@@ -516,7 +517,7 @@ fn report(
     Ok(Status::Done)
 }
 
-/// Rows as JSON, one a line.
+/// A sink that keeps each row as a line of JSON.
 #[derive(Default)]
 struct Lines {
     names: Vec<String>,

@@ -63,13 +63,13 @@ fn format_of(path: &Path) -> RowsFormat {
     }
 }
 
-/// Rows on their way into one table.
+/// An import of rows into one table.
 pub(super) struct Import<'a> {
     place: &'a Place,
     vault: &'a mut Vault,
     table: String,
     known: Vec<(String, ValueType)>,
-    /// The columns that the rows give now, as places in `known`.
+    /// The columns of the current rows, as indexes into `known`.
     columns: Vec<usize>,
     statement: String,
     rows_per_commit: u32,
@@ -105,7 +105,7 @@ impl<'a> Import<'a> {
         })
     }
 
-    /// Says which columns the following rows give.
+    /// Sets the columns of the following rows.
     pub(super) fn set_columns<'n>(
         &mut self,
         names: impl Iterator<Item = &'n str>,
@@ -129,7 +129,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Inserts one row, and commits when enough of them wait.
+    /// Inserts one row, and commits after every `rows_per_commit` rows.
     pub(super) fn row(&mut self, values: &[Value<'_>]) -> Result<(), Failure> {
         if self.pending == 0 {
             self.execute("BEGIN", &[])?;
@@ -145,7 +145,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Makes the rows that wait final.
+    /// Commits the pending rows.
     pub(super) fn commit(&mut self) -> Result<(), Failure> {
         if self.pending > 0 {
             self.execute("COMMIT", &[])?;
@@ -160,7 +160,7 @@ impl<'a> Import<'a> {
         result.map(drop).map_err(|error| self.place.refused(error))
     }
 
-    /// The value of column `number` of the rows in `text`.
+    /// Parses `text` as a value of column `number` of the rows.
     fn parsed<'t>(&self, number: usize, text: &'t str) -> Result<Value<'t>, Failure> {
         let column = self.columns.get(number).and_then(|&at| self.known.get(at));
         let (name, kind) = column.ok_or_else(|| Failure::new("the row has too many values"))?;
@@ -244,7 +244,7 @@ impl<'a> Import<'a> {
     }
 }
 
-/// `name` as statements write it.
+/// Returns `name` as a quoted identifier.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }

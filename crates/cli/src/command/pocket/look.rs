@@ -1,4 +1,4 @@
-//! Looking without changing anything: `verify`, `stats`, `simulate`.
+//! `verify`, `stats`, `simulate`: commands that change no rows.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Status};
 use crate::interruption::remove_when_ended;
 use crate::output::{Output, counted};
 
-/// Nanoseconds of a microsecond.
+/// Nanoseconds per microsecond.
 const MICROSECOND_NS: u64 = 1_000;
 
 #[derive(Serialize)]
@@ -62,11 +62,11 @@ struct Stats<'a> {
 #[derive(Serialize)]
 struct TableForm {
     name: String,
-    /// Deleted ones are among them.
+    /// Inserted rows, including deleted ones.
     rows_inserted: u32,
 }
 
-/// Operations by type, and the time of the token's flash chip for them.
+/// Counts of operations, and their time on the token's flash chip.
 #[derive(Serialize)]
 struct Cost {
     page_reads: u64,
@@ -112,7 +112,7 @@ impl Cost {
     }
 }
 
-/// What the cells of a [`Cost`] are.
+/// Labels of the cells of a [`Cost`].
 const COST_NAMES: [&str; 9] = [
     "page reads",
     "sectors read",
@@ -125,7 +125,7 @@ const COST_NAMES: [&str; 9] = [
     "simulated us",
 ];
 
-/// How often blocks were erased.
+/// Counts of erased blocks.
 #[derive(Serialize)]
 struct Wear {
     blocks: u32,
@@ -142,7 +142,7 @@ pub(super) fn stats(args: &PocketStats, environment: &Environment) -> Result<Sta
     });
     let tables = tables.collect();
     let wear = wear(&vault).map_err(|error| Failure::file("read", &place.file, error))?;
-    // Looking is no command that should stand in the place of the last one.
+    // Closing would replace the counts of the last command by those of this one.
     let (_, mut secure) = vault.into_parts();
     let usage = Usage::read(&mut secure).map_err(|error| place.refused(error))?;
     let found = fs::metadata(&place.file);
@@ -231,7 +231,7 @@ pub(super) fn simulate(
     place.check_root()?;
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::new("cannot make a temporary folder").because(error))?;
-    // It holds the chip and the secure store.
+    // The folder holds the copies of the chip and of the secure store.
     remove_when_ended(folder.path())
         .map_err(|error| Failure::new("cannot watch for signals").because(error))?;
     let copy = Place {
@@ -288,7 +288,7 @@ fn run_one<'s>(
     })
 }
 
-/// Counts rows.
+/// A sink that counts rows.
 #[derive(Default)]
 struct Counted(u64);
 

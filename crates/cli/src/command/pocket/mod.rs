@@ -34,18 +34,18 @@ use crate::output_guard::protect;
 /// Bytes of the secure store: the NOR memory of the paper's token.
 const STORE_BYTES: usize = 1 << 20;
 
-/// What to do where the chip is full, for commands that change a database.
+/// The remedy for a full chip, for commands that change a database.
 const MORE_ROOM: &str = "the committed rows are safe; probity pocket reorganize FILE makes room as long as there is as much free as it writes; \
     else the rows go to a larger chip: make one with probity pocket create NEW --schema SCHEMA --size MIB, and import there, table by table, what \
     probity pocket query FILE \"SELECT * FROM TABLE\" --format csv gives, its lines sorted by the key";
-/// The same for the command that makes room.
+/// The remedy for a full chip while `pocket reorganize` makes room.
 const NO_ROOM_BESIDE: &str = "everything is as it was: what is written anew needs room beside what is there; the rows go to a larger chip: make one \
     with probity pocket create NEW --schema SCHEMA --size MIB, and import there, table by table, what \
     probity pocket query FILE \"SELECT * FROM TABLE\" --format csv gives, its lines sorted by the key";
-/// The same for a database that is being made, of which nothing stays.
+/// The remedy for a full chip during a creation, which leaves nothing behind.
 const MORE_FROM_THE_BEGINNING: &str = "make it larger with --size MIB";
 
-/// What to do where the disk is full, and where it fails otherwise.
+/// Remedies for a full disk and for any other failure of it.
 const MORE_ON_DISK: &str =
     "make room on the disk, or allow larger files; what was committed before is safe";
 const LOOK_AT_DISK: &str = "look for a failing disk, and take a copy of both files";
@@ -75,7 +75,7 @@ pub(crate) fn run(command: &PocketCommand, environment: &Environment) -> Result<
     }
 }
 
-/// What is there is not what was written or signed.
+/// The document for a file that is not what was written or signed.
 #[derive(Serialize)]
 struct Unsound<'a> {
     file: &'a Path,
@@ -83,7 +83,7 @@ struct Unsound<'a> {
     fault: String,
 }
 
-/// Hands on what a check found; where it is broken, and documents were asked for, there is one that says so.
+/// Returns `found`, after printing a document about a broken database where `json` asks for one.
 fn with_document(
     json: bool,
     file: &Path,
@@ -104,7 +104,7 @@ fn with_document(
     found
 }
 
-/// Creates a database, also where another command asks for one.
+/// Creates a database, on behalf of other commands too.
 pub(crate) fn create(args: &PocketCreate, environment: &Environment) -> Result<Status, Failure> {
     create::run(args, environment)
 }
@@ -113,9 +113,9 @@ pub(crate) fn create(args: &PocketCreate, environment: &Environment) -> Result<S
 struct Place {
     file: PathBuf,
     root: PathBuf,
-    /// What to do where the chip is full.
+    /// The remedy for a full chip.
     when_full: &'static str,
-    /// Where the files that were opened note what the system refused.
+    /// The system's errors, as noted by the files that were opened.
     failures: Rc<RefCell<Vec<SystemFailure>>>,
 }
 
@@ -126,7 +126,7 @@ impl Place {
         place
     }
 
-    /// The same of files that do not exist yet, so that nothing protects their places.
+    /// Returns the two paths without protecting them, because the files do not exist yet.
     fn named(choice: &PocketChoice, environment: &Environment) -> Self {
         let said = choice.root.clone();
         Self {
@@ -139,7 +139,7 @@ impl Place {
         }
     }
 
-    /// The same for a command with other advice where the chip is full.
+    /// Replaces the remedy for a full chip.
     fn when_full(self, advice: &'static str) -> Self {
         Self {
             when_full: advice,
@@ -152,12 +152,12 @@ impl Place {
         protect(&self.root);
     }
 
-    /// The file beside the database whose name ends in `ending`.
+    /// Returns the path of the database with `ending` as a further extension.
     fn beside(&self, ending: &str) -> PathBuf {
         beside(&self.file, ending)
     }
 
-    /// Opens the flash chip, which keeps every other program away from it.
+    /// Opens the flash chip and locks it against other programs.
     fn chip(&self, durable: bool) -> Result<FileFlash, Failure> {
         if is_part(&self.file) {
             return Err(Failure::new(format!(
@@ -174,12 +174,13 @@ impl Place {
         Ok(chip)
     }
 
-    /// Has failures of a file told with what the system said.
+    /// Adds a source of system errors that failures report.
     fn watch(&self, failure: SystemFailure) {
         self.failures.borrow_mut().push(failure);
     }
 
-    /// Refuses a root file that is under way, one whose creation was ended before it had its name, and what is no file.
+    /// Refuses a root file that is under way, one that never got its final name, and anything that
+    /// is no file.
     fn check_root(&self) -> Result<(), Failure> {
         if is_part(&self.root) {
             return Err(root_under_way(&self.root));
@@ -192,12 +193,12 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 unfinished(self).map_or(Ok(()), Err)
             }
-            // Opening it tells the rest.
+            // Opening it reports the rest.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// A file that cannot be opened; `missing` says what to do where there is none.
+    /// Explains why a file cannot be opened; `missing` is the remedy where there is none.
     fn unopened(&self, what: &str, file: &Path, error: io::Error, missing: &str) -> Failure {
         let remedy = match error.kind() {
             io::ErrorKind::WouldBlock => "wait until the other command has ended",
@@ -211,7 +212,7 @@ impl Place {
         Failure::file(what, file, error).remedy(remedy)
     }
 
-    /// A file that is there and holds nothing that was ever written to it.
+    /// Reports a file whose content was never written to it.
     fn damaged(&self, file: &Path, error: io::Error) -> Failure {
         Failure::broken(format!("{} is not what was written", file.display()))
             .because(error)
@@ -222,12 +223,12 @@ impl Place {
             })
     }
 
-    /// Opens the database; `durable` says whether what is written must survive a loss of power.
+    /// Opens the database; with `durable`, what is written must survive a loss of power.
     fn open(&self, durable: bool) -> Result<Vault, Failure> {
         self.open_on(self.chip(durable)?)
     }
 
-    /// The same on a chip that the caller has opened.
+    /// Opens the database on a chip that the caller has opened.
     fn open_on<F: Nand>(&self, flash: F) -> Result<Store<F, FileStore>, Failure> {
         self.check_root()?;
         key_file::warn_if_open(&self.root, "the root file, which holds the database's key,");
@@ -241,7 +242,7 @@ impl Place {
         Store::open(flash, secure, memory).map_err(|error| self.refused(error))
     }
 
-    /// What the engine refused, in the words of the terminal.
+    /// Translates a refusal of the engine for the terminal, with its remedy.
     fn refused(&self, error: Error) -> Failure {
         let file = self.file.display();
         match error {
@@ -280,7 +281,7 @@ impl Place {
         }
     }
 
-    /// One of the files failed: what the system said, and what to do.
+    /// Reports a failed file with the system's error and the remedy.
     fn medium(&self, error: Error) -> Failure {
         let path = if error == Error::SecureStore {
             &self.root
@@ -300,7 +301,7 @@ impl Place {
         failure.because(cause.to_string()).remedy(remedy)
     }
 
-    /// Closes the database and counts what was done.
+    /// Closes the database and stores the counts of its operations.
     fn close<F: Nand>(&self, vault: Store<F, FileStore>) -> Result<(), Failure> {
         vault.close().map(drop).map_err(|error| self.refused(error))
     }

@@ -48,17 +48,18 @@ pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Statu
     }
 }
 
-/// Rows on their way to standard output.
+/// A sink that writes rows to standard output.
 struct Shown {
     form: Form,
     names: Vec<String>,
-    /// Whether the heading of a CSV file is written: only with a row, or once the query has succeeded.
+    /// True once the heading of a CSV file is written: with the first row, or when the query has
+    /// succeeded.
     headed: bool,
     failure: Option<Failure>,
 }
 
 enum Form {
-    /// Columns are as wide as their widest cell, so the rows wait for the last one.
+    /// Columns are as wide as their widest cell, so all rows are kept until the last one.
     Table(Vec<Vec<String>>),
     Json(Output),
     Csv(Box<csv::Writer<StdoutLock<'static>>>),
@@ -79,7 +80,7 @@ impl Shown {
         }
     }
 
-    /// Keeps the reason for the caller; the engine is told only that there is one.
+    /// Keeps the failure for the caller, because the engine's error cannot carry it.
     fn keep(&mut self, result: Result<(), Failure>) -> probity_pocketdb::Result<()> {
         result.map_err(|failure| {
             self.failure = Some(failure);
@@ -133,7 +134,7 @@ impl Shown {
         }
     }
 
-    /// Shows what is left; `complete` says whether the query succeeded.
+    /// Writes what is left; `complete` is true if the query succeeded.
     fn finish(mut self, complete: bool) -> Result<(), Failure> {
         if let Some(failure) = self.failure {
             return Err(failure);

@@ -1,4 +1,4 @@
-//! `pocket reorganize`: task by task, with a bar on a terminal.
+//! `pocket reorganize`: task by task, with a progress bar on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use probity_pocketdb::Extent;
@@ -62,7 +62,7 @@ pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<
     Ok(Status::Done)
 }
 
-/// Does `steps` tasks, or all that are left.
+/// Runs `steps` tasks, or all that are left.
 fn work(
     vault: &mut Vault,
     extent: Extent,

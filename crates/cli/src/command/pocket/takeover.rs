@@ -1,4 +1,4 @@
-//! Taking over the tables and rows of another database.
+//! Import of the tables and rows of another database.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::failure::Failure;
 
-/// What the names of the tables begin with that disguises make in a database.
+/// The prefix of the tables that disguises create in a database.
 const DISGUISES_OWN: &str = "probity_";
-/// Rows that are read and made final together.
+/// Rows that are read and committed together.
 const ROWS_AT_ONCE: u32 = 64;
 
-/// The other database.
+/// The other database, and the parts of it to import.
 pub(super) struct Takeover<'a> {
     database: Box<dyn Database>,
     catalog: Catalog,
     args: &'a PocketCreate,
 }
 
-/// What a column becomes.
+/// The type of an imported column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Integer,
@@ -36,7 +36,8 @@ impl<'a> Takeover<'a> {
     pub(super) fn new(url: &str, args: &'a PocketCreate) -> Result<Self, Failure> {
         let failed = |error| Failure::new("cannot read the other database").because(error);
         let mut database = connect(url).map_err(failed)?;
-        // Tables, lengths, counts and pages of rows are of one moment: a page behind a deletion would begin too far on.
+        // One snapshot serves schema, lengths, counts and rows: a deletion between two pages would
+        // shift the second.
         database.begin_reading().map_err(failed)?;
         let mut catalog = database.catalog().map_err(failed)?;
         for wanted in &args.tables {
@@ -46,7 +47,7 @@ impl<'a> Takeover<'a> {
                 )));
             }
         }
-        // What the disguises keep in a database is theirs, and nothing without it.
+        // Tables of the disguises mean nothing in another database; only naming them imports them.
         catalog.retain(|name, _| match args.tables.as_slice() {
             [] => !name.starts_with(DISGUISES_OWN),
             named => named.contains(name),
@@ -85,7 +86,7 @@ impl<'a> Takeover<'a> {
         Ok(())
     }
 
-    /// The statement that makes the table here.
+    /// Returns the statement that creates the table here.
     fn definition(&mut self, name: &str, table: &CatalogTable) -> Result<String, Failure> {
         let mut parts = Vec::new();
         for column in &table.columns {
@@ -133,7 +134,7 @@ impl<'a> Takeover<'a> {
         })
     }
 
-    /// Whether the values are 1, 2, 3 and so on, as the ids of the rows will be.
+    /// Returns whether the values are 1, 2, 3 and so on, as the ids of the rows will be.
     fn is_position(&mut self, table: &str, column: &Column) -> Result<bool, Failure> {
         let name = self.database.dialect().quote(&column.name);
         let rows = self.number(table, "COUNT(*)")?;
@@ -144,7 +145,7 @@ impl<'a> Takeover<'a> {
         Ok(rows == 0 || (low == 1 && high == rows))
     }
 
-    /// The one number that `what` is over a table; 0 where it is NULL.
+    /// Returns the single number that `what` selects from a table; 0 where it is NULL.
     fn number(&mut self, table: &str, what: &str) -> Result<i64, Failure> {
         let table = self.database.dialect().quote(table);
         let rows = self.ask(&format!("SELECT {what} FROM {table}"))?;
@@ -251,7 +252,7 @@ fn form_of(column: &Column) -> Form {
     }
 }
 
-/// Leaves in the catalogue the foreign keys that are taken over: those to tables that are, without `unlinked` ones.
+/// Removes the foreign keys to tables that are not imported, and the `unlinked` ones.
 fn link(catalog: &mut Catalog, unlinked: &[String]) -> Result<(), Failure> {
     let tables: BTreeSet<String> = catalog.keys().cloned().collect();
     let mut unused: BTreeSet<&String> = unlinked.iter().collect();
@@ -275,9 +276,10 @@ fn link(catalog: &mut Catalog, unlinked: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Refuses tables of which one leads to another along two paths, because a row keeps one id of each table that it leads to.
+/// Refuses tables of which one leads to another along two paths, because a row keeps one id of each
+/// table that it leads to.
 fn refuse_two_paths(catalog: &Catalog, order: &[String]) -> Result<(), Failure> {
-    // The way from each table to every other that it leads to.
+    // The path of foreign keys from each table to every table that it leads to.
     let mut ways: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
     for name in order {
         let mut own: BTreeMap<&str, String> = BTreeMap::new();
@@ -302,7 +304,7 @@ fn refuse_two_paths(catalog: &Catalog, order: &[String]) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The tables, each behind those that it references.
+/// Returns the tables, each after those that it references.
 fn in_order(catalog: &Catalog) -> Result<Vec<String>, Failure> {
     let mut left: BTreeMap<&String, &CatalogTable> = catalog.iter().collect();
     let mut order = Vec::new();

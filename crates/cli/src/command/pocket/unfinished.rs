@@ -1,5 +1,6 @@
-//! What a creation left that was killed before its last step: the database in its place, and its root file beside
-//! its own place under the name of a file under way. Both are complete then.
+//! Recovery from a creation that was killed before its last step.
+//!
+//! The database is in its place then, and the complete root file still has its part name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,10 @@ use crate::failure::Failure;
 use crate::output_file::{left_over, part_ending};
 use crate::shell::quoted;
 
-/// The root files that creations left beside their place whose chips came to theirs, or were taken away since, the newest last.
+/// Returns the complete root files that still have their part names, the newest last. The chip of
+/// such a root was renamed, or was removed since.
 pub(super) fn roots_left(place: &Place) -> Vec<PathBuf> {
-    // In a folder that may not be listed there may be one all the same: the name can be given with --root.
+    // A folder that cannot be listed may hold one too; it can be named with --root.
     let parts = left_over(&place.root).unwrap_or_default();
     let mut left: Vec<PathBuf> = parts
         .into_iter()
@@ -21,14 +23,14 @@ pub(super) fn roots_left(place: &Place) -> Vec<PathBuf> {
     left
 }
 
-/// The chip under way that goes with the root file under way at `part`.
+/// Returns the path of the chip that goes with the root file `part`.
 fn chip_of(place: &Place, part: &Path) -> PathBuf {
     let mut chip = place.file.as_os_str().to_owned();
     chip.push(part_ending(part).unwrap_or_default());
     PathBuf::from(chip)
 }
 
-/// The creation of the database at `place` was ended before its last step, if its root file still has another name.
+/// Reports a creation at `place` that ended before its root file was renamed.
 pub(super) fn unfinished(place: &Place) -> Option<Failure> {
     if !place.file.exists() || place.root.exists() {
         return None;
@@ -43,7 +45,7 @@ pub(super) fn unfinished(place: &Place) -> Option<Failure> {
     Some(failure.remedy(last_step(&part, &place.root)))
 }
 
-/// A root file under way was named.
+/// Reports that the named root file is still under way.
 pub(super) fn root_under_way(part: &Path) -> Failure {
     let failure = Failure::new(format!(
         "{} has the name of a root file under way",
@@ -55,7 +57,7 @@ pub(super) fn root_under_way(part: &Path) -> Failure {
     failure.remedy(last_step(part, Path::new(whole)))
 }
 
-/// The command for the step that is left; it replaces nothing.
+/// Returns the shell command for the missing step; it replaces nothing.
 fn last_step(part: &Path, root: &Path) -> String {
     format!(
         "both files are complete where the database is in its place; the root file gets its name with: mv -n {} {}",

@@ -1,4 +1,4 @@
-//! The JSON document of a verification, which the text for people is made from too.
+//! The JSON document of a verification, from which the text for people is made too.
 
 use probity_format::Version;
 use probity_log::Repair;
@@ -22,22 +22,22 @@ pub(super) struct Document<'a> {
     pub(super) sealers: Sealers,
     pub(super) first_key: &'a str,
     pub(super) first_key_given: bool,
-    /// Folder of the second copies of the heads, and of how many streams one was compared.
+    /// Folder of the second copies of the heads, and the number of streams with a compared copy.
     pub(super) heads: &'a str,
     pub(super) heads_compared: u64,
     pub(super) heads_missing: &'a [String],
-    /// What there was to find a rollback with.
+    /// The means by which a rollback could be found.
     pub(super) rollback: &'static str,
     #[serde(skip)]
     pub(super) rollback_check: RollbackCheck,
     pub(super) keys: u64,
     pub(super) streams: Vec<StreamRow<'a>>,
-    /// Frames that were lost before anybody signed for them, and whose loss was accepted.
+    /// Frames that were lost unsigned and whose loss was accepted.
     pub(super) losses: Vec<LossRow<'a>>,
     pub(super) faults: Vec<FaultRow<'a>>,
     /// Faults that are only counted, because there are too many.
     pub(super) faults_unlisted: u64,
-    /// What stands in the folder and was not checked.
+    /// Files in the folder that were not checked.
     pub(super) unchecked: Vec<UncheckedRow<'a>>,
     /// Names that are only counted, because there are too many.
     pub(super) unchecked_unlisted: u64,
@@ -46,7 +46,7 @@ pub(super) struct Document<'a> {
     pub(super) frames_skipped: u64,
     pub(super) bytes_skipped: u64,
     pub(super) seconds: f64,
-    /// The older log that was given, which this one must continue.
+    /// The given older log, which this one must continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continues: Option<ContinuesRow<'a>>,
 }
@@ -58,7 +58,7 @@ pub(super) struct Ended {
     verdict: &'static str,
     status: u8,
     keyed: bool,
-    /// What is damaged, and what to do.
+    /// The damage and the remedy.
     error: String,
 }
 
@@ -74,12 +74,12 @@ impl Ended {
     }
 }
 
-/// Whether it is known who sealed the frames behind a checkpoint.
+/// The knowledge of who sealed the frames after a checkpoint.
 #[derive(Clone, Copy)]
 pub(super) enum Sealers {
     /// The log's keys did, or the frames are not counted.
     Known,
-    /// The root key would tell.
+    /// Only the root key would tell.
     Unknown,
     /// Frames of the log's version do not say.
     Nobodys,
@@ -99,7 +99,7 @@ impl Sealers {
 pub(super) struct ContinuesRow<'a> {
     pub(super) log: &'a str,
     pub(super) origin: &'a str,
-    /// Whether this log names exactly that one, as it is.
+    /// True if this log names exactly that one, as it is.
     pub(super) is_named: bool,
     pub(super) faults: Vec<FaultRow<'a>>,
     pub(super) faults_unlisted: u64,
@@ -115,7 +115,7 @@ pub(super) struct StreamRow<'a> {
     pub(super) root: &'a str,
     pub(super) unpublished_frames: u64,
     pub(super) unpublished_sealed: bool,
-    /// Bytes of those frames and of what stands behind them.
+    /// Bytes of those frames and of everything after them.
     pub(super) unsigned_bytes: u64,
     pub(super) tail_bytes: u64,
     pub(super) erased_sections: u64,
@@ -190,12 +190,12 @@ pub(super) fn document<'a>(
     }
 }
 
-/// The last word: of what was read, by whose word, and whether a rollback would have been found.
+/// Returns the verdict: what was read, on whose word, and whether a rollback would have been found.
 fn verdict(report: &Report, status: Status, first_key_given: bool) -> String {
     if status == Status::Broken {
         return "broken".into();
     }
-    // Whoever compared with nothing of their own has the log's word alone.
+    // Without a key or head of the verifier's own, there is only the log's word.
     let is_compared = first_key_given || report.keyed || report.heads.streams > 0;
     let said = match (report.is_read_whole(), is_compared) {
         (true, true) => "intact",

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
     absent.map_or(Ok(status), Err)
 }
 
-/// Whoever names a folder of second copies wants them compared.
+/// Returns the failure for absent second copies that were asked for.
 fn heads_absent(args: &Verify, environment: &Environment, report: &Report) -> Option<Failure> {
     let is_meant = args.heads.is_some()
         || environment.heads.is_some()
@@ -98,12 +98,12 @@ impl OlderLog {
     }
 }
 
-/// Verifies the older log at `old`, and compares it with what the log of `args` names.
+/// Verifies the older log at `old`, and compares it with the one that the log of `args` names.
 fn continues(args: &Verify, old: &Path) -> Result<OlderLog, Failure> {
     check_is_log(old)?;
     let report = verify(old, &VerifyOptions::default())?;
     let named = Continued::named_by(&LogLocation::new(&args.dir, None))?;
-    // Of one that is broken nothing is read.
+    // Nothing is read of a broken log.
     let is_named = report.is_intact() && {
         let older = Older::read(&LogLocation::new(old, None))?;
         named.is_some_and(|named| named == older.continued)
@@ -115,7 +115,7 @@ fn continues(args: &Verify, old: &Path) -> Result<OlderLog, Failure> {
     })
 }
 
-/// Tells a program that reads the document why there is no report, where the evidence is why.
+/// Prints a document for a verification without a report, where broken evidence is the reason.
 fn ended(args: &Verify, options: &VerifyOptions, failure: Failure) -> Failure {
     if !args.json || failure.status() != Status::Broken {
         return failure;
@@ -127,7 +127,8 @@ fn ended(args: &Verify, options: &VerifyOptions, failure: Failure) -> Failure {
     said.err().unwrap_or(failure)
 }
 
-/// Whose key is given knows of a log: a folder without one is evidence gone.
+/// Explains a failed verification. Whoever has a key knows that there was a log, so a folder
+/// without one is lost evidence.
 fn failure(args: &Verify, options: &VerifyOptions, error: LogError) -> Failure {
     let is_of_keys = matches!(error, LogError::Broken { .. } | LogError::Damaged { .. });
     let is_gone = args.key.is_some() && !args.dir.join("probity.toml").exists();
@@ -136,7 +137,8 @@ fn failure(args: &Verify, options: &VerifyOptions, error: LogError) -> Failure {
         return failure.remedy("name the folder of the log; if this is it, the log was deleted");
     }
     if is_of_keys && options.root.is_some() {
-        // With the root key the verification came no further; what needs no secret is verified without it.
+        // Verification with the root key ended here; whatever needs no secret is verified without
+        // it.
         return failure.remedy(format!(
             "see all other faults without the root key: probity verify {}; then restore what is damaged from the newest backup, and \
              verify with the root key again",
@@ -146,7 +148,7 @@ fn failure(args: &Verify, options: &VerifyOptions, error: LogError) -> Failure {
     failure
 }
 
-/// What a report means for the exit status.
+/// Returns the exit status for a report.
 pub(crate) fn status_of(report: &Report) -> Status {
     if report.has_faults() {
         Status::Broken
@@ -201,7 +203,8 @@ fn read_checkpoint(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(note)
 }
 
-/// Refuses a checkpoint that can be none of the log at `dir`: that is no damage of the log, but another file than was meant.
+/// Refuses a checkpoint that cannot be one of the log at `dir`: that is a wrong file, no damage of
+/// the log.
 fn check_since(path: &Path, note: &[u8], dir: &Path) -> Result<(), Failure> {
     let head = SignedNote::parse(note).ok();
     let head = head.and_then(|note| Checkpoint::parse(note.text()).ok());
@@ -211,7 +214,7 @@ fn check_since(path: &Path, note: &[u8], dir: &Path) -> Result<(), Failure> {
             "give --since a copy of a file streams/NAME/checkpoint of this log; if this was one, it was changed since",
         ));
     };
-    // What is wrong with the folder is said where it is verified.
+    // Faults of the folder are reported where it is verified.
     let Ok(geometry) = Log::geometry(dir) else {
         return Ok(());
     };
@@ -228,7 +231,7 @@ fn check_since(path: &Path, note: &[u8], dir: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// A bar on standard error that is drawn only on a terminal.
+/// Returns a bar on standard error that is drawn only on a terminal.
 fn progress_bar() -> Arc<ProgressBar> {
     let bar = ProgressBar::new(0);
     let form = "verifying {bytes} of {total_bytes} {wide_bar} {bytes_per_sec}";

@@ -59,7 +59,7 @@ pub(super) fn print(document: &Document<'_>, output: &mut Output) -> Result<(), 
     print_verdict(document, output)
 }
 
-/// What the older log that was given turned out to be.
+/// Prints what the given older log turned out to be.
 fn print_continues(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     let Some(older) = &document.continues else {
         return Ok(());
@@ -85,7 +85,7 @@ fn print_continues(document: &Document<'_>, output: &mut Output) -> Result<(), F
     })
 }
 
-/// Which second copies of the heads the log was compared with.
+/// Prints which second copies of the heads the log was compared with.
 fn print_heads(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     let place = document.heads;
     if document.heads_compared == 0 {
@@ -106,7 +106,7 @@ fn print_heads(document: &Document<'_>, output: &mut Output) -> Result<(), Failu
     }
 }
 
-/// What stands behind the checkpoint of a stream, and what of it was erased.
+/// Prints what follows the checkpoint of a stream, and what of it was erased.
 fn print_rest(
     stream: &StreamRow<'_>,
     sealers: Sealers,
@@ -161,7 +161,7 @@ fn print_rest(
     Ok(())
 }
 
-/// What was not checked: each that should not be there, and the others in one line.
+/// Prints what was not checked: unexpected files one by one, the others in one line.
 fn print_unchecked(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     let no_evidence = UncheckedReason::NoEvidence.as_str();
     let (known, others): (Vec<_>, Vec<_>) = document
@@ -206,7 +206,7 @@ fn print_verdict(document: &Document<'_>, output: &mut Output) -> Result<(), Fai
     ))
 }
 
-/// What a log without faults may hide from this verification, and how to look.
+/// Prints what a log without faults may hide from this verification, and how to look.
 fn print_limits(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     if document.frames_skipped > 0 {
         output.line(

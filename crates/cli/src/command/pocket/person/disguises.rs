@@ -1,7 +1,7 @@
-//! What disguises hid of a person, and the credentials with which it comes back.
+//! Rows that disguises hid of a person, and the credentials that reveal them.
 //!
-//! The hidden rows come as JSON: objects with the members `disguise`, `table`, `row` and `values`,
-//! one a line, or in an array, or in the member `rows` of an object; other members are passed over.
+//! The hidden rows are JSON objects with the members `disguise`, `table`, `row` and `values`. They
+//! come one a line, in an array, or in the member `rows` of an object; other members are ignored.
 
 use std::fs;
 use std::path::Path;
@@ -27,11 +27,11 @@ const SCHEMA: [&str; 3] = [
     "CREATE TABLE hidden_values (id INTEGER PRIMARY KEY, hidden INTEGER REFERENCES hidden(id), \
      name TEXT(64), type TEXT(8), encoding TEXT(8), piece INTEGER, text TEXT(120))",
 ];
-/// Bytes of a file with hidden rows, and of one with a credential.
+/// Size limits of a file with hidden rows and of one with a credential, in bytes.
 const EXPORT_BYTES_MAX: u64 = 256 << 20;
 const CREDENTIAL_BYTES_MAX: u64 = 64 << 10;
 
-/// Takes the credentials and the hidden rows that the arguments name.
+/// Imports the credentials and the hidden rows that the arguments name.
 pub(super) fn fill(person: &mut Person<'_>, args: &PocketCreate) -> Result<(), Failure> {
     if !args.credentials.is_empty() {
         person.create(&CREDENTIALS)?;
@@ -80,7 +80,7 @@ pub(super) fn fill(person: &mut Person<'_>, args: &PocketCreate) -> Result<(), F
     Ok(())
 }
 
-/// Reads a file of a bounded length.
+/// Reads a file of at most `most` bytes.
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::file("read", path, error);
     let length = fs::metadata(path).map_err(failed)?.len();
@@ -93,7 +93,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(failed)
 }
 
-/// The rows of a document.
+/// Returns the rows of a document.
 fn rows_of(document: &Json) -> &[Json] {
     match document {
         Json::Array(rows) => rows,
@@ -105,7 +105,7 @@ fn rows_of(document: &Json) -> &[Json] {
     }
 }
 
-/// A row that a disguise hid.
+/// A row that a disguise has hidden.
 struct Hidden<'j> {
     disguise: String,
     table: &'j str,
@@ -114,7 +114,7 @@ struct Hidden<'j> {
 }
 
 impl<'j> Hidden<'j> {
-    /// Takes a row apart, or says which member it lacks.
+    /// Parses a row; the error names the member that it lacks.
     fn of(row: &'j Json) -> Result<Self, &'static str> {
         let member = |name: &'static str| row.get(name).ok_or(name);
         Ok(Self {

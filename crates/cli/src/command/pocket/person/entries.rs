@@ -1,4 +1,4 @@
-//! What a log holds about a person.
+//! Log entries about a person.
 
 use std::collections::HashMap;
 
@@ -32,14 +32,15 @@ const SCHEMA: [&str; 8] = [
 ];
 /// The tables of names, in the order in which an act refers to them.
 const DICTIONARIES: [&str; 5] = ["controllers", "processors", "actors", "purposes", "bases"];
-/// Names and combinations of them that are remembered while entries come in.
+/// The most names per dictionary, and the most acts, that are kept in memory.
 const NAMES_MAX: usize = 1 << 20;
 /// Bytes of one piece of a key or a payload.
 const PIECE_BYTES: usize = 300;
 /// Characters of a date in RFC 3339.
 const DAY_BYTES: usize = 10;
 
-/// Takes the entries about the subject that the arguments name; gives what the command ends with if all else is well.
+/// Imports the entries about the subject that the arguments name. Returns the status of a command
+/// that otherwise succeeds.
 pub(super) fn fill(
     person: &mut Person<'_>,
     args: &PocketCreate,
@@ -68,7 +69,8 @@ pub(super) fn fill(
     Ok(reading::status_after(&damage))
 }
 
-/// Says in the database itself what the log had lost when it was made: whoever gets it sees no message and no exit status.
+/// Records in the database itself what the log had lost, because its reader sees no message and no
+/// exit status.
 fn mark_damage(person: &mut Person<'_>, damage: &Damage) -> Result<(), Failure> {
     if damage.is_none() {
         return Ok(());
@@ -92,12 +94,12 @@ struct Entries<'p, 'a> {
     acts: HashMap<Act, i64>,
 }
 
-/// A combination of names, with what the log says of them; a row of `acts`.
+/// A combination of names, submitter, claims and policy; a row of `acts`.
 #[derive(PartialEq, Eq, Hash)]
 struct Act {
     names: [i64; DICTIONARIES.len()],
     submitter: String,
-    /// The fields that are the caller's word alone, with spaces between.
+    /// The fields that only the caller vouches for, separated by spaces.
     claimed: String,
     /// The policy's digest in hexadecimal digits.
     policy: String,
@@ -121,7 +123,7 @@ impl Entries<'_, '_> {
             Value::Text(entry.outcome.as_str()),
             Value::Text(found.stream.as_str()),
             Value::Integer(number),
-            // Who else an entry concerns is not this person's to see, only that there are some.
+            // The person may see how many others an entry concerns, not who they are.
             Value::Integer((subjects - 1).max(0)),
             Value::Integer(i64::from(found.erased)),
         ];
@@ -137,7 +139,7 @@ impl Entries<'_, '_> {
         self.content(id, "idempotency", request.as_bytes())
     }
 
-    /// The id of the combination of names in `entry`.
+    /// Returns the id of the act of `entry`, and inserts a new act first.
     fn act(&mut self, entry: &Entry<'_>) -> Result<i64, Failure> {
         let said = [
             entry.controller,
@@ -190,7 +192,7 @@ impl Entries<'_, '_> {
         Ok(id)
     }
 
-    /// Writes a key or a payload in pieces; nothing of an empty one.
+    /// Writes a key or a payload in pieces; an empty one gives no row.
     fn content(&mut self, entry: i64, field: &str, bytes: &[u8]) -> Result<(), Failure> {
         let statement =
             "INSERT INTO contents (entry, field, encoding, piece, text) VALUES (?, ?, ?, ?, ?)";
@@ -199,7 +201,7 @@ impl Entries<'_, '_> {
     }
 }
 
-/// The id of a row behind `count` others.
+/// Returns the id of the row after `count` others.
 fn next_id(count: usize) -> Result<i64, Failure> {
     if count >= NAMES_MAX {
         return Err(Failure::new("the log has too many different names"));

@@ -1,4 +1,4 @@
-//! What an embedded store holds about a person: the keys that a policy calls theirs.
+//! Keys of an embedded store that a policy assigns to a person.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -22,16 +22,16 @@ const SCHEMA: [&str; 2] = [
     "CREATE TABLE item_values (id INTEGER PRIMARY KEY, item INTEGER REFERENCES items(id), \
      part TEXT(8), number INTEGER, encoding TEXT(8), piece INTEGER, text TEXT(120))",
 ];
-/// Bytes of the key that is kept as a name.
+/// Bytes of a key that are kept as its name.
 const NAME_BYTES: usize = 120;
-/// Bytes of the purpose that is kept.
+/// Bytes of a purpose that are kept.
 const PURPOSE_BYTES: usize = 64;
-/// Keys that one step of the walk over the store looks at.
+/// The COUNT of each SCAN of the store.
 const KEYS_PER_STEP: &[u8] = b"500";
-/// What stands for the name of another person in a key.
+/// The replacement for another person's name in a key.
 const SOMEBODY: &str = "*";
 
-/// Takes the keys of the store that the arguments name.
+/// Imports the subject's keys from the store that the arguments name.
 pub(super) fn fill(
     person: &mut Person<'_>,
     args: &PocketCreate,
@@ -40,7 +40,7 @@ pub(super) fn fill(
     let Some(directory) = &args.store else {
         return Ok(());
     };
-    // Opening would make one.
+    // Opening would create a store.
     if !Store::is_there(directory) {
         return Err(Failure::new(format!("{} is no store", directory.display()))
             .remedy("name the folder that the proxy was given with --store"));
@@ -84,7 +84,7 @@ struct Items<'p, 'a> {
     subject: &'p str,
 }
 
-/// What a key says of the people it names.
+/// The people that a key names, and its purpose.
 struct Naming {
     /// The key with `*` for other people.
     shown: Vec<u8>,
@@ -93,7 +93,7 @@ struct Naming {
 }
 
 impl Items<'_, '_> {
-    /// Looks at every key of the store.
+    /// Visits every key of the store.
     fn walk(&mut self) -> Result<(), Failure> {
         let mut cursor = b"0".to_vec();
         loop {
@@ -111,7 +111,7 @@ impl Items<'_, '_> {
         }
     }
 
-    /// Whether a key is the subject's, and what it says besides.
+    /// Returns the naming of a key, or `None` if it is not the subject's.
     fn naming(&self, key: &[u8]) -> Option<Naming> {
         let mut ranges = Vec::new();
         let class = self.policy.classify(key, &mut ranges);
@@ -160,7 +160,7 @@ impl Items<'_, '_> {
         )?;
         let item = self.person.last("items");
         self.value(item, "key", 0, &naming.shown)?;
-        // What belongs to several people is not given to one of them.
+        // A value that belongs to several people is not given to one of them.
         if naming.others > 0 {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl Items<'_, '_> {
                 let words: [&[u8]; 5] = [b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"];
                 (self.ask(&words)?, &["member", "score"])
             }
-            // It expired meanwhile.
+            // The key expired meanwhile.
             "none" => return Ok(()),
             other => {
                 return Err(Failure::new(format!(
@@ -206,7 +206,7 @@ impl Items<'_, '_> {
         self.person.value(statement, &owner, bytes)
     }
 
-    /// Has one command carried out.
+    /// Runs one command.
     fn ask(&self, words: &[&[u8]]) -> Result<Frame, Failure> {
         let mut command = Command::default();
         for word in words {
@@ -241,7 +241,7 @@ fn text_of(frame: &Frame) -> String {
     String::from_utf8_lossy(frame.text().unwrap_or_default()).into_owned()
 }
 
-/// As much of `text` as `bytes` bytes hold.
+/// Returns the longest prefix of `text` with at most `bytes` bytes.
 fn cut(text: &str, bytes: usize) -> &str {
     text.split_at(text.floor_char_boundary(bytes)).0
 }

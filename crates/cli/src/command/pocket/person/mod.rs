@@ -1,8 +1,10 @@
-//! A person's own database: what a log and a store hold about one subject, what disguises hid of
-//! them, and the credentials with which that comes back; in a fixed schema.
+//! A person's own database, in a fixed schema.
 //!
-//! The schema is section 16 of `docs/pocketdb.md`. Names that recur are rows of small tables, so
-//! that a row is narrow and a query on any of them follows an index.
+//! The sources are a log and a store with their data about one subject, and disguises with the rows
+//! that they hid. The credentials that reveal the rows come along.
+//!
+//! Section 16 of `docs/pocketdb.md` gives the schema. Recurring names are rows of small tables, so
+//! that rows are narrow and a query on any name follows an index.
 
 mod disguises;
 mod entries;
@@ -23,26 +25,26 @@ use crate::entry_json::needs_base64;
 use crate::failure::{Failure, Status};
 use crate::output::note;
 
-/// The table that says whose database it is, and where its rows come from.
+/// The table with the subject of the database and the sources of its rows.
 const ABOUT: &str = "CREATE TABLE about (id INTEGER PRIMARY KEY, name TEXT(16), value TEXT(255))";
-/// Rows that become final together.
+/// Rows per commit.
 const ROWS_PER_COMMIT: u32 = 32;
 /// Bytes of one piece of a value.
 const VALUE_PIECE_BYTES: usize = 120;
-/// Values of one row at most.
+/// The most values of one row.
 const VALUES_MAX: usize = 8;
 
-/// What was found about the subject.
+/// The result of an import about a subject.
 pub(super) struct Filled {
-    /// What the command ends with if all else is well.
+    /// The status of the command, if all else succeeds.
     pub(super) status: Status,
-    /// Entries of the log, where one was named.
+    /// Entries of the log, if one was named.
     pub(super) entries: Option<u64>,
-    /// Keys of the store, where one was named.
+    /// Keys of the store, if one was named.
     pub(super) keys: Option<u64>,
 }
 
-/// Takes everything about the subject that the arguments name.
+/// Imports everything about the subject that the arguments name.
 pub(super) fn fill(
     place: &Place,
     vault: &mut Vault,
@@ -81,7 +83,8 @@ pub(super) fn fill(
     Ok(filled)
 }
 
-/// Says where nothing was found, so that a mistyped subject does not pass for somebody of whom nothing is held.
+/// Reports sources without the subject: a mistyped name must not pass for somebody about whom
+/// nothing is held.
 fn tell_nothing(args: &PocketCreate, subject: &str, filled: &Filled) {
     if let (Some(log), Some(0)) = (&args.log, filled.entries) {
         nothing_about(subject, log);
@@ -141,13 +144,13 @@ impl Person<'_> {
         self.insert("INSERT INTO about (name, value) VALUES (?, ?)", &values)
     }
 
-    /// The id of the row of `table` that came last.
+    /// Returns the id of the last row of `table`.
     fn last(&self, table: &str) -> i64 {
         let table = self.vault.table(table).unwrap_or_default();
         i64::from(self.vault.count(table))
     }
 
-    /// Writes a value in pieces; an empty one too.
+    /// Writes a value in pieces, an empty one too.
     fn value(&mut self, statement: &str, owner: &[Value<'_>], bytes: &[u8]) -> Result<(), Failure> {
         if bytes.is_empty() {
             let mut values = owner.to_vec();
@@ -157,7 +160,8 @@ impl Person<'_> {
         self.pieces(statement, owner, bytes, VALUE_PIECE_BYTES)
     }
 
-    /// Writes `bytes` in pieces, each a row of `owner`, encoding, number and text; nothing of none.
+    /// Writes `bytes` in pieces, each a row of `owner`, encoding, number and text. No bytes give no
+    /// row.
     fn pieces(
         &mut self,
         statement: &str,
