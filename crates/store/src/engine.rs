@@ -238,7 +238,6 @@ impl Engine {
                         answering.tell(answer);
                     }
                 }
-                Ok(Message::Gone) => space.shared.forget_client(),
                 Err(RecvTimeoutError::Timeout) if is_group_open => return Ok(End::Commit),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Rewrite(sender)) => return Ok(End::Rewrite(sender)),
@@ -318,10 +317,10 @@ fn answer(
         mut commands,
         answer,
     } = request;
-    if client.connected == 0 {
+    if client.presence.is_none() {
         client.connected = space.now;
         space.shared.totals.connections += 1;
-        space.shared.totals.clients += 1;
+        client.presence = Some(space.shared.totals.clients.enter());
     }
     let mut reply = Reply::new(turn.reply_bytes_max);
     let begun = Stopwatch::start();

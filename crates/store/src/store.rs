@@ -94,8 +94,6 @@ pub struct Store {
 /// What the engine is sent.
 pub(crate) enum Message {
     Request(Box<Request>),
-    /// A client has gone.
-    Gone,
     /// What was removed is to leave the disk.
     Rewrite(Sender<Result<(), RewriteError>>),
     Close,
@@ -187,7 +185,7 @@ impl Store {
         crate::directory::is_there(directory)
     }
 
-    /// A new client.
+    /// A new client, which has gone when it is dropped.
     pub fn client(&self) -> Client {
         Client {
             id: self.clients.fetch_add(1, Ordering::Relaxed) + 1,
@@ -216,11 +214,6 @@ impl Store {
             answer,
         });
         let _dropped = self.sender.send(Message::Request(request));
-    }
-
-    /// Says that a client has gone.
-    pub fn leave(&self) {
-        let _closed = self.sender.send(Message::Gone);
     }
 
     /// Copies what is there into a file with a key of its own, and overwrites and removes the one before: nothing that was

@@ -174,12 +174,6 @@ impl StoreSocket {
     }
 }
 
-impl Drop for StoreSocket {
-    fn drop(&mut self) {
-        self.store.leave();
-    }
-}
-
 impl Socket for StoreSocket {
     fn has_hung_up(&self) -> bool {
         self.closed
