@@ -95,7 +95,8 @@ impl Engine {
     /// Serves until the store is closed.
     ///
     /// # Errors
-    /// When the file failed. What was answered as durable is; requests are dropped from then on.
+    /// When the file failed. What was answered as durable is; requests are dropped from then on, and whoever asked is told whether his
+    /// had begun.
     pub(crate) fn run(mut self) -> Result<(), EngineError> {
         loop {
             self.wipe()?;
@@ -315,8 +316,9 @@ fn answer(
     let Request {
         mut client,
         mut commands,
-        answer,
+        mut answer,
     } = request;
+    answer.begin();
     if client.presence.is_none() {
         client.connected = space.now;
         space.shared.totals.connections += 1;

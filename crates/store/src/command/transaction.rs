@@ -3,6 +3,7 @@
 use super::{Call, Spec, run};
 use crate::client::{Client, Transaction};
 use crate::commands::Command;
+use crate::extended::TEXT_BYTES_MAX;
 use crate::fail::Fail;
 use crate::limits::{QUEUED_BYTES_MAX, QUEUED_COMMANDS_MAX};
 use crate::memory::Memory;
@@ -19,6 +20,10 @@ pub(super) const SPECS: &[Spec] = &[
 
 /// What the list of a transaction's commands takes for each of them; it grows by doubling.
 const SPEC_BYTES: usize = 2 * size_of::<&Spec>();
+
+/// Bytes of the longest reply that is made after the change: the number of INCRBYFLOAT and what surrounds it. Whoever says more
+/// looks first for the room.
+const RESULT_BYTES_MAX: usize = TEXT_BYTES_MAX + 64;
 
 /// Whether a command is carried out at once even between MULTI and EXEC.
 pub(super) fn is_immediate(name: &str) -> bool {
@@ -117,8 +122,8 @@ fn exec(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         let command = transaction.commands.pop().unwrap_or_default();
         let start = call.reply.len();
         let (args, space) = (command.arguments(), &mut *call.space);
-        // What does not fit into the reply is not done.
-        let outcome = match call.reply.check() {
+        // What does not fit into the reply is not done. Some commands say their result when they have put it.
+        let outcome = match call.reply.check_for(RESULT_BYTES_MAX) {
             Ok(()) => run(spec, &args, call.client, space, call.reply),
             refused => refused,
         };
