@@ -176,6 +176,10 @@ impl Engine {
             let source = error.source().map(|source| format!(": {source}"));
             RewriteError(format!("{error}{}", source.unwrap_or_default()))
         };
+        if let Some(path) = self.directory.first_shared().map_err(failed)? {
+            let text = "is a link or has another name, under which what was removed would stay; remove the other name and try again";
+            return Err(RewriteError(format!("{} {text}", path.display())));
+        }
         // Whatever the wiping came to, its file is removed.
         let _ended = self.wiping.finish();
         self.data = self
