@@ -1,12 +1,13 @@
 //! One client of the store: what the connection remembers between commands.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::command::Spec;
 use crate::commands::Commands;
-use crate::memory::{Memory, Share};
+use crate::memory::Memory;
 use crate::reply::Protocol;
+use crate::watch::Watch;
 
 /// What a connection remembers between commands.
 #[derive(Debug, Default)]
@@ -24,6 +25,34 @@ pub struct Client {
     pub(crate) closing: bool,
     pub(crate) last_command: &'static str,
     pub(crate) connected: u64,
+    /// Its place among those that are there, from its first command on.
+    pub(crate) presence: Option<Presence>,
+}
+
+/// How many clients are there.
+#[derive(Debug, Default)]
+pub(crate) struct Present(Arc<AtomicU64>);
+
+/// One of those that are there, for as long as this is.
+#[derive(Debug)]
+pub(crate) struct Presence(Arc<AtomicU64>);
+
+impl Present {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// One more.
+    pub(crate) fn enter(&self) -> Presence {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Presence(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Commands between MULTI and EXEC.
@@ -33,17 +62,6 @@ pub(crate) struct Transaction {
     pub(crate) commands: Commands,
     /// Whether a command was refused, so that EXEC will be.
     pub(crate) broken: bool,
-}
-
-/// The keys a client watches.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    pub(crate) touched: Arc<AtomicBool>,
-    /// Database and key of those that had not expired when the watching began.
-    pub(crate) keys: Vec<(usize, Vec<u8>)>,
-    pub(crate) bytes: usize,
-    /// What the keys take of the memory of all clients.
-    pub(crate) share: Option<Share>,
 }
 
 /// Whether replies are wanted, as CLIENT REPLY said.
@@ -66,6 +84,7 @@ impl Client {
             connected: self.connected,
             last_command: self.last_command,
             memory: self.memory.clone(),
+            presence: self.presence.take(),
             ..Self::default()
         };
     }

@@ -298,6 +298,11 @@ impl Directory {
         generation::keep(&key).map_err(at(&key))
     }
 
+    /// The first of the open files that a rewriting could not overwrite.
+    pub(crate) fn first_shared(&self) -> Result<Option<PathBuf>, OpenError> {
+        generation::first_shared(&self.path, self.generation).map_err(at(&self.path))
+    }
+
     /// Overwrites and removes what is older than the store, and what was being made when a process was killed.
     pub(crate) fn wipe(&self) -> Result<(), OpenError> {
         for (name, path) in generation::files(&self.path).map_err(at(&self.path))? {

@@ -95,7 +95,8 @@ impl Engine {
     /// Serves until the store is closed.
     ///
     /// # Errors
-    /// When the file failed. What was answered as durable is; requests are dropped from then on.
+    /// When the file failed. What was answered as durable is; requests are dropped from then on, and whoever asked is told whether his
+    /// had begun.
     pub(crate) fn run(mut self) -> Result<(), EngineError> {
         loop {
             self.wipe()?;
@@ -175,6 +176,10 @@ impl Engine {
             let source = error.source().map(|source| format!(": {source}"));
             RewriteError(format!("{error}{}", source.unwrap_or_default()))
         };
+        if let Some(path) = self.directory.first_shared().map_err(failed)? {
+            let text = "is a link or has another name, under which what was removed would stay; remove the other name and try again";
+            return Err(RewriteError(format!("{} {text}", path.display())));
+        }
         // Whatever the wiping came to, its file is removed.
         let _ended = self.wiping.finish();
         self.data = self
@@ -238,7 +243,6 @@ impl Engine {
                         answering.tell(answer);
                     }
                 }
-                Ok(Message::Gone) => space.shared.forget_client(),
                 Err(RecvTimeoutError::Timeout) if is_group_open => return Ok(End::Commit),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Rewrite(sender)) => return Ok(End::Rewrite(sender)),
@@ -316,12 +320,13 @@ fn answer(
     let Request {
         mut client,
         mut commands,
-        answer,
+        mut answer,
     } = request;
-    if client.connected == 0 {
+    answer.begin();
+    if client.presence.is_none() {
         client.connected = space.now;
         space.shared.totals.connections += 1;
-        space.shared.totals.clients += 1;
+        client.presence = Some(space.shared.totals.clients.enter());
     }
     let mut reply = Reply::new(turn.reply_bytes_max);
     let begun = Stopwatch::start();

@@ -1,6 +1,6 @@
 //! The files of the generations of a store: half made under names of their own, and those that only a proven mark lets go.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -152,10 +152,25 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// Whether what was found is a plain file that has no other name.
+fn is_own(found: &Metadata) -> bool {
+    found.is_file() && found.nlink() == 1
+}
+
+/// The first file of a generation that would not be overwritten when it is wiped: a link, or one that has another name.
+pub(crate) fn first_shared(directory: &Path, generation: u64) -> io::Result<Option<PathBuf>> {
+    for (name, path) in files(directory)? {
+        if name == Name::Whole(generation) && !is_own(&fs::symlink_metadata(&path)?) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
 /// What lies at `path`, to be overwritten; none of what is no plain file, or has another name that somebody gave it.
 pub(crate) fn open_own(path: &Path) -> io::Result<Option<File>> {
     let found = fs::symlink_metadata(path)?;
-    if !found.is_file() || found.nlink() != 1 {
+    if !is_own(&found) {
         return Ok(None);
     }
     let file = OpenOptions::new().read(true).write(true).open(path)?;

@@ -75,6 +75,7 @@ mod subject;
 mod table;
 mod text;
 mod tied;
+mod watch;
 mod wiping;
 
 pub use client::Client;

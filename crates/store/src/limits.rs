@@ -44,11 +44,9 @@ pub const QUEUED_BYTES_MAX: usize = 1 << 30;
 pub const WAITING_BYTES_MAX: usize = 1 << 30;
 /// Bytes up to which a command outside transactions, the keys that a client watches, or replies do not count there.
 pub const FREE_BYTES: usize = 64 << 10;
-/// What a watched key takes in memory beside its bytes, which the client and the list of all that is watched have once each:
-/// places there that are up to half empty, the marks of those who watch it, and four pieces of memory.
-pub(crate) const WATCHED_KEY_BYTES: usize = 320;
-/// How many times as long as a look at all watched keys took passes before the next.
-pub const LOOK_PAUSE_FACTOR: u32 = 20;
+/// What a watched key takes in memory beside its bytes: its places in the client's list and in that of all that is watched, which are
+/// up to half empty, and a piece of memory.
+pub(crate) const WATCHED_KEY_BYTES: usize = 256;
 /// Keys that one client watches.
 pub const WATCHED_KEYS_MAX: usize = 1 << 16;
 /// Default memory for pages of the file, in bytes.

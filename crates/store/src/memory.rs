@@ -30,7 +30,7 @@ pub struct Share {
 /// There is no memory left for a command or its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the transactions, long commands and unread replies of all clients take more than {0} bytes, try it later"
+    "the transactions, long commands, watched keys and unread replies of all clients take more than {0} bytes, try it later"
 )]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing more to tell")]
 pub struct NoMemory(pub usize);

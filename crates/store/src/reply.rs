@@ -75,7 +75,15 @@ impl Reply {
     /// # Errors
     /// When nothing more is taken.
     pub(crate) fn check(&self) -> Result<(), Fail> {
-        match self.cut.or_else(|| self.cut_of(0)) {
+        self.check_for(0)
+    }
+
+    /// As [`Self::check`], where so many bytes more are to have room.
+    ///
+    /// # Errors
+    /// When they have none.
+    pub(crate) fn check_for(&self, bytes: usize) -> Result<(), Fail> {
+        match self.cut.or_else(|| self.cut_of(bytes)) {
             None => Ok(()),
             Some(Cut::Memory(lack)) => Err(lack.into()),
             Some(Cut::Length) => {

@@ -1,19 +1,15 @@
 //! The keys of a database: found, made, changed, removed, expired, watched.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-use crate::clock::Stopwatch;
+use crate::client::Present;
 use crate::fail::Fail;
-use crate::limits::{CHUNK_BYTES, DATABASES, LOOK_PAUSE_FACTOR, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
+use crate::limits::{CHUNK_BYTES, DATABASES, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
 use crate::random::Random;
 use crate::record::{Body, Kind, LIST_MIDDLE, Record, Value};
 use crate::room::Room;
 use crate::rows::Rows;
 use crate::store::Sync;
 use crate::subject::Id;
+use crate::watch::Watched;
 
 /// What outlives a transaction and belongs to no client.
 #[derive(Debug, Default)]
@@ -29,20 +25,12 @@ pub(crate) struct Shared {
 pub(crate) struct Totals {
     pub(crate) commands: u64,
     pub(crate) connections: u64,
-    pub(crate) clients: u64,
+    pub(crate) clients: Present,
     pub(crate) expired: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     /// When the store was opened, in milliseconds since 1970.
     pub(crate) opened: u64,
-}
-
-/// Keys that clients watch, and the marks that say that one was touched.
-#[derive(Debug, Default)]
-pub(crate) struct Watched {
-    keys: HashMap<(usize, Vec<u8>), Vec<Weak<AtomicBool>>>,
-    /// When all of them were last looked at, and how long not again.
-    looked: Option<(Stopwatch, Duration)>,
 }
 
 /// A database within a transaction.
@@ -66,13 +54,6 @@ pub(crate) struct Held {
     touched: bool,
 }
 
-impl Shared {
-    /// Notes that a client has gone.
-    pub(crate) fn forget_client(&mut self) {
-        self.totals.clients = self.totals.clients.saturating_sub(1);
-    }
-}
-
 impl Held {
     pub(crate) const fn id(&self) -> Id {
         self.body.id
@@ -85,52 +66,6 @@ impl Held {
     /// Says that the value was changed, for those who watch it.
     pub(crate) const fn touch(&mut self) {
         self.touched = true;
-    }
-}
-
-impl Watched {
-    /// Sets `mark` once the key is touched.
-    pub(crate) fn watch(&mut self, db: usize, key: &[u8], mark: &Arc<AtomicBool>) {
-        let marks = self.keys.entry((db, key.to_vec())).or_default();
-        let mut is_known = false;
-        marks.retain(|known| {
-            is_known |= std::ptr::eq(known.as_ptr(), Arc::as_ptr(mark));
-            known.strong_count() > 0
-        });
-        if !is_known {
-            marks.push(Arc::downgrade(mark));
-        }
-    }
-
-    /// Forgets keys that nobody watches any more, for at most a part of the time.
-    fn forget_unwatched(&mut self) {
-        if self.keys.is_empty() || self.looked.is_some_and(|(at, pause)| at.elapsed() < pause) {
-            return;
-        }
-        let begun = Stopwatch::start();
-        self.keys.retain(|_, marks| {
-            marks.retain(|mark| mark.strong_count() > 0);
-            !marks.is_empty()
-        });
-        self.keys.shrink_to(2 * self.keys.len());
-        let pause = begun.elapsed().saturating_mul(LOOK_PAUSE_FACTOR);
-        self.looked = Some((Stopwatch::start(), pause));
-    }
-
-    fn touch(&mut self, db: usize, key: &[u8]) {
-        if self.keys.is_empty() {
-            return;
-        }
-        for mark in self.keys.remove(&(db, key.to_vec())).unwrap_or_default() {
-            if let Some(mark) = mark.upgrade() {
-                mark.store(true, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn keys_of(&self, db: usize) -> Vec<Vec<u8>> {
-        let keys = self.keys.keys().filter(|(of, _)| *of == db);
-        keys.map(|(_, key)| key.clone()).collect()
     }
 }
 
@@ -306,7 +241,7 @@ impl Space<'_> {
     }
 
     /// Says that a key was changed, for those who watch it.
-    pub(crate) fn touch(&mut self, key: &[u8]) {
+    pub(crate) fn touch(&self, key: &[u8]) {
         self.shared.watched.touch(self.db, key);
     }
 
@@ -334,9 +269,17 @@ impl Space<'_> {
         self.rows.clear_all()
     }
 
-    /// Touches the watched keys of the database that are there.
-    fn touch_all(&mut self) -> Result<(), Fail> {
-        for key in self.shared.watched.keys_of(self.db) {
+    /// Touches the watched keys of the database that are there. The fewer are looked for among the others: one who watches many
+    /// makes nobody else's clearing slow, and what has been cleared costs nothing again.
+    fn touch_all(&self) -> Result<(), Fail> {
+        let watched = &self.shared.watched;
+        if self.rows.keys_len(self.db)? <= watched.len() as u64 {
+            for row in self.rows.keys_from(self.db, 0)? {
+                watched.touch(self.db, row?.key());
+            }
+            return Ok(());
+        }
+        for key in watched.keys_of(self.db) {
             if self.rows.record(self.db, &key)?.is_some() {
                 self.touch(&key);
             }
@@ -344,10 +287,8 @@ impl Space<'_> {
         Ok(())
     }
 
-    /// Forgets watched keys that nobody watches, and removes keys that have expired and rows of removed values, a bounded number of them; whether
-    /// there is more to do.
+    /// Removes keys that have expired and rows of removed values, a bounded number of them; whether there is more to do.
     pub(crate) fn sweep(&mut self) -> Result<bool, Fail> {
-        self.shared.watched.forget_unwatched();
         let mut left = SWEEP_ROWS_MAX;
         for db in 0..DATABASES {
             self.db = db;
@@ -391,30 +332,5 @@ const fn rows_of(body: &Body) -> u64 {
     match body.kind {
         Kind::Text => body.count / CHUNK_BYTES + 1,
         _ => body.count,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A key that was watched and not touched stayed in memory until some client left, for as long as one client watched
-    /// others; one that was watched again and again by one client made a list that each command walked. Neither is so.
-    #[test]
-    fn keys_that_nobody_watches_are_forgotten_and_a_client_watches_a_key_once() {
-        let mut watched = Watched::default();
-        for number in 0..1000_u32 {
-            let mark = Arc::default();
-            watched.watch(0, &number.to_be_bytes(), &mark);
-        }
-        let mark = Arc::default();
-        for _ in 0..1000 {
-            watched.watch(0, b"kept", &mark);
-        }
-        assert_eq!(watched.keys[&(0, b"kept".to_vec())].len(), 1);
-        watched.forget_unwatched();
-        assert_eq!(watched.keys.len(), 1);
-        watched.touch(0, b"kept");
-        assert!(mark.load(Ordering::Relaxed));
     }
 }

@@ -94,8 +94,6 @@ pub struct Store {
 /// What the engine is sent.
 pub(crate) enum Message {
     Request(Box<Request>),
-    /// A client has gone.
-    Gone,
     /// What was removed is to leave the disk.
     Rewrite(Sender<Result<(), RewriteError>>),
     Close,
@@ -127,18 +125,40 @@ pub struct Answer {
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the store has failed or was closed")]
-#[expect(clippy::exhaustive_structs, reason = "there is nothing more to tell")]
-pub struct Unanswered;
+#[expect(clippy::exhaustive_enums, reason = "it was begun or it was not")]
+pub enum Unanswered {
+    /// Nothing of it was done.
+    #[error("the store has failed or was closed; nothing of it was done")]
+    Unbegun,
+    /// The store failed after it had begun. What it changed may be on the disk or not.
+    #[error("the store has failed; nobody knows whether it was done")]
+    Unsure,
+}
 
 type Callback = Box<dyn FnOnce(Result<Answer, Unanswered>) + Send>;
 
 /// Tells the one who asked, even when the engine is gone.
-pub(crate) struct Answering(Option<Callback>);
+pub(crate) struct Answering {
+    callback: Option<Callback>,
+    /// What is said without an answer.
+    otherwise: Unanswered,
+}
 
 impl Answering {
+    fn new(callback: Callback) -> Self {
+        Self {
+            callback: Some(callback),
+            otherwise: Unanswered::Unbegun,
+        }
+    }
+
+    /// Says that from now on something of it may be done: even a commit that fails may have reached the disk.
+    pub(crate) const fn begin(&mut self) {
+        self.otherwise = Unanswered::Unsure;
+    }
+
     pub(crate) fn tell(mut self, answer: Answer) {
-        if let Some(callback) = self.0.take() {
+        if let Some(callback) = self.callback.take() {
             callback(Ok(answer));
         }
     }
@@ -146,8 +166,8 @@ impl Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        if let Some(callback) = self.0.take() {
-            callback(Err(Unanswered));
+        if let Some(callback) = self.callback.take() {
+            callback(Err(self.otherwise));
         }
     }
 }
@@ -187,7 +207,7 @@ impl Store {
         crate::directory::is_there(directory)
     }
 
-    /// A new client.
+    /// A new client, which has gone when it is dropped.
     pub fn client(&self) -> Client {
         Client {
             id: self.clients.fetch_add(1, Ordering::Relaxed) + 1,
@@ -208,7 +228,7 @@ impl Store {
         commands: Commands,
         answer: impl FnOnce(Result<Answer, Unanswered>) + Send + 'static,
     ) {
-        let answer = Answering(Some(Box::new(answer)));
+        let answer = Answering::new(Box::new(answer));
         // A request that is not taken tells so when it is dropped.
         let request = Box::new(Request {
             client,
@@ -216,11 +236,6 @@ impl Store {
             answer,
         });
         let _dropped = self.sender.send(Message::Request(request));
-    }
-
-    /// Says that a client has gone.
-    pub fn leave(&self) {
-        let _closed = self.sender.send(Message::Gone);
     }
 
     /// Copies what is there into a file with a key of its own, and overwrites and removes the one before: nothing that was
@@ -237,7 +252,7 @@ impl Store {
         receiver.recv().map_err(|_closed| gone())?
     }
 
-    /// Makes everything durable and closes the file. What waits is not carried out: whoever asked is told [`Unanswered`], or,
+    /// Makes everything durable and closes the file. What waits is not carried out: whoever asked is told [`Unanswered::Unbegun`], or,
     /// where its turn had begun, gets the rest back.
     ///
     /// # Errors

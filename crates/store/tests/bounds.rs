@@ -5,8 +5,9 @@
 mod place;
 
 use std::fs;
+use std::sync::mpsc::channel;
 
-use probity_store::SubjectOf;
+use probity_store::{Client, Command, Commands, Options, Store, SubjectOf};
 
 use crate::place::{BOUND, Place, VALUE};
 
@@ -137,4 +138,63 @@ fn a_transaction_beyond_the_bound_does_nothing_that_it_cannot_answer() {
         place.says("MGET before behind"),
         b"*2\r\n$1\r\n1\r\n$-1\r\n"
     );
+}
+
+/// Says the same command several times and gives all replies.
+fn say(store: &Store, client: &mut Option<Client>, words: &str, times: usize) -> String {
+    let mut commands = Commands::default();
+    for _ in 0..times {
+        let mut command = Command::default();
+        words
+            .split(' ')
+            .for_each(|word| command.push(word.as_bytes()));
+        commands.push(command);
+    }
+    let mut replies = Vec::new();
+    while !commands.is_empty() {
+        let (sender, receiver) = channel();
+        store.ask(client.take().unwrap(), commands, move |answer| {
+            drop(sender.send(answer));
+        });
+        let answer = receiver.recv().unwrap().unwrap();
+        replies.extend(answer.bytes);
+        (*client, commands) = (Some(answer.client), answer.rest);
+    }
+    String::from_utf8(replies).unwrap()
+}
+
+/// Where the memory of all clients was nearly taken, the command of a transaction at the end of what there was room for was carried
+/// out, and its client and the log were told that it was refused. It is refused before it begins.
+#[test]
+fn at_the_end_of_the_memory_nothing_is_done_that_is_called_refused() {
+    for (change, get, most) in [
+        ("INCR n", "GET n", 20_000),
+        ("INCRBYFLOAT n 1", "GET n", 10_000),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(
+            &folder.path().join("data"),
+            Options {
+                waiting_bytes_max: 16 << 20,
+                ..Options::default()
+            },
+        );
+        let store = store.unwrap();
+        let mut client = Some(store.client());
+        say(&store, &mut client, "MULTI", 1);
+        say(&store, &mut client, change, most);
+        let mut others = store.memory().share();
+        let left = (0..16 << 20).rev().step_by(4096);
+        assert!(left.into_iter().any(|bytes| others.hold(bytes).is_ok()));
+        let replies = say(&store, &mut client, "EXEC", 1);
+        drop(others);
+        let refused = replies.matches("-ERR the transactions").count();
+        assert!(
+            (1..most).contains(&refused),
+            "{change}: {refused} are refused"
+        );
+        let done = (most - refused).to_string();
+        let there = say(&store, &mut client, get, 1);
+        assert_eq!(there, format!("${}\r\n{done}\r\n", done.len()), "{change}");
+    }
 }

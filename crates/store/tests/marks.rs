@@ -387,6 +387,29 @@ fn no_link_in_the_folder_leads_to_a_file_that_is_overwritten() {
     }
 }
 
+/// Of files that had another hard link a rewriting removed the name alone, for they are not overwritten, and said that nothing of
+/// what was removed was left. It is refused before anything is done, and names the file.
+#[test]
+fn a_rewriting_that_would_leave_a_file_under_another_name_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stored(folder.path(), &LINES);
+    let store = Store::open(&path, options()).unwrap();
+    let other = folder.path().join("other");
+    for name in ["store.1.sealed", "store.1.subjects"] {
+        let before = files(&path);
+        fs::hard_link(path.join(name), &other).unwrap();
+        let refused = store.rewrite().unwrap_err().to_string();
+        assert!(
+            refused.contains(&format!("{name} is a link or has another name")),
+            "{refused}"
+        );
+        assert!(files(&path).keys().eq(before.keys()), "nothing was begun");
+        fs::remove_file(&other).unwrap();
+    }
+    store.rewrite().unwrap();
+    assert_eq!(ask(&store, &["DBSIZE"]), ":3\r\n");
+}
+
 /// A process can be killed between any two steps by which a store comes to be, or goes on in other files: what it leaves opens
 /// as the store before or the one after, and nothing that is half made is taken for data.
 #[test]

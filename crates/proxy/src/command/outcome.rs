@@ -233,7 +233,7 @@ const TABLE: [(&str, Reading); 213] = [
     ("zcount", ZERO_ABSENT),
     ("zdiff", EMPTY_ABSENT),
     ("zdiffstore", Is(Rule::Stores)),
-    ("zincrby", DONE),
+    ("zincrby", By(rule::zincrby)),
     ("zinter", EMPTY_ABSENT),
     ("zintercard", ZERO_ABSENT),
     ("zinterstore", Is(Rule::Stores)),

@@ -35,6 +35,9 @@ pub enum Rule {
     PreviousTells,
     /// The reply is what was there before and stays; nil means that the key is new.
     PreviousStays,
+    /// A score was raised by this, as the bits of a number, where that is known; the reply is the score, and nil means that a condition
+    /// kept it.
+    Sums(Option<u64>),
     /// One element for each of at most so many members asked for: nil or zero where there is none.
     Members(usize),
     /// One number for each of at most so many fields: 2 deleted, 1 done, 0 not done, less: not there.
@@ -272,12 +275,26 @@ pub(super) fn zadd(arguments: &Arguments) -> Rule {
     let end = end.unwrap_or(arguments.len());
     let has = |words: &[&str]| (2..end).any(|index| is_word(arguments, index, words));
     let meaning = match (has(&["nx"]), has(&["xx", "gt", "lt"]), has(&["ch"])) {
-        _ if has(&["incr"]) => return Rule::When(Sign::Nil, Meaning::Failed),
+        _ if has(&["incr"]) => return sums(arguments, end),
         (true, ..) | (_, true, true) => Meaning::Failed,
         (_, false, true) => Meaning::Same,
         (_, _, false) => Meaning::Untold,
     };
     Rule::When(Sign::Zero, meaning)
+}
+
+/// `ZINCRBY key increment member`.
+pub(super) fn zincrby(arguments: &Arguments) -> Rule {
+    sums(arguments, 2)
+}
+
+/// The increment is the argument at `index`.
+fn sums(arguments: &Arguments, index: usize) -> Rule {
+    let text = arguments
+        .whole(index)
+        .and_then(|text| std::str::from_utf8(text).ok());
+    let by = text.and_then(|text| text.parse::<f64>().ok());
+    Rule::Sums(by.map(f64::to_bits))
 }
 
 /// `XREADGROUP ... STREAMS key ... id ...`: the sign `>` asks for new messages.

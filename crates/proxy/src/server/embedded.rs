@@ -14,6 +14,7 @@ use crate::resp::{Arguments, CommandScanner, Limits};
 
 /// Bytes of memory of commands that wait while others are carried out before no more are taken.
 const WAITING_BYTES_MAX: usize = 1 << 20;
+/// What is said of a command that the store did not begin.
 const FAILED: &[u8] = b"-ERR probity: the store has failed; nothing is done any more\r\n";
 
 /// One client's connection to the store.
@@ -152,31 +153,32 @@ impl StoreSocket {
             return false;
         };
         drop(slot);
-        if let Ok(answer) = answer {
-            self.client = Some(answer.client);
-            self.replies = answer.bytes;
-            self.replies_share = answer.share;
-            self.closed = answer.closes;
-            let mut commands = answer.rest;
-            commands.append(&mut self.commands);
-            // Of a client that has gone, what has had no turn yet is dropped.
-            self.commands = if self.peer == Peer::Gone {
-                Commands::default()
-            } else {
-                commands
-            };
-        } else {
-            self.replies = FAILED.to_vec();
-            self.closed = true;
-        }
         self.read = 0;
+        match answer {
+            Ok(answer) => self.take_replies(answer),
+            Err(Unanswered::Unbegun) => {
+                self.replies = FAILED.to_vec();
+                self.closed = true;
+            }
+            // It may have been done: as of a server that has gone, there is no reply, and so the log says.
+            Err(Unanswered::Unsure) => self.closed = true,
+        }
         true
     }
-}
 
-impl Drop for StoreSocket {
-    fn drop(&mut self) {
-        self.store.leave();
+    fn take_replies(&mut self, answer: Answer) {
+        self.client = Some(answer.client);
+        self.replies = answer.bytes;
+        self.replies_share = answer.share;
+        self.closed = answer.closes;
+        let mut commands = answer.rest;
+        commands.append(&mut self.commands);
+        // Of a client that has gone, what has had no turn yet is dropped.
+        self.commands = if self.peer == Peer::Gone {
+            Commands::default()
+        } else {
+            commands
+        };
     }
 }
 

@@ -134,7 +134,7 @@ impl Proxy {
             };
             threads.push(worker.start(number)?);
         }
-        let listeners = runtime.block_on(async { bind(&config.listen) })?;
+        let listeners = runtime.block_on(bind(&config.listen))?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
         let acceptor = Acceptor {
             workers,

@@ -1,14 +1,16 @@
 //! Where clients connect, and how many of them fit beside everything else that the process has open.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::OFlags;
 use rustix::process::{Resource, geteuid, getrlimit};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use super::{Listener, ProxyError};
 use crate::config::{Backend, Listen, ProxyConfig};
@@ -39,38 +41,89 @@ const fn descriptors_per_client(backend: &Backend) -> usize {
     }
 }
 
-pub(super) fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
-    let bound = places.iter().map(|place| {
-        let listener = match place {
-            Listen::Tcp(address) => std::net::TcpListener::bind(address).and_then(|listener| {
-                listener.set_nonblocking(true)?;
-                TcpListener::from_std(listener).map(Listener::Tcp)
-            }),
-            Listen::Unix(path) => bind_unix(path).and_then(|listener| {
-                tokio::net::UnixListener::from_std(listener).map(Listener::Unix)
-            }),
-        };
-        listener.map_err(|source| ProxyError::Listen {
+pub(super) async fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
+    let mut bound = Vec::with_capacity(places.len());
+    for place in places {
+        let listener = bind_one(place).await;
+        bound.push(listener.map_err(|source| ProxyError::Listen {
             place: place.to_string(),
             source,
-        })
-    });
-    bound.collect()
+        })?);
+    }
+    Ok(bound)
+}
+
+async fn bind_one(place: &Listen) -> io::Result<Listener> {
+    match place {
+        Listen::Tcp(address) => {
+            let listener = std::net::TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener).map(Listener::Tcp)
+        }
+        Listen::Unix(path) => {
+            let listener = bind_unix(path).await?;
+            tokio::net::UnixListener::from_std(listener).map(Listener::Unix)
+        }
+    }
+}
+
+/// Behind the name of a socket: the file that is locked while somebody looks for it and binds.
+const LOCK: &str = ".lock";
+/// How long somebody else may have it locked, who only binds meanwhile.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// The file of a socket's lock. What is no plain file is not opened: a pipe or a device might wait, or do something.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let refuse = || {
+        let text = format!("{} is no plain file; remove it", path.display());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    };
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(refuse());
+    }
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut options = File::options();
+    options.create(true).truncate(false).read(true).write(true);
+    options.mode(0o600).custom_flags(flags.bits().cast_signed());
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(refuse())
+    }
+}
+
+/// Waits, not for ever, until nobody else looks for the socket at `path`. The lock ends with what this gives.
+async fn lock(path: &Path) -> io::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(LOCK);
+    let name = PathBuf::from(name);
+    let file = open_lock(&name)?;
+    let end = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                tokio::time::sleep(LOCK_PAUSE).await;
+            }
+            Err(TryLockError::WouldBlock) => {
+                let (name, seconds) = (name.display(), LOCK_TIMEOUT.as_secs());
+                let text = format!(
+                    "{name} is locked by another process, for {seconds} s already; end that process"
+                );
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+        }
+    }
 }
 
 /// Listens on a socket in the file system. The one that a process left that has ended is replaced; no other file is.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    // A file of its own: the store may hold the lock of the folder, and so may anybody who reads it.
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(name)?;
-    // Until it listens, a socket looks abandoned to whoever starts at the same time. The lock ends with the handle.
-    flock(&lock, FlockOperation::LockExclusive)?;
+async fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    // A file of its own: the store may hold the lock of the folder, and so may anybody who reads it. Until it listens, a
+    // socket looks abandoned to whoever starts at the same time.
+    let _lock = lock(path).await?;
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
             fs::remove_file(path)?;
@@ -113,7 +166,7 @@ mod tests {
             let listeners: Vec<UnixListener> = thread::scope(|scope| {
                 let start = || {
                     together.wait();
-                    bind_unix(&path)
+                    super::super::runtime().unwrap().block_on(bind_unix(&path))
                 };
                 let started: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
                 let ended = started.into_iter().map(|it| it.join().unwrap());

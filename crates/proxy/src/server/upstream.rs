@@ -207,6 +207,9 @@ pub(super) fn refused(text: &[u8]) -> io::Error {
 /// Most bytes around a word of a command.
 const COMMAND_WORD_BYTES: usize = 32;
 
+/// Most bytes of an answer: as many as may be kept of a command, which the names of its keys are taken from.
+const ANSWER_BYTES_MAX: usize = Limits::COMMAND_BYTES_KEPT_MAX;
+
 /// Sends a command and gives its reply.
 pub(super) async fn ask(
     socket: &mut BoxSocket,
@@ -220,11 +223,17 @@ pub(super) async fn ask(
     put_command(&mut bytes, command);
     socket.write_all(&bytes).await?;
     let mut buffer = vec![0; 16 << 10];
+    let mut left = ANSWER_BYTES_MAX;
     loop {
         let count = socket.read(&mut buffer).await?;
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        let Some(rest) = left.checked_sub(count) else {
+            let text = format!("it answers with more than {ANSWER_BYTES_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        };
+        left = rest;
         let arrived = buffer.get(..count).unwrap_or_default();
         if let (_, Some(frame)) = reader.read(arrived).map_err(io::Error::other)? {
             return Ok(frame);

@@ -144,7 +144,7 @@ fn sort_patterns(arguments: &Arguments) -> Vec<Mark> {
     marks
 }
 
-/// Most names of parameters that one entry lists.
+/// Most names of parameters, or of users, that one entry lists.
 const NAMES_MAX: usize = 16;
 
 /// What the payload says besides: which script or function, which parameter or user, where data goes.
@@ -163,8 +163,9 @@ pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String
         "script|load" => put_digest(&mut facts, "script", arguments, 2),
         "function|load" => put_digest(&mut facts, "library", arguments, arguments.len() - 1),
         "unknown" => put_argument(&mut facts, "name", arguments, 0),
-        "config|set" => put_names(&mut facts, arguments, 2),
-        "config|get" => put_names(&mut facts, arguments, 1),
+        "config|set" => put_names(&mut facts, "parameters", arguments, 2),
+        "config|get" => put_names(&mut facts, "parameters", arguments, 1),
+        "acl|deluser" if arguments.len() > 3 => put_names(&mut facts, "users", arguments, 1),
         "acl|setuser" | "acl|deluser" | "acl|getuser" | "acl|dryrun" => {
             put_argument(&mut facts, "user", arguments, 2);
         }
@@ -227,14 +228,12 @@ fn put_digest(facts: &mut String, member: &str, arguments: &Arguments, index: us
     put_member(facts, member, digest.as_bytes());
 }
 
-/// The names among names and values, or all words with a `step` of one.
-fn put_names(facts: &mut String, arguments: &Arguments, step: usize) {
-    facts.push_str(",\"parameters\":[");
-    for (number, index) in (2..arguments.len())
-        .step_by(step)
-        .take(NAMES_MAX)
-        .enumerate()
-    {
+/// The names among names and values, or all words with a `step` of one. There may be more than are listed, and then it says so.
+fn put_names(facts: &mut String, member: &str, arguments: &Arguments, step: usize) {
+    let _infallible = write!(facts, ",\"{member}\":[");
+    let indices = (2..arguments.len()).step_by(step);
+    let is_cut = indices.len() > NAMES_MAX;
+    for (number, index) in indices.take(NAMES_MAX).enumerate() {
         if number > 0 {
             facts.push(',');
         }
@@ -244,4 +243,7 @@ fn put_names(facts: &mut String, arguments: &Arguments, step: usize) {
         }
     }
     facts.push(']');
+    if is_cut {
+        let _infallible = write!(facts, ",\"{member}_more\":true");
+    }
 }

@@ -10,6 +10,7 @@ mod gate;
 mod mark;
 mod names;
 mod pending;
+mod perhaps;
 mod question;
 mod record;
 mod reply;

@@ -1,14 +1,14 @@
 //! The server's side of a session: which reply belongs to which command, and who may see it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Effect, ReplyMode};
 use super::pending::{Pending, Words};
+use super::perhaps::Perhaps;
 use super::record::{Known, Work};
 use super::text::Digests;
 use super::{Session, name_of};
-use crate::audit::{EntryBatch, put_json};
+use crate::audit::EntryBatch;
 use crate::resp::{Event, Kind, RespError};
 
 /// Bytes of one reply after which its entries are made from its beginning, and the rest streams.
@@ -58,49 +58,12 @@ enum Class {
     },
 }
 
-/// Who may have been logged in, and which databases may have been chosen, when replies were lost.
-#[derive(Debug, Default)]
-struct Perhaps {
-    actors: BTreeSet<String>,
-    dbs: BTreeSet<u64>,
-    /// The same as members of a payload.
-    said: Option<Arc<str>>,
-}
+/// Who and where it may have been, and the same as members of a payload.
+type Lost = (Perhaps, Option<Arc<str>>);
 
-/// Most logins and databases that are named so.
-const PERHAPS_MAX: usize = 16;
 /// A member of the payload of a mismatch within EXEC.
 const IN_DOUBT: &str =
     ",\"before\":\"entries of this transaction may tell results of other commands\"";
-
-impl Perhaps {
-    fn say(&mut self) {
-        let mut text = String::new();
-        for (number, actor) in self.actors.iter().take(PERHAPS_MAX).enumerate() {
-            text.push_str(if number == 0 {
-                ",\"perhaps_actors\":["
-            } else {
-                ","
-            });
-            put_json(&mut text, actor.as_bytes());
-        }
-        if !text.is_empty() {
-            text.push(']');
-        }
-        let dbs: Vec<_> = self
-            .dbs
-            .iter()
-            .take(PERHAPS_MAX)
-            .map(u64::to_string)
-            .collect();
-        if !dbs.is_empty() {
-            text.push_str(",\"perhaps_dbs\":[");
-            text.push_str(&dbs.join(","));
-            text.push(']');
-        }
-        self.said = Some(text.into());
-    }
-}
 
 impl Session {
     /// Understands replies in `input`, which follows what was given before, and puts what the client
@@ -215,7 +178,7 @@ impl Session {
         } else {
             Known::Aborted
         };
-        let mut perhaps = Perhaps::default();
+        let mut perhaps = (Perhaps::default(), None);
         for pending in std::mem::take(&mut self.queued) {
             self.lose(pending, known, &mut perhaps);
         }
@@ -229,7 +192,7 @@ impl Session {
     }
 
     /// Nobody knows whether a lost login or a lost choice of a database succeeded: what follows names both.
-    fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Perhaps) {
+    fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Lost) {
         let (user, db) = match &pending.effect {
             Effect::Select { db } => (None, Some(*db)),
             Effect::Reset => (Some(&b"default"[..]), Some(0)),
@@ -240,17 +203,21 @@ impl Session {
         let name = pending.effect.name().filter(|_| self.principal.is_none());
         let name = name.map(|name| name_of(if name.is_empty() { b"default" } else { name }));
         // Nobody was accepted for certain once a login may have succeeded.
-        let actor = (!perhaps.actors.is_empty()).then(|| {
+        let actor = perhaps.0.names_actors().then(|| {
             let mut actor = self.actor.clone();
             actor.submitter.clear();
             Box::new(actor)
         });
-        self.record_as(pending, known, actor, perhaps.said.clone());
+        self.record_as(pending, known, actor, perhaps.1.clone());
         if known == Known::Lost && (user.is_some() || name.is_some() || db.is_some()) {
-            perhaps.actors.extend(user);
-            perhaps.actors.extend(name);
-            perhaps.dbs.extend(db);
-            perhaps.say();
+            let (names, said) = perhaps;
+            for actor in user.into_iter().chain(name) {
+                names.add_actor(actor);
+            }
+            if let Some(db) = db {
+                names.add_db(db);
+            }
+            *said = Some(names.said());
         }
     }
 

@@ -127,6 +127,8 @@ fn by_reply(pending: &Pending, index: usize, reply: &Capture) -> Verdict {
         Rule::Creates(sign) if shows(reply, sign) => failed,
         Rule::PreviousTells | Rule::PreviousStays if reply.head.null => created,
         Rule::Creates(_) => created,
+        Rule::Sums(_) if reply.head.null => failed,
+        Rule::Sums(by) => summed(done, by, reply),
         Rule::PreviousStays => Verdict::done("read"),
         Rule::Members(_) => either(all(reply, is_nothing), absent),
         Rule::FieldCodes(_) => codes(action, reply),
@@ -210,6 +212,19 @@ fn means(action: &'static str, meaning: Meaning) -> Verdict {
         Meaning::Failed => Verdict::of(action, Outcome::Failed),
         Meaning::Same => Verdict::done(action).same(),
         Meaning::Untold => Verdict::done(action).untold(),
+    }
+}
+
+/// What a score says that was raised: a member whose score stays what it was is not changed, but with a score of zero it may be new.
+#[expect(clippy::float_cmp, reason = "scores are the same or they are not")]
+fn summed(done: Verdict, by: Option<u64>, reply: &Capture) -> Verdict {
+    let text = reply.head.text.name();
+    let score = text.and_then(|text| str::from_utf8(&text).ok()?.parse::<f64>().ok());
+    match by.map(f64::from_bits).zip(score) {
+        Some((0.0, score)) if score != 0.0 => done.same(),
+        // A large score may have taken nothing of a small increment.
+        Some((by, score)) if score + by != score && score - by != score => done,
+        _ => done.untold(),
     }
 }
 

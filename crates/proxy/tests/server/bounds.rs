@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use probity_proxy::resp::Limits;
 use probity_proxy::{Proxy, ProxyConfig, ProxyError};
 
 use crate::scripted::before;
@@ -349,4 +350,26 @@ fn a_nested_answer_to_the_proxy_itself_is_none() {
         let error = Proxy::start(&before(answer), &source).unwrap_err();
         assert!(matches!(error, ProxyError::Upstream { .. }), "{error}");
     }
+}
+
+/// Of an answer to the proxy's own question all was kept, however long it was: a server, or what a client had it repeat, filled the
+/// memory of the process. An answer beyond the bound is none.
+#[test]
+fn an_answer_to_the_proxy_itself_is_bounded_in_bytes() {
+    let answer: fn(&str) -> Vec<u8> = |asked| {
+        if asked != "INFO SERVER" {
+            return Vec::new();
+        }
+        let length = Limits::COMMAND_BYTES_KEPT_MAX;
+        [format!("${length}\r\n").as_bytes(), &vec![b'x'; length]].concat()
+    };
+    let source = Arc::new(Source(Arc::new(Recorder::default())));
+    let error = Proxy::start(&before(answer), &source).unwrap_err();
+    let ProxyError::Upstream { source, .. } = error else {
+        unreachable!("{error}");
+    };
+    assert_eq!(
+        source.to_string(),
+        "it answers with more than 67108864 bytes"
+    );
 }

@@ -268,7 +268,7 @@ fn the_memory_of_all_clients_of_a_store_is_bounded_together() {
         script("INCR c\nEXEC\nGET c\nWATCH c"),
     ];
     let heard = talk(address, &others.concat(), usize::MAX);
-    let refused = "-ERR the transactions, long commands and unread replies of all clients take more than 4194304 bytes, try it later\r\n";
+    let refused = "-ERR the transactions, long commands, watched keys and unread replies of all clients take more than 4194304 bytes, try it later\r\n";
     let expected = format!(
         "+OK\r\n+OK\r\n+QUEUED\r\n{refused}+QUEUED\r\n\
          -EXECABORT Transaction discarded because of previous errors.\r\n$1\r\n1\r\n+OK\r\n+OK\r\n"
@@ -321,7 +321,7 @@ fn replies_that_nobody_reads_are_bounded_for_all_clients_together() {
         unread.push(socket);
     }
     assert!((6..8).contains(&refused), "{refused}");
-    let full = "-ERR the transactions, long commands and unread replies of all clients take more than 25165824 bytes, try it later\r\n";
+    let full = "-ERR the transactions, long commands, watched keys and unread replies of all clients take more than 25165824 bytes, try it later\r\n";
     // Nothing is taken out that cannot be answered, and short commands go on.
     let others = "GETDEL a\nGETSET a b\nLPOP l\nRPOPLPUSH l l\nLMOVE l m LEFT RIGHT\nSTRLEN a\nLLEN l\nSET c 1\nINCR c";
     let heard = String::from_utf8(talk(address, &script(others), usize::MAX)).unwrap();
@@ -377,6 +377,34 @@ fn what_a_client_that_has_gone_left_behind_holds_up_nobody() {
         before = after;
     }
     unreachable!("it goes on: {before:?}");
+}
+
+/// Clients that had said nothing were taken off the count of INFO when they went, though they had never been counted, and those that
+/// were there seemed to be gone. A client counts from its first command on, until it goes.
+#[test]
+fn clients_that_say_nothing_are_neither_counted_nor_counted_down() {
+    let embedded = Embedded::start();
+    let say = |socket: &mut TcpStream, line: &str, bytes: usize| {
+        socket.write_all(&script(line)).unwrap();
+        let mut reply = vec![0; bytes];
+        socket.read_exact(&mut reply).unwrap();
+        String::from_utf8(reply).unwrap()
+    };
+    let info = "$32\r\n# Clients\r\nconnected_clients:1\r\n\r\n";
+    let mut first = TcpStream::connect(embedded.address).unwrap();
+    say(&mut first, "PING", 7);
+    drop([(); 3].map(|()| TcpStream::connect(embedded.address).unwrap()));
+    wait(200);
+    assert_eq!(say(&mut first, "INFO clients", info.len()), info);
+    let mut second = TcpStream::connect(embedded.address).unwrap();
+    let two = info.replace(":1", ":2");
+    assert_eq!(say(&mut second, "INFO clients", two.len()), two);
+    drop(second);
+    let gone = |_: i32| {
+        wait(20);
+        say(&mut first, "INFO clients", info.len()) == info
+    };
+    assert!((0..200).any(gone));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod bounds;
 mod deadlines;
 mod differential;
 mod embedded;
+mod failed_store;
 mod gone;
 mod identity;
 mod keys;

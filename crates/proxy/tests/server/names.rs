@@ -170,3 +170,34 @@ fn after_a_lost_name_both_are_named() {
         read.payload
     );
 }
+
+/// Of lost names, logins and databases the sixteen that sort first were named, as if there had been no others: the one that was
+/// most likely in force was left out in silence. The last ones are named, and that there were more.
+#[test]
+fn of_many_lost_names_the_last_are_named_and_that_there_were_more() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    for (count, more) in [(16, false), (20, true)] {
+        let names: Vec<String> = (0..count).rev().map(|it| format!("n{it:02}")).collect();
+        let mut bytes = command(&["BLPOP", "user:none", "0"]);
+        for name in &names {
+            bytes.extend(command(&["CLIENT", "SETNAME", name]));
+        }
+        bytes.extend(command(&["GET", &format!("user:{count}")]));
+        let mut socket = std::net::TcpStream::connect(address).unwrap();
+        std::io::Write::write_all(&mut socket, &bytes).unwrap();
+        drop(socket);
+        let key = format!("user:{count}");
+        let found = |seen: &Seen| seen.key == key;
+        let read = (0..20).find_map(|_| {
+            let entries = recorder.wait_for(usize::MAX);
+            entries.into_iter().find(found)
+        });
+        let payload = read.unwrap().payload;
+        let last = names[names.len() - 16..].join("\",\"");
+        let named = format!("\"perhaps_actors\":[\"{last}\"]");
+        assert!(payload.contains(&named), "{payload}");
+        assert_eq!(payload.contains("\"perhaps_more\":true"), more, "{payload}");
+    }
+    proxy.stop();
+}

@@ -195,6 +195,26 @@ fn what_is_administered_is_said() {
     assert!(!all.contains("hidden"));
 }
 
+/// Of the parameters of CONFIG sixteen stood in the entry, and of the users of ACL DELUSER one, as if there had been no others. All
+/// users are listed as parameters are, and where there are more than are listed the entry says so.
+#[test]
+fn a_list_of_an_entry_that_is_cut_says_so() {
+    let words = |count: usize| {
+        let words: Vec<String> = (0..count).map(|it| format!(" w{it}")).collect();
+        words.concat()
+    };
+    let lines = [16, 17].map(|count| format!("CONFIG GET{0}\nACL DELUSER{0}", words(count)));
+    let (_, entries) = record(&script(&format!("{}\nACL DELUSER zed", lines.join("\n"))));
+    let ends = |index: usize| {
+        let payload = entries[index].payload.as_str();
+        payload.split_once(",\"w15\"]").unwrap().1
+    };
+    assert_eq!((ends(0), ends(1)), ("}", "}"));
+    assert_eq!(ends(2), ",\"parameters_more\":true}");
+    assert_eq!(ends(3), ",\"users_more\":true}");
+    assert!(entries[4].payload.contains("\"user\":\"zed\""));
+}
+
 /// DEBUG had an entry about no key, so that nobody looked at the key (outsider 3). Each key is looked at, and
 /// those that DEBUG makes are named by their prefix.
 #[test]

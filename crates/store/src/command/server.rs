@@ -106,7 +106,7 @@ fn about_server(call: &Call<'_, '_>) -> Result<String, Fail> {
 }
 
 fn about_clients(call: &Call<'_, '_>) -> Result<String, Fail> {
-    let clients = call.space.shared.totals.clients;
+    let clients = call.space.shared.totals.clients.count();
     Ok(format!("connected_clients:{clients}\r\n"))
 }
 

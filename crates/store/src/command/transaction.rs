@@ -1,17 +1,14 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use super::{Call, Spec, run};
 use crate::client::{Client, Transaction};
 use crate::commands::Command;
+use crate::extended::TEXT_BYTES_MAX;
 use crate::fail::Fail;
-use crate::limits::{
-    FREE_BYTES, QUEUED_BYTES_MAX, QUEUED_COMMANDS_MAX, WATCHED_KEY_BYTES, WATCHED_KEYS_MAX,
-};
+use crate::limits::{QUEUED_BYTES_MAX, QUEUED_COMMANDS_MAX};
 use crate::memory::Memory;
 use crate::reply::Reply;
+use crate::watch::Watch;
 
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("multi", 1, multi),
@@ -23,6 +20,10 @@ pub(super) const SPECS: &[Spec] = &[
 
 /// What the list of a transaction's commands takes for each of them; it grows by doubling.
 const SPEC_BYTES: usize = 2 * size_of::<&Spec>();
+
+/// Bytes of the longest reply that is made after the change: the number of INCRBYFLOAT and what surrounds it. Whoever says more
+/// looks first for the room.
+const RESULT_BYTES_MAX: usize = TEXT_BYTES_MAX + 64;
 
 /// Whether a command is carried out at once even between MULTI and EXEC.
 pub(super) fn is_immediate(name: &str) -> bool {
@@ -105,8 +106,9 @@ fn exec(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let Some(mut transaction) = call.client.transaction.take() else {
         return Err(Fail::said("ERR EXEC without MULTI"));
     };
-    let touched = is_touched(call)?;
-    call.client.unwatch();
+    let watch = std::mem::take(&mut call.client.watch);
+    let touched = is_touched(call, &watch)?;
+    drop(watch);
     if transaction.broken {
         let text = "EXECABORT Transaction discarded because of previous errors.";
         return Err(Fail::said(text));
@@ -120,8 +122,8 @@ fn exec(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         let command = transaction.commands.pop().unwrap_or_default();
         let start = call.reply.len();
         let (args, space) = (command.arguments(), &mut *call.space);
-        // What does not fit into the reply is not done.
-        let outcome = match call.reply.check() {
+        // What does not fit into the reply is not done. Some commands say their result when they have put it.
+        let outcome = match call.reply.check_for(RESULT_BYTES_MAX) {
             Ok(()) => run(spec, &args, call.client, space, call.reply),
             refused => refused,
         };
@@ -137,42 +139,34 @@ fn exec(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     Ok(())
 }
 
-fn is_touched(call: &mut Call<'_, '_>) -> Result<bool, Fail> {
-    let keys = std::mem::take(&mut call.client.watch.keys);
-    for (db, key) in &keys {
+fn is_touched(call: &mut Call<'_, '_>, watch: &Watch) -> Result<bool, Fail> {
+    for (db, key) in watch.keys() {
+        if watch.is_touched() {
+            break;
+        }
         call.space.db = *db;
         // Finding a key that has expired since removes it, and that touches it.
         call.space.find(key)?;
     }
     call.space.db = call.client.db;
-    Ok(call.client.watch.touched.load(Ordering::Relaxed))
+    Ok(watch.is_touched())
 }
 
 fn watch(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     if call.client.transaction.is_some() {
         return Err(Fail::said("ERR WATCH inside MULTI is not allowed"));
     }
-    let watch = &mut call.client.watch;
-    if watch.keys.len() + call.args.len() > WATCHED_KEYS_MAX {
-        return Err(Fail::said("ERR too many keys are watched"));
-    }
-    let cost = |key: &&[u8]| 2 * key.len() + WATCHED_KEY_BYTES;
-    let bytes = watch.bytes + call.args.iter().skip(1).map(cost).sum::<usize>();
-    if bytes > FREE_BYTES {
-        let memory = &call.client.memory;
-        watch
-            .share
-            .get_or_insert_with(|| memory.share())
-            .hold(bytes)?;
-    }
-    watch.bytes = bytes;
-    for key in call.args.iter().skip(1) {
-        // A key that has expired already is not there, whatever happens to it.
-        call.space.find(key)?;
-        let db = call.space.db;
-        let mark = Arc::clone(&watch.touched);
-        call.space.shared.watched.watch(db, key, &mark);
-        watch.keys.push((db, key.to_vec()));
+    let client = &mut *call.client;
+    // As Redis does: of a client that was told already, EXEC is refused whatever it watches beside.
+    if !client.watch.is_touched() {
+        let (watched, db) = (call.space.shared.watched.clone(), call.space.db);
+        let keys = call.args.get(1..).unwrap_or_default();
+        let fresh = client.watch.reserve((&watched, db), keys, &client.memory)?;
+        for key in &fresh {
+            // A key that has expired already is not there, whatever happens to it.
+            call.space.find(key)?;
+        }
+        client.watch.add((&watched, db), fresh);
     }
     call.reply.ok();
     Ok(())

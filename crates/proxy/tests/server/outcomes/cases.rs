@@ -290,7 +290,16 @@ pub(super) const SORTED_SETS: &str = "
     ZADD z NX INCR 9 a => update z failed
     ZADD z INCR 9 a => update z ok
     ZADD z XX INCR 9 nowhere => update z failed
-    ZINCRBY z 1 a
+    ZINCRBY z 1 a => update z ok
+    ZINCRBY z 0 a => update z ok same
+    ZINCRBY z -0 a => update z ok same
+    ZINCRBY z 0e9 new => update z ok perhaps
+    ZINCRBY z 1e-300 a => update z ok perhaps
+    ZINCRBY z 1e300 a => update z ok
+    ZINCRBY z inf a => update z ok perhaps
+    ZADD z INCR 0 a => update z ok same
+    ZADD z CH INCR 0 new => update z ok perhaps
+    ZADD z GT INCR 0 a => update z failed
     ZCARD z
     ZCOUNT z 5 9 => read z absent
     ZLEXCOUNT z - +

@@ -1,0 +1,74 @@
+//! What the log says of commands during which the embedded store fails.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
+)]
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use probity_format::Outcome;
+use probity_proxy::{Backend, Listen, Proxy, ProxyConfig};
+use probity_store::{Options, Store, SubjectOf};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+use crate::support::{Recorder, script, start, talk, talk_only};
+
+/// A proxy before the store at `path`, in which each key is about somebody.
+fn start_at(path: &Path) -> (Proxy, SocketAddr, Arc<Recorder>) {
+    let options = Options {
+        subject_of: SubjectOf::new(|key| Some(key.to_vec())),
+        ..Options::default()
+    };
+    let store = Store::open(path, options).unwrap();
+    let any_port = Listen::Tcp(([127, 0, 0, 1], 0).into());
+    start(&ProxyConfig::new(any_port, Backend::Store(Arc::new(store))))
+}
+
+/// A deletion was on the disk when the store failed to overwrite the subject's key, and its client and the log were told that it
+/// had failed and that nothing is done: an erasure that was done passed for one that was not. Of what had begun nobody is told a
+/// result, and the log says that the reply was lost; what comes after is refused as before.
+#[test]
+fn what_a_failing_store_had_begun_is_lost_and_not_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (proxy, address, _) = start_at(&path);
+    talk(address, &script("SET a 1\nSET b 2"), usize::MAX);
+    proxy.stop();
+    // The keys of subjects lie in memory, where the system refuses to write from a moment on.
+    let keys = path.join("store.1.subjects");
+    let file = memfd_create("keys", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    let mut file = File::from(file);
+    file.write_all(&fs::read(&keys).unwrap()).unwrap();
+    fs::remove_file(&keys).unwrap();
+    let in_memory = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::os::unix::fs::symlink(&in_memory, &keys).unwrap();
+    let (proxy, address, recorder) = start_at(&path);
+    let heard = talk(address, &script("GET a"), usize::MAX);
+    assert_eq!(String::from_utf8_lossy(&heard), "$1\r\n1\r\n+OK\r\n");
+    fcntl_add_seals(&file, SealFlags::WRITE).unwrap();
+    let heard = talk_only(address, &script("DEL a"), usize::MAX);
+    assert_eq!(String::from_utf8_lossy(&heard), "");
+    let heard = talk_only(address, &script("DEL b"), usize::MAX);
+    let refused = "-ERR probity: the store has failed; nothing is done any more\r\n";
+    assert_eq!(String::from_utf8_lossy(&heard), refused);
+    let entries = recorder.wait_for(3);
+    assert_eq!(entries.len(), 3);
+    let lost = |index: usize| entries[index].payload.contains("\"reply\":\"lost\"");
+    assert_eq!((entries[1].outcome, lost(1)), (Outcome::Failed, true));
+    assert_eq!((entries[2].outcome, lost(2)), (Outcome::Failed, false));
+    proxy.stop();
+    // The one was done, the other was not.
+    let bytes = fs::read(&in_memory).unwrap();
+    fs::remove_file(&keys).unwrap();
+    fs::write(&keys, bytes).unwrap();
+    let (proxy, address, _) = start_at(&path);
+    let heard = talk(address, &script("GET a\nGET b"), usize::MAX);
+    assert_eq!(String::from_utf8_lossy(&heard), "$-1\r\n$1\r\n2\r\n+OK\r\n");
+    proxy.stop();
+}
