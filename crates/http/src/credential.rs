@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::problem::{Kind, Problem};
 use crate::secret::Secret;
 
-/// What a person proves their right with: a line that they were given, two shares, or their password.
+/// The proof of a person's right: a line that they were given, two shares, or their password.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub(crate) enum CredentialForm {

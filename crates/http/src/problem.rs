@@ -315,9 +315,9 @@ pub(crate) struct ProblemDocument {
     title: &'static str,
     /// The status of the answer.
     status: u16,
-    /// What was wrong with this request.
+    /// The fault of this request.
     detail: String,
-    /// What to do about it.
+    /// The remedy.
     remedy: &'static str,
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Entries {
     last: Rc<Cell<Option<u64>>>,
 }
 
-/// Where the entry of an operation stands in the log.
+/// The position of an operation's entry in the log.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct EntryForm {
     /// The stream.

@@ -24,7 +24,7 @@ pub struct HeldChoice {
 /// The authority for a hold; both parts are recorded as they are written.
 #[derive(ClapArgs)]
 pub struct AuthorityChoice {
-    /// Who decides: an office or an officer, never the person whose data it is
+    /// The decider: an office or an officer, never the person whose data it is
     #[arg(long, value_name = "WHO")]
     pub actor: String,
     /// Legal basis or file number
@@ -191,7 +191,7 @@ pub struct Decay {
     /// Condition on the users table that says who is inactive [default: `inactive` of the specification]
     #[arg(long, value_name = "CONDITION")]
     pub inactive: Option<String>,
-    /// How long each can be revealed, like 10y [default: for good]
+    /// Time for which each can be revealed, like 10y [default: for good]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     pub expires: Option<Span>,
     /// People that are looked at at once

@@ -91,7 +91,7 @@ pub struct Description {
     /// Tables, owners and references, in Edna's form [default: what the specification or the database holds]
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
-    /// How placeholder users are made, in Edna's form [default: what the specification or the database holds]
+    /// Rules for placeholder users, in Edna's form [default: what the specification or the database holds]
     #[arg(long, value_name = "FILE")]
     pub pseudo: Option<PathBuf>,
 }
@@ -99,7 +99,7 @@ pub struct Description {
 /// A specification and the values of its parameters.
 #[derive(ClapArgs)]
 pub struct SpecChoice {
-    /// What is hidden: TOML, JSON, or Edna's JSON
+    /// Specification of what is hidden: TOML, JSON, or Edna's JSON
     #[arg(long, value_name = "FILE")]
     pub spec: PathBuf,
     /// The description of the application.
@@ -127,10 +127,10 @@ pub struct LogChoice {
 /// The attribution of an entry: who asked and what for, in their own words.
 #[derive(ClapArgs, Default)]
 pub struct Attribution {
-    /// Who does it, for the entry [default: the login name]
+    /// Actor, for the entry [default: the login name]
     #[arg(long, value_name = "WHO")]
     pub actor: Option<String>,
-    /// What for, for the entry
+    /// Purpose, for the entry
     #[arg(long, value_name = "WHAT")]
     pub purpose: Option<String>,
     /// Legal basis or file number, for the entry
@@ -226,7 +226,7 @@ pub struct Register {
     /// Id of the user, as in the users table
     #[arg(long, value_name = "U")]
     pub user: String,
-    /// How envelopes to the user are sealed: x25519, or x-wing, which a quantum computer does not open either, with records
+    /// Suite of envelopes to the user: x25519, or x-wing, which a quantum computer does not open either, with records
     /// that are some ten times as long [default: x25519]
     #[arg(long, value_name = "SUITE")]
     pub suite: Option<Suite>,
@@ -274,7 +274,7 @@ pub struct Apply {
     /// Credential of the user, or twice a share of it: rows under placeholders that the user speaks for are meant too
     #[arg(long, value_name = "CREDENTIAL", requires = "user")]
     pub over: Vec<PathBuf>,
-    /// How long it can be revealed, like 90d or 10y, to the next midnight UTC; then a sweep destroys its records [default: for good]
+    /// Time for which it can be revealed, like 90d or 10y, to the next midnight UTC; then a sweep destroys its records [default: for good]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     pub expires: Option<Span>,
     /// Grace period, like 30d: until then cancel stops it, after it a sweep applies it
@@ -352,7 +352,7 @@ pub struct Reveal {
     /// File with the private key, the recovery token or the password; or twice, each with a share of the token
     #[arg(long, value_name = "FILE", required = true)]
     pub credential: Vec<PathBuf>,
-    /// What happens to rows made while a placeholder owned things
+    /// Treatment of rows made while a placeholder owned things
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub references: ReferencesChoice,
     /// Leave a row disguised whole when one of its columns was changed
@@ -441,7 +441,7 @@ pub struct Update {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
-    /// What rows become, TOML or JSON; may be repeated, in order
+    /// Mappings of rows, TOML or JSON; may be repeated, in order
     #[arg(long, value_name = "MAPPING")]
     pub file: Vec<PathBuf>,
     /// Put the mappings in the place of recorded ones of the same names, which do not fit

@@ -147,7 +147,7 @@ pub struct StreamChoice {
     /// Seal keys and payloads under keys of their subjects, so that a subject can be erased
     #[arg(long)]
     pub erasable: bool,
-    /// What can be proved alone: an entry, or a subject's section of a frame
+    /// Unit that can be proved alone: an entry, or a subject's section of a frame
     #[arg(long, value_name = "WHAT", value_parser = parse_proofs, default_value = "section")]
     pub proofs: Proofs,
 }
@@ -264,7 +264,7 @@ pub struct FilterChoice {
     /// Only entries with exactly this key
     #[arg(long, value_name = "K")]
     pub key: Option<String>,
-    /// The same for a binary key, in base64
+    /// Only this binary key, in base64
     #[arg(long, value_name = "K", conflicts_with = "key", value_parser = parse_base64)]
     pub key_base64: Option<Base64Bytes>,
     /// Only this action

@@ -126,7 +126,7 @@ pub struct PocketCreate {
     /// File of a credential for disguises, which is put into the database; may be repeated
     #[arg(long = "credential", value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub credentials: Vec<PathBuf>,
-    /// Whose entries, keys and rows
+    /// Person whose entries, keys and rows are meant
     #[arg(long, value_name = "S", requires = "person")]
     pub subject: Option<String>,
     /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
@@ -181,7 +181,7 @@ pub struct PocketImport {
     /// File of rows; - is standard input
     #[arg(value_name = "ROWS")]
     pub rows: PathBuf,
-    /// What the file holds [default: json for names that end in json or jsonl, else csv]
+    /// Form of the file [default: json for names that end in json or jsonl, else csv]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RowsFormat>,
     /// Rows that become final together
@@ -214,10 +214,10 @@ pub struct PocketQuery {
     /// The statement
     #[arg(value_name = "SELECT")]
     pub sql: String,
-    /// How rows are shown: as a table, as CSV, or as one JSON object a line
+    /// Form of the rows: as a table, as CSV, or as one JSON object a line
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub format: ShownFormat,
-    /// The same as --format json
+    /// Equals --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
     /// Tell indexes, sorted runs, passes and transfers instead of the rows
@@ -239,7 +239,7 @@ pub enum ShownFormat {
 
 /// Writes all rows anew in the order that queries like, without what was deleted.
 ///
-/// It may be stopped at any time, by --steps, a signal or a loss of power; the same command goes on. Meanwhile the
+/// The work may be stopped at any time, by --steps, a signal or a loss of power; the same command goes on. Meanwhile the
 /// database is used as always.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:

@@ -7,7 +7,7 @@ use probity_log::StreamName;
 
 /// Writes the proof of one entry: a file that anyone checks with a verifier key and nothing else.
 ///
-/// What else the file shows depends on the stream: with proofs of entries the entry alone, otherwise the other
+/// The stream decides what else the file shows: with proofs of entries the entry alone, otherwise the other
 /// entries of its section or frame too; a note says how many. The root key stays here, keys in the file open no more
 /// than what it shows.
 #[derive(ClapArgs)]

@@ -28,7 +28,7 @@ pub struct Proxy {
     /// Create the log if there is none
     #[arg(long)]
     pub init: bool,
-    /// Where clients connect: ADDRESS:PORT (port 0: any free one) or unix:/PATH; may be repeated
+    /// Address that clients connect to: ADDRESS:PORT (port 0: any free one) or unix:/PATH; may be repeated
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380")]
     pub listen: Vec<String>,
     /// Server behind: redis://HOST:PORT or unix:/PATH [default: PROBITY_UPSTREAM]
@@ -49,7 +49,7 @@ pub struct Proxy {
     /// File that holds the server's password, for the proxy's own questions; clients log in for themselves
     #[arg(long, value_name = "FILE")]
     pub upstream_password_file: Option<PathBuf>,
-    /// What is recorded about which keys and actors [default: every key; user:{subject}:* names subjects]
+    /// Policy on what is recorded about which keys and actors [default: every key; user:{subject}:* names subjects]
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// When a reply goes out: strict once its entries are durable, group and relaxed before
@@ -61,7 +61,7 @@ pub struct Proxy {
     /// Most clients at once; more are told so
     #[arg(long, value_name = "N", default_value_t = ProxyConfig::CLIENTS_MAX)]
     pub clients_max: usize,
-    /// How long connecting to the server may take
+    /// Longest time that connecting to the server may take
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub connect_timeout: Duration,
     /// Silence of both sides after which a client is let go [default: none]

@@ -26,7 +26,7 @@ use super::KeyInterval;
   databases = [\"app\"]
   operations = [\"register\", \"apply\", \"reveal\", \"list\"]")]
 pub struct Serve {
-    /// What the server is told, TOML; its relative paths begin in the file's folder
+    /// Configuration of the server, TOML; its relative paths begin in the file's folder
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
     /// The time for which one key signs.

@@ -26,7 +26,7 @@ pub enum SubjectCommand {
 
 /// Writes what a log holds about a person, and more where it is named, to a pocket database of their own.
 ///
-/// The same as `probity pocket create FILE --subject ID --log DIR`. The person asks it offline with `probity pocket
+/// Equals `probity pocket create FILE --subject ID --log DIR`. The person asks it offline with `probity pocket
 /// query`, and hands out signed parts with `probity pocket extract`.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
@@ -36,7 +36,7 @@ pub struct SubjectExport {
     /// Folder of the log
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Whose entries, keys and rows
+    /// Person whose entries, keys and rows are meant
     #[arg(value_name = "ID")]
     pub subject: String,
     /// File of the new database

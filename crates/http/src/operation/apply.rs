@@ -43,7 +43,7 @@ macro_rules! applying {
 pub(super) use applying;
 
 applying! {
-    /// What is applied to a user.
+    /// A disguise to apply to a user.
     Apply {
         /// Id of the user, as in the users table.
         user: String,
@@ -59,7 +59,7 @@ applying! {
 }
 
 applying! {
-    /// What is applied to everybody whom the specification means.
+    /// A disguise to apply to everybody whom the specification means.
     ApplyEverybody {
         /// Rows of a chunk: all rows are hidden in several transactions of at most so many; resume goes on with one that was
         /// cut short, without whoever reveals it meanwhile. All in one transaction when absent.
@@ -69,7 +69,7 @@ applying! {
     }
 }
 
-/// What a disguise did.
+/// The effects of a disguise.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct AppliedForm {
     /// The disguise, needed to reveal it.

@@ -35,10 +35,10 @@ applying! {
     }
 }
 
-/// What became of a page of inactive people.
+/// The result for a page of inactive people.
 #[derive(Serialize, ToSchema)]
 pub(super) struct DecayedForm {
-    /// What was applied, to one person each.
+    /// The applied disguises, one per person.
     disguises: Vec<String>,
     /// People to whom it applies.
     people: u64,
@@ -52,7 +52,7 @@ pub(super) struct DecayedForm {
     refused: u64,
     /// Why, each reason once.
     reasons: BTreeSet<String>,
-    /// What to send as after for the next page; absent after the last.
+    /// The value to send as after for the next page; absent after the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
     /// The last entry in the log.

@@ -10,13 +10,13 @@ use crate::hidden::row_json;
 use crate::problem::Problem;
 use crate::request_context::{EntryForm, RequestContext};
 
-/// Who asks for what is hidden of them, decrypted with their credential; nothing is changed.
+/// A user who asks for everything hidden of them, decrypted with their credential; nothing is changed.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Export {
     /// Id of the user, as in the users table.
     user: String,
-    /// What they prove it with.
+    /// Their proof: a credential.
     credential: CredentialForm,
     /// One disguise, as apply named it; all of them when absent.
     #[serde(default)]

@@ -10,13 +10,13 @@ use crate::credential::CredentialForm;
 use crate::problem::{Kind, Problem};
 use crate::request_context::{EntryForm, RequestContext};
 
-/// What is destroyed for good: nobody can ever reveal it.
+/// Data to destroy for good: nobody can ever reveal it.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Forget {
     /// Id of the user, as in the users table.
     user: String,
-    /// What they prove it with.
+    /// Their proof: a credential.
     credential: CredentialForm,
     /// One disguise, as apply named it; either this or everything.
     #[serde(default)]
@@ -27,12 +27,12 @@ pub(super) struct Forget {
     everything: bool,
 }
 
-/// What was destroyed.
+/// The destroyed data.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct ForgottenForm {
     /// The disguise, or everything.
     forgotten: String,
-    /// How many sealed bags of records were destroyed.
+    /// The number of sealed bags of records that were destroyed.
     bags: u64,
     /// A signed note that says so, which anybody can check who has the server's public key; where the server has a key
     /// to sign with.

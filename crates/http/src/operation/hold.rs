@@ -12,7 +12,7 @@ use super::reveal::disguise;
 use crate::problem::{Kind, Problem};
 use crate::request_context::{EntryForm, RequestContext, Session};
 
-/// What is held until it is lifted: everything of a user, or the records of a disguise. Who holds it is the token's name.
+/// A hold until it is lifted, on everything of a user or on the records of a disguise. The token's name is its actor.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hold {
@@ -67,7 +67,7 @@ impl Operation for Hold {
     }
 }
 
-/// Which hold ends.
+/// The hold to lift.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Lift {
@@ -97,7 +97,7 @@ impl Operation for Lift {
     }
 }
 
-/// Whose holds are listed; all of them when neither is said.
+/// A filter of the holds; all of them when neither is given.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Holds {
@@ -124,7 +124,7 @@ struct HoldForm {
     /// Since when.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
-    /// Who placed it.
+    /// The actor who placed it.
     actor: String,
     /// By what right.
     basis: String,

@@ -40,7 +40,7 @@ impl Operation for Draft {
     }
 }
 
-/// Which specification, for whom, with which values.
+/// A specification with its user and the values of its parameters.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Check {
@@ -79,15 +79,15 @@ impl Check {
     }
 }
 
-/// What fits.
+/// The result of a check that found no fault.
 #[derive(Serialize, ToSchema)]
 pub(super) struct CheckedForm {
     /// The tables that the specification names.
     tables: Vec<String>,
-    /// What is to be known before it is applied.
+    /// Cautions to know before it is applied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cautions: Vec<String>,
-    /// What would be refused if it were applied now.
+    /// Refusals if it were applied now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<String>,
 }
@@ -112,17 +112,17 @@ impl Operation for Check {
     }
 }
 
-/// Which specification, for whom, with which values.
+/// A specification with its user and the values of its parameters.
 #[derive(Deserialize, ToSchema)]
 #[serde(transparent)]
 pub(super) struct Plan(Check);
 
-/// What a disguise would do.
+/// The effects that a disguise would have.
 #[derive(Serialize, ToSchema)]
 pub(super) struct PlannedForm {
     /// Its steps, in order.
     steps: Vec<StepForm>,
-    /// What would be refused if it were applied now.
+    /// Refusals if it were applied now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<String>,
 }
@@ -132,15 +132,15 @@ pub(super) struct PlannedForm {
 struct StepForm {
     /// The table.
     table: String,
-    /// What is done: remove, modify, redact or decorrelate.
+    /// The action: remove, modify, redact or decorrelate.
     action: &'static str,
-    /// How many rows the statement chooses now.
+    /// The number of rows that the statement chooses now.
     rows: u64,
-    /// How many placeholder users would be made.
+    /// The number of placeholder users that would be made.
     placeholders: u64,
     /// The query that chooses the rows, with ? for each bound value.
     statement: String,
-    /// How the database means to find the rows, in its own words.
+    /// The database's plan to find the rows, in its own words.
     access: Vec<String>,
     /// Rows that refer to those of this step and for which the database refuses it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -154,7 +154,7 @@ struct RefusedForm {
     table: String,
     /// The columns with which they refer.
     columns: Vec<String>,
-    /// How many they are now.
+    /// The number of them now.
     rows: u64,
 }
 

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::request_context::{EntryForm, RequestContext};
 use crate::secret::Secret;
 
-/// Who gets a credential, without which nothing that is hidden from them can come back.
+/// A user who gets a credential, without which nothing that is hidden from them can come back.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Register {
@@ -38,7 +38,7 @@ pub(super) struct Register {
 pub(super) struct RegisteredForm {
     /// Id of the user.
     pub(super) user: String,
-    /// What the user keeps.
+    /// The credential for the user to keep.
     pub(super) credential: GivenForm,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,13 +71,13 @@ impl Operation for Register {
     }
 }
 
-/// Who asks, and with what.
+/// The user who asks, with their credential.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct List {
     /// Id of the user, as in the users table.
     user: String,
-    /// What they prove it with.
+    /// Their proof: a credential.
     credential: CredentialForm,
 }
 
@@ -132,7 +132,7 @@ impl Operation for List {
     }
 }
 
-/// Who asks, and with what.
+/// The user who asks, with their credential.
 #[derive(Deserialize, ToSchema)]
 #[serde(transparent)]
 pub(super) struct SpeaksFor(List);

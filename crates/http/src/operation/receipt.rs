@@ -23,10 +23,10 @@ pub(super) struct CheckReceipt {
     user: Option<String>,
 }
 
-/// What a receipt proves.
+/// The facts that a receipt proves.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ProvenForm {
-    /// Whether the receipt is signed by the key and about the user.
+    /// True if the receipt is signed by the key and about the user.
     proves: bool,
     /// The disguise that was forgotten, or everything.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub(super) struct ProvenForm {
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<String>,
-    /// How many sealed bags of records were destroyed.
+    /// The number of sealed bags of records that were destroyed.
     #[serde(skip_serializing_if = "Option::is_none")]
     bags: Option<u64>,
 }

@@ -10,13 +10,13 @@ use crate::problem::{Kind, Problem};
 use crate::request_context::RequestContext;
 use crate::secret::Secret;
 
-/// What takes the place of a user's password, recovery token and shares; nothing that is disguised is touched. Where one of them was learned by others it takes `new_key`: an old copy of the database and the old password or token still give the old private key.
+/// A replacement of a user's password, recovery token and shares; nothing that is disguised is touched. Where one of them was learned by others it takes `new_key`: an old copy of the database and the old password or token still give the old private key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rekey {
     /// Id of the user, as in the users table.
     user: String,
-    /// What they prove it with until now.
+    /// Their proof until now: a credential.
     credential: CredentialForm,
     /// Make a new private key too: everything that the old one opens is encrypted anew.
     #[serde(default)]

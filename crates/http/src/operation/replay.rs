@@ -12,7 +12,7 @@ use super::apply::{Parameters, values};
 use crate::problem::{Kind, Problem};
 use crate::request_context::{EntryForm, RequestContext};
 
-/// Whether what a restored backup has missed is done again, or only told. All specifications of the configuration are known.
+/// A replay that repeats what a restored backup has missed, or only reports it. All specifications of the configuration are known.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Replay {
@@ -26,10 +26,10 @@ pub(super) struct Replay {
     dry_run: bool,
 }
 
-/// What the database had missed, the oldest first.
+/// The operations that the database had missed, the oldest first.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ReplayedForm {
-    /// Whether all of it was done, or could be; the rest has its reason, and stays in the list until it is done by other
+    /// True if all of it was done, or could be; the rest has its reason, and stays in the list until it is done by other
     /// means.
     complete: bool,
     /// The operations.
@@ -50,7 +50,7 @@ struct MissedForm {
     key: String,
     /// When it was done.
     time: String,
-    /// What becomes of it: possible, done, or not done.
+    /// The outlook: possible, done, or not done.
     outlook: &'static str,
     /// Why it is not done.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,7 @@ use crate::credential::{Brought, CredentialForm};
 use crate::problem::{Kind, Problem};
 use crate::request_context::{EntryForm, RequestContext};
 
-/// What is revealed, and to whom.
+/// A disguise to reveal, and the user to whom.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reveal {
@@ -21,9 +21,9 @@ pub(super) struct Reveal {
     /// Id of the user, as in the users table; a private key needs none.
     #[serde(default)]
     user: Option<String>,
-    /// What they prove it with.
+    /// Their proof: a credential.
     credential: CredentialForm,
-    /// What happens to rows made while a placeholder owned things.
+    /// The treatment of rows made while a placeholder owned things.
     #[serde(default)]
     #[schema(required = false)]
     references: ReferencesForm,
@@ -33,7 +33,7 @@ pub(super) struct Reveal {
     whole_rows: bool,
 }
 
-/// What happens to rows made while a placeholder owned things.
+/// The treatment of rows made while a placeholder owned things.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum ReferencesForm {
@@ -56,12 +56,12 @@ impl From<ReferencesForm> for References {
     }
 }
 
-/// What came back, and every row that did not.
+/// The rows that came back, and every row that did not.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct RevealedForm {
-    /// Whether everything came back; the same request tries the rest again later.
+    /// True if everything came back; the same request tries the rest again later.
     complete: bool,
-    /// Whether anything of the person was hidden by the disguise: false when it was revealed before, or hid nothing of theirs.
+    /// True if the disguise hid anything of the person: false when it was revealed before, or hid nothing of theirs.
     #[serde(default = "found")]
     found: bool,
     /// Removed rows put back in each table.
@@ -72,7 +72,7 @@ pub(super) struct RevealedForm {
     /// Rows made while placeholders owned them that were deleted from each table, as the policy says.
     #[serde(default)]
     deleted: BTreeMap<String, u64>,
-    /// What stayed as it was.
+    /// The rows, values and placeholders that stayed as they were.
     kept: Vec<KeptForm>,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ struct KeptForm {
     column: Option<String>,
     /// Why.
     reason: String,
-    /// What the database says of it, without values, where it refuses it, or what refers to it.
+    /// The database's words about it, without values, where it refuses it, or what refers to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said: Option<String>,
 }

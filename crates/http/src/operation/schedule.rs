@@ -16,7 +16,7 @@ use crate::request_context::{EntryForm, RequestContext};
 use crate::time::Time;
 
 applying! {
-    /// What is applied to a user later, unless it is cancelled before.
+    /// A disguise to apply to a user later, unless it is cancelled before.
     Schedule {
         /// Id of the user, as in the users table.
         user: String,
@@ -70,7 +70,7 @@ impl Operation for Schedule {
     }
 }
 
-/// Whose scheduled disguises are listed; all of them when nobody is named.
+/// A filter of the scheduled disguises; all of them when nobody is named.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scheduled {
@@ -106,7 +106,7 @@ impl Operation for Scheduled {
     }
 }
 
-/// Which scheduled disguise is not to be applied.
+/// The scheduled disguise to cancel.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cancel {
@@ -143,7 +143,7 @@ impl Operation for Cancel {
     }
 }
 
-/// Whether what is due is done, or only told.
+/// A sweep that applies what is due, or only reports it.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sweep {
@@ -153,7 +153,7 @@ pub(super) struct Sweep {
     dry_run: bool,
 }
 
-/// What a sweep did, or would do.
+/// The result of a sweep, real or dry.
 #[derive(Serialize, ToSchema)]
 pub(super) struct SweptForm {
     /// Disguises that were due.
@@ -213,7 +213,7 @@ impl Operation for Sweep {
     }
 }
 
-/// Which disguises in chunks are gone on with.
+/// The disguises in chunks to go on with.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Resume {

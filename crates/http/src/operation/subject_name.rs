@@ -8,13 +8,13 @@ use crate::credential::CredentialForm;
 use crate::problem::Problem;
 use crate::request_context::RequestContext;
 
-/// Whose names are asked for.
+/// The user whose names are asked for.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubjectName {
     /// Id of the user, as in the users table.
     user: String,
-    /// What they prove it with; with it the names are given to nobody else.
+    /// Their proof, a credential; with it the names are given to nobody else.
     #[serde(default)]
     credential: Option<CredentialForm>,
 }

@@ -8,7 +8,7 @@ use super::Operation;
 use crate::problem::{Kind, Problem};
 use crate::request_context::{EntryForm, RequestContext};
 
-/// What rows become by a migration, for those that are disguised: to be asked for after the migration, before anybody
+/// Mappings of rows by a migration, for those that are disguised: to be asked for after the migration, before anybody
 /// disguises anything again.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
