@@ -40,7 +40,7 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
     store.rewrite().map_err(|error| {
         Failure::new(format!("{shown} may still hold what was removed"))
             .because(error)
-            .remedy(STORE_FULL)
+            .remedy("do as the cause says, or make room on the disk, then run the same command again; nothing stored is lost")
     })?;
     store
         .close()
