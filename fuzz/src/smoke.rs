@@ -116,7 +116,7 @@ fn fed(target: &Target, options: &Options) -> Result<(u64, u64), Box<dyn Error>>
     Ok((inputs, accepted))
 }
 
-/// Whether the target accepted the input; an error when it broke a promise or took too long.
+/// Returns whether the target accepted the input; an error when it broke a promise or took too long.
 fn checked(target: &Target, input: &[u8]) -> Result<bool, Box<dyn Error>> {
     let check = target.check;
     let began = Instant::now();

@@ -34,7 +34,7 @@ const EXTENSIONS: [&str; 22] = [
 ];
 
 /// Allowed names of files without an extension, and of scripts.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "LICENSE",
     ".gitignore",
     ".gitattributes",
@@ -42,6 +42,7 @@ const NAMES: [&str; 8] = [
     "run",
     "test",
     "check",
+    "package",
     "NOTICE",
 ];
 

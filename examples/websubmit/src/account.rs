@@ -9,8 +9,8 @@ use probity_disguise::{
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use crate::desk::{Desk, specification};
 use crate::problem::Problem;
+use crate::request_context::{RequestContext, specification};
 
 const LEAVE: &str = include_str!("../disguises/leave.toml");
 const CLOSE: &str = include_str!("../disguises/close.toml");
@@ -36,7 +36,7 @@ impl Password {
     }
 }
 
-/// Who is signed in.
+/// The person who is signed in.
 #[derive(Clone)]
 pub(crate) struct Person {
     pub(crate) email: String,
@@ -49,7 +49,7 @@ impl Person {
     }
 }
 
-impl Desk {
+impl RequestContext {
     /// Makes an account. The token opens what the password opens; nobody else has either of them.
     ///
     /// Nothing here tells that somebody with this address is away, so the address could be taken meanwhile: its taker
@@ -77,7 +77,7 @@ impl Desk {
         Ok(registered?.token)
     }
 
-    /// Who has this address and password. The application keeps no password of its own: the engine knows whether it
+    /// Finds the person with this address and password. The application keeps no password of its own: the engine knows whether it
     /// opens the person's key.
     pub(crate) fn sign_in(&mut self, email: &str, password: &Password) -> Result<Person, Problem> {
         let user = Value::from(checked(email)?.as_str());

@@ -3,8 +3,8 @@
 use probity_disguise::Value;
 
 use crate::account::Person;
-use crate::desk::Desk;
 use crate::problem::Problem;
+use crate::request_context::RequestContext;
 
 const ANSWER_BYTES_MAX: usize = 10_000;
 
@@ -31,7 +31,7 @@ pub(crate) struct Answer {
     pub(crate) text: String,
 }
 
-impl Desk {
+impl RequestContext {
     /// All lectures.
     pub(crate) fn lectures(&mut self, person: &Person) -> Result<Vec<Lecture>, Problem> {
         let sql = "SELECT id, label, (SELECT COUNT(*) FROM questions WHERE lecture = id), \
@@ -113,7 +113,7 @@ impl Desk {
         Ok(())
     }
 
-    /// What everybody answered to the questions of a lecture.
+    /// Returns everybody's answers to the questions of a lecture.
     pub(crate) fn answers(&mut self, lecture: i64) -> Result<Vec<Answer>, Problem> {
         let sql = "SELECT email, is_placeholder, number, answer FROM answers JOIN users USING (email) \
             WHERE lecture = ? ORDER BY number, email";

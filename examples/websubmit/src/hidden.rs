@@ -1,11 +1,11 @@
-//! What a person has under placeholders: shown, edited, brought back, or given up, with their password alone.
+//! The answers of a person under placeholders: shown, edited, brought back, or given up, with their password alone.
 
 use jiff::Timestamp;
 use probity_disguise::{DisguiseId, Listed, Value};
 
 use crate::account::{Password, Person};
-use crate::desk::Desk;
 use crate::problem::Problem;
+use crate::request_context::RequestContext;
 
 /// An answer that lies under a placeholder.
 pub(crate) struct HiddenAnswer {
@@ -20,7 +20,7 @@ pub(crate) struct Disguise {
     pub(crate) id: DisguiseId,
     /// Its day.
     pub(crate) since: String,
-    /// It was undone in part.
+    /// Set when a part of it was undone.
     pub(crate) pending: bool,
 }
 
@@ -44,8 +44,8 @@ pub(crate) struct Hidden {
     pub(crate) answers: Vec<HiddenAnswer>,
 }
 
-impl Desk {
-    /// What is hidden of `person` and still in the database.
+impl RequestContext {
+    /// Lists the disguises of `person` that are still in the database.
     pub(crate) fn hidden(
         &mut self,
         person: &Person,

@@ -1,6 +1,6 @@
 //! Students hand in answers to the questions of lectures, leave, and come back.
 //!
-//! Read it in this order: `desk` opens the engine, `account` registers a student, hides one and brings one back,
+//! Read it in this order: `request_context` opens the engine, `account` registers a student, hides one and brings one back,
 //! `hidden` lets one edit what lies under placeholders. The rest is an ordinary web application, which meets the
 //! library nowhere.
 
@@ -8,10 +8,10 @@
 
 mod account;
 mod answers;
-mod desk;
 mod hidden;
 mod pages;
 mod problem;
+mod request_context;
 mod routes;
 mod sessions;
 mod site;
@@ -28,7 +28,7 @@ use probity_log::clock::{Clock as _, SystemClock};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::desk::Desk;
+use crate::request_context::RequestContext;
 use crate::site::Site;
 
 /// Students hand in answers, leave without a trace, and come back.
@@ -44,7 +44,7 @@ struct Arguments {
     /// Folder of a log made by `probity init`, which takes an entry of each disguise; its root key lies beside it
     #[arg(long, value_name = "DIR")]
     log: PathBuf,
-    /// Where browsers connect; port 0 takes any free one
+    /// Address for browsers; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     listen: SocketAddr,
     /// Make the account with this e-mail address a teacher's and stop, beside a site that runs or not
@@ -57,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     if let Some(email) = arguments.make_teacher {
         let database = Sqlite::existing(&arguments.database)?;
-        return Ok(Desk::new(database, SystemClock::new().now())?.make_teacher(&email)?);
+        return Ok(RequestContext::new(database, SystemClock::new().now())?.make_teacher(&email)?);
     }
     let site = Arc::new(Site::open(arguments.database, &arguments.log)?);
     serve(&site, arguments.listen).await?;

@@ -37,7 +37,7 @@ pub(crate) struct Questions {
     pub(crate) list: Vec<Question>,
 }
 
-/// What everybody answered.
+/// The page of everybody's answers.
 #[derive(Template)]
 #[template(path = "answers.html")]
 pub(crate) struct Answers {
@@ -45,7 +45,7 @@ pub(crate) struct Answers {
     pub(crate) list: Vec<Answer>,
 }
 
-/// What is hidden of a person.
+/// The page of a person's disguises.
 #[derive(Template)]
 #[template(path = "hidden.html")]
 pub(crate) struct HiddenPage {

@@ -1,4 +1,4 @@
-//! Which request does what.
+//! The routes: a handler for each request.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use probity_disguise::DisguiseId;
 use serde::Deserialize;
 
 use crate::account::{Password, Person};
-use crate::desk::Desk;
 use crate::pages::{
     Answers, HiddenPage, Home, Leave, Message, Questions, Registered, Return, Welcome, page,
 };
 use crate::problem::Problem;
+use crate::request_context::RequestContext;
 use crate::site::Site;
 
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -133,13 +133,13 @@ async fn home(State(site): Shared, session: Result<Session, Problem>) -> Answere
         return Ok(page(&Welcome));
     };
     let asking = person.clone();
-    let lectures = site.at(move |desk| desk.lectures(&asking)).await?;
+    let lectures = site.at(move |context| context.lectures(&asking)).await?;
     Ok(page(&Home { person, lectures }))
 }
 
 async fn register(State(site): Shared, Form(form): Form<SignIn>) -> Answered {
     let token = site
-        .at(move |desk| desk.register(&form.email, &form.password))
+        .at(move |context| context.register(&form.email, &form.password))
         .await?
         .ok_or(Problem::Broken("no recovery token"))?;
     Ok(page(&Registered {
@@ -149,7 +149,7 @@ async fn register(State(site): Shared, Form(form): Form<SignIn>) -> Answered {
 
 async fn sign_in(State(site): Shared, Form(form): Form<SignIn>) -> Answered {
     let person = site
-        .at(move |desk| desk.sign_in(&form.email, &form.password))
+        .at(move |context| context.sign_in(&form.email, &form.password))
         .await?;
     entered(&site, person, Redirect::to("/").into_response())
 }
@@ -169,8 +169,12 @@ async fn sign_out(State(site): Shared, session: Session) -> Redirect {
 
 async fn questions(State(site): Shared, session: Session, Path(lecture): Path<i64>) -> Answered {
     let person = session.person;
-    let work =
-        move |desk: &mut Desk| Ok((desk.lecture(lecture)?, desk.questions(&person, lecture)?));
+    let work = move |context: &mut RequestContext| {
+        Ok((
+            context.lecture(lecture)?,
+            context.questions(&person, lecture)?,
+        ))
+    };
     let (label, list) = site.at(work).await?;
     Ok(page(&Questions {
         lecture,
@@ -186,21 +190,23 @@ async fn answer(
     Form(form): Form<Answer>,
 ) -> Answered {
     let owner = session.person.id();
-    site.at(move |desk| desk.answer(&owner, place, &form.answer))
+    site.at(move |context| context.answer(&owner, place, &form.answer))
         .await?;
     Ok(Redirect::to(&format!("/lecture/{}", place.0)).into_response())
 }
 
 async fn answers(State(site): Shared, session: Session, Path(lecture): Path<i64>) -> Answered {
     teacher(&session)?;
-    let work = move |desk: &mut Desk| Ok((desk.lecture(lecture)?, desk.answers(lecture)?));
+    let work = move |context: &mut RequestContext| {
+        Ok((context.lecture(lecture)?, context.answers(lecture)?))
+    };
     let (label, list) = site.at(work).await?;
     Ok(page(&Answers { label, list }))
 }
 
 async fn close(State(site): Shared, session: Session) -> Answered {
     teacher(&session)?;
-    let rows = site.at(Desk::close_term).await?;
+    let rows = site.at(RequestContext::close_term).await?;
     let message = format!("The term is closed: {rows} answers are under placeholders now.");
     Ok(page(&Message { message }))
 }
@@ -220,7 +226,7 @@ async fn ask_hidden(_session: Session) -> Response {
 async fn hidden(State(site): Shared, session: Session, Form(form): Form<Asked>) -> Answered {
     let person = session.person;
     let hidden = site
-        .at(move |desk| desk.hidden(&person, &form.password))
+        .at(move |context| context.hidden(&person, &form.password))
         .await?;
     Ok(page(&HiddenPage {
         hidden: Some(hidden),
@@ -233,9 +239,9 @@ async fn edit_hidden(
     Form(form): Form<HiddenAnswer>,
 ) -> Answered {
     let person = session.person;
-    site.at(move |desk| {
+    site.at(move |context| {
         let place = (form.lecture, form.number);
-        desk.edit_hidden(
+        context.edit_hidden(
             &person,
             &form.password,
             &form.placeholder,
@@ -251,7 +257,7 @@ async fn edit_hidden(
 async fn reveal(State(site): Shared, session: Session, Form(form): Form<AskedOf>) -> Answered {
     let (user, id) = (session.person.id(), form.id()?);
     let revealed = site
-        .at(move |desk| desk.reveal(&user, &form.password, id))
+        .at(move |context| context.reveal(&user, &form.password, id))
         .await?;
     // The page lists what is hidden: what is not was never offered.
     if !revealed.found {
@@ -263,7 +269,7 @@ async fn reveal(State(site): Shared, session: Session, Form(form): Form<AskedOf>
 
 async fn give_up(State(site): Shared, session: Session, Form(form): Form<AskedOf>) -> Answered {
     let (person, id) = (session.person, form.id()?);
-    site.at(move |desk| desk.give_up(&person, &form.password, id))
+    site.at(move |context| context.give_up(&person, &form.password, id))
         .await?;
     let message = "Nobody can bring this back any more, you included.".to_owned();
     Ok(page(&Message { message }))
@@ -276,7 +282,7 @@ async fn ask_leave(_session: Session) -> Response {
 async fn leave(State(site): Shared, session: Session, Form(form): Form<Asked>) -> Answered {
     let person = session.person;
     let email = person.email.clone();
-    site.at(move |desk| desk.leave(&person, &form.password))
+    site.at(move |context| context.leave(&person, &form.password))
         .await?;
     site.sessions.end_all(&email);
     let message = "Your account and your answers are gone. With your password you can bring them back at any time.";
@@ -291,13 +297,13 @@ async fn ask_return() -> Response {
 
 async fn come_back(State(site): Shared, Form(form): Form<SignIn>) -> Answered {
     let (person, revealed) = site
-        .at(move |desk| desk.come_back(&form.email, &form.password))
+        .at(move |context| context.come_back(&form.email, &form.password))
         .await?;
     let message = format!("Welcome back. {}", brought_back(&revealed));
     entered(&site, person, page(&Message { message }))
 }
 
-/// What came back, and what did not for a reason.
+/// Says how many rows came back, and why others did not.
 fn brought_back(revealed: &probity_disguise::Revealed) -> String {
     let rows: u64 = revealed.restored.values().sum();
     match revealed.kept.len() {

@@ -1,4 +1,4 @@
-//! Who is signed in: random names in cookies, kept in memory alone.
+//! Sessions: random names in cookies, kept in memory alone.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -45,7 +45,7 @@ impl Sessions {
         Ok(name)
     }
 
-    /// Whose session this is.
+    /// Returns the person of a session.
     pub(crate) fn find(&self, name: &str) -> Option<Person> {
         let now = self.clock.elapsed();
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What all requests share: the database's place, the log, and who is signed in.
+//! State of all requests: the database's place, the log, and who is signed in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use probity_log::{Log, Options, RootKey, StreamName};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
-use crate::desk::Desk;
 use crate::problem::Problem;
+use crate::request_context::RequestContext;
 use crate::sessions::Sessions;
 
 /// Requests that use the database at the same time; each may spend the 19 MiB that a password costs.
-const DESKS_MAX: usize = 8;
+const REQUESTS_MAX: usize = 8;
 
 /// The application.
 pub(crate) struct Site {
@@ -28,7 +28,7 @@ pub(crate) struct Site {
     names: Arc<SubjectKey>,
     stream: StreamName,
     clock: SystemClock,
-    desks: Semaphore,
+    permits: Semaphore,
     pub(crate) sessions: Sessions,
 }
 
@@ -50,10 +50,10 @@ impl Site {
             names: Arc::new(SubjectKey::of_log(root.to_text().as_bytes())),
             stream: StreamName::new("default")?,
             clock: SystemClock::new(),
-            desks: Semaphore::new(DESKS_MAX),
+            permits: Semaphore::new(REQUESTS_MAX),
             sessions: Sessions::default(),
         };
-        site.desk()?.prepare()?;
+        site.context()?.prepare()?;
         Ok(site)
     }
 
@@ -67,28 +67,28 @@ impl Site {
     pub(crate) async fn at<T, W>(self: &Arc<Self>, work: W) -> Result<T, Problem>
     where
         T: Send + 'static,
-        W: FnOnce(&mut Desk) -> Result<T, Problem> + Send + 'static,
+        W: FnOnce(&mut RequestContext) -> Result<T, Problem> + Send + 'static,
     {
         let _turn = self
-            .desks
+            .permits
             .acquire()
             .await
             .map_err(|_closed| Problem::Stopping)?;
         let site = Arc::clone(self);
-        tokio::task::spawn_blocking(move || work(&mut site.desk()?))
+        tokio::task::spawn_blocking(move || work(&mut site.context()?))
             .await
             .map_err(|_cut_short| Problem::Stopping)?
     }
 
     /// The engine over a new connection, with the log to tell of what it does.
-    fn desk(&self) -> Result<Desk, Problem> {
-        let mut desk = Desk::new(Sqlite::existing(&self.database)?, self.clock.now())?;
+    fn context(&self) -> Result<RequestContext, Problem> {
+        let mut context = RequestContext::new(Sqlite::existing(&self.database)?, self.clock.now())?;
         let mut appender = self.log.appender(&self.stream)?;
-        desk.engine.set_subject_key(Arc::clone(&self.names));
-        desk.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
+        context.engine.set_subject_key(Arc::clone(&self.names));
+        context.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
             appender.append_durable(entry)?;
             Ok(())
         }));
-        Ok(desk)
+        Ok(context)
     }
 }

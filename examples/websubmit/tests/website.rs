@@ -27,7 +27,7 @@ struct Website {
     address: String,
 }
 
-/// What came back for one request.
+/// The response to one request.
 struct Reply {
     status: u16,
     head: String,
@@ -98,7 +98,7 @@ impl Website {
         assert!(made.status.success(), "{made:?}");
     }
 
-    /// What the database holds, as bytes.
+    /// Returns the bytes of the database file.
     fn database(&self) -> Vec<u8> {
         std::fs::read(self.folder.path().join("term.db")).unwrap()
     }

@@ -53,7 +53,7 @@ fn entry_seeds() -> Vec<Vec<u8>> {
     vec![b"1700000000\x01read\x01user:7\x01alice\nbob\x01acme\x01svc\x01billing".to_vec()]
 }
 
-/// What passes the check keeps every limit and comes back from its row unchanged.
+/// Checks that an entry which passes keeps every limit and comes back from its row unchanged.
 fn check_entry(data: &[u8]) -> bool {
     let fields: Vec<&str> = data.split(|byte| *byte == 1).filter_map(text).collect();
     let [time, action, key, subjects, controller, actor, purpose] = fields[..] else {

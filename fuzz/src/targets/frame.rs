@@ -299,7 +299,7 @@ fn compressed_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What opens has exactly the length it says.
+/// Checks that a section which opens has exactly the length it says.
 fn check_compressed(data: &[u8]) -> bool {
     let Some(([code, length @ ..], bytes)) = data.split_first_chunk::<4>() else {
         return false;

@@ -1,4 +1,4 @@
-//! What is fixed about a log and its streams, as text.
+//! Geometry: the text that fixes a log and its streams.
 
 use probity_format::Version;
 use probity_format::geometry::Geometry;

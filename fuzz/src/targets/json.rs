@@ -37,7 +37,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What is taken keeps every limit, and is written in a form that is taken as the same entry; what is refused is
+/// Checks that an accepted line keeps every limit, and is written in a form that is taken as the same entry; what is refused is
 /// refused at a place within the line. Says whether every line was taken.
 fn check(data: &[u8]) -> bool {
     let mut lines = Lines::new(Cursor::new(data));

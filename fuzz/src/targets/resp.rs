@@ -28,7 +28,7 @@ const LIMITS: Limits = Limits {
     command_bytes_kept_max: 1 << 12,
 };
 
-/// How the same input is cut: as it is, byte by byte, and in between.
+/// Lengths of the pieces of one input: as it is, byte by byte, and in between.
 const CUTS: [usize; 3] = [1, 2, 7];
 
 fn command_seeds() -> Vec<Vec<u8>> {
@@ -101,7 +101,7 @@ fn reply_seeds() -> Vec<Vec<u8>> {
     replies.map(<[u8]>::to_vec).to_vec()
 }
 
-/// What a reply consists of, parts of one bulk string put together; whether the scan ended between
+/// The parts of a reply, pieces of one bulk string put together; whether the scan ended between
 /// values; whether it was refused. Which of two faults of one line is named depends on the cut.
 type Replies = (Vec<String>, bool, bool);
 

@@ -18,7 +18,7 @@ const PAGE: u32 = 100;
 const PAGE_MAX: u32 = 10_000;
 
 applying! {
-    /// Who is disguised because they have been inactive, as the specification's inactive says; the rate is the client's, who
+    /// Disguises people who have been inactive, as the specification's inactive says; the rate is the client's, who
     /// asks for one page after the other.
     Decay {
         /// The next of the answer before, to go on; the first page when absent.

@@ -31,13 +31,13 @@ const LECTURES: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// One request's way to the data.
-pub(crate) struct Desk {
+/// The engine over one connection of the database, and the time of the request.
+pub(crate) struct RequestContext {
     pub(crate) engine: Engine<Sqlite>,
     pub(crate) now: Timestamp,
 }
 
-impl Desk {
+impl RequestContext {
     /// The engine for this application over `database`.
     pub(crate) fn new(database: Sqlite, now: Timestamp) -> Result<Self, Problem> {
         let file = SpecFile::parse(APPLICATION)?;
