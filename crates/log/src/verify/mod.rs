@@ -4,6 +4,7 @@
 //! so that a log that is being written to verifies without false alarms: the journal's before
 //! the others', because what it says of them was true before.
 
+mod ahead;
 mod anchoring;
 mod anchors;
 mod durable;
