@@ -14,15 +14,20 @@ use crate::durable::{DurableNotes, Noted, NotesFound};
 use crate::epochs::Certificates;
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
+use crate::head_signer::HeadSigner;
 use crate::heads::Heads;
 use crate::history::{read_checkpoint, read_history};
 use crate::known::{KnownHeads, Source};
+use crate::prove::ProveError;
 use crate::reader::Reader;
 use crate::records::Records;
 use crate::repairs::RecoveryReport;
 use crate::resumption::Resumption;
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
+
+/// What a head of the stream shows that the log signed and is not of.
+const NOT_GROWN: &str = "covers frames that this log has not: an older copy of the log was put back, or it is another history";
 
 /// How the checkpoint of a stream and its second copy stand to each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,6 +66,29 @@ impl Reader {
             return Ok(());
         }
         self.check(Some(stream))
+    }
+
+    /// The log must have what it signed: `note` is a head of the stream `name` that the recipient keeps. One that it did not sign is refused elsewhere.
+    ///
+    /// # Errors
+    /// [`ProveError::NotGrown`] where it has not grown from it; [`LogError::Broken`] with the first fault; those of the storage.
+    pub(crate) fn check_kept(
+        &self,
+        signing: &HeadSigner<'_>,
+        name: &StreamName,
+        note: Option<&str>,
+    ) -> Result<(), ProveError> {
+        let origin = self.geometry.stream_origin(name.as_str());
+        let opened = note.and_then(|note| signing.history.open(note.as_bytes(), &origin).ok());
+        let Some((_, head)) = opened else {
+            return Ok(());
+        };
+        if signing.has(name, &head)? {
+            return Ok(());
+        }
+        // What is stored may be damaged.
+        self.check(Some(name))?;
+        Err(ProveError::NotGrown { reason: NOT_GROWN })
     }
 
     fn is_older(&self) -> bool {
