@@ -41,8 +41,8 @@ enum Compared {
 }
 
 impl Reader {
-    /// Compares the journal, `heads` and `stream` with what is known of them elsewhere: their second copies, or where one is not there the heads that were anchored,
-    /// and the notes of what is durable. The checkpoints and copies of all other streams must be signed by keys that the journal has. Where the stored tiles do not
+    /// Compares the journal, `heads` and `stream` with what is known of them elsewhere: their second copies, the heads that were anchored, whether there are
+    /// copies or not, and the notes of what is durable. The checkpoints and copies of all other streams must be signed by keys that the journal has. Where the stored tiles do not
     /// show that they are of one history, the streams are verified whole.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Reader {
         let is_clear = !compared.contains(&Compared::Unclear)
             && !self.others_are_later(&heads, &names)?
             && !self.notes_are_later(&names)?
-            && (!compared.contains(&Compared::Uncopied)
+            && (self.is_older() && !compared.contains(&Compared::Uncopied)
                 || self.reaches_anchored(&heads, &names)?);
         if is_clear {
             return Ok(());
