@@ -13,6 +13,7 @@
 mod check;
 mod erasure;
 mod ledger;
+mod loss;
 mod scenario;
 mod twice;
 mod workload;
