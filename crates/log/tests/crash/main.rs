@@ -11,6 +11,7 @@
 )]
 
 mod check;
+mod creation;
 mod erasure;
 mod ledger;
 mod loss;
