@@ -15,6 +15,7 @@ mod creation;
 mod erasure;
 mod ledger;
 mod loss;
+mod openings;
 mod scenario;
 mod twice;
 mod workload;
