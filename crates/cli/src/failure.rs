@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use probity_log::{AppendError, LogError};
+use probity_log::{AppendError, Log, LogError};
 
 use crate::output_guard::Refusal;
 use crate::shell::quoted;
@@ -294,6 +294,12 @@ fn remedy_of_place(error: &LogError) -> Option<String> {
                 shell(path)
             )
         }
+        // Nobody can append to what does not say what it is.
+        LogError::Exists { path } if Log::geometry(Path::new(path)).is_err() => format!(
+            "write nothing to the folder and choose another; see what is wrong with the log that is there with: probity verify {}, and put back what \
+             is missing or damaged from a backup",
+            shell(path)
+        ),
         LogError::Exists { path } => {
             format!(
                 "append to it with: probity append {}, or choose another folder",

@@ -11,6 +11,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -163,6 +164,70 @@ fn a_receipt_of_frames_behind_an_older_copy_is_not_held() {
     assert_eq!(found["verdict"], "broken");
     assert_eq!(found["held"], 0);
     check(&["audit", "--heads", "audit.heads"], 0);
+}
+
+/// Waits until the checkpoint of the stream `default` covers `frames`.
+fn await_published(log: &Path, frames: &str) {
+    let checkpoint = log.join("streams/default/checkpoint");
+    let covers = || {
+        let note = fs::read_to_string(&checkpoint).unwrap();
+        note.lines().nth(1) == Some(frames)
+    };
+    let patience = Instant::now() + Duration::from_mins(1);
+    while !covers() {
+        assert!(Instant::now() < patience, "{frames} are not published");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// With a head that the log had signed and an older copy in its place, `prove --checkpoint` said with status 1 to wait for the writer or to open that
+/// copy for writing. The head shows that it was put back: status 3, and nothing is to be written.
+#[test]
+fn a_head_that_was_kept_shows_an_older_copy_to_whoever_makes_a_proof() {
+    let folder = place();
+    let at = folder.path();
+    let audit = at.join("audit");
+    let mut writer = Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(["append", "audit", "--key", "audit.key"])
+        .current_dir(at)
+        .env_remove("PROBITY_HEADS")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = writer.stdin.take().unwrap();
+    input.write_all(entry("second").as_bytes()).unwrap();
+    await_published(&audit, "2");
+    copy(at, "audit", "back");
+    input.write_all(entry("third").as_bytes()).unwrap();
+    await_published(&audit, "3");
+    fs::copy(audit.join("streams/default/checkpoint"), at.join("kept")).unwrap();
+    drop(input);
+    assert!(writer.wait().unwrap().success());
+    for opened in [false, true] {
+        if opened {
+            probity(at, &["append", "back", "--key", "audit.key"], "", 0);
+        }
+        let prove = [
+            "prove",
+            "back",
+            "--index",
+            "1",
+            "-o",
+            "proof",
+            "--key",
+            "audit.key",
+            "--checkpoint",
+            "kept",
+        ];
+        let (_, said) = probity(at, &prove, "", 3);
+        assert!(
+            said.contains("an older copy of the log was put back"),
+            "{said}"
+        );
+        assert!(!said.contains("for writing"), "{said}");
+        assert!(!at.join("proof").exists());
+    }
 }
 
 /// S17: a folder from yesterday's backup, with its key, signs a forged entry of which `check-proof` says that it holds. Whoever

@@ -504,6 +504,7 @@ fn keys_of_a_log_whose_other_files_are_gone_are_never_overwritten() {
     );
     let refused = probity(at, Some("kept"), &init, 1);
     assert!(refused.1.contains("holds a log already"), "{}", refused.1);
+    assert!(!refused.1.contains("probity append"), "{}", refused.1);
     shell(at, &format!("{back}; mv away/probity.toml audit/"));
     probity(at, Some("kept"), &export, 0);
 

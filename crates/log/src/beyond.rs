@@ -37,6 +37,12 @@ pub(crate) struct Rebuilt {
     obsolete: Vec<String>,
 }
 
+/// A tile or bundle as it was read.
+struct Read {
+    path: String,
+    bytes: Vec<u8>,
+}
+
 impl Rebuilt {
     /// Takes up `files`, which a publication takes that covers the whole tree.
     pub(crate) fn new(files: TreeFiles) -> Self {
@@ -65,6 +71,7 @@ impl Beyond<'_> {
     /// Those of the storage.
     pub(crate) fn clear(&self) -> Result<(), LogError> {
         let mut folders = vec![("tile".to_owned(), 0)];
+        let mut last = None;
         while let Some((folder, depth)) = folders.pop() {
             let place = self.path(&folder);
             let names = match self.files.list(&place) {
@@ -76,11 +83,11 @@ impl Beyond<'_> {
             for name in names {
                 let path = format!("{folder}/{name}");
                 if is_folder(&path) {
-                    if depth <= GROUPS_MAX && self.may_hold_more(&path) {
+                    if depth <= GROUPS_MAX {
                         folders.push((path, depth.saturating_add(1)));
                     }
                 } else if let Some(form) = Form::parse(&path)
-                    && (!self.keeps(&form) || self.is_wrong(&form)?)
+                    && (!self.keeps(&form) || self.is_wrong(&form, &mut last)?)
                 {
                     self.keep_beginning(&form)?;
                     self.remove(&format!("{place}/{name}"))?;
@@ -122,8 +129,9 @@ impl Beyond<'_> {
         form.leaves() <= self.published || form.in_tree(self.signed).as_ref() == Some(form)
     }
 
-    /// Whether a narrower form than the one that the published tree has in its place is no beginning of that. It need not be there.
-    fn is_wrong(&self, form: &Form) -> Result<bool, LogError> {
+    /// Whether a narrower form than the one that the published tree has in its place is no beginning of that. It need not be there. Keeps what was read `last`
+    /// of the tree: hundreds of narrower forms stand beside one.
+    fn is_wrong(&self, form: &Form, last: &mut Option<Read>) -> Result<bool, LogError> {
         let present = form.in_tree(self.published);
         let signed = form.in_tree(self.signed);
         let Some(present) = present.filter(|it| it.width() > form.width()) else {
@@ -134,8 +142,15 @@ impl Beyond<'_> {
         }
         let right = match self.rebuilt.bytes_of(form) {
             None => {
-                let larger = self.stored(&present)?;
-                larger.and_then(|larger| form.beginning_of(&larger, present.width()))
+                let path = present.path();
+                let read = match last.take().filter(|read| read.path == path) {
+                    Some(read) => Some(read),
+                    None => self.stored(&present)?.map(|bytes| Read { path, bytes }),
+                };
+                let right = read.as_ref();
+                let right = right.and_then(|read| form.beginning_of(&read.bytes, present.width()));
+                *last = read;
+                right
             }
             right => right,
         };
@@ -148,15 +163,6 @@ impl Beyond<'_> {
     fn stored(&self, form: &Form) -> Result<Option<Vec<u8>>, LogError> {
         let path = self.path(&form.path());
         unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
-    }
-
-    /// Whether the folder at `path` may hold what goes beyond, or what is compared with a rebuilt tree. Of partial forms it does not hold the first where
-    /// their full form does not go beyond.
-    fn may_hold_more(&self, path: &str) -> bool {
-        let full = path.strip_suffix(".p").and_then(Form::parse);
-        full.is_none_or(|full| {
-            full.leaves() > self.published || self.rebuilt.files.contains_key(&full.path())
-        })
     }
 
     /// Writes the partial forms that signed trees have where only the full `form` is there, which stands in for them.

@@ -14,15 +14,20 @@ use crate::durable::{DurableNotes, Noted, NotesFound};
 use crate::epochs::Certificates;
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
+use crate::head_signer::HeadSigner;
 use crate::heads::Heads;
 use crate::history::{read_checkpoint, read_history};
 use crate::known::{KnownHeads, Source};
+use crate::prove::ProveError;
 use crate::reader::Reader;
 use crate::records::Records;
 use crate::repairs::RecoveryReport;
 use crate::resumption::Resumption;
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
+
+/// What a head of the stream shows that the log signed and is not of.
+const NOT_GROWN: &str = "covers frames that this log has not: an older copy of the log was put back, or it is another history";
 
 /// How the checkpoint of a stream and its second copy stand to each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,8 +41,8 @@ enum Compared {
 }
 
 impl Reader {
-    /// Compares the journal, `heads` and `stream` with what is known of them elsewhere: their second copies, or where one is not there the heads that were anchored,
-    /// and the notes of what is durable. The checkpoints and copies of all other streams must be signed by keys that the journal has. Where the stored tiles do not
+    /// Compares the journal, `heads` and `stream` with what is known of them elsewhere: their second copies, the heads that were anchored, whether there are
+    /// copies or not, and the notes of what is durable. The checkpoints and copies of all other streams must be signed by keys that the journal has. Where the stored tiles do not
     /// show that they are of one history, the streams are verified whole.
     ///
     /// # Errors
@@ -55,12 +60,35 @@ impl Reader {
         let is_clear = !compared.contains(&Compared::Unclear)
             && !self.others_are_later(&heads, &names)?
             && !self.notes_are_later(&names)?
-            && (!compared.contains(&Compared::Uncopied)
+            && (self.is_older() && !compared.contains(&Compared::Uncopied)
                 || self.reaches_anchored(&heads, &names)?);
         if is_clear {
             return Ok(());
         }
         self.check(Some(stream))
+    }
+
+    /// The log must have what it signed: `note` is a head of the stream `name` that the recipient keeps. One that it did not sign is refused elsewhere.
+    ///
+    /// # Errors
+    /// [`ProveError::NotGrown`] where it has not grown from it; [`LogError::Broken`] with the first fault; those of the storage.
+    pub(crate) fn check_kept(
+        &self,
+        signing: &HeadSigner<'_>,
+        name: &StreamName,
+        note: Option<&str>,
+    ) -> Result<(), ProveError> {
+        let origin = self.geometry.stream_origin(name.as_str());
+        let opened = note.and_then(|note| signing.history.open(note.as_bytes(), &origin).ok());
+        let Some((_, head)) = opened else {
+            return Ok(());
+        };
+        if signing.has(name, &head)? {
+            return Ok(());
+        }
+        // What is stored may be damaged.
+        self.check(Some(name))?;
+        Err(ProveError::NotGrown { reason: NOT_GROWN })
     }
 
     fn is_older(&self) -> bool {

@@ -5,9 +5,10 @@
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
 use probity_format::note::VerifierKey;
-use probity_format::proof::{consistency_proof, verify_consistency};
+use probity_format::proof::{ProveError as ProofError, consistency_proof, verify_consistency};
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
+use probity_format::tile::{TileReadError, TreeWriter};
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
 use crate::Options;
@@ -16,13 +17,14 @@ use crate::certified::tiles;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
+use crate::history::claimed_head;
 use crate::journal::History;
 use crate::keystore::signer_of_key;
-use crate::prove::ProveError;
+use crate::prove::{ProveError, config_of};
 use crate::reader::Reader;
 use crate::repairs::RecoveryReport;
 use crate::resumption::Resumption;
-use crate::scan::scan_believed;
+use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
 
 /// What is wrong with a checkpoint that is to be signed again.
@@ -76,6 +78,42 @@ impl HeadSigner<'_> {
             .map_err(|error| broken(stream, &error.to_string()))
     }
 
+    /// Whether the stream as it is stored has all the frames of `head`, and its root: by its tree as far as the checkpoint goes, whoever signed that, and by
+    /// its frames behind. Where what is stored is damaged, it has not.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn has(&self, stream: &StreamName, head: &Checkpoint) -> Result<bool, LogError> {
+        if head.size() == 0 {
+            return Ok(*head.root() == EMPTY_ROOT);
+        }
+        let published = claimed_head(&self.reader.files, stream)?;
+        let published = match published {
+            Some(published) => published,
+            None => Checkpoint::new(head.origin(), 0, EMPTY_ROOT)
+                .map_err(|error| broken(stream, &error.to_string()))?,
+        };
+        if head.size() > published.size() {
+            return Ok(self.root_at(stream, &published, head.size())? == Some(*head.root()));
+        }
+        match self.path(stream, head.size(), published.size()) {
+            Ok(path) => Ok(is_grown(head, &published, &path)),
+            Err(ProofError::Node(TileReadError::Read(error))) => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The path from the tree of `old` frames to that of `size` frames, out of the tiles.
+    fn path(
+        &self,
+        stream: &StreamName,
+        old: u64,
+        size: u64,
+    ) -> Result<Vec<Hash>, ProofError<TileReadError<LogError>>> {
+        let mut tiles = tiles(&self.reader.files, stream, size);
+        consistency_proof(old, size, |level, index| tiles.node(level, index))
+    }
+
     /// What is signed must lead to what the log anchored: else a forged checkpoint of an old key would get a new signature.
     fn check_anchored(&self, stream: &StreamName, head: &Checkpoint) -> Result<(), LogError> {
         if head.size() == 0 && *head.root() == EMPTY_ROOT {
@@ -84,14 +122,12 @@ impl HeadSigner<'_> {
         let anchored = self.anchored(stream, head.origin())?;
         let anchored = anchored.filter(|anchored| anchored.size() >= head.size());
         let anchored = anchored.ok_or_else(|| broken(stream, UNNAMED))?;
-        let (old, size) = (head.size(), anchored.size());
         let has_grown = if stream.as_str() == StreamName::HEADS {
-            self.root_at(stream, head, size)? == Some(*anchored.root())
+            self.root_at(stream, head, anchored.size())? == Some(*anchored.root())
         } else {
-            let mut tiles = tiles(&self.reader.files, stream, size);
-            let path = consistency_proof(old, size, |level, index| tiles.node(level, index));
+            let path = self.path(stream, head.size(), anchored.size());
             let path = path.map_err(|error| broken(stream, &error.to_string()))?;
-            verify_consistency(old, size, head.root(), anchored.root(), &path).is_ok()
+            is_grown(head, &anchored, &path)
         };
         has_grown.then_some(()).ok_or_else(|| {
             broken(
@@ -130,7 +166,7 @@ impl HeadSigner<'_> {
     }
 
     /// The root over `size` frames of the stream, of which `head` covers the first: a certificate binds frames of `heads` that a crash left behind its
-    /// checkpoint, and there are no tiles of those.
+    /// checkpoint, as a head that was kept may cover such frames of any stream, and there are no tiles of those.
     fn root_at(
         &self,
         stream: &StreamName,
@@ -138,7 +174,8 @@ impl HeadSigner<'_> {
         size: u64,
     ) -> Result<Option<Hash>, LogError> {
         let files = &self.reader.files;
-        let identity = Identity::built_in(&self.reader.geometry, stream);
+        let config = config_of(self.history, stream)?;
+        let identity = Identity::new(&self.reader.geometry, stream, &config);
         let stored = Resumption {
             files,
             name: stream,
@@ -146,7 +183,11 @@ impl HeadSigner<'_> {
             published: head.size(),
             published_root: *head.root(),
         };
-        let Some((mut tree, mut position)) = stored.end(head.size(), head.root())? else {
+        let end = match head.size() {
+            0 => Some((TreeWriter::new(), Position::start(identity))),
+            size => stored.end(size, head.root())?,
+        };
+        let Some((mut tree, mut position)) = end else {
             return Ok(None);
         };
         let mut is_bound = |record: &Record, _: &Frame<'_>| record.frame < size;
@@ -158,6 +199,11 @@ impl HeadSigner<'_> {
         let _end = scan_believed(files, stream, &mut position, &mut is_bound, &mut append)?;
         Ok((tree.size() == size).then(|| tree.root()))
     }
+}
+
+/// Whether the tree of `head` has grown from that of `older`, as `path` shows.
+fn is_grown(older: &Checkpoint, head: &Checkpoint, path: &[Hash]) -> bool {
+    verify_consistency(older.size(), head.size(), older.root(), head.root(), path).is_ok()
 }
 
 fn broken(stream: &StreamName, reason: &str) -> LogError {

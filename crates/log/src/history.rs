@@ -312,13 +312,20 @@ fn signed_frames(
 
 /// The size in the published checkpoint of `stream`. Whose checkpoint it is shows when the keys are known.
 fn claimed_size(files: &Files, stream: &StreamName) -> Result<u64, LogError> {
+    Ok(claimed_head(files, stream)?.map_or(0, |head| head.size()))
+}
+
+/// What the published checkpoint of `stream` says, whoever signed it.
+pub(crate) fn claimed_head(
+    files: &Files,
+    stream: &StreamName,
+) -> Result<Option<Checkpoint>, LogError> {
     let path = format!("streams/{stream}/checkpoint");
     let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
     // What is no checkpoint claims nothing; recovery and verification say so.
     let note = unless_strange(files.read(&path, max))?;
     let note = note.and_then(|note| SignedNote::parse(&note).ok());
-    let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
-    Ok(head.map_or(0, |head| head.size()))
+    Ok(note.and_then(|note| Checkpoint::parse(note.text()).ok()))
 }
 
 fn broken(error: &DecodeError) -> LogError {

@@ -96,6 +96,12 @@ pub enum ProveError {
         /// Why, one clause.
         reason: &'static str,
     },
+    /// The log signed the head that the recipient keeps, and has not grown from it.
+    #[error("the head that the recipient keeps {reason}")]
+    NotGrown {
+        /// Why, one clause.
+        reason: &'static str,
+    },
     /// The recipient's key is none that leads to the checkpoint.
     #[error("the recipient's key {reason}")]
     Key {
@@ -177,7 +183,7 @@ impl Reader {
     /// Proves entries of `stream` to `recipient`.
     ///
     /// # Errors
-    /// See [`ProveError`]; [`LogError::Broken`] where the log has not grown from a head that the recipient keeps.
+    /// See [`ProveError`]; [`ProveError::NotGrown`] where the log has not grown from a head that it signed and the recipient keeps.
     pub fn prover<'a>(
         &'a self,
         stream: &'a StreamName,
@@ -272,6 +278,12 @@ impl Reader {
     ) -> Result<Covered, ProveError> {
         let origin = self.geometry.stream_origin(stream.as_str());
         let (signer, mut checkpoint) = signer_of(&note, history, &origin)?;
+        let (reader, journal) = (self, StreamName::journal());
+        let signing = HeadSigner { reader, history };
+        let kept = [(stream, &recipient.stream), (&journal, &recipient.journal)];
+        for (name, note) in kept {
+            self.check_kept(&signing, name, note.as_deref())?;
+        }
         let (note, signers, first) = if self.geometry.witness().is_none() {
             let (signers, first) = listed(history, signer, recipient.key.as_ref())?;
             (note, signers, first)
@@ -284,8 +296,6 @@ impl Reader {
             let (head, grown) = certifying.head(signer, recipient.journal.as_deref())?;
             let note = match history.keys.get(head.signer) {
                 Some((newest, _)) if head.signer != signer => {
-                    let reader = self;
-                    let signing = HeadSigner { reader, history };
                     if let Some(anchored) = signing.anchored_before(stream, &checkpoint)? {
                         if recipient.stream.is_some() {
                             return Err(ProveError::Head { reason: UNANCHORED });
@@ -428,7 +438,7 @@ fn signer_of(note: &str, history: &History, origin: &str) -> Result<(usize, Chec
         })
 }
 
-fn config_of(history: &History, stream: &StreamName) -> Result<StreamConfig, LogError> {
+pub(crate) fn config_of(history: &History, stream: &StreamName) -> Result<StreamConfig, LogError> {
     let found = history.streams.iter().find(|(name, _)| name == stream);
     found
         .map(|(_, config)| *config)

@@ -439,3 +439,39 @@ fn nothing_is_proved_of_an_older_copy_of_the_same_opening() {
     log.close().unwrap();
     assert_eq!(told(&new), [true; 4]);
 }
+
+/// Where a second copy lay beside each checkpoint, `prove` did not ask what was anchored: checkpoint and copy of one stream that were put back together
+/// had proofs of its older head, and the other readers ended with status 3. It asks whether there are copies or not.
+#[test]
+fn nothing_is_proved_of_a_stream_that_was_put_back_with_its_second_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("new")).unwrap();
+    let new = at("new/log");
+    create(&new);
+    session(&new, "people", None);
+    let log = Log::open(&new, &root(), options()).unwrap();
+    let people = StreamName::new("people").unwrap();
+    let mut appender = log.appender(&people).unwrap();
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let entry = Entry::new(time, "read", b"mail");
+    for state in ["old", "mixed"] {
+        appender.append_durable(&entry).unwrap();
+        log.publish().unwrap();
+        copy(&at("new"), &at(state));
+    }
+    let mixed = at("mixed/log");
+    assert_eq!(told(&mixed), [true; 4]);
+    fs::remove_dir_all(mixed.join("streams/people")).unwrap();
+    for part in ["log/streams/people", "log.heads/people", "log/durable"] {
+        let (old, mixed) = (at("old").join(part), at("mixed").join(part));
+        if old.is_dir() {
+            copy(&old, &mixed);
+        } else {
+            fs::copy(old, mixed).unwrap();
+        }
+    }
+    assert_eq!(told(&mixed)[..2], [false; 2]);
+    drop(appender);
+    log.close().unwrap();
+}

@@ -190,11 +190,15 @@ pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
         ProveError::Head { .. } => format!(
             "ask the recipient for their copy of this log's file streams/journal/checkpoint; compare it with: probity verify {dir} --since FILE"
         ),
+        ProveError::NotGrown { .. } => format!(
+            "put the newest copy of the log back, and compare it with what the recipient keeps: probity verify {dir} --since FILE; write nothing to this one"
+        ),
         ProveError::Log(_) => String::new(),
         _ => return Failure::new(error.to_string()),
     };
     match error {
         ProveError::Log(error) => error.into(),
+        error @ ProveError::NotGrown { .. } => Failure::broken(error.to_string()).remedy(remedy),
         error => Failure::new(error.to_string()).remedy(remedy),
     }
 }

@@ -70,6 +70,8 @@ fn a_log_without_a_sound_geometry_is_damaged_and_nobody_is_told_to_begin_anew() 
                 }
                 let output = place.program(&["init", "audit"], "");
                 assert_eq!(output.status.code(), Some(1), "{name}");
+                let error = String::from_utf8_lossy(&output.stderr).into_owned();
+                is_safe(&error, name);
                 assert!(!place.path("audit/streams/default/new").exists());
             },
         );

@@ -31,6 +31,9 @@ pub(crate) struct Certifying<'a> {
     pub(crate) history: &'a History,
 }
 
+/// Why no proof stands on a head of the journal that the log signed: a crash leaves the checkpoint behind it.
+const AHEAD: &str = "covers frames of the journal that its checkpoint here does not cover yet: wait for its writer, or open the log for writing once";
+
 /// A head of the journal.
 pub(crate) struct Head {
     note: SignedNote,
@@ -42,6 +45,7 @@ pub(crate) struct Head {
 impl Certifying<'_> {
     /// The head of the journal that a proof about something which the key at `place` of the chain signed stands on, and how it grew
     /// from `kept`, which the recipient remembers. It is that one itself where that key signed it, or the newest, which can sign again.
+    /// That the log has the frames of a head that it signed is known before.
     pub(crate) fn head(
         &self,
         place: usize,
@@ -50,6 +54,9 @@ impl Certifying<'_> {
         let kept = kept.map(|note| self.kept(note)).transpose()?;
         let newest = self.newest()?;
         Ok(match kept {
+            Some((Some(head), _)) if head.checkpoint.size() > newest.checkpoint.size() => {
+                return Err(ProveError::Head { reason: AHEAD });
+            }
             Some((Some(head), _)) if [place, newest.signer].contains(&head.signer) => (head, None),
             Some((_, older)) => {
                 let grown = self.growth(&older, &newest.checkpoint)?;

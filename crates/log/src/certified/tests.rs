@@ -31,6 +31,11 @@ fn root() -> RootKey {
 /// A log without entries.
 fn created() -> LogLocation {
     let places = LogLocation::on(Arc::new(Memory::new()), Arc::new(Memory::new()), "the log");
+    created_at(&places);
+    places
+}
+
+fn created_at(places: &LogLocation) {
     let options = Options {
         checkpoint_interval: Duration::from_hours(1),
         ..Options::default()
@@ -41,8 +46,7 @@ fn created() -> LogLocation {
     };
     let clock = Arc::new(SystemClock::new());
     let origin = "example.com/audit";
-    Log::create_at(&places, origin, &root(), config, options, clock).unwrap();
-    places
+    Log::create_at(places, origin, &root(), config, options, clock).unwrap();
 }
 
 /// A log with entries whose signing key moved on `keys` times before.
@@ -332,6 +336,67 @@ fn what_was_published_and_not_anchored_is_not_covered_by_a_proof_yet() {
     assert!(matches!(refused, Err(ProveError::Head { .. })));
     log.close().unwrap();
     assert!(reader.prove(&stream, index, None).is_ok());
+}
+
+/// A head that was kept showed that an older copy of the log was put back, and `prove --checkpoint` said with status 1 to wait for its writer, or to open the
+/// log for writing once. Waiting is right only where the log has the frames of that head; else it says that it has not grown from it.
+#[test]
+fn a_head_that_was_kept_shows_a_log_that_was_put_back() {
+    let memory = Memory::new();
+    let at = |memory: &Memory| {
+        let alone = Arc::new(Memory::new());
+        LogLocation::on(Arc::new(memory.clone()), alone, "the log")
+    };
+    let places = at(&memory);
+    created_at(&places);
+    let stream = StreamName::default();
+    let head = |places: &LogLocation| {
+        let files = Files::of_log(places, &Options::default());
+        let heads = [&stream, &StreamName::journal()];
+        heads.map(|name| read_checkpoint(&files, name).unwrap())
+    };
+    let log = opened(&places);
+    append(&log);
+    log.publish().unwrap();
+    let older = memory.clone_live();
+    append(&log);
+    // The journal grows under the same key.
+    let more = StreamName::new("more").unwrap();
+    log.create_stream(&more, StreamConfig::default()).unwrap();
+    log.publish().unwrap();
+    let [kept, journal] = head(&places);
+    log.close().unwrap();
+    let refused = |memory: &Memory, journal: Option<&String>| {
+        let reader = Reader::open_at(&at(memory), &root()).unwrap();
+        let recipient = crate::prove::Recipient {
+            stream: kept.clone().filter(|_| journal.is_none()),
+            journal: journal.cloned(),
+            ..crate::prove::Recipient::default()
+        };
+        reader.prover(&stream, &recipient).map(drop).err()
+    };
+    // Under the same key, under a newer one, and with other frames in their place.
+    let reopened = older.clone_live();
+    age(&at(&reopened), 2);
+    let other = reopened.clone_live();
+    let log = opened(&at(&other));
+    append(&log);
+    append(&log);
+    log.close().unwrap();
+    for memory in [&older, &reopened, &other] {
+        let refused = refused(memory, None);
+        assert!(
+            matches!(refused, Some(ProveError::NotGrown { .. })),
+            "{refused:?}"
+        );
+    }
+    assert!(refused(&memory, None).is_none());
+    // So does a head of the journal that the log has signed, and one that nobody knows is not taken for evidence.
+    let refused = refused(&older, journal.as_ref());
+    assert!(
+        matches!(refused, Some(ProveError::NotGrown { .. })),
+        "{refused:?}"
+    );
 }
 
 /// A foreign head was signed again with all of its text, so that a thief of an expired key had any sentence signed by the newest one.

@@ -2,6 +2,7 @@
 
 use probity_format::Version;
 
+use super::sealers::Sealers;
 use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
@@ -18,12 +19,13 @@ const STREAMS_PASSED_MAX: usize = 1_024;
 impl Verifier<'_> {
     /// Adds the notes to what is known of the streams, which are in the order in which the journal created them.
     ///
-    /// The notes are read before the streams are, and what they say was true then.
+    /// The notes are read before the streams are, and what they say was true then. The `sealers` say which count: they know of a loss that only the second
+    /// copy of the journal's head covers yet.
     pub(super) fn add_notes(
         &self,
         subjects: &mut [Subject],
         opener: &Opener,
-        is_passed: bool,
+        sealers: Sealers<'_>,
         faults: &mut Faults,
         unchecked: &mut Names,
     ) -> Result<(), LogError> {
@@ -32,12 +34,13 @@ impl Verifier<'_> {
         }
         let notes = NotesFound::read(&self.files, DurableNotes::new(&opener.master, None))?;
         // Streams that a damaged frame created have slots among those of the others.
+        let is_passed = sealers.is_passed;
         let more = if is_passed { STREAMS_PASSED_MAX } else { 1 };
         for (ordinal, subject) in (0_u64..).zip(subjects) {
             let (stream, floor) = ((&subject.name, &subject.id), subject.floor());
             let said = (ordinal..)
                 .take(more)
-                .map(|ordinal| notes.of_stream(stream, ordinal, (opener, floor)))
+                .map(|ordinal| notes.of_stream(stream, ordinal, (&sealers, floor)))
                 .find(|said| *said != Noted::Nothing);
             let place = || format!("{DURABLE}, stream {}", subject.name);
             let noted = match said {

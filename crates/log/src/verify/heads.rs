@@ -108,6 +108,8 @@ impl Verifier<'_> {
             }
         };
         faults.append(journal_faults);
+        let journal = notes.get(&StreamName::journal());
+        let ahead = self.certified_ahead(&history, journal.and_then(Notes::verifier_key))?;
         let is_passed = !passed.is_empty();
         name_passed(&passed, &passed_heads, unchecked);
         check_folders(folders, &history, is_passed, faults, unchecked);
@@ -128,17 +130,14 @@ impl Verifier<'_> {
                 history: &history,
                 kept: notes.kept.as_deref().and_then(claimed),
                 is_passed,
+                ahead: ahead.as_ref(),
             };
             // Of a chain that is not known to its end, none can say which keys are not of it.
             if (is_whole || is_passed) && notes.published.is_some() {
                 opening.check_key(&notes, faults, unchecked);
             }
             let subject = self.subject(opening, *config, &notes, faults, unchecked);
-            if notes.kept.is_some() {
-                heads.streams = heads.streams.saturating_add(1);
-            } else if subject.head.as_ref().is_some_and(|head| head.size() > 0) {
-                heads.missing.push(name.to_string());
-            }
+            count_copy(&mut heads, &notes, &subject);
             subjects.push(subject);
         }
         heads.since = self.stream_of_since(&subjects, faults);
@@ -318,6 +317,15 @@ impl Verifier<'_> {
     }
 }
 
+/// Counts the second copy of a stream, or names it where there is none of signed frames.
+fn count_copy(heads: &mut HeadsCompared, notes: &Notes, subject: &Subject) {
+    if notes.kept.is_some() {
+        heads.streams = heads.streams.saturating_add(1);
+    } else if subject.head.as_ref().is_some_and(|head| head.size() > 0) {
+        heads.missing.push(subject.name.to_string());
+    }
+}
+
 fn known(head: &Checkpoint, source: &str, class: FaultClass) -> KnownHead {
     KnownHead {
         size: head.size(),
@@ -353,6 +361,8 @@ struct Opening<'a> {
     witness: Option<&'a VerifierKey>,
     /// Whether damaged frames of the journal were passed over, which may have certified keys.
     is_passed: bool,
+    /// The key beside the journal's checkpoint, where its certificate stands behind what is signed.
+    ahead: Option<&'a VerifierKey>,
 }
 
 impl Opening<'_> {
@@ -376,7 +386,8 @@ impl Opening<'_> {
 
     /// The key beside the checkpoint must be one of the chain, under the stream's own name: foreign verifiers are given it.
     ///
-    /// It is written before the checkpoint and read after it, and so never older than the key that signed that.
+    /// It is written before the checkpoint and read after it, and so never older than the key that signed that. Of the journal it is newer where a writer
+    /// ended between the two: its certificate is behind the checkpoint then, and nothing but the second copy would cover it.
     fn check_key(&self, notes: &Notes, faults: &mut Faults, unchecked: &mut Names) {
         let place = format!("streams/{}/{KEY}", self.name);
         let own = notes.verifier_key().filter(|key| key.name() == self.origin);
@@ -390,6 +401,10 @@ impl Opening<'_> {
             _ if notes.key.is_none() => (FaultClass::Missing, "is missing beside the checkpoint"),
             (None, _) if own.is_some() && self.is_passed => {
                 unchecked.push(place, UncheckedReason::Undecided);
+                return;
+            }
+            (None, _) if own.is_some() && own.as_ref() == self.ahead => {
+                unchecked.push(place, UncheckedReason::Ahead);
                 return;
             }
             (None, _) => {

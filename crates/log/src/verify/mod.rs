@@ -4,6 +4,7 @@
 //! so that a log that is being written to verifies without false alarms: the journal's before
 //! the others', because what it says of them was true before.
 
+mod ahead;
 mod anchoring;
 mod anchors;
 mod durable;
@@ -181,25 +182,19 @@ impl<'a> Verifier<'a> {
             opener.with_journal(slots.slots, &slots.erasures, losses.iter(), epochs)
         });
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
-        if let Some(opener) = &opener {
-            self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
-            self.add_notes(
-                &mut subjects,
-                opener,
-                is_passed,
-                &mut faults,
-                &mut unchecked,
-            )?;
-        }
-        self.name_slots(&subjects, &mut unchecked)?;
-        report.losses = losses;
-        report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
-        report.heads = heads;
         let sealers = Sealers {
             keys: opener.as_ref().map_or(Keys::Absent, Keys::Open),
             told: &epochs,
             is_passed,
         };
+        if let Some(opener) = &opener {
+            self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
+            self.add_notes(&mut subjects, opener, sealers, &mut faults, &mut unchecked)?;
+        }
+        self.name_slots(&subjects, &mut unchecked)?;
+        report.losses = losses;
+        report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
+        report.heads = heads;
         for subject in &subjects {
             let stream = stream::check(self, subject, sealers, &mut faults, &mut unchecked)?;
             report.streams.push(stream);

@@ -153,14 +153,14 @@ impl Verifier<'_> {
         let unheard = &mut Names::default();
         let fixed = self.fix(&mut faults, unheard)?;
         let mut subjects = fixed.subjects;
-        if let Some(opener) = opener {
-            self.add_notes(&mut subjects, opener, fixed.is_passed, &mut faults, unheard)?;
-        }
         let sealers = Sealers {
             keys: opener.map_or(Keys::Absent, Keys::Tell),
             told: &fixed.epochs,
             is_passed: fixed.is_passed,
         };
+        if let Some(opener) = opener {
+            self.add_notes(&mut subjects, opener, sealers, &mut faults, unheard)?;
+        }
         let (mut reports, mut others) = (Vec::new(), Vec::new());
         for subject in &subjects {
             if subject.name.is_built_in(subject.version) || is_wanted(&subject.name) {

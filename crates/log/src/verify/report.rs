@@ -333,6 +333,8 @@ pub enum UncheckedReason {
     Undecided,
     /// A tile or bundle that goes beyond what is signed.
     Beyond,
+    /// A key whose certificate stands behind what is signed.
+    Ahead,
 }
 
 impl UncheckedReason {
@@ -353,6 +355,9 @@ impl UncheckedReason {
                 "cannot be judged: what decides may stand in a damaged frame of the journal"
             }
             Self::Beyond => "goes beyond what is signed: only what is signed of it was compared",
+            Self::Ahead => {
+                "is a key whose certificate is not signed for yet: a writer ended before its checkpoint, or is at work"
+            }
         }
     }
 }

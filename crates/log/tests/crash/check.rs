@@ -35,6 +35,9 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repai
         Err(error) => panic!("not verified before recovery: {error:?}"),
     };
     assert!(created || !facts.created, "the log is gone");
+    if created {
+        verify_alone(&world);
+    }
     let log = match open(&places) {
         Ok(log) => log,
         Err(LogError::NotALog { .. } | LogError::Unfinished { .. }) if !facts.created => {
@@ -129,6 +132,19 @@ fn open(places: &LogLocation) -> Result<Log, LogError> {
         ..options(Durability::Group)
     };
     Log::open_at(places, &root(), options, clock)
+}
+
+/// Whoever has the log without its second copies is told of no damage either.
+fn verify_alone(world: &World) {
+    let left = world.without_copies().places();
+    for root in [None, Some(root())] {
+        let options = VerifyOptions {
+            root,
+            ..VerifyOptions::default()
+        };
+        let report = verify_at(&left, &options).unwrap();
+        assert_eq!(report.faults, [], "without second copies, before recovery");
+    }
 }
 
 fn verify_keyed(places: &LogLocation, when: &str) {

@@ -11,8 +11,11 @@
 )]
 
 mod check;
+mod creation;
 mod erasure;
 mod ledger;
+mod loss;
+mod openings;
 mod scenario;
 mod twice;
 mod workload;

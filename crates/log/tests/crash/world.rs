@@ -29,6 +29,15 @@ impl World {
         Self { memory, faulty }
     }
 
+    /// The same files as they are now, without the second copies of the heads: what a reader has who was handed the log alone.
+    pub(crate) fn without_copies(&self) -> Self {
+        let left = self.memory.clone_live();
+        for name in left.list("second").unwrap_or_default() {
+            left.remove(&format!("second/{name}")).unwrap();
+        }
+        Self::of(left)
+    }
+
     pub(crate) fn places(&self) -> LogLocation {
         let part = |folder| {
             Arc::new(Part {

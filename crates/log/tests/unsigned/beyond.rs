@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{Log, Options, StreamName};
 
 use crate::{DEFAULT, append, closed, copy_folder, frames, intact, killed, options, root};
@@ -138,5 +139,33 @@ fn a_form_that_is_wrong_is_gone_after_the_opening_that_rebuilt_the_tree() {
                 }
             }
         }
+    }
+}
+
+/// A narrower form beside a full tile was looked at by no opening, because a publication takes those away: one that somebody else had put there was damage to
+/// `verify` for good. An opening compares it with the full form, and removes what is no beginning of that.
+#[test]
+fn a_wrong_form_beside_a_full_tile_is_gone_after_an_opening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    grow(&path, FULL, options());
+    for kind in ["0", "entries"] {
+        let full = path.join(format!("streams/default/tile/{kind}/000"));
+        assert!(full.exists(), "{kind}");
+        let forms = full.with_extension("p");
+        assert!(!forms.exists(), "{kind}");
+        fs::create_dir(&forms).unwrap();
+        let hashes = fs::read(&full).unwrap();
+        let (right, wrong) = (forms.join("4"), forms.join("5"));
+        fs::write(&wrong, [7; 5 * 32]).unwrap();
+        if kind == "0" {
+            fs::write(&right, &hashes[..4 * 32]).unwrap();
+        }
+        let report = verify(&path, &VerifyOptions::default()).unwrap();
+        assert_eq!(report.faults.len(), 1, "{:?}", report.faults);
+        grow(&path, 0, options());
+        assert!(!wrong.exists(), "{kind}");
+        assert_eq!(right.exists(), kind == "0");
+        intact(&path);
     }
 }

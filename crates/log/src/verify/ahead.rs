@@ -1,0 +1,51 @@
+//! A key beside the journal's checkpoint whose certificate stands behind what is signed: a writer ended between the two, or is at work.
+
+use std::cell::Cell;
+
+use probity_format::compress::Decompressor;
+use probity_format::frame::Frame;
+use probity_format::note::VerifierKey;
+use probity_format::record::Record;
+use probity_format::stream::StreamName;
+
+use super::{Verifier, as_far_as_there};
+use crate::error::LogError;
+use crate::history::add_to_history;
+use crate::journal::History;
+use crate::scan::{Position, scan_believed};
+use crate::segments::Identity;
+
+impl Verifier<'_> {
+    /// The key `own`, if the journal certifies it behind what `history` knows. The key before it has signed the certificate, and nobody else can: whoever
+    /// wrote the frame, that key stands behind it. There may be several in a row, where a writer went on that another one had left so. Read after `own` was,
+    /// which a writer puts there once the frame is durable.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(super) fn certified_ahead(
+        &self,
+        history: &History,
+        own: Option<VerifierKey>,
+    ) -> Result<Option<VerifierKey>, LogError> {
+        let Some(own) = own.filter(|own| history.v2.is_none() && !history.has_key(own)) else {
+            return Ok(None);
+        };
+        let name = StreamName::journal();
+        let signed = history.frames();
+        let mut growing = history.clone();
+        let mut decompressor = Decompressor::default();
+        let is_over = Cell::new(false);
+        let mut believe = |_: &Record, _: &Frame<'_>| !is_over.get();
+        let mut add = |record: &Record, frame: &Frame<'_>| {
+            if record.frame >= signed {
+                let added = add_to_history(&mut growing, record.frame, frame, &mut decompressor);
+                is_over.set(added.is_err() || growing.has_key(&own));
+            }
+            Ok::<(), LogError>(())
+        };
+        let mut position = Position::start(Identity::journal(&self.geometry));
+        let scanned = scan_believed(&self.files, &name, &mut position, &mut believe, &mut add);
+        as_far_as_there(scanned)?;
+        Ok(Some(own).filter(|own| growing.has_key(own)))
+    }
+}

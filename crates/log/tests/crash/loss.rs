@@ -1,0 +1,91 @@
+//! An opening that accepts a loss, broken off at any moment: all readers are of one mind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use probity_log::clock::SystemClock;
+use probity_log::reader::{Filter, Reader};
+use probity_log::storage::{Memory, Storage as _};
+use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::{Durability, Log, LogError, LogLocation, Options, StreamName};
+
+use crate::twice::{base, moments, open};
+use crate::workload::{append, options};
+use crate::world::{World, root};
+
+const SEGMENTS: &str = "log/streams/default/segments";
+
+fn lengths(memory: &Memory) -> BTreeMap<String, u64> {
+    let names = memory.list(SEGMENTS).unwrap().into_iter();
+    let paths = names.map(|name| format!("{SEGMENTS}/{name}"));
+    let length = |path: &String| memory.open_read(path).unwrap().length().unwrap();
+    paths.map(|path| (path.clone(), length(&path))).collect()
+}
+
+/// A log of which entries with a receipt are gone that no checkpoint covers.
+fn damaged() -> Memory {
+    let world = World::of(base());
+    let log = open(&world.places()).unwrap();
+    let before = lengths(&world.memory);
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    for id in 1..3 {
+        let ticket = append(&mut appender, id).unwrap();
+        appender.wait(ticket).unwrap();
+    }
+    let image = world.memory.clone_live();
+    drop(appender);
+    log.close().unwrap();
+    for path in lengths(&image).keys() {
+        match before.get(path) {
+            Some(length) => {
+                let file = image.open(path, false).unwrap();
+                file.set_length(*length).unwrap();
+            }
+            None => image.remove(path).unwrap(),
+        }
+    }
+    image
+}
+
+fn accept(places: &LogLocation) {
+    let options = Options {
+        accept_loss: true,
+        ..options(Durability::Strict)
+    };
+    let clock = Arc::new(SystemClock::new());
+    let log = Log::open_at(places, &root(), options, clock).unwrap();
+    log.close().unwrap();
+}
+
+/// An opening that accepted a loss was killed when only the second copy of the journal's head covered what it said of it. Verification with the root key had
+/// heard of the loss and said so with status 4, and `export` and `prove` alleged with status 3 that durable frames were gone.
+#[test]
+fn all_readers_hear_of_an_accepted_loss_at_the_same_moment() {
+    let images = moments(&damaged(), accept);
+    let mut verdicts = Vec::new();
+    for (context, image) in &images {
+        let places = World::of(image.clone_live()).places();
+        let options = VerifyOptions {
+            root: Some(root()),
+            ..VerifyOptions::default()
+        };
+        let report = verify_at(&places, &options).unwrap();
+        let reader = Reader::open_at(&places, &root()).unwrap();
+        let read = reader.read::<LogError>(&Filter::default(), &mut |_| Ok(()));
+        let proved = reader.prove(&StreamName::default(), 0, None);
+        let (faults, refused) = (&report.faults, proved.as_ref().err());
+        assert_eq!(
+            faults.is_empty(),
+            read.is_ok(),
+            "{context}: {faults:?}, {read:?}"
+        );
+        assert_eq!(
+            faults.is_empty(),
+            proved.is_ok(),
+            "{context}: {faults:?}, {refused:?}"
+        );
+        verdicts.push((faults.is_empty(), report.losses.len()));
+    }
+    assert_eq!(verdicts.first(), Some(&(false, 0)));
+    assert_eq!(verdicts.last(), Some(&(true, 1)));
+}
