@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::Dialect;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-use crate::value::Value;
+use crate::database::value::Value;
 
 /// How a statement begins that inserts rows of a table which says nothing of conflicts, as those of the engine do.
 pub(crate) const INSERT_INTO: &str = "INSERT INTO";

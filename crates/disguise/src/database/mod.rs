@@ -6,6 +6,8 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+pub(crate) mod tenant;
+pub(crate) mod value;
 mod vocabulary;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod wording;
@@ -13,7 +15,7 @@ mod wording;
 use std::fmt::Write as _;
 use std::ops::DerefMut;
 
-use crate::value::Value;
+use crate::database::value::Value;
 pub(crate) use catalog::INSERT_INTO;
 use catalog::spoken_of;
 pub use catalog::{

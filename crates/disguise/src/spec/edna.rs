@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::{Kind, Replacement, Spec, SpecError, Transformation, condition, joined};
-use crate::generate::Generator;
+use crate::schema::generate::Generator;
 use crate::schema::{Pseudo, Reference, TableNotes};
 
 /// A condition as text. Older files have a tree in its place, which Edna's program of today does not read either.

@@ -1,15 +1,19 @@
 //! What a disguise does, as written down: parsed, not yet checked against a database.
 
+pub(crate) mod draft;
 mod edna;
+pub(crate) mod filler;
 mod native;
+pub(crate) mod predicate;
+pub(crate) mod redact;
+pub(crate) mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::generate::Generator;
-use crate::predicate;
-use crate::redact::Redact;
+use crate::database::value::Value;
+use crate::schema::generate::Generator;
 use crate::schema::{Pseudo, Schema};
-use crate::value::Value;
+use crate::spec::redact::Redact;
 
 /// The most bytes that a specification file may have.
 const SPEC_BYTES_MAX: usize = 1 << 20;

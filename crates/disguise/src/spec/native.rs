@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::{Kind, Replacement, Spec, SpecError, SpecFile, Transformation, condition, joined};
-use crate::generate::Generator;
-use crate::leaving::Said;
-use crate::redact::Redact;
-use crate::reveal::References;
+use crate::execute::reveal::References;
+use crate::schema::generate::Generator;
+use crate::schema::leaving::Said;
 use crate::schema::{Pseudo, Reference, Schema, TableNotes};
+use crate::spec::redact::Redact;
 
 /// The parts that say what happens.
 #[derive(Deserialize)]

@@ -3,11 +3,11 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Mysql;
+use crate::database::value::Value;
 use crate::database::{
     Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, OnDelete, OnUpdate,
     Property, Referrer, Rule, note_constraints, note_primary_keys, note_triggers, spoken_of,
 };
-use crate::value::Value;
 
 /// Seconds within which a table that was changed may be changed again without another time of its own.
 const SETTLED_SECONDS: i64 = 2;

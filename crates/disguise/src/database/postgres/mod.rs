@@ -13,7 +13,7 @@ use super::{
     CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
     wording,
 };
-use crate::value::Value;
+use crate::database::value::Value;
 
 /// Prepared statements kept.
 const STATEMENTS_MAX: usize = 512;

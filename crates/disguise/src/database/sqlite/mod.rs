@@ -13,7 +13,7 @@ use super::{
     Catalog, CatalogTable, Column, Constraint, Database, DatabaseError, DatabaseErrorKind, Dialect,
     ForeignKey, OnDelete, OnUpdate, Property, Rule, Said, Words, spoken_of,
 };
-use crate::value::Value;
+use crate::database::value::Value;
 
 /// How long a statement waits for another connection's lock.
 const BUSY_WAIT: Duration = Duration::from_secs(10);

@@ -1,0 +1,148 @@
+//! Disguises in one go of people with very many rows, which are not all held at once.
+
+use super::modify::Overwriting;
+use super::{Applier, numbered, step_at};
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::plan::step::Step;
+use crate::schema::ResolvedTable;
+use crate::spec::predicate::Fragment;
+use crate::statements::table::{select, takes};
+use crate::transaction::intent::Place;
+
+/// What is left of a step when it was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepOutcome {
+    /// Nothing.
+    None,
+    /// Rows that the same step takes when it is taken again.
+    Same,
+    /// All of it, which must be taken in pages: it has more rows than may be held.
+    Pages,
+}
+
+/// How far a disguise in one go is.
+///
+/// Its records are stored whenever about as many rows are noted as may be held, and it goes on with none: a person then has
+/// records of several parts, as after a disguise in chunks.
+pub(crate) struct StepCursor {
+    place: Place,
+    /// About how many rows may be held; all where nothing is said.
+    most: Option<u32>,
+    /// The step at hand is taken in pages.
+    in_pages: bool,
+    /// Some step was.
+    was_in_pages: bool,
+}
+
+impl StepCursor {
+    pub(crate) const fn new(most: Option<u32>) -> Self {
+        Self {
+            place: Place::START,
+            most,
+            in_pages: false,
+            was_in_pages: false,
+        }
+    }
+
+    pub(crate) fn is_done(&self, steps: &[Step]) -> bool {
+        self.place.of(steps).is_none()
+    }
+
+    /// How many rows the next part may hold; a page is cut before it is read.
+    pub(crate) fn most(&self) -> Option<u32> {
+        self.most.filter(|_| !self.in_pages)
+    }
+
+    /// Whether the step at hand is taken in pages, as the chunks of a disguise are.
+    pub(crate) const fn is_in_pages(&self) -> bool {
+        self.in_pages
+    }
+
+    /// Whether pages may have left marks for each other.
+    pub(crate) const fn was_in_pages(&self) -> bool {
+        self.was_in_pages
+    }
+
+    fn skip(&mut self, steps: usize) {
+        for _ in 0..steps {
+            self.place.next();
+        }
+    }
+}
+
+impl Applier<'_> {
+    /// Goes on until all steps are taken or as many rows noted as may be held.
+    pub(crate) fn go_on(&mut self, steps: &[Step], course: &mut StepCursor) -> Result<(), Error> {
+        if course.in_pages {
+            return self.next_page(steps, course);
+        }
+        while let Some(step) = course.place.of(steps) {
+            let left = usize::try_from(course.place.step).ok();
+            let left = left.and_then(|at| steps.get(at..)).unwrap_or_default();
+            let alike = self.alike(left).clamp(1, left.len().max(1));
+            let rest = match left.get(..alike) {
+                Some(several) if alike > 1 => self.run_alike(course.place.step, several)?,
+                _ => self.run(course.place.step, step)?,
+            };
+            match rest {
+                StepOutcome::None => course.skip(alike),
+                StepOutcome::Same => {}
+                StepOutcome::Pages => {
+                    course.in_pages = true;
+                    course.was_in_pages = true;
+                }
+            }
+            if rest != StepOutcome::None || self.is_most(self.noted) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes steps that overwrite columns of the same rows together.
+    fn run_alike(&mut self, number: u32, steps: &[Step]) -> Result<StepOutcome, Error> {
+        let (_, first) = step_at(steps, 0)?;
+        let table = self.table_of(first)?;
+        let together = (number..).zip(steps);
+        let together = together.filter_map(|(number, it)| Overwriting::of(numbered(number), it));
+        self.modify(table, &first.chosen, &together.collect::<Vec<_>>())
+    }
+
+    /// Takes the next rows of the step at hand, as a chunk of a disguise that ends with it would.
+    fn next_page(&mut self, steps: &[Step], course: &mut StepCursor) -> Result<(), Error> {
+        let step = course.place.step;
+        let (last, _) = step_at(steps, step)?;
+        let until = steps.get(..=last).unwrap_or(steps);
+        let most = course.most.unwrap_or(u32::MAX);
+        self.advance(until, &mut course.place, most)?;
+        course.in_pages = course.place.step == step;
+        Ok(())
+    }
+
+    /// The rows that `chosen` selects, if they may be held.
+    pub(super) fn held(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        chosen: &Fragment,
+    ) -> Result<Option<Vec<Vec<Value>>>, Error> {
+        let found = select(self.database, &table.name, columns, chosen, self.most)?;
+        Ok(Some(found).filter(|found| !self.is_most(found.len())))
+    }
+
+    /// Whether so many rows are all that may be held.
+    pub(super) fn is_most(&self, count: usize) -> bool {
+        self.most.is_some_and(|most| count >= rows(most))
+    }
+
+    /// Whether some rows of a table can be deleted before others and given in one statement. Where rows refer to each other, the
+    /// database may refuse that, or change some before it gives them.
+    pub(super) fn takes(&self, table: &ResolvedTable) -> bool {
+        takes(self.database, table) && !table.refers_to_itself()
+    }
+}
+
+fn rows(most: u32) -> usize {
+    usize::try_from(most).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,228 @@
+//! References to people who leave: what is said of them, and the steps that this adds to a removal of users.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::step::{PlanContext, Step};
+use crate::schema::{ResolvedSchema, ResolvedTable, TableNotes};
+use crate::spec::predicate::Fragment;
+use crate::spec::redact::Names;
+use crate::spec::{Kind, Spec, SpecError, Transformation};
+
+/// A rule for references to a person who is removed from the users table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnLeave {
+    /// The row goes, whoever else it names.
+    Remove,
+    /// It is set to NULL, and the person's records keep what it was.
+    Null,
+    /// A placeholder takes the person's place.
+    Placeholder,
+}
+
+impl TableNotes {
+    /// The columns of which it is said that their rows go, or that they stay.
+    pub(crate) fn leaving(&self, goes: bool) -> impl Iterator<Item = &String> {
+        let all = self.on_leave.iter();
+        let meant = all.filter(move |(_, how)| (**how == OnLeave::Remove) == goes);
+        meant.map(|(column, _)| column)
+    }
+}
+
+impl ResolvedTable {
+    /// Whether whoever leaves takes a row along, whoever else owns it: so it is said, or an owner is part of the key, so that there
+    /// is no such row without its people.
+    pub(crate) fn goes_whole(&self) -> bool {
+        let said = |owner: &String| self.on_leave.get(owner) == Some(&OnLeave::Remove);
+        let in_key = |owner: &String| self.identity.contains(owner);
+        self.owners.len() > 1 && (self.owners.iter().all(said) || self.owners.iter().any(in_key))
+    }
+
+    /// Whether rows go with somebody who leaves although no transformation says so.
+    pub(crate) fn takes_along(&self) -> bool {
+        self.on_leave.values().any(|how| *how == OnLeave::Remove)
+    }
+
+    /// Whether a reference to somebody who leaves becomes NULL.
+    pub(crate) fn unlinks(&self, column: &str) -> bool {
+        self.on_leave.get(column) == Some(&OnLeave::Null)
+    }
+}
+
+impl ResolvedSchema {
+    /// Refuses what is said of references and cannot be done.
+    pub(crate) fn check_on_leave(&self) -> Result<(), SpecError> {
+        for table in self.tables.values() {
+            for (column, how) in &table.on_leave {
+                self.check_leaving(table, column, *how).map_err(|what| {
+                    SpecError::new(format!("table {}, on_leave of {column}", table.name), what)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_leaving(
+        &self,
+        table: &ResolvedTable,
+        column: &String,
+        how: OnLeave,
+    ) -> Result<(), String> {
+        let is_users = table.name == self.pseudo.table;
+        if is_users && *column == self.pseudo.id {
+            return Err("is the id of the users, by which nobody is referred to".to_owned());
+        }
+        if how != OnLeave::Remove && !is_users && table.owners.contains(column) {
+            return Err(
+                "is an owner, with whom the row goes; name it under readers, or nowhere else"
+                    .to_owned(),
+            );
+        }
+        match how {
+            OnLeave::Remove if is_users => Err("no user leaves with another".to_owned()),
+            OnLeave::Remove if table.readers.contains(column) => {
+                Err("is a reader, whose leaving removes no row".to_owned())
+            }
+            OnLeave::Remove => {
+                let stays = |owner: &&String| table.on_leave.get(*owner) != Some(&OnLeave::Remove);
+                match table.owners.iter().find(stays) {
+                    Some(owner) if !table.goes_whole() => Err(format!(
+                        "owner {owner} would stay with a row that is gone; say remove of it, too, or name it under readers"
+                    )),
+                    _ => Ok(()),
+                }
+            }
+            OnLeave::Null if table.identity.contains(column) => {
+                Err("is part of the key, so that it cannot be NULL".to_owned())
+            }
+            OnLeave::Null => match table.catalog.column(column) {
+                Some(known) if known.nullable => Ok(()),
+                _ => Err("may not be NULL; say placeholder".to_owned()),
+            },
+            OnLeave::Placeholder => Ok(()),
+        }
+    }
+
+    /// One sentence for each declared key of the users table to itself of which nothing is said: whoever is referred to could not
+    /// leave.
+    pub(crate) fn unsaid(&self) -> Vec<String> {
+        let users = self.table(&self.pseudo.table);
+        let keys = users.into_iter().flat_map(|it| &it.catalog.foreign_keys);
+        let own = keys.filter(|key| key.to_table == self.pseudo.table);
+        let unsaid = own.filter(|key| !self.is_said(&self.pseudo.table, &key.columns));
+        let note = |columns: String| {
+            format!(
+                "users of {} refer to each other by foreign key ({columns}), and whoever is referred to cannot leave while nothing is said of it under on_leave",
+                self.pseudo.table
+            )
+        };
+        unsaid.map(|key| note(key.columns.join(", "))).collect()
+    }
+
+    /// Whether it is said what becomes of the references of `child` by these columns to users who leave.
+    pub(crate) fn is_said(&self, child: &str, columns: &[String]) -> bool {
+        let child = self.table(child);
+        child.is_some_and(|child| {
+            let tenant = |it: &&String| child.tenant.as_ref() != Some(*it);
+            let mut columns = columns.iter().filter(tenant);
+            columns
+                .next()
+                .is_some_and(|it| child.on_leave.contains_key(it))
+                && columns.next().is_none()
+        })
+    }
+}
+
+impl PlanContext<'_> {
+    /// The steps that `spec` does not name: what becomes of references to the users whom `removal`, at its place among the
+    /// transformations, removes.
+    pub(crate) fn leaving(
+        &self,
+        spec: &Spec,
+        removal: (&Transformation, &Step),
+    ) -> Result<Vec<Step>, SpecError> {
+        let users = &self.live.pseudo.table;
+        let mut said: Vec<(OnLeave, &ResolvedTable, &String)> = Vec::new();
+        for table in self.live.tables.values() {
+            // Rows that another step removes are not looked for again.
+            let is_removed = removes_all(spec, &table.name);
+            let meant = table.on_leave.iter();
+            let meant = meant.filter(|(_, how)| **how != OnLeave::Remove || !is_removed);
+            said.extend(meant.map(|(column, how)| (*how, table, column)));
+        }
+        said.sort_by_key(|(how, table, _)| (*how, table.name == *users));
+        let mut steps = Vec::with_capacity(said.len());
+        for (how, table, column) in said {
+            let kind = match how {
+                OnLeave::Remove => Kind::Remove,
+                OnLeave::Null => Kind::Unlink {
+                    column: column.clone(),
+                },
+                OnLeave::Placeholder => Kind::Decorrelate {
+                    group_by: Vec::new(),
+                    owners: vec![column.clone()],
+                },
+            };
+            let wrong = |what| {
+                let place = format!("table {}, on_leave of {column}", table.name);
+                SpecError::new(place, what)
+            };
+            self.check_step(table, &kind).map_err(wrong)?;
+            steps.push(Step {
+                table: table.name.clone(),
+                chosen: self.referring((table, column), removal),
+                kind,
+                names: Names::default(),
+            });
+        }
+        Ok(steps)
+    }
+
+    /// That a row of `table` refers by `column` to a user whom `removal` takes, and is not taken itself.
+    fn referring(
+        &self,
+        (table, column): (&ResolvedTable, &String),
+        (removal, step): (&Transformation, &Step),
+    ) -> Fragment {
+        let dialect = self.dialect;
+        let quoted = format!("{}.{}", dialect.quote(&table.name), dialect.quote(column));
+        let users = dialect.quote(&step.table);
+        let is_plain = removal.predicate.is_none() && removal.from.is_none();
+        let mut chosen = match self.owners {
+            Some(owners) if is_plain => self.among_owners(&quoted, owners),
+            _ => {
+                let bound = self.tenancy.bound(dialect, &step.table, &step.chosen);
+                let query = format!(
+                    "SELECT {users}.{} FROM {users} WHERE {}",
+                    dialect.quote(&self.live.pseudo.id),
+                    bound.sql
+                );
+                Fragment {
+                    sql: format!("{quoted} IN {}", dialect.apart(&query)),
+                    parameters: bound.parameters,
+                }
+            }
+        };
+        if table.name == step.table {
+            chosen.sql = format!(
+                "{} AND CASE WHEN ({}) THEN 0 ELSE 1 END = 1",
+                chosen.sql, step.chosen.sql
+            );
+            chosen.parameters.extend_from_slice(&step.chosen.parameters);
+        }
+        chosen
+    }
+}
+
+/// Whether all rows of a table are meant by a removal.
+fn removes_all(spec: &Spec, table: &str) -> bool {
+    let mut all = spec.transformations.iter();
+    all.any(|it| {
+        it.table == table && it.kind == Kind::Remove && it.predicate.is_none() && it.from.is_none()
+    })
+}
+
+/// The rules for the references of one table, by their columns.
+pub(crate) type Said = BTreeMap<String, OnLeave>;
