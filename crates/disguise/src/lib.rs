@@ -18,10 +18,10 @@ pub use crypto::SecretKey;
 pub use crypto::suite::Suite;
 pub use database::value::Value;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect, Said};
-pub use error::Error;
+pub use error::{DisguiseId, Error, SpecError, UpdateError};
 pub use execute::apply::{Applied, ApplyRequest};
-pub use execute::reveal::{Kept, KeptReason, References, RevealRequest, Revealed, Rows};
-pub use execute::update::{Mapping, Row, Update, UpdateError};
+pub use execute::reveal::{Kept, KeptReason, RevealRequest, Revealed, Rows};
+pub use execute::update::{Mapping, Row, Update};
 pub use operations::{
     APPLY_ROWS, CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Halted, HandOver,
     Hidden, HiddenChange, Listed, MissingOperation, Progress, REVEAL_BYTES, ReplayRequest,
@@ -35,13 +35,12 @@ pub use records::hold::{Authority, Hold, HoldId, Holding};
 pub use records::principal::Registration;
 pub use records::receipt::{Receipt, ReceiptError};
 pub use records::share::{SHARES, TokenShare};
-pub use records::store::DisguiseId;
 pub use records::subject::SubjectKey;
 pub use schema::generate::Generator;
-pub use schema::{Pseudo, Schema};
+pub use schema::{Pseudo, References, Schema};
 pub use spec::draft::{Draft, draft};
 pub use spec::redact::Redactor;
-pub use spec::{Spec, SpecError, SpecFile};
+pub use spec::{Spec, SpecFile};
 pub use transaction::admission::Admission;
 pub use transaction::audit::Sink;
 pub use transaction::once::{Answered, Once};

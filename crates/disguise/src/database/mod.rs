@@ -1,6 +1,7 @@
-//! The seam to a database: what the engine needs of one, and how its dialect differs.
+//! How is a database spoken to, whichever it is?
 
 mod catalog;
+pub(crate) mod fragment;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{
     Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Vocabulary,
 };
-use crate::spec::predicate::Fragment;
 
 /// Bytes of the salted hash that stands for a tenant.
 pub(crate) const TAG_BYTES: usize = 16;

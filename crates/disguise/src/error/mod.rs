@@ -1,10 +1,15 @@
-//! Why a disguise could not be checked, applied or revealed.
+//! Why was a disguise not checked, applied or revealed?
+
+mod disguise_id;
+mod spec;
+mod update;
 
 use probity_format::DecodeError;
 
 use crate::database::{DatabaseError, DatabaseErrorKind};
-use crate::records::store::DisguiseId;
-use crate::spec::SpecError;
+pub use disguise_id::DisguiseId;
+pub use spec::SpecError;
+pub use update::UpdateError;
 
 /// Why an operation did not happen; its transaction was rolled back, so nothing changed, but for [`Error::Unsettled`].
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +171,7 @@ pub enum Error {
         name: String,
         /// Why.
         #[source]
-        source: crate::execute::update::UpdateError,
+        source: UpdateError,
     },
     /// The log did not take the entry, so the operation was rolled back.
     #[error("the log did not take the entry")]

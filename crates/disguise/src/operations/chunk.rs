@@ -11,15 +11,16 @@ use crate::crypto::random;
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::apply::{Applied, ApplyRequest, Forgotten, PreviousChunks};
+use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::records::chunk_note::{ChunkNote, ChunkNotes};
 use crate::records::credential::Credential;
-use crate::records::store::{self, DisguiseId};
+use crate::records::settings;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::ApplyContext;
-use crate::transaction::intent::{self, Intent, PLAN_BYTES, Place};
+use crate::transaction::intent::{self, Intent, PLAN_BYTES};
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::Order;
 
@@ -213,7 +214,7 @@ impl<D: Database> Engine<D> {
                 return Ok(Progress::Going(so_far));
             }
             intent::remove(&mut engine.database, id)?;
-            let salt = store::salt(&mut engine.database)?;
+            let salt = settings::salt(&mut engine.database)?;
             let key = intent.public_key.as_ref();
             let payload = Payload::of_applied(&so_far);
             engine.done(&asked, payload.described(&salt, &request, key))?;
@@ -496,7 +497,7 @@ impl<D: Database> Engine<D> {
             None => Ok(()),
             Some(Whose::User(_)) => intent::remove(&mut self.database, id),
             Some(Whose::Everybody) => {
-                let salt = store::salt(&mut self.database)?;
+                let salt = settings::salt(&mut self.database)?;
                 ChunkNotes { id, salt: &salt }.put(&mut self.database, mark, names)
             }
         }

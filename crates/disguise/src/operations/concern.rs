@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use super::Engine;
 use crate::database::Database;
 use crate::database::value::Value;
-use crate::error::{Doing as _, Error};
+use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::update::{self, Updates};
 use crate::records::concerned;
 use crate::records::hold::Held;
 use crate::records::principal::Reached;
-use crate::records::store::DisguiseId;
 
 /// Where everything is again once the records were read.
 const SAVEPOINT: &str = "SAVEPOINT probity_concern";

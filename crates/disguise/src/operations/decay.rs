@@ -7,14 +7,17 @@ use sha2::{Digest as _, Sha256};
 
 use super::Engine;
 use crate::crypto::random;
+use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Column, Database};
-use crate::error::{Doing as _, Error};
-use crate::execute::apply::{Applied, ApplyRequest, Forgotten, at, encoded};
+use crate::error::{DisguiseId, Doing as _, Error, SpecError};
+use crate::execute::apply::{Applied, ApplyRequest, Forgotten};
 use crate::records::hold::Held;
-use crate::records::store::{self, DECAYED, DisguiseId};
-use crate::spec::predicate::{Fragment, Scope};
-use crate::spec::{Spec, SpecError};
+use crate::records::tables::DECAYED;
+use crate::records::{registry, settings};
+use crate::spec::Spec;
+use crate::spec::predicate::Scope;
+use crate::statements::row::{at, encoded};
 use crate::statements::table::{delete_keys, insert_all, list, select_keys};
 use crate::transaction::audit::OperationRequest;
 
@@ -128,8 +131,8 @@ impl<D: Database> Engine<D> {
             .collect();
         let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
         let database = &mut self.database;
-        let salt = store::salt(database)?;
-        let registered = store::principals(database, &names)?;
+        let salt = settings::salt(database)?;
+        let registered = registry::principals(database, &names)?;
         let held = Held::all(database)?;
         let marks: Vec<Vec<Value>> = rows
             .iter()
@@ -210,7 +213,7 @@ impl<D: Database> Engine<D> {
             .map(|column: &Column| column.name.clone())
             .collect();
         let database = &mut self.database;
-        let salt = store::salt(database)?;
+        let salt = settings::salt(database)?;
         let key = [vec![user.clone()]];
         for row in select_keys(database, &table, &all, &[id], &key)? {
             let mark = [vec![mark(&salt, spec, &row)]];

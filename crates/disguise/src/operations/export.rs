@@ -8,14 +8,13 @@ use super::Engine;
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::{Doing as _, Error};
+use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::update::{self, Updates};
 use crate::records::co_owned::slots_of;
 use crate::records::credential::Credential;
 use crate::records::hold::Held;
 use crate::records::principal::Reached;
 use crate::records::section::{Change, Copied, Modified};
-use crate::records::store::DisguiseId;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
 

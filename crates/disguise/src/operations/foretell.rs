@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use probity_format::Timestamp;
 
 use super::Engine;
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Database, ForeignKey, OnDelete};
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::apply::ApplyRequest;
 use crate::plan::step::{PlanContext, Step};
-use crate::records::store::DisguiseId;
 use crate::schema::ResolvedTable;
 use crate::schema::generate::Generator;
-use crate::spec::predicate::Fragment;
 use crate::spec::{Kind, Spec};
 
 impl<D: Database> Engine<D> {

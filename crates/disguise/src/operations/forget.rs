@@ -8,21 +8,20 @@ use super::Engine;
 use super::chunk::Whose;
 use crate::database::Database;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::records::chunk_note::ChunkNote;
 use crate::records::credential::{self, Credential};
 use crate::records::deadline::Cohorts;
-use crate::records::forgotten;
 use crate::records::hold::{Held, cohort};
 use crate::records::holder::Holder;
+use crate::records::name::digits;
 use crate::records::principal::{needed_by_others, stored_for_others};
-use crate::records::receipt::{Receipt, digits};
-use crate::records::store::{self, DisguiseId, Stored};
+use crate::records::receipt::Receipt;
+use crate::records::stored::Stored;
+use crate::records::{forgotten, name, registry, store};
 use crate::transaction::audit::OperationRequest;
-use crate::transaction::intent;
-use crate::transaction::once;
-use crate::transaction::operation;
 use crate::transaction::payload::Payload;
+use crate::transaction::{intent, once};
 
 impl<D: Database> Engine<D> {
     /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay. A hold on somebody whose
@@ -82,7 +81,7 @@ impl<D: Database> Engine<D> {
             if !kept.is_empty() {
                 facts.put("links_kept", true);
             }
-            engine.done(&asked, facts.destroying(&operation::records(&salt, &ids)))?;
+            engine.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
             Ok(receipt)
         })
     }
@@ -125,13 +124,13 @@ impl<D: Database> Engine<D> {
             let ended = engine.ended_for(chunks, &holder)?;
             let database = &mut engine.database;
             if holder.is_registered() {
-                store::unregister(database, &[user.principal()])?;
+                registry::unregister(database, &[user.principal()])?;
             }
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
             let mut facts = facts(&receipt, &holder, &ended);
             let disguises: Vec<String> = disguises.iter().map(ToString::to_string).collect();
             facts.put("disguises", disguises);
-            engine.done(&asked, facts.destroying(&operation::records(&salt, &ids)))?;
+            engine.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
             Ok(receipt)
         })
     }

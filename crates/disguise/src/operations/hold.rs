@@ -5,7 +5,7 @@ use crate::crypto::random;
 use crate::database::Database;
 use crate::error::Error;
 use crate::records::hold::{self, Authority, Hold, HoldId, Holding};
-use crate::records::store;
+use crate::records::settings;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
 
@@ -46,7 +46,7 @@ impl<D: Database> Engine<D> {
                 }
                 Holding::Disguise(_) => {}
             }
-            let salt = store::salt(&mut engine.database)?;
+            let salt = settings::salt(&mut engine.database)?;
             hold::place(&mut engine.database, id, what.name(&salt), authority)?;
             engine.done(&asked, payload.clone())
         })?;
@@ -73,7 +73,7 @@ impl<D: Database> Engine<D> {
     /// [`Error::Database`], [`Error::NotInstalled`].
     pub fn holds(&mut self, what: Option<Holding<'_>>) -> Result<Vec<Hold>, Error> {
         self.transaction(|engine| {
-            let salt = store::salt(&mut engine.database)?;
+            let salt = settings::salt(&mut engine.database)?;
             let name = what.map(|what| what.name(&salt));
             hold::list(&mut engine.database, name.as_deref())
         })

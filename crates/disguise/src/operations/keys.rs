@@ -8,13 +8,11 @@ use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::records::credential::{self, Credential, Protection};
-use crate::records::forgotten;
 use crate::records::holder::{self, Claim, Clue, Holder};
+use crate::records::name::digits;
 use crate::records::principal::{self, Registration, rekey};
-use crate::records::receipt::digits;
-use crate::records::store;
+use crate::records::{forgotten, name, registry, settings, store};
 use crate::transaction::audit::OperationRequest;
-use crate::transaction::operation;
 use crate::transaction::payload::Payload;
 
 /// What takes a new credential to its person.
@@ -111,7 +109,7 @@ impl<D: Database> Engine<D> {
             let made = given.made(|| SecretKey::generate_of(suite), protection)?;
             let public = made.key.public()?;
             let records: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
-            let records = operation::records(&salt, &store::record_ids(&records)?);
+            let records = name::records(&salt, &store::record_ids(&records)?);
             rekey(database, &salt, (user, public.clone()), reach)?;
             let mut gone = forgotten::credentials(database, &salt, old)?;
             credential::remove_all(database, old)?;
@@ -147,7 +145,7 @@ impl<D: Database> Engine<D> {
             if let Some(credential) = credential {
                 engine.former_holder(user, credential)?;
             }
-            let salt = store::salt(&mut engine.database)?;
+            let salt = settings::salt(&mut engine.database)?;
             engine.naming.all(&salt, &user.principal())
         })
     }
@@ -170,9 +168,9 @@ impl<D: Database> Engine<D> {
         credential: &Credential<'_>,
     ) -> Result<(Vec<u8>, Holder), Error> {
         let database = &mut self.database;
-        let salt = store::salt(database)?;
+        let salt = settings::salt(database)?;
         let name = user.principal();
-        let mut registered = store::principals(database, std::slice::from_ref(&name))?;
+        let mut registered = registry::principals(database, std::slice::from_ref(&name))?;
         let claim = Claim {
             user,
             credential,
@@ -190,13 +188,14 @@ impl<D: Database> Engine<D> {
                 what: "a password or a token needs its user".to_owned(),
             });
         };
-        let salt = store::salt(&mut self.database)?;
+        let salt = settings::salt(&mut self.database)?;
         match holder::clue(&mut self.database, &salt, key)? {
             Some(Clue::Id(id)) => Ok(id),
             Some(Clue::Name(name)) => {
                 let mut ids = self.user_ids()?.into_iter();
                 let tenancy = &self.database.tenancy;
-                let meant = |id: &Value| store::named(tenancy, &id.principal()).principal() == name;
+                let meant =
+                    |id: &Value| registry::named(tenancy, &id.principal()).principal() == name;
                 ids.find(meant).ok_or(Error::WrongCredential)
             }
             None => Err(Error::WrongCredential),

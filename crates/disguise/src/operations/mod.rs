@@ -1,4 +1,4 @@
-//! The engine: one connection, one description of the application, and the operations on them.
+//! What may be asked of the engine, over one connection and with one description of the application?
 
 mod chunk;
 mod concern;
@@ -47,7 +47,7 @@ use crate::execute::update::Update;
 use crate::records::credential::KeyCost;
 use crate::records::hold::cohort;
 use crate::records::installation::{self, Installation};
-use crate::records::store;
+use crate::records::settings;
 use crate::records::subject::{Naming, SubjectKey};
 use crate::schema::name_matching::{CatalogNames, Fitting};
 use crate::schema::{Pseudo, ResolvedSchema, Schema};
@@ -61,7 +61,7 @@ use crate::transaction::audit::{OperationRequest, Sink};
 /// # Errors
 /// [`Error::NotInstalled`] when there is none.
 pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo), Error> {
-    Ok(described(&store::description(database)?)?)
+    Ok(described(&settings::description(database)?)?)
 }
 
 /// How often an operation is tried while transactions of others are in its way and go on.
@@ -287,7 +287,7 @@ impl<D: Database> Engine<D> {
             if installation.is_described(&mut engine.database)? {
                 return Ok(());
             }
-            store::put_description(&mut engine.database, installation.description)
+            settings::put_description(&mut engine.database, installation.description)
         };
         self.tried(|engine, work| engine.transaction_of_all(work), work)
     }
@@ -368,7 +368,7 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         if self.database.tenancy.tag().is_empty() {
             self.refuse_other_form(&value)?;
-            let salt = store::own_salt(&mut self.database)?;
+            let salt = settings::own_salt(&mut self.database)?;
             self.database.tenancy.salted(&salt);
         }
         Ok(())
@@ -430,7 +430,7 @@ impl<D: Database> Engine<D> {
             (true, false) => "people are registered as those of tenants",
             _ => return Ok(()),
         };
-        if store::is_in_use(&mut self.database)? {
+        if settings::is_in_use(&mut self.database)? {
             return Err(Error::Tenant {
                 what: format!(
                     "{what}; reveal what is hidden and forget everybody before the description changes"

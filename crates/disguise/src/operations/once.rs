@@ -8,11 +8,11 @@ use super::chunk::Whom;
 use super::pending_entry::Guess;
 use super::{Engine, Progress, TRIES_MAX, pause};
 use crate::database::Database;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::apply::Applied;
 use crate::records::credential::Credential;
 use crate::records::hold::cohort;
-use crate::records::store::{self, DisguiseId};
+use crate::records::settings;
 use crate::transaction::admission::Admission;
 use crate::transaction::once::{Answered, Names, Once, RequestState};
 use crate::transaction::operation::CommitOutcome;
@@ -141,7 +141,7 @@ impl<D: Database> Engine<D> {
         if self.tenant_set().is_some() {
             self.enter()?;
         }
-        let salt = store::salt(&mut self.database)?;
+        let salt = settings::salt(&mut self.database)?;
         let names = Names::new(&self.database, &salt, once)?;
         self.request = Some(Request {
             salt,

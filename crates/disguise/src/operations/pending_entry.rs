@@ -9,7 +9,7 @@ use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::records::refusal;
-use crate::records::store;
+use crate::records::settings;
 use crate::transaction::audit::{OperationRequest, tell};
 use crate::transaction::operation::{self, CommitOutcome, OperationId};
 use crate::transaction::payload::Payload;
@@ -69,7 +69,7 @@ impl<D: Database> Engine<D> {
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
-        let whole = store::own_salt(&mut self.database)?;
+        let whole = settings::own_salt(&mut self.database)?;
         let salt = self.database.tenancy.salt(whole.clone());
         let (id, payload) = operation::begin(&mut self.database, &salt, payload)?;
         let promise = PendingEntry {
@@ -164,7 +164,7 @@ impl<D: Database> Engine<D> {
         let outcome = outcome_of(error);
         // In a transaction that is broken nothing can be read.
         let known = self.request.as_ref().map(|it| it.salt.clone());
-        let salt = known.map_or_else(|| store::salt(&mut self.database), Ok);
+        let salt = known.map_or_else(|| settings::salt(&mut self.database), Ok);
         let guess = match (&salt, error) {
             (Ok(salt), Error::WrongCredential) => self.guess(salt, asked)?,
             _ => None,

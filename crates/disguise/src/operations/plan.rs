@@ -288,7 +288,7 @@ impl<D: Database> Engine<D> {
                 });
             }
         };
-        let all = crate::spec::predicate::Fragment {
+        let all = crate::database::fragment::Fragment {
             sql: "1=1".to_owned(),
             parameters: Vec::new(),
         };

@@ -11,20 +11,17 @@ use super::replay_obstacles::{Ending, Ground};
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::apply::PreviousChunks;
-use crate::records::forgotten;
 use crate::records::hold::{self, Authority, HoldId, Holding, cohort};
 use crate::records::section::PrincipalKind;
-use crate::records::store::{self, DisguiseId};
+use crate::records::{forgotten, name, registry, settings};
 use crate::spec::Spec;
 use crate::transaction::audit::OperationRequest;
-use crate::transaction::intent;
-use crate::transaction::once;
 use crate::transaction::operation::{self, LoggedOperation};
 use crate::transaction::payload::Payload;
-use crate::transaction::record_names;
 use crate::transaction::scheduled::{self, Order};
+use crate::transaction::{intent, once, record_names};
 
 /// What is asked of [`Engine::replay`].
 pub struct ReplayRequest<'a> {
@@ -278,8 +275,8 @@ impl<D: Database> Engine<D> {
 
     /// Destroys what is called so, and notes that it is none any more.
     fn destroy(&mut self, records: &BTreeSet<String>) -> Result<(), Error> {
-        let salt = store::salt(&mut self.database)?;
-        let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
+        let salt = settings::salt(&mut self.database)?;
+        let meant = |id: &[u8]| records.contains(&name::record(&salt, id));
         record_names::remove_records(&mut self.database, meant)?;
         let names = records.iter().filter_map(|name| forgotten::told(name));
         let names: Vec<_> = names.collect();
@@ -290,7 +287,7 @@ impl<D: Database> Engine<D> {
         let Some(person) = person else {
             return Ok(());
         };
-        let salt = store::salt(&mut self.database)?;
+        let salt = settings::salt(&mut self.database)?;
         let cohort = cohort(&salt, &person.principal());
         once::forget(&mut self.database, &salt, cohort).map(drop)
     }
@@ -301,11 +298,11 @@ impl<D: Database> Engine<D> {
             return Ok(());
         };
         let name = [user.principal()];
-        let known = store::principals(&mut self.database, &name)?;
+        let known = registry::principals(&mut self.database, &name)?;
         let is_theirs =
             |(public, _): &(PublicKey, PrincipalKind)| key.as_ref().is_none_or(|it| it == public);
         if known.values().all(is_theirs) {
-            store::unregister(&mut self.database, &name)?;
+            registry::unregister(&mut self.database, &name)?;
         }
         Ok(())
     }
@@ -316,7 +313,7 @@ impl<D: Database> Engine<D> {
         id: HoldId,
         what: Holding<'_>,
     ) -> Result<(), Error> {
-        let salt = store::salt(&mut self.database)?;
+        let salt = settings::salt(&mut self.database)?;
         let authority = Authority {
             actor: &told.actor,
             basis: &told.basis,
@@ -335,9 +332,9 @@ impl<D: Database> Engine<D> {
     /// Registers the key that a person keeps.
     fn give_key(&mut self, user: &Value, key: PublicKey) -> Result<(), Error> {
         let name = user.principal();
-        let known = store::principals(&mut self.database, std::slice::from_ref(&name))?;
+        let known = registry::principals(&mut self.database, std::slice::from_ref(&name))?;
         let registration = (name, key, PrincipalKind::Person);
-        store::register_anew(&mut self.database, &known, vec![registration])
+        registry::register_anew(&mut self.database, &known, vec![registration])
     }
 
     /// Everybody in the users table, by all names that entries may have for them.

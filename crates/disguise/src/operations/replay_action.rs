@@ -6,9 +6,9 @@ use probity_format::Timestamp;
 
 use crate::crypto::suite::PublicKey;
 use crate::database::value::Value;
+use crate::error::DisguiseId;
 use crate::execute::apply::{ApplyRequest, Forgotten};
 use crate::records::hold::HoldId;
-use crate::records::store::DisguiseId;
 
 /// What one missing operation comes to.
 pub(super) enum ReplayAction<'a> {

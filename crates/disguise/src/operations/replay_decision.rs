@@ -12,9 +12,9 @@ use super::replay_obstacles::in_clear;
 use super::replay_strangers::strangers;
 use crate::database::Database;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::apply::{ApplyRequest, Forgotten};
-use crate::records::store::{self, DisguiseId};
+use crate::records::settings;
 use crate::records::subject::Naming;
 use crate::spec::Spec;
 use crate::transaction::operation::{self, CommitOutcome, History, LoggedOperation, OperationId};
@@ -50,7 +50,7 @@ impl<'a> Replay<'a> {
         engine: &mut Engine<D>,
         request: &'a ReplayRequest<'a>,
     ) -> Result<Self, Error> {
-        let salt = store::salt(&mut engine.database)?;
+        let salt = settings::salt(&mut engine.database)?;
         let database = &mut engine.database;
         let there = if request.told.iter().any(LoggedOperation::names_records) {
             record_names::record_names(database, &salt)?

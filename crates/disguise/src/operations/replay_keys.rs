@@ -8,7 +8,7 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::chunk_note;
-use crate::records::store;
+use crate::records::registry;
 use crate::transaction::operation::LoggedOperation;
 
 const UNREGISTERED: &str = "the key that its person had then is not registered here, and a password or token of it is not either: apply it again once its person is registered, or has a new key";
@@ -70,9 +70,9 @@ impl<'a> Keys<'a> {
         changed: &'a Changed,
     ) -> Result<Self, Error> {
         let names: Vec<_> = people.into_iter().map(Value::principal).collect();
-        let known = store::principals(database, &names)?.into_iter();
+        let known = registry::principals(database, &names)?.into_iter();
         let of_entries: Vec<Vec<u8>> = changed.people.iter().cloned().collect();
-        let mut is_behind = !store::principals(database, &of_entries)?.is_empty();
+        let mut is_behind = !registry::principals(database, &of_entries)?.is_empty();
         for key in &changed.keys {
             is_behind |= !chunk_note::registered(database, key)?.is_empty();
         }

@@ -9,10 +9,10 @@ use super::replay_keys::{Changed, Keys};
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::records::chunk_note::ChunkNote;
 use crate::records::hold::{self, Held, HoldId, Holding};
-use crate::records::store::{self, DisguiseId};
+use crate::records::{registry, settings};
 use crate::transaction::intent;
 
 const HELD_PERHAPS: &str = "somebody is held, and the entry does not say of whom or of which disguise the records are: do it again with the person's credential, or once the holds are lifted";
@@ -33,7 +33,7 @@ impl<'a> Ground<'a> {
         changed: &'a Changed,
     ) -> Result<Self, Error> {
         Ok(Self {
-            salt: store::salt(database)?,
+            salt: settings::salt(database)?,
             holds: hold::names(database)?,
             keys: Keys::of(database, people, changed)?,
         })
@@ -160,7 +160,7 @@ impl<D: Database> Engine<D> {
         (ends, person): (&Ends, Option<&Value>),
     ) -> Result<(), Error> {
         let tenancy = &self.database.tenancy;
-        let names = person.map(|it| store::named(tenancy, &it.principal()).principal());
+        let names = person.map(|it| registry::named(tenancy, &it.principal()).principal());
         let names: Vec<Vec<u8>> = names.into_iter().collect();
         for (id, whose) in &ending.chunks {
             if ends.leaves_out {

@@ -8,19 +8,18 @@ use super::Engine;
 use super::chunk::Whose;
 use crate::database::Database;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::reveal::{self, RevealRequest, Revealed};
 use crate::execute::update::Updates;
 use crate::records::chunk_note::ChunkNote;
 use crate::records::credential::Credential;
-use crate::records::deadline::Day;
+use crate::records::day::Day;
 use crate::records::hold::Held;
 use crate::records::holder::{Claim, Holder};
 use crate::records::principal::{Reach, Reached};
-use crate::records::store::{self, DisguiseId};
+use crate::records::{name, registry};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::RevealContext;
-use crate::transaction::operation;
 use crate::transaction::payload::Payload;
 
 /// A disguise that hides something of a person.
@@ -106,7 +105,7 @@ impl<D: Database> Engine<D> {
         let names = holder.names(&mut self.database)?;
         let meant = match whose {
             Whose::User(user) => {
-                let user = store::named(&self.database.tenancy, &user.principal());
+                let user = registry::named(&self.database.tenancy, &user.principal());
                 names.contains(&user.principal())
             }
             Whose::Everybody => !names.is_empty(),
@@ -199,7 +198,7 @@ impl<D: Database> Engine<D> {
         let (revealed, destroyed) = (work.revealed, work.destroyed);
         // What is taken back is not gone on with.
         self.leave_out(request.id, whose.as_ref(), &names, ChunkNote::Returned)?;
-        let destroyed = operation::records(&salt, &destroyed);
+        let destroyed = name::records(&salt, &destroyed);
         self.done(asked, payload(&revealed).destroying(&destroyed))?;
         Ok(revealed)
     }

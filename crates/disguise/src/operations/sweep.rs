@@ -6,16 +6,14 @@ use super::Engine;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::apply::{Applied, ApplyRequest, Forgotten};
 use crate::records::deadline::{self, Kept, Over};
 use crate::records::refusal;
-use crate::records::store::DisguiseId;
 use crate::transaction::audit::OperationRequest;
-use crate::transaction::intent;
-use crate::transaction::once;
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::{self, Order, Scheduled};
+use crate::transaction::{intent, once};
 
 /// The most records that one transaction of a sweep destroys.
 pub const SWEEP_RECORDS: u32 = 1_000;

@@ -4,9 +4,8 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use crate::database::Database;
-use crate::error::Error;
+use crate::error::{Error, SpecError};
 use crate::execute::update::{self, Mapping, Recorded, Update};
-use crate::spec::SpecError;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
 

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{Catalog, Dialect, ForeignKey, OnDelete, OnUpdate, Referrer};
 use crate::error::{Doing as _, Error};
-use crate::execute::apply::encoded;
 use crate::plan::step::Step;
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::Kind;
-use crate::spec::predicate::Fragment;
+use crate::statements::row::encoded;
 use crate::statements::table::{among, list, lists};
 
 /// Rows that refer to rows about to be removed, while no step removes them or takes the reference away: a disguise would be

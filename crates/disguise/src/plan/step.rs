@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Catalog, Column, Dialect, OnDelete, Property, placeholders};
+use crate::error::SpecError;
 use crate::plan::cascade::Referring;
 use crate::schema::generate::Generator;
 use crate::schema::name_matching::{CatalogNames, Fitting};
 use crate::schema::{ResolvedSchema, ResolvedTable};
-use crate::spec::predicate::{Fragment, Scope};
+use crate::spec::predicate::Scope;
 use crate::spec::redact::{Names, Redactors};
-use crate::spec::{Kind, Replacement, Spec, SpecError, Transformation};
+use crate::spec::{Kind, Replacement, Spec, Transformation};
 use crate::statements::table::list;
 
 /// Beyond this many owners the statement reads them from a temporary table.
@@ -227,7 +229,29 @@ impl PlanContext<'_> {
             ));
         }
         check_kind(table, kind)?;
-        self.live.check_of_tenant(table, kind)
+        self.check_of_tenant(table, kind)
+    }
+
+    /// Refuses a change that would not stay with the tenant.
+    fn check_of_tenant(&self, table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
+        let Some(tenant) = &table.tenant else {
+            let name = &table.name;
+            return match (self.live.has_tenants, table.shared) {
+                (false, _) => Ok(()),
+                (true, true) => Err(format!(
+                    "table {name} is shared by all tenants, so that a disguise of one changes nothing in it"
+                )),
+                (true, false) => Err(format!(
+                    "table {name} has no tenant column; name it under tenant, or say shared = true"
+                )),
+            };
+        };
+        match kind {
+            Kind::Modify { column, .. } if column == tenant => {
+                Err(format!("column {column} holds the tenant"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The names that a redaction looks for beside those of the users table; refused when it does not fit.

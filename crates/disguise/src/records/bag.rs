@@ -8,7 +8,7 @@ use super::section::{Change, Copied, Modified, Origin, PrincipalKind, Section, S
 use crate::crypto::KEY_BYTES;
 use crate::crypto::suite::{PublicKey, Suite};
 use crate::database::value::{Value, put_bytes, take_bytes, take_text};
-use crate::records::deadline::Day;
+use crate::records::day::Day;
 
 /// The version of the bag's form, in which every public key is one of X25519.
 const BAG_VERSION: u8 = 2;

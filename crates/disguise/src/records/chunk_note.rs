@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 use crate::crypto::suite::PublicKey;
 use crate::database::tenant::{TenantConnection, TenantScope};
 use crate::database::value::Value;
-use crate::error::{Doing as _, Error};
-use crate::records::store::{DisguiseId, INTENTS, PRINCIPALS};
+use crate::error::{DisguiseId, Doing as _, Error};
+use crate::records::tables::{INTENTS, PRINCIPALS};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
 /// Bytes of the salted hash of a name.

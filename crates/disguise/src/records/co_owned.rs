@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::records::store::{SHARED, bytes};
+use crate::records::tables::{SHARED, bytes};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
 /// The name under which a shared row is known while it is removed.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::apply::at;
 use crate::records::bag::Bag;
 use crate::records::hold::cohort;
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::statements::row::at;
 use crate::statements::table::{found, select_keys};
 
 /// The most bytes that stand beside a record for the people whom it concerns.

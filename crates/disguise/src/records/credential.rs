@@ -20,7 +20,7 @@ use crate::crypto::{
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
-use crate::records::store::{CREDENTIALS, bytes};
+use crate::records::tables::{CREDENTIALS, bytes};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
 /// Bytes of a private key with its suite before it.

@@ -6,55 +6,13 @@ use probity_format::Timestamp;
 
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::{Doing as _, Error};
+use crate::error::{DisguiseId, Doing as _, Error};
+use crate::records::day::{DAY_NANOSECONDS, Day};
 use crate::records::hold::{Held, Holding};
-use crate::records::store::{
-    BAGS, DEADLINES, DisguiseId, FLEETING, Found, HOLDS, LOCATORS, Stored, bytes, is_of_person,
-    named,
-};
+use crate::records::registry::named;
+use crate::records::stored::{Found, Stored, is_of_person};
+use crate::records::tables::{BAGS, DEADLINES, FLEETING, HOLDS, LOCATORS, bytes};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
-
-const DAY_NANOSECONDS: i64 = 86_400_000_000_000;
-
-/// The whole day, counted from 1970, at whose beginning a record ends; coarse, so that it tells little of when the
-/// disguise was applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Day(u32);
-
-impl Day {
-    /// Records without an end.
-    pub(crate) const NEVER: Self = Self(u32::MAX);
-
-    pub(crate) const fn from_number(number: u32) -> Self {
-        Self(number)
-    }
-
-    pub(crate) const fn number(self) -> u32 {
-        self.0
-    }
-
-    /// The first beginning of a day that is not before `time`.
-    pub(crate) fn not_before(time: Timestamp) -> Self {
-        let past = time.nanoseconds().rem_euclid(DAY_NANOSECONDS) > 0;
-        let day = time.nanoseconds().div_euclid(DAY_NANOSECONDS);
-        Self(u32::try_from(day.saturating_add(i64::from(past))).unwrap_or(0))
-    }
-
-    pub(crate) fn is_over(self, now: Timestamp) -> bool {
-        self != Self::NEVER && now.nanoseconds().div_euclid(DAY_NANOSECONDS) >= i64::from(self.0)
-    }
-
-    pub(crate) fn time(self) -> Option<Timestamp> {
-        let start = i64::from(self.0).checked_mul(DAY_NANOSECONDS)?;
-        Timestamp::from_nanoseconds(start)
-            .ok()
-            .filter(|_start| self != Self::NEVER)
-    }
-
-    fn value(self) -> Value {
-        Value::Int(i64::from(self.0))
-    }
-}
 
 /// What a record with an end is. Locators come first in the order of names: once they are destroyed, nothing leads
 /// to parts any more, so that a sweep may stop anywhere.
@@ -174,7 +132,7 @@ pub(crate) fn fleeting(
     for row in select_keys(database, FLEETING, &columns, &by, &keys)? {
         if let [Value::Bytes(name), Value::Int(day)] = row.as_slice() {
             let day = u32::try_from(*day).map_err(|_range| Error::Forged)?;
-            days.insert(name.clone(), Day(day));
+            days.insert(name.clone(), Day::from_number(day));
         }
     }
     let end = |id: &&Vec<u8>| match named(database.tenancy(), id) {
@@ -245,7 +203,7 @@ impl Kept {
         }
         Ok(Self {
             held,
-            since: since.map(Day),
+            since: since.map(Day::from_number),
         })
     }
 }

@@ -6,13 +6,12 @@ use crate::crypto::{KEY_BYTES, SecretKey};
 use crate::database::tenant::TenantConnection;
 use crate::error::Error;
 use crate::records::credential;
-use crate::records::receipt::{digits, undigits};
-use crate::records::store::{Found, bytes, mailbox, part_id};
+use crate::records::name::{NAME_BYTES, digits, record_name, undigits};
+use crate::records::stored::{Found, mailbox, part_id};
+use crate::records::tables::FORGOTTEN;
+use crate::records::tables::bytes;
 use crate::statements::table::{delete_keys, insert_all};
-use crate::transaction::operation::{NAME_BYTES, record_name};
 
-/// The table of these names.
-pub(crate) const FORGOTTEN: &str = "probity_forgotten";
 const COLUMNS: [&str; 2] = ["id", "mailbox"];
 /// The mailbox of names of which it is not known where their locators lay; it is read with every other.
 pub(crate) const ANY_MAILBOX: &[u8] = b"";

@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::{Doing as _, Error};
-use crate::records::store::{DisguiseId, HOLDS, bytes, uninstalled};
+use crate::error::{DisguiseId, Doing as _, Error};
+use crate::records::tables::{HOLDS, bytes, uninstalled};
 use crate::statements::table::{delete_keys, insert_all};
 
 /// Bytes of the salted hash that stands for what is held; its kind comes before it.

@@ -7,14 +7,13 @@ use crate::crypto::SecretKey;
 use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::Error;
-use crate::records::chunk_note;
+use crate::error::{DisguiseId, Error};
 use crate::records::credential::{self, Credential, KeyCost, Opened, Stretched};
-use crate::records::forgotten;
+use crate::records::name::record_name;
 use crate::records::principal::{Reach, Reached, pseudo_key};
-use crate::records::store::{self, DisguiseId, Registered};
+use crate::records::registry::Registered;
+use crate::records::{chunk_note, forgotten, registry, store, stored};
 use crate::statements::table::existing;
-use crate::transaction::operation::record_name;
 
 /// What a caller claims: to be this user, by this credential.
 pub(crate) struct Claim<'a> {
@@ -131,7 +130,7 @@ impl Holder {
         let mut names = chunk_note::registered(database, &self.public)?;
         let links = self.reach.links.values().map(|link| link.new.clone());
         let (own, _) = self.unreplaced(database, links.collect())?;
-        let named = |id: &Value| store::named(database.tenancy(), &id.principal()).principal();
+        let named = |id: &Value| registry::named(database.tenancy(), &id.principal()).principal();
         if self.seat == Seat::Away {
             names.push(named(&self.user));
         }
@@ -164,7 +163,7 @@ impl Holder {
         mut placeholders: Vec<Value>,
     ) -> Result<(Vec<Value>, Registered), Error> {
         let names: Vec<Vec<u8>> = placeholders.iter().map(Value::principal).collect();
-        let registered = store::principals(database, &names)?;
+        let registered = registry::principals(database, &names)?;
         placeholders.retain(|it| {
             let name = it.principal();
             let known = registered.get(&name).map(|(public, _)| public);
@@ -211,7 +210,7 @@ fn is_of(
     (user, public): (&Value, &PublicKey),
 ) -> Result<bool, Error> {
     let name = user.principal();
-    let tag = store::owner_tag(salt, &name);
+    let tag = stored::owner_tag(salt, &name);
     let own = || reach.bags.iter().filter(|it| it.placeholder.is_none());
     if own().any(|it| it.found.locator.owner == Some(tag)) {
         return Ok(true);

@@ -7,13 +7,11 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect, Said};
 use crate::error::{Doing as _, Error};
-use crate::records::forgotten::FORGOTTEN;
-use crate::records::refusal::REFUSALS;
-use crate::records::store::{
-    BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, HOLDS, INTENTS, LOCATORS, OPERATIONS,
-    PRINCIPALS, SALT, SCHEDULED, SETTINGS, SHARED, description, put_setting, setting,
+use crate::records::settings::{SALT, description, put_setting, setting};
+use crate::records::tables::{
+    ANSWERS, BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, FORGOTTEN, HOLDS, INTENTS, LOCATORS,
+    OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED, SETTINGS, SHARED,
 };
-use crate::transaction::once::ANSWERS;
 
 /// The setting that says which tables there are.
 const LAYOUT: &[u8] = b"layout";

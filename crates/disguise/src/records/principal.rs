@@ -6,12 +6,13 @@ use crate::crypto::suite::{PublicKey, Suite};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::records::bag::Bag;
 use crate::records::credential::{Credential, KeyCost, Protection, RecoveryToken, Stretched};
 use crate::records::deadline::Cohorts;
 use crate::records::section::{PrincipalKind, Section, SpeaksFor};
-use crate::records::store::{self, DisguiseId, Found, Stage, Stored};
+use crate::records::stored::{Found, Stage, Stored};
+use crate::records::{registry, settings, store};
 
 /// Parts of bags that a change of the key holds in memory at a time, but for those of one bag.
 const PARTS_AT_ONCE: u32 = 8;
@@ -42,13 +43,13 @@ pub(crate) fn register(
     protection: Protection<'_>,
     cost: KeyCost,
 ) -> Result<(), Error> {
-    let salt = store::salt(database)?;
+    let salt = settings::salt(database)?;
     let id = user.principal();
-    if !store::principals(database, std::slice::from_ref(&id))?.is_empty() {
+    if !registry::principals(database, std::slice::from_ref(&id))?.is_empty() {
         return Err(Error::AlreadyRegistered);
     }
     let row = (id, made.key.public()?, PrincipalKind::Person);
-    store::register(database, &[row])?;
+    registry::register(database, &[row])?;
     protect(database, &salt, (user, made), protection, cost)
 }
 
@@ -244,7 +245,7 @@ pub(crate) fn rekey(
     }
     let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
     store::remove_bags(database, salt, &found)?;
-    store::change_keys(database, &keys, &reach.publics)
+    registry::change_keys(database, &keys, &reach.publics)
 }
 
 /// How many of the bags, one at least, have no more parts than are held.

@@ -1,15 +1,13 @@
 //! What a person takes away when records are forgotten: a signed note (C2SP signed-note 1.0.0) that anybody can check.
 
-use std::fmt::Write as _;
-
 use probity_format::Timestamp;
 use probity_format::note::{NoteError, SignedNote, Signer, VerifierKey};
 use sha2::{Digest as _, Sha256};
 
 use crate::crypto::random;
 use crate::database::value::Value;
-use crate::error::Error;
-use crate::records::store::DisguiseId;
+use crate::error::{DisguiseId, Error};
+use crate::records::name::{digits, undigits};
 
 /// What the first line of a receipt says, so that no other note passes for one.
 const TITLE: &str = "probity erasure receipt v1";
@@ -176,26 +174,6 @@ fn hashed(nonce: &[u8; NONCE_BYTES], tenant: Option<&Value>, user: &Value) -> [u
     }
     hash.update(user.principal());
     hash.finalize().into()
-}
-
-/// `bytes` in hexadecimal digits.
-pub(crate) fn digits(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        // Writing to a String cannot fail.
-        write!(out, "{byte:02x}").unwrap_or_default();
-        out
-    })
-}
-
-/// What [`digits`] wrote.
-pub(crate) fn undigits<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let mut out = [0; N];
-    let mut letters = text.chars();
-    for byte in &mut out {
-        let (high, low) = (letters.next()?.to_digit(16)?, letters.next()?.to_digit(16)?);
-        *byte = u8::try_from(high << 4 | low).ok()?;
-    }
-    letters.next().is_none().then_some(out)
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ use probity_format::Timestamp;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
-use crate::records::store::{bytes, uninstalled};
+use crate::records::tables::REFUSALS;
+use crate::records::tables::{bytes, uninstalled};
 
-/// The table of the counts.
-pub(crate) const REFUSALS: &str = "probity_refusals";
 /// After so long without a refusal a count begins anew.
 const KEPT_NANOSECONDS: i64 = 90 * 86_400 * 1_000_000_000;
 

@@ -1,7 +1,7 @@
 //! What a reveal needs: the records of one principal and one disguise, kept together in a bag.
 
 use crate::database::value::Value;
-use crate::records::deadline::Day;
+use crate::records::day::Day;
 
 /// Set in the step of removed rows into which an update split a row of the users table: they go where that row goes.
 const OF_USER: u32 = 1 << 31;

@@ -1,21 +1,21 @@
 //! The engine's own tables: principals, locators, bags, credentials, shared placeholders and settings.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
-
-use sha2::{Digest as _, Sha256};
 
 use crate::crypto::suite::PublicKey;
-use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part, seal_to};
+use crate::crypto::{SecretKey, open_part, random, seal_part, seal_to};
+use crate::database::placeholders;
 use crate::database::tenant::{TenantConnection, TenantScope};
 use crate::database::value::Value;
-use crate::database::{Database, DatabaseError, DatabaseErrorKind, placeholders};
-use crate::error::{Doing as _, Error};
-use crate::records::bag::{Bag, Locator, OWNER_BYTES};
-use crate::records::deadline::{self, Day, Record};
-use crate::records::forgotten::{self, ANY_MAILBOX, FORGOTTEN};
-use crate::records::section::{Origin, PrincipalKind, Section};
+use crate::error::Error;
+use crate::records::bag::{Bag, Locator};
+use crate::records::day::Day;
+use crate::records::deadline::{self, Record};
+use crate::records::forgotten::{self, ANY_MAILBOX};
+use crate::records::section::Section;
+use crate::records::stored::{Found, Stage, Stored, mailbox, owner_tag, part_id};
+use crate::records::tables::FORGOTTEN;
+use crate::records::tables::{BAGS, LOCATORS, bytes, uninstalled};
 use crate::statements::table::{delete_keys, insert_all, lists, runs, select_keys};
 
 /// Bytes of a sealed part of a bag.
@@ -26,332 +26,10 @@ const SHORT_PART_BYTES: usize = 944;
 const SHORT_BYTES_MAX: usize = 8 * 1024;
 /// Parts read by one statement.
 const PARTS_READ: u32 = 64;
-/// Names of the tables.
-pub(crate) const PRINCIPALS: &str = "probity_principals";
-pub(crate) const LOCATORS: &str = "probity_locators";
-pub(crate) const BAGS: &str = "probity_bags";
-pub(crate) const CREDENTIALS: &str = "probity_credentials";
-pub(crate) const SHARED: &str = "probity_shared";
-pub(crate) const SETTINGS: &str = "probity_settings";
-pub(crate) const HOLDS: &str = "probity_holds";
-pub(crate) const DEADLINES: &str = "probity_deadlines";
-pub(crate) const FLEETING: &str = "probity_fleeting";
-pub(crate) const SCHEDULED: &str = "probity_scheduled";
-pub(crate) const DECAYED: &str = "probity_decayed";
-pub(crate) const OPERATIONS: &str = "probity_operations";
-pub(crate) const INTENTS: &str = "probity_intents";
-/// The setting that is the random salt of this database.
-pub(crate) const SALT: &[u8] = b"salt";
-/// The setting that lists the updates.
-pub(crate) const UPDATES: &[u8] = b"updates";
-
-/// The handle of one disguise, random, shown as 16 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DisguiseId(pub(crate) u64);
-
-impl fmt::Display for DisguiseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl FromStr for DisguiseId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Value {
-            what: "a disguise id has 16 hexadecimal digits".to_owned(),
-        };
-        if text.len() != 16 {
-            return Err(wrong());
-        }
-        u64::from_str_radix(text, 16)
-            .map(Self)
-            .map_err(|_digits| wrong())
-    }
-}
-
-/// Stores the description of the application.
-pub(crate) fn put_description(
-    database: &mut dyn TenantConnection,
-    text: &str,
-) -> Result<(), Error> {
-    put_setting(database, b"description", text.as_bytes())
-}
-
-/// The description of the application that was stored last.
-pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> {
-    match setting(database, b"description")? {
-        Some(text) => String::from_utf8(text).map_err(|_bytes| Error::Forged),
-        None => Err(Error::NotInstalled),
-    }
-}
-
-/// The list of updates as it was stored last.
-pub(crate) fn updates(database: &mut dyn TenantConnection) -> Result<Option<Vec<u8>>, Error> {
-    setting(database, UPDATES)
-}
-
-/// Stores the list of updates.
-pub(crate) fn put_updates(database: &mut dyn TenantConnection, text: &[u8]) -> Result<(), Error> {
-    put_setting(database, UPDATES, text)
-}
-
-pub(crate) fn put_setting(
-    database: &mut dyn TenantConnection,
-    name: &[u8],
-    value: &[u8],
-) -> Result<(), Error> {
-    let by = ["name".to_owned()];
-    delete_keys(database, SETTINGS, &by, &[vec![bytes(name)]])?;
-    insert_all(
-        database,
-        SETTINGS,
-        &["name", "value"],
-        &[vec![bytes(name), bytes(value)]],
-    )
-}
-
-pub(crate) fn setting(database: &mut dyn Database, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-    let sql = format!("SELECT value FROM {SETTINGS} WHERE name = ?");
-    let rows = database.query(&sql, &[bytes(name)]).map_err(uninstalled)?;
-    Ok(match rows.into_iter().flatten().next() {
-        Some(Value::Bytes(value)) => Some(value),
-        _ => None,
-    })
-}
-
-/// Where a table of ours is not there, the database is not prepared for disguises.
-pub(crate) fn uninstalled(error: DatabaseError) -> Error {
-    match error.kind {
-        DatabaseErrorKind::Absent => Error::NotInstalled,
-        _ => Error::Database {
-            doing: "reading what is stored of disguises",
-            source: error,
-        },
-    }
-}
-
-/// The random salt of this database.
-pub(crate) fn own_salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
-    setting(database, SALT)?.ok_or(Error::NotInstalled)
-}
-
-/// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
-pub(crate) fn salt(database: &mut dyn TenantConnection) -> Result<Vec<u8>, Error> {
-    let salt = own_salt(database)?;
-    Ok(database.tenancy().salt(salt))
-}
-
-/// Whether anybody is registered or anything is hidden.
-pub(crate) fn is_in_use(database: &mut dyn TenantConnection) -> Result<bool, Error> {
-    for table in [PRINCIPALS, LOCATORS, SCHEDULED, INTENTS, HOLDS] {
-        let rows = database.query(&format!("SELECT 1 FROM {table} LIMIT 1"), &[]);
-        if !rows.map_err(uninstalled)?.is_empty() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-pub(crate) fn bytes(bytes: &[u8]) -> Value {
-    Value::Bytes(bytes.to_vec())
-}
-
-/// A principal, its public key and its standing.
-pub(crate) type Keyed = (Vec<u8>, PublicKey, PrincipalKind);
-
-/// Principal to public key and standing.
-pub(crate) type Registered = BTreeMap<Vec<u8>, (PublicKey, PrincipalKind)>;
-
-/// The longest id of a user that is stored as it is.
-const ID_BYTES_MAX: usize = 15;
-/// Bytes that stand for a longer one, so that no index grows with the ids; no shorter id has this length.
-const ID_HASH_BYTES: usize = 16;
-
-/// How a principal is named in the engine's tables. With tenants the name is always a hash, of the tenant and the id.
-pub(crate) fn named(tenancy: &TenantScope, id: &[u8]) -> Value {
-    if id.len() <= ID_BYTES_MAX && tenancy.tag().is_empty() {
-        return bytes(id);
-    }
-    let mut hash = Sha256::new();
-    hash.update(b"probity disguise principal\0");
-    hash.update(tenancy.tag());
-    hash.update(id);
-    Value::Bytes(
-        hash.finalize()
-            .iter()
-            .copied()
-            .take(ID_HASH_BYTES)
-            .collect(),
-    )
-}
-
-/// Public keys and standing of those among `ids` who are registered.
-pub(crate) fn principals(
-    database: &mut dyn TenantConnection,
-    ids: &[Vec<u8>],
-) -> Result<Registered, Error> {
-    let mut meant: BTreeMap<Vec<u8>, &[u8]> = BTreeMap::new();
-    let mut keys: Vec<Vec<Value>> = Vec::with_capacity(ids.len());
-    for id in ids {
-        let name = named(database.tenancy(), id);
-        if meant.insert(name.principal(), id).is_none() {
-            keys.push(vec![name]);
-        }
-    }
-    let columns = ["id", "public_key", "standing"].map(str::to_owned);
-    let mut out = BTreeMap::new();
-    for row in select_keys(database, PRINCIPALS, &columns, &["id".to_owned()], &keys)? {
-        if let [Value::Bytes(name), Value::Bytes(public), Value::Int(code)] = row.as_slice()
-            && let Some(id) = meant.get(name)
-        {
-            out.insert(id.to_vec(), registration(public, *code)?);
-        }
-    }
-    Ok(out)
-}
-
-/// A public key and a standing as they are stored.
-pub(crate) fn registration(public: &[u8], code: i64) -> Result<(PublicKey, PrincipalKind), Error> {
-    let standing = PrincipalKind::from_code(code).ok_or(Error::Forged)?;
-    Ok((PublicKey::decode(public)?, standing))
-}
-
-/// Registers principals.
-pub(crate) fn register(
-    database: &mut dyn TenantConnection,
-    principals: &[Keyed],
-) -> Result<(), Error> {
-    let rows: Vec<Vec<Value>> = principals
-        .iter()
-        .map(|(id, public, standing)| {
-            let code = Value::Int(i64::from(standing.code()));
-            vec![
-                named(database.tenancy(), id),
-                Value::Bytes(public.encode()),
-                code,
-            ]
-        })
-        .collect();
-    insert_all(
-        database,
-        PRINCIPALS,
-        &["id", "public_key", "standing"],
-        &rows,
-    )
-}
-
-/// Gives registered principals new public keys; whoever is not registered stays so, and whoever has the id of a placeholder, and
-/// is registered under another key than `former` has for it, keeps theirs.
-pub(crate) fn change_keys(
-    database: &mut dyn TenantConnection,
-    keys: &BTreeMap<Vec<u8>, PublicKey>,
-    former: &BTreeMap<Vec<u8>, PublicKey>,
-) -> Result<(), Error> {
-    let names: Vec<Vec<u8>> = keys.keys().cloned().collect();
-    let registered = principals(database, &names)?;
-    let changed = keys.iter().filter_map(|(name, public)| {
-        let (known, standing) = registered.get(name)?;
-        if former.get(name).is_some_and(|former| former != known) {
-            return None;
-        }
-        Some((name.clone(), public.clone(), *standing))
-    });
-    register_anew(database, &registered, changed.collect())
-}
-
-/// Notes that placeholders are no longer those of someone who left.
-pub(crate) fn return_departed(
-    database: &mut dyn TenantConnection,
-    ids: &[Vec<u8>],
-) -> Result<(), Error> {
-    let [standing, left] =
-        [PrincipalKind::Placeholder, PrincipalKind::Departed].map(|it| i64::from(it.code()));
-    let keys = ids.iter().map(|id| named(database.tenancy(), id));
-    let keys: Vec<Value> = keys.collect();
-    for list in lists(&keys, 1) {
-        let marks = placeholders(list.len());
-        let sql = format!(
-            "UPDATE {PRINCIPALS} SET standing = {standing} WHERE standing = {left} AND id IN ({marks})"
-        );
-        database.execute(&sql, &list).doing("noting who returned")?;
-    }
-    Ok(())
-}
-
-/// Registers principals of whom `known`, the registrations so far, has another key or none.
-pub(crate) fn register_anew(
-    database: &mut dyn TenantConnection,
-    known: &Registered,
-    mut principals: Vec<Keyed>,
-) -> Result<(), Error> {
-    let public = |name: &[u8]| known.get(name).map(|(public, _)| public);
-    principals.retain(|(name, new, _)| public(name) != Some(new));
-    let names = principals.iter().map(|(name, _, _)| name.clone());
-    let changed: Vec<Vec<u8>> = names.filter(|name| known.contains_key(name)).collect();
-    unregister(database, &changed)?;
-    register(database, &principals)
-}
-
-/// Removes registrations.
-pub(crate) fn unregister(
-    database: &mut dyn TenantConnection,
-    ids: &[Vec<u8>],
-) -> Result<(), Error> {
-    let keys = ids.iter().map(|id| vec![named(database.tenancy(), id)]);
-    let keys: Vec<Vec<Value>> = keys.collect();
-    delete_keys(database, PRINCIPALS, &["id".to_owned()], &keys)?;
-    Ok(())
-}
-
-/// Where locators for a key lie. Persons share one mailbox among many, pseudoprincipals have their own.
-pub(crate) fn mailbox(salt: &[u8], public: &PublicKey, person: bool) -> Vec<u8> {
-    let mut hash = Sha256::new();
-    hash.update(b"probity disguise mailbox\0");
-    hash.update(salt);
-    hash.update(public.as_bytes());
-    let digest = hash.finalize();
-    digest
-        .iter()
-        .copied()
-        .take(if person { 1 } else { 16 })
-        .collect()
-}
-
-/// Whether a mailbox is one of people.
-pub(crate) const fn is_of_person(mailbox: &[u8]) -> bool {
-    mailbox.len() == 1
-}
 
 /// What a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
 fn bound(tenancy: &TenantScope, mailbox: &[u8]) -> Vec<u8> {
     [mailbox, tenancy.tag()].concat()
-}
-
-/// A bag about to be stored for a principal.
-pub(crate) struct Stored<'a> {
-    pub(crate) bag: &'a Bag,
-    pub(crate) public: PublicKey,
-    /// The principal.
-    pub(crate) owner: Vec<u8>,
-    /// Whether the principal is a person, not a placeholder.
-    pub(crate) person: bool,
-    pub(crate) origin: Origin,
-    /// The bytes by which a hold on whoever the bag concerns keeps it from ending.
-    pub(crate) cohorts: Vec<u8>,
-    pub(crate) stage: Stage,
-}
-
-/// How far a bag is on its way back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// No reveal was asked for.
-    Disguised,
-    /// A reveal left something.
-    Pending,
-    /// A reveal left a placeholder that could not go, so the bag counts even without changes.
-    Waiting,
 }
 
 /// Encrypts and stores bags and their locators.
@@ -417,31 +95,6 @@ pub(crate) fn put_bags(
     }
     insert_all(database, LOCATORS, &["id", "mailbox", "sealed"], &locators)?;
     deadline::put(database, &deadlines)
-}
-
-/// What says in a locator whose it is.
-pub(crate) fn owner_tag(salt: &[u8], principal: &[u8]) -> [u8; OWNER_BYTES] {
-    let mut hash = Sha256::new();
-    hash.update(b"probity disguise owner\0");
-    hash.update(salt);
-    hash.update(principal);
-    let mut tag = [0; OWNER_BYTES];
-    tag.iter_mut()
-        .zip(hash.finalize())
-        .for_each(|(to, from)| *to = from);
-    tag
-}
-
-pub(crate) fn part_id(key: &[u8; KEY_BYTES], part: u32) -> Result<[u8; 16], Error> {
-    derive(key, b"part", &part.to_le_bytes())
-}
-
-/// A locator that a key opened.
-#[derive(Debug, Clone)]
-pub(crate) struct Found {
-    pub(crate) row: Vec<u8>,
-    pub(crate) mailbox: Vec<u8>,
-    pub(crate) locator: Locator,
 }
 
 /// What lies in mailboxes for some keys.

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use crate::crypto::{KEY_BYTES, derive};
 use crate::database::value::put_bytes;
 use crate::error::Error;
-use crate::records::receipt::digits;
+use crate::records::name::digits;
 
 /// Bytes of a name.
 const NAME_BYTES: usize = 16;

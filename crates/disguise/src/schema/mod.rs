@@ -1,4 +1,4 @@
-//! Tables, owners and references: the annotation of a developer laid over the live catalog.
+//! Which tables are there, whose are their rows, and what is said of them?
 
 pub(crate) mod generate;
 pub(crate) mod leaving;
@@ -8,15 +8,16 @@ pub(crate) mod separation;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::database::value::Value;
 use crate::database::{Catalog, CatalogTable, Database, Dialect};
+use crate::error::SpecError;
 use crate::error::{Doing as _, Error};
-use crate::execute::reveal::References;
 use crate::schema::generate::Generator;
 use crate::schema::leaving::Said;
 use crate::schema::name_matching::{CatalogNames, Fitting};
 use crate::schema::path::Path;
-use crate::spec::{SpecError, pseudo_from_edna, tables_from_edna};
 
 /// How placeholder users are made.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,14 +28,6 @@ pub struct Pseudo {
 }
 
 impl Pseudo {
-    /// Parses Edna's generator of pseudoprincipals.
-    ///
-    /// # Errors
-    /// What is wrong and where.
-    pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
-        pseudo_from_edna(text)
-    }
-
     /// The row of a placeholder with this id, for `users`; `now` is the time as the database writes it.
     pub(crate) fn row(
         &self,
@@ -60,6 +53,20 @@ pub(crate) struct Reference {
     pub(crate) columns: Vec<String>,
     pub(crate) to_table: String,
     pub(crate) to_columns: Vec<String>,
+}
+
+/// What happens to rows made while a placeholder owned things, when it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum References {
+    /// They go to the returning owner.
+    #[default]
+    Recorrelate,
+    /// They are deleted.
+    Delete,
+    /// They and the placeholder stay.
+    Retain,
 }
 
 /// What a developer says about one table.
@@ -105,18 +112,6 @@ impl Schema {
     pub fn has_tenants(&self) -> bool {
         let notes = self.notes.values();
         self.tenant.is_some() || notes.into_iter().any(|notes| notes.tenant.is_some())
-    }
-
-    /// Parses Edna's table information.
-    ///
-    /// # Errors
-    /// What is wrong and where.
-    pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
-        Ok(Self {
-            notes: tables_from_edna(text)?,
-            tenant: None,
-            of_edna: true,
-        })
     }
 }
 

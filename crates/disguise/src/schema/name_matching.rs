@@ -2,13 +2,12 @@
 
 use crate::database::{Catalog, CatalogTable, Dialect, Property};
 use crate::schema::{Pseudo, Reference, Schema, TableNotes};
-use crate::spec::{Kind, Spec};
 
 /// The names of a database.
 #[derive(Clone, Copy)]
 pub(crate) struct CatalogNames<'a> {
     dialect: Dialect,
-    catalog: &'a Catalog,
+    pub(crate) catalog: &'a Catalog,
     /// Whether slips that Edna never notices are noted, and no more.
     of_edna: bool,
 }
@@ -78,7 +77,7 @@ fn is_same(dialect: Dialect, known: &str, said: &str) -> bool {
 
 /// Files being brought into line with a database, and what is noted of it.
 pub(crate) struct Fitting<'a> {
-    names: CatalogNames<'a>,
+    pub(crate) names: CatalogNames<'a>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -137,30 +136,6 @@ impl<'a> Fitting<'a> {
                 .collect(),
             table: called,
         }
-    }
-
-    /// What happens, in the names of the database.
-    pub(crate) fn spec(&mut self, said: &Spec) -> Spec {
-        self.names = self.names.of_edna(said.of_edna);
-        let mut spec = said.clone();
-        for it in &mut spec.transformations {
-            it.table = self.table(&it.place, &it.table);
-            let Some(table) = self.names.catalog.get(&it.table) else {
-                continue;
-            };
-            let place = &it.place;
-            match &mut it.kind {
-                Kind::Remove => {}
-                Kind::Modify { column, .. } | Kind::Unlink { column } => {
-                    *column = self.column(place, table, column);
-                }
-                Kind::Decorrelate { group_by, owners } => {
-                    *group_by = self.columns(place, table, group_by);
-                    *owners = self.columns(place, table, owners);
-                }
-            }
-        }
-        spec
     }
 
     fn table_notes(
@@ -240,7 +215,7 @@ impl<'a> Fitting<'a> {
         })
     }
 
-    fn table(&mut self, place: &str, said: &str) -> String {
+    pub(crate) fn table(&mut self, place: &str, said: &str) -> String {
         let found = self.names.table(said).unwrap_or(said);
         if found != said {
             self.note(format!(
@@ -250,7 +225,7 @@ impl<'a> Fitting<'a> {
         found.to_owned()
     }
 
-    fn column(&mut self, place: &str, table: &'a CatalogTable, said: &str) -> String {
+    pub(crate) fn column(&mut self, place: &str, table: &'a CatalogTable, said: &str) -> String {
         let found = self.names.column(table, said).unwrap_or(said);
         if found != said {
             self.note(format!(
@@ -261,7 +236,12 @@ impl<'a> Fitting<'a> {
     }
 
     /// Columns in the names of the database. Several of them in one text are a slip of Edna's files.
-    fn columns(&mut self, place: &str, table: &'a CatalogTable, said: &[String]) -> Vec<String> {
+    pub(crate) fn columns(
+        &mut self,
+        place: &str,
+        table: &'a CatalogTable,
+        said: &[String],
+    ) -> Vec<String> {
         let mut columns = Vec::with_capacity(said.len());
         for one in said {
             let parts: Vec<&str> = one.split(',').map(str::trim).collect();

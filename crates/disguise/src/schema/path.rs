@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::{Catalog, Dialect};
+use crate::error::SpecError;
 use crate::schema::{Reference, ResolvedTable, Schema};
-use crate::spec::SpecError;
-use crate::spec::predicate::Fragment;
 
 /// The way from a table without owner columns to the one whose rows have the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::database::{CatalogTable, Column};
+use crate::error::SpecError;
 use crate::schema::{ResolvedSchema, ResolvedTable, Schema};
-use crate::spec::{Kind, SpecError};
 
 impl Schema {
     /// The column of `table` that says of which tenant a row is.
@@ -89,28 +89,6 @@ impl ResolvedSchema {
             }
         }
         Ok(())
-    }
-
-    /// Refuses a change that would not stay with the tenant.
-    pub(crate) fn check_of_tenant(&self, table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
-        let Some(tenant) = &table.tenant else {
-            let name = &table.name;
-            return match (self.has_tenants, table.shared) {
-                (false, _) => Ok(()),
-                (true, true) => Err(format!(
-                    "table {name} is shared by all tenants, so that a disguise of one changes nothing in it"
-                )),
-                (true, false) => Err(format!(
-                    "table {name} has no tenant column; name it under tenant, or say shared = true"
-                )),
-            };
-        };
-        match kind {
-            Kind::Modify { column, .. } if column == tenant => {
-                Err(format!("column {column} holds the tenant"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The declared foreign keys by which a row of one tenant could refer to a row of another.

@@ -5,14 +5,11 @@ use std::fmt::Write as _;
 
 use crate::database::value::Value;
 use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
-use crate::error::{Doing as _, Error};
+use crate::error::{Doing as _, Error, SpecError};
 use crate::schema::generate::Generator;
 use crate::schema::leaving::{OnLeave, Said};
-use crate::schema::path;
-use crate::schema::{Pseudo, Schema, TableNotes};
-use crate::spec::SpecError;
-use crate::spec::filler;
-use crate::spec::trial;
+use crate::schema::{Pseudo, Schema, TableNotes, path};
+use crate::spec::{filler, trial};
 
 /// Names that tables of users often have, the likeliest first.
 const USERS_NAMES: [&str; 12] = [

@@ -1,8 +1,9 @@
-//! What a disguise does, as written down: parsed, not yet checked against a database.
+//! What does a disguise do, as written down? Parsed, not yet checked against a database.
 
 pub(crate) mod draft;
 mod edna;
 pub(crate) mod filler;
+mod name_matching;
 mod native;
 pub(crate) mod predicate;
 pub(crate) mod redact;
@@ -11,31 +12,13 @@ pub(crate) mod trial;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::database::value::Value;
+use crate::error::SpecError;
 use crate::schema::generate::Generator;
 use crate::schema::{Pseudo, Schema};
 use crate::spec::redact::Redact;
 
 /// The most bytes that a specification file may have.
 const SPEC_BYTES_MAX: usize = 1 << 20;
-
-/// What is wrong with a specification, and where.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {what}")]
-pub struct SpecError {
-    /// Where: table and number of the transformation, or line and column of the file.
-    pub place: String,
-    /// What is wrong, one clause.
-    pub what: String,
-}
-
-impl SpecError {
-    pub(crate) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        Self {
-            place: place.into(),
-            what: what.into(),
-        }
-    }
-}
 
 /// One change to the rows that a predicate chooses.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,7 +139,6 @@ impl Spec {
     }
 }
 
-pub(crate) use edna::{pseudo as pseudo_from_edna, tables as tables_from_edna};
 pub(crate) use native::{described, description};
 
 fn bounded(text: &str) -> Result<&str, SpecError> {

@@ -39,7 +39,11 @@ pub(crate) fn insert(
     if is_there(database, table, columns, row)? {
         return Ok(Inserted::All);
     }
-    let keys = [crate::execute::apply::picked(columns, row, &table.identity)];
+    let keys = [crate::statements::row::picked(
+        columns,
+        row,
+        &table.identity,
+    )];
     delete_keys(database, &table.name, &table.identity, &keys)?;
     Ok(Inserted::Refused)
 }

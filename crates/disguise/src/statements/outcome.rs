@@ -4,8 +4,8 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{DatabaseError, DatabaseErrorKind};
 use crate::error::Error;
-use crate::execute::apply::picked;
 use crate::schema::ResolvedTable;
+use crate::statements::row::picked;
 use crate::statements::table::{Inserted, select_keys};
 
 /// What became of an insertion of so many rows.

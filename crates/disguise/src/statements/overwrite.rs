@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{DatabaseError, Dialect, repeated};
 use crate::error::{Doing as _, Error};
-use crate::execute::apply::{encoded, moved};
 use crate::schema::ResolvedTable;
-use crate::spec::predicate::Fragment;
 use crate::statements::outcome::are_same;
+use crate::statements::row::{encoded, moved};
 use crate::statements::table::{among, lists, select_keys, with};
 
 /// What to write into a row: its identity, and a new value for each column.

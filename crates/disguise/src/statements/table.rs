@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{
     DatabaseErrorKind, Dialect, INSERT_INTO, PARAMETERS_MAX, placeholders, tuples,
 };
 use crate::error::{Doing as _, Error};
-use crate::execute::apply::encoded;
 use crate::schema::ResolvedTable;
-use crate::spec::predicate::Fragment;
 use crate::statements::outcome::{Done, inserted, is_there};
+use crate::statements::row::encoded;
 
 /// The most rows or keys in one statement.
 const ROWS_MAX: usize = 1_024;

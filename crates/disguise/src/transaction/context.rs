@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::update::{self, Recorded};
 use crate::records::hold::Held;
-use crate::records::store::{
-    DisguiseId, HOLDS, INTENTS, PRINCIPALS, Registered, SALT, SETTINGS, UPDATES, bytes, named,
-    registration, uninstalled,
-};
+use crate::records::registry::{Registered, named, registration};
+use crate::records::settings::{SALT, UPDATES};
+use crate::records::tables::{HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninstalled};
 use crate::schema::Pseudo;
 use crate::transaction::intent::{self, Intent};
 

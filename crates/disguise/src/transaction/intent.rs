@@ -8,11 +8,11 @@ use probity_format::{DecodeError, Timestamp};
 use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::{Value, put_bytes, take_bytes, take_text};
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::execute::apply::Applied;
-use crate::plan::step::Step;
+use crate::plan::place::Place;
 use crate::records::chunk_note::ChunkNotes;
-use crate::records::store::{DisguiseId, INTENTS, uninstalled};
+use crate::records::tables::{INTENTS, uninstalled};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 use crate::transaction::scheduled::Order;
 
@@ -25,43 +25,6 @@ pub(crate) const PLAN_BYTES: usize = 16;
 
 /// Bytes of the key of an intent, beside what stands for a tenant; those of marks are longer.
 const ID_BYTES: usize = 8;
-
-/// How far a disguise in chunks is.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Place {
-    /// The step at hand.
-    pub(crate) step: u32,
-    /// The part of it at hand, where a step is taken in several: see `apply/chunk.rs`.
-    pub(crate) part: u32,
-    /// The identity of the last row that the part has seen; empty before the first.
-    pub(crate) seen: Vec<Value>,
-}
-
-impl Place {
-    /// Before anything is done.
-    pub(crate) const START: Self = Self {
-        step: 0,
-        part: 0,
-        seen: Vec::new(),
-    };
-
-    /// The step at hand among all of a disguise.
-    pub(crate) fn of<'s>(&self, steps: &'s [Step]) -> Option<&'s Step> {
-        steps.get(usize::try_from(self.step).ok()?)
-    }
-
-    /// Goes on to a part of the step at hand.
-    pub(crate) fn enter(&mut self, part: u32) {
-        self.part = part;
-        self.seen.clear();
-    }
-
-    /// Goes on to the next step.
-    pub(crate) fn next(&mut self) {
-        self.step = self.step.saturating_add(1);
-        self.enter(0);
-    }
-}
 
 /// What was asked for, and how far it is.
 pub(crate) struct Intent {

@@ -9,13 +9,12 @@ use crate::database::DatabaseErrorKind;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
-use crate::records::forgotten::{self, FORGOTTEN};
-use crate::records::store::uninstalled;
+use crate::records::forgotten;
+use crate::records::name::record_name;
+use crate::records::tables::ANSWERS;
+use crate::records::tables::{FORGOTTEN, uninstalled};
 use crate::statements::table::select_keys;
-use crate::transaction::operation::record_name;
 
-/// The table of what was answered.
-pub(crate) const ANSWERS: &str = "probity_answers";
 /// Bytes of the hashes of a key and of a request.
 const HASH_BYTES: usize = 16;
 /// Where a byte for each person whom an answer is about stands behind the hash of the request, counted from 1 as SQL does.

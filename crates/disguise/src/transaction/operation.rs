@@ -14,15 +14,15 @@ use crate::database::value::{Value, put_bytes};
 use crate::database::{Database, DatabaseErrorKind};
 use crate::error::Error;
 use crate::execute::apply::ApplyRequest;
-use crate::records::receipt::{digits, undigits};
-use crate::records::store::{OPERATIONS, own_salt};
+use crate::records::name::name;
+use crate::records::name::{digits, undigits};
+use crate::records::settings::own_salt;
+use crate::records::tables::OPERATIONS;
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 use crate::transaction::payload::Payload;
 
 /// Bytes of the random id of an operation.
 const ID_BYTES: usize = 8;
-/// Bytes of the hashes by which entries speak of databases, records and parameters.
-pub(crate) const NAME_BYTES: usize = 8;
 
 /// What an entry says of a commit about which nobody could be asked.
 const UNKNOWN: &str = "unknown";
@@ -424,38 +424,4 @@ pub(crate) fn parameters(salt: &[u8], request: &ApplyRequest<'_>) -> String {
         value.encode(&mut all);
     }
     name(b"parameters", &[salt, &all])
-}
-
-/// The hash by which entries speak of a record of the engine's tables.
-pub(crate) fn record(salt: &[u8], id: &[u8]) -> String {
-    digits(&record_name(salt, id))
-}
-
-/// The hashes of several.
-pub(crate) fn records(salt: &[u8], ids: &[Vec<u8>]) -> Vec<String> {
-    ids.iter().map(|id| record(salt, id)).collect()
-}
-
-/// The same as bytes.
-pub(crate) fn record_name(salt: &[u8], id: &[u8]) -> [u8; NAME_BYTES] {
-    short(b"record", &[salt, id])
-}
-
-fn name(label: &[u8], parts: &[&[u8]]) -> String {
-    digits(&short(label, parts))
-}
-
-fn short(label: &[u8], parts: &[&[u8]]) -> [u8; NAME_BYTES] {
-    let mut hash = Sha256::new();
-    hash.update(b"probity disguise operation\0");
-    hash.update(label);
-    for part in parts {
-        hash.update([0]);
-        hash.update(part);
-    }
-    let mut out = [0; NAME_BYTES];
-    for (to, from) in out.iter_mut().zip(hash.finalize()) {
-        *to = from;
-    }
-    out
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::crypto::suite::PublicKey;
 use crate::execute::apply::{Applied, ApplyRequest};
-use crate::records::receipt::digits;
+use crate::records::name::digits;
 use crate::transaction::operation::{parameters, specification};
 
 /// The most records that an entry names.
@@ -92,7 +92,7 @@ impl Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transaction::operation::{record, records};
+    use crate::records::name::{record, records};
 
     #[test]
     fn an_entry_names_the_first_of_too_many_records_and_says_so() {

@@ -7,10 +7,10 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::credential;
 use crate::records::deadline::{self, Record};
-use crate::records::store::{BAGS, CREDENTIALS, LOCATORS, uninstalled};
+use crate::records::name::record;
+use crate::records::tables::{BAGS, CREDENTIALS, LOCATORS, uninstalled};
 use crate::statements::table::delete_keys;
 use crate::transaction::once;
-use crate::transaction::operation::record;
 
 /// The names by which entries speak of the records and credentials that there are.
 pub(crate) fn record_names(

@@ -7,9 +7,9 @@ use probity_format::{DecodeError, Timestamp};
 
 use crate::database::tenant::TenantConnection;
 use crate::database::value::{Value, put_bytes, take_text};
-use crate::error::{Doing as _, Error};
+use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::apply::ApplyRequest;
-use crate::records::store::{DisguiseId, SCHEDULED};
+use crate::records::tables::SCHEDULED;
 use crate::spec::SpecFile;
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 

@@ -1,16 +1,17 @@
 //! The next rows of a disguise in chunks, step by step and in the order of their keys.
 
 use super::dependent_rows::Met;
-use super::{Applier, at, encoded, picked, step_at};
+use super::{Applier, step_at};
+use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Dialect, PARAMETERS_MAX};
 use crate::error::{Doing as _, Error};
+use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::spec::Kind;
-use crate::spec::predicate::Fragment;
+use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::{among, list};
-use crate::transaction::intent::Place;
 
 /// In which order rows are gone through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

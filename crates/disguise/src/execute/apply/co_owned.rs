@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::Applier;
 use super::stake::Loss;
-use super::{Applier, at, picked, put};
 use crate::crypto::random;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -11,6 +11,7 @@ use crate::records::co_owned::{put_slots, slot};
 use crate::records::section::{Change, Copied, Modified, PrincipalKind};
 use crate::schema::ResolvedTable;
 use crate::statements::overwrite::Write;
+use crate::statements::row::{at, picked, put};
 use crate::statements::table::existing;
 
 /// A shared row that is being left.

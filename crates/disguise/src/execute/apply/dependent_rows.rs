@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Applier, encoded, picked};
+use super::Applier;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::plan::step::Step;
 use crate::schema::{Reference, ResolvedTable};
 use crate::spec::Kind;
+use crate::statements::row::{encoded, picked};
 use crate::statements::table::{among, list, lists, select_keys};
 
 /// Rows by their tables, so that no row is looked at twice.

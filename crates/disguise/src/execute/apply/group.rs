@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Applier;
 use super::chunk::Order;
-use super::{Applier, at, encoded, picked};
 use crate::database::Dialect;
+use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
+use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::spec::Kind;
-use crate::spec::predicate::Fragment;
+use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::among;
-use crate::transaction::intent::Place;
 
 /// A group that was met, by the first of its rows.
 struct Met {

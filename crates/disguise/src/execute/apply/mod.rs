@@ -29,22 +29,24 @@ use self::step_cursor::StepOutcome;
 use crate::crypto::random;
 use crate::crypto::suite::PublicKey;
 use crate::database::Catalog;
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{DisguiseId, Error};
 use crate::plan::cascade::refuse_cascade;
 use crate::plan::step::Step;
 use crate::records::bag::Bag;
-use crate::records::concerned;
-use crate::records::deadline::{self, Day};
+use crate::records::credential::Credential;
+use crate::records::day::Day;
 use crate::records::hold::cohort;
 use crate::records::section::{Change, Origin, PrincipalKind, Section};
-use crate::records::store::{self, DisguiseId, Stage, Stored};
+use crate::records::stored::{Stage, Stored};
 use crate::records::subject::Naming;
+use crate::records::{concerned, deadline, registry, store};
 use crate::schema::{ResolvedSchema, ResolvedTable};
-use crate::spec::Kind;
-use crate::spec::predicate::Fragment;
 use crate::spec::redact::Redactors;
+use crate::spec::{Kind, Spec};
+use crate::statements::row::{at, picked};
 use crate::statements::table::{among, delete, lists, take};
 
 /// How often ids are drawn anew when they are in use already.
@@ -56,11 +58,11 @@ const SECTIONS_A_STEP_MAX: usize = 16;
 /// What is asked of [`Engine::apply`](crate::Engine::apply).
 pub struct ApplyRequest<'a> {
     /// The specification.
-    pub spec: &'a crate::Spec,
+    pub spec: &'a Spec,
     /// Whose rows; everybody's when absent.
     pub user: Option<Value>,
     /// Reaches also the rows of the user's pseudoprincipals; needs a user.
-    pub over: Option<crate::Credential<'a>>,
+    pub over: Option<Credential<'a>>,
     /// Values of the specification's parameters.
     pub parameters: BTreeMap<String, Value>,
     /// Until when it can be revealed, to the next beginning of a day in UTC; for good when absent. What other disguises
@@ -282,7 +284,7 @@ impl<'a> Applier<'a> {
             .filter(|id| !self.known.contains_key(id))
             .collect();
         let unmet: Vec<Vec<u8>> = unmet.into_iter().collect();
-        let mut met = store::principals(self.database, &unmet)?;
+        let mut met = registry::principals(self.database, &unmet)?;
         self.known.append(&mut met);
         Ok(())
     }
@@ -442,7 +444,7 @@ impl<'a> Applier<'a> {
             }
             kept.entry(keeper).or_default().push(row);
         }
-        store::unregister(self.database, &accounts)?;
+        registry::unregister(self.database, &accounts)?;
         for (keeper, rows) in kept {
             let columns = columns.to_vec();
             self.note_for(keeper, number, table, Change::Removed { columns, rows })?;
@@ -525,54 +527,6 @@ fn joins(last: &mut Change, more: &mut Change) -> bool {
         }
         _ => false,
     }
-}
-
-/// The value of `column` in `row`.
-pub(crate) fn at<'r>(columns: &[String], row: &'r [Value], column: &str) -> Option<&'r Value> {
-    columns
-        .iter()
-        .position(|known| known == column)
-        .and_then(|index| row.get(index))
-}
-
-/// Replaces the value of `column` in `row`.
-pub(crate) fn put(columns: &[String], row: &mut [Value], column: &str, value: Value) {
-    if let Some(place) = columns
-        .iter()
-        .position(|known| known == column)
-        .and_then(|index| row.get_mut(index))
-    {
-        *place = value;
-    }
-}
-
-/// The values of `wanted` in `row`.
-pub(crate) fn picked(columns: &[String], row: &[Value], wanted: &[String]) -> Vec<Value> {
-    wanted
-        .iter()
-        .filter_map(|column| at(columns, row, column).cloned())
-        .collect()
-}
-
-/// The identity that a row has after `column` got `value`.
-pub(crate) fn moved(
-    table: &ResolvedTable,
-    identity: &[Value],
-    column: &str,
-    value: &Value,
-) -> Vec<Value> {
-    let mut identity = identity.to_vec();
-    put(&table.identity, &mut identity, column, value.clone());
-    identity
-}
-
-/// Values as bytes, to compare and sort them.
-pub(crate) fn encoded(values: &[Value]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for value in values {
-        value.encode(&mut out);
-    }
-    out
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Applier;
 use super::stake::Loss;
 use super::step_cursor::StepOutcome;
-use super::{Applier, at, encoded, moved, picked};
+use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Column, Dialect};
 use crate::error::{Doing as _, Error};
@@ -12,10 +13,10 @@ use crate::plan::cascade::{emptied, may_empty};
 use crate::plan::step::Step;
 use crate::records::section::{Change, Modified};
 use crate::schema::ResolvedTable;
-use crate::spec::predicate::Fragment;
 use crate::spec::redact::{Names, Redact};
 use crate::spec::{Kind, Replacement};
 use crate::statements::overwrite::{Write, is_row, update_drawn, update_keys};
+use crate::statements::row::{at, encoded, moved, picked};
 use crate::statements::table::select_keys;
 
 /// A column that a step overwrites.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::Applier;
 use super::self_reference::own_keys;
-use super::{Applier, encoded};
+use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::ResolvedTable;
-use crate::spec::predicate::Fragment;
 use crate::statements::overwrite::Write;
+use crate::statements::row::encoded;
 use crate::statements::table::{
     Deleted, among, delete_keys, lists, select, select_keys, try_delete_keys,
 };

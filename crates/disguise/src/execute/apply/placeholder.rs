@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::step_cursor::StepOutcome;
-use super::{Applier, TRIES_MAX, at, encoded, moved, picked};
+use super::{Applier, TRIES_MAX};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::step::Step;
 use crate::records::principal::pseudo_key;
+use crate::records::registry;
+use crate::records::registry::Keyed;
 use crate::records::section::{Change, Modified, PrincipalKind, SpeaksFor};
-use crate::records::store::{self, Keyed};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::Write;
+use crate::statements::row::{at, encoded, moved, picked};
 use crate::statements::table::{Inserted, existing, insert, select_keys_of_all};
 
 /// The owner of each group, and for each row chosen the number of its group.
@@ -111,7 +113,7 @@ impl Applier<'_> {
                 said,
             });
         }
-        store::register(self.database, &principals)?;
+        registry::register(self.database, &principals)?;
         let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
         self.applied.pseudoprincipals = self.applied.pseudoprincipals.saturating_add(count);
         Ok(ids)

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Applier, at};
+use super::Applier;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::chunk_note::{ChunkNote, ChunkNotes};
-use crate::records::store::named;
+use crate::records::registry::named;
 use crate::schema::ResolvedTable;
+use crate::statements::row::at;
 
 /// What the chunks before this one left, as far as it met them.
 #[derive(Default)]

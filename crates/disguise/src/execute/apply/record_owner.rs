@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Applier, at, encoded, picked, put};
+use super::Applier;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::ResolvedTable;
 use crate::schema::path::Path;
+use crate::statements::row::{at, encoded, picked, put};
 use crate::statements::table::{found, select_keys};
 
 /// Rows by what the user is in them.

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 
 use super::chunk::Order;
 use super::dependent_rows::Met;
-use super::{Applier, encoded, step_at};
+use super::{Applier, step_at};
+use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Dialect, ForeignKey};
 use crate::error::Error;
+use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::schema::generate::Generator;
-use crate::spec::predicate::Fragment;
 use crate::spec::{Kind, Replacement};
+use crate::statements::row::encoded;
 use crate::statements::table::among;
-use crate::transaction::intent::Place;
 
 /// The parts of such a step.
 ///

@@ -1,11 +1,12 @@
 //! Whose rows a disguise of a user takes or changes beside the user's own: holds on these people stand in its way.
 
-use super::{Applier, at};
+use super::Applier;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::spec::Kind;
+use crate::statements::row::at;
 
 /// What becomes of rows.
 #[derive(Clone, Copy, PartialEq, Eq)]

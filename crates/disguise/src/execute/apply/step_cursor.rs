@@ -2,13 +2,13 @@
 
 use super::modify::Overwriting;
 use super::{Applier, numbered, step_at};
+use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::error::Error;
+use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
-use crate::spec::predicate::Fragment;
 use crate::statements::table::{select, takes};
-use crate::transaction::intent::Place;
 
 /// What is left of a step when it was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

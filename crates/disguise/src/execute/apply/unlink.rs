@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use super::Applier;
 use super::stake::Loss;
 use super::step_cursor::StepOutcome;
-use super::{Applier, at, picked};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::step::Step;
 use crate::records::section::{Change, Modified};
 use crate::schema::ResolvedTable;
 use crate::statements::overwrite::Write;
+use crate::statements::row::{at, picked};
 
 impl Applier<'_> {
     /// Empties a column of the rows that a step selects.

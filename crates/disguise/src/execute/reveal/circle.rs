@@ -7,11 +7,11 @@ use super::rewrite::is_constraint;
 use super::{Revealer, Sections, fits};
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
-use crate::execute::apply::{at, encoded, picked, put};
 use crate::records::section::{Change, Section};
 use crate::schema::{Reference, ResolvedTable};
 use crate::statements::lax;
 use crate::statements::overwrite::{Write, try_update_keys};
+use crate::statements::row::{at, encoded, picked, put};
 use crate::statements::table::{Inserted, alike, present, try_insert};
 
 /// Removed rows of one section that wait for others.

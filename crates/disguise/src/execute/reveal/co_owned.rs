@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::{Due, KeptReason, Open, Revealer};
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::apply::{at, encoded, picked};
 use crate::records::co_owned::{remove_slots, slot, slots};
 use crate::records::principal::Reached;
+use crate::records::registry::return_departed;
 use crate::records::section::Copied;
-use crate::records::store::return_departed;
 use crate::schema::ResolvedTable;
+use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::existing;
 
 impl<'a> Revealer<'a> {

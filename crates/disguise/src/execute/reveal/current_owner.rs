@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{KeptReason, Revealer};
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::apply::{at, encoded, ends, picked, put};
+use crate::execute::apply::ends;
+use crate::records::registry;
 use crate::records::section::Modified;
-use crate::records::store;
 use crate::schema::ResolvedTable;
+use crate::statements::row::{at, encoded, picked, put};
 use crate::statements::table::{present, select_keys};
 
 /// A row as it is now.
@@ -107,7 +108,7 @@ impl Revealer<'_> {
             });
         }
         let in_doubt: Vec<Vec<u8>> = in_doubt.into_iter().collect();
-        let registered = store::principals(self.database, &in_doubt)?;
+        let registered = registry::principals(self.database, &in_doubt)?;
         for ((strange, owners), readers) in strange.iter_mut().zip(&owners).zip(&readers) {
             let is_registered = |it: &Value| registered.contains_key(&self.meant(&it.principal()));
             let is_read = strange.is_some() && self.stranger(readers).is_none();

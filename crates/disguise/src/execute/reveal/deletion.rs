@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::meanwhile::{Going, Names, Reason};
-use super::{KeptReason, References, Revealer, add};
+use super::{KeptReason, Revealer, add};
 use crate::database::value::Value;
 use crate::database::{DatabaseErrorKind, ForeignKey, OnDelete};
 use crate::error::Error;
-use crate::execute::apply::{at, encoded, picked};
 use crate::plan::cascade::referred;
 use crate::records::hold::Held;
-use crate::schema::ResolvedTable;
+use crate::schema::{References, ResolvedTable};
+use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::{deletion, found, present, runs, select_keys};
 
 /// Rows of a table that are to be deleted, each by its key and with the placeholders that it names.

@@ -7,11 +7,11 @@ use super::rewrite::{is_constraint, within_reach};
 use super::{KeptReason, Revealer, Sections, fits};
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::apply::encoded;
 use crate::plan::cascade::may_empty;
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::ResolvedTable;
 use crate::statements::overwrite::{Write, try_update_keys};
+use crate::statements::row::encoded;
 
 /// The values of a column on their way back.
 struct Column {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Due, Open, Revealer, Sections, fits, row_name};
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::apply::encoded;
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::ResolvedTable;
+use crate::statements::row::encoded;
 
 /// Where the record of one layer of a cell is.
 #[derive(Clone, Copy)]

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rewrite::is_constraint;
-use super::{KeptReason, References, Revealer, cell_name};
+use super::{KeptReason, Revealer, cell_name};
 use crate::database::value::Value;
 use crate::database::{Dialect, ForeignKey, OnUpdate};
 use crate::error::Error;
-use crate::execute::apply::{encoded, put};
 use crate::plan::cascade::{emptying_unseen, referred};
-use crate::schema::ResolvedTable;
+use crate::schema::{References, ResolvedTable};
 use crate::statements::overwrite::{Write, try_update_keys};
+use crate::statements::row::{encoded, put};
 use crate::statements::table::{naming, present, select_keys};
 
 /// A placeholder that is about to go, and whoever takes its place.

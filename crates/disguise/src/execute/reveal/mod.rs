@@ -16,35 +16,21 @@ mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use self::spilled_bags::Closed;
 use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::Error;
-use crate::execute::apply::encoded;
+use crate::error::{DisguiseId, Error};
 use crate::execute::update::Updates;
 use crate::records::bag::Bag;
+use crate::records::credential::Credential;
 use crate::records::principal::{Reach, Reached};
+use crate::records::registry;
 use crate::records::section::{Change, Section};
-use crate::records::store::{self, DisguiseId};
+use crate::schema::References;
 use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::statements::row::encoded;
 use crate::statements::table::found;
-
-/// What happens to rows made while a placeholder owned things, when it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum References {
-    /// They go to the returning owner.
-    #[default]
-    Recorrelate,
-    /// They are deleted.
-    Delete,
-    /// They and the placeholder stay.
-    Retain,
-}
 
 /// Whether a row may come back in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,7 +48,7 @@ pub struct RevealRequest<'a> {
     /// Who asks. NULL stands for whoever has the private key; with a password or a token it is refused.
     pub user: Value,
     /// What they prove it with.
-    pub credential: crate::Credential<'a>,
+    pub credential: Credential<'a>,
     /// Which disguise.
     pub id: DisguiseId,
     /// What happens to rows made meanwhile.
@@ -398,7 +384,7 @@ impl<'a> Revealer<'a> {
         if in_doubt.is_empty() {
             return Ok(there);
         }
-        let registered = store::principals(self.database, &in_doubt)?;
+        let registered = registry::principals(self.database, &in_doubt)?;
         let mut others = BTreeSet::new();
         for name in in_doubt {
             let public = registered.get(&name).map(|(public, _)| public.clone());

@@ -6,9 +6,9 @@ use super::Revealer;
 use crate::database::placeholders;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
-use crate::execute::apply::encoded;
 use crate::records::section::Modified;
 use crate::schema::ResolvedTable;
+use crate::statements::row::encoded;
 use crate::statements::table::{list, select_keys, with};
 
 /// The most principals behind and before an owner that are looked for.

@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::records::bag::Bag;
 use crate::records::deadline::Cohorts;
 use crate::records::section::Origin;
-use crate::records::store::{self, Found, Stage, Stored};
+use crate::records::stored::{Found, Stage, Stored};
+use crate::records::{registry, store};
 
 impl Revealer<'_> {
     /// Registers principals whose rows are back.
@@ -17,7 +18,7 @@ impl Revealer<'_> {
         let ids: Vec<Value> = bag.principals.iter().map(|(id, _, _)| id.clone()).collect();
         let there = self.users(&ids)?;
         let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
-        let registered = store::principals(self.database, &names)?;
+        let registered = registry::principals(self.database, &names)?;
         let mut back = Vec::new();
         for (id, public, standing) in std::mem::take(&mut bag.principals) {
             let name = id.principal();
@@ -31,7 +32,7 @@ impl Revealer<'_> {
             }
         }
         // Whoever had such an id meanwhile is gone from the users table, and what they registered goes too.
-        store::register_anew(self.database, &registered, back)
+        registry::register_anew(self.database, &registered, back)
     }
 
     /// The placeholders that rows of others may need which are not there, and whose accounts lie in records that can still be
@@ -113,7 +114,7 @@ impl Revealer<'_> {
         }
         let stays = self.let_go(&mut going)?;
         let names: Vec<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
-        store::unregister(self.database, &names)?;
+        registry::unregister(self.database, &names)?;
         let gone: BTreeSet<Vec<u8>> = names.into_iter().collect();
         self.cleared.extend(gone.iter().cloned());
         for link in &mut bag.speaks_for {

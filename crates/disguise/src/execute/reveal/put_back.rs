@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::{KeptReason, Revealer};
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::apply::{at, encoded, picked, put};
 use crate::records::section::{Change, Modified};
 use crate::schema::ResolvedTable;
 use crate::statements::lax;
+use crate::statements::row::{at, encoded, picked, put};
 use crate::statements::table::{
     Inserted, insertions, present, select_keys, select_keys_of_all, try_insert,
 };

@@ -8,12 +8,12 @@ use super::{KeptReason, Revealer, cell_name, fits, row_name};
 use crate::database::DatabaseErrorKind;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::apply::{at, encoded};
 use crate::plan::cascade::{emptied, may_empty};
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::ResolvedTable;
 use crate::statements::lax;
 use crate::statements::overwrite::{Write, try_update_keys};
+use crate::statements::row::{at, encoded};
 use crate::statements::table::select_keys;
 
 /// What becomes of a record.

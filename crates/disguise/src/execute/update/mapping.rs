@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Row, UpdateError};
+use super::Row;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
-use crate::spec::SpecError;
+use crate::error::{SpecError, UpdateError};
 use crate::spec::predicate::Scope;
 
 /// The most bytes that a file of updates may have.

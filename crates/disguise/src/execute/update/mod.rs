@@ -8,11 +8,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::mapping::Mapping;
 pub(crate) use self::records::Updates;
-use crate::database::DatabaseError;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::records::store;
+use crate::records::settings;
 
 /// The version of the list of updates.
 const LIST_VERSION: u32 = 1;
@@ -61,21 +60,6 @@ pub trait Update {
     fn rows(&self, row: Row) -> Result<Vec<Row>, String>;
 }
 
-/// Why an update could not be applied to a record.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum UpdateError {
-    /// The update is code, and the program has no code of this name.
-    #[error("it is code that this program does not have")]
-    NoCode,
-    /// It does not fit the rows.
-    #[error("{0}")]
-    Wrong(String),
-    /// The database refused an expression.
-    #[error("the database refused an expression")]
-    Database(#[from] DatabaseError),
-}
-
 /// An update as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -95,7 +79,7 @@ struct List {
 
 /// The updates recorded, the oldest first.
 pub(crate) fn recorded(database: &mut dyn TenantConnection) -> Result<Vec<Recorded>, Error> {
-    listed(store::updates(database)?.as_deref())
+    listed(settings::updates(database)?.as_deref())
 }
 
 /// The updates of the list as it is stored, if there is one.
@@ -130,5 +114,5 @@ pub(crate) fn put(
     let text = serde_json::to_vec(&list).map_err(|error| Error::Value {
         what: error.to_string(),
     })?;
-    store::put_updates(database, &text)
+    settings::put_updates(database, &text)
 }

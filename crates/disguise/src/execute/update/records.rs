@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Recorded, Row, Update, UpdateError};
+use super::{Recorded, Row, Update};
 use crate::database::Catalog;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::error::Error;
+use crate::error::{Error, UpdateError};
 use crate::records::bag::Bag;
 use crate::records::co_owned::{self, slot};
 use crate::records::section::{Change, Copied, Modified, Section};

@@ -15,6 +15,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
+use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Catalog, Dialect};
@@ -35,13 +36,6 @@ const WORDS_MAX: usize = 1_024;
 const FUNCTIONS: [&str; 8] = [
     "lower", "upper", "length", "coalesce", "abs", "trim", "substr", "round",
 ];
-
-/// SQL with a value for each `?`.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Fragment {
-    pub(crate) sql: String,
-    pub(crate) parameters: Vec<Value>,
-}
 
 /// Why a condition was not written.
 enum Fault {
