@@ -12,6 +12,7 @@ use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
+use crate::execute::apply::chunk::Chunk;
 use crate::execute::apply::{Applied, ApplyRequest, Forgotten, PreviousChunks};
 use crate::plan::place::Place;
 use crate::plan::step::Step;
@@ -366,7 +367,7 @@ impl<D: Database> Engine<D> {
         };
         let mut more = false;
         self.disguise(context, disguise, |work| {
-            more = work.survey(&steps, place, rows)?;
+            more = Chunk::new(work, &steps).survey(place, rows)?;
             Ok(())
         })?;
         Ok(more)
@@ -399,8 +400,9 @@ impl<D: Database> Engine<D> {
             most: None,
         };
         let place = &mut intent.place;
-        let (done, public_key) =
-            self.disguise(&context, disguise, |work| work.advance(&steps, place, rows))?;
+        let (done, public_key) = self.disguise(&context, disguise, |work| {
+            Chunk::new(work, &steps).advance(place, rows)
+        })?;
         intent.public_key = public_key;
         let mut so_far = intent.so_far(id);
         so_far.add(&done);

@@ -1,6 +1,6 @@
 //! Applying a disguise, in one transaction.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Engine;
 use crate::crypto::random;
@@ -8,7 +8,10 @@ use crate::crypto::suite::PublicKey;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Doing as _, Error};
-use crate::execute::apply::{self, Applied, ApplyRequest, Forgotten, PreviousChunks, StepCursor};
+use crate::execute::apply::principals::Principals;
+use crate::execute::apply::{
+    self, Applied, ApplyRequest, Forgotten, Notes, PreviousChunks, StepCursor,
+};
 use crate::plan::step::{PlanContext, SCOPE, Step};
 use crate::records::chunk_note::ChunkNotes;
 use crate::records::credential::Credential;
@@ -206,7 +209,32 @@ impl<D: Database> Engine<D> {
             return Err(Error::NotInstalled);
         };
         live.defer_foreign_keys(&mut self.database)?;
+        let user = request.user.as_ref();
+        let notes = ChunkNotes {
+            id: disguise.id,
+            salt,
+        };
         let owners = disguise.owners.unwrap_or_default();
+        let known = context.registered.clone();
+        let principals = Principals::new(live, notes, user, owners, known);
+        let mut principals = principals.after(disguise.earlier);
+        let mut public_key = None;
+        if let Some(user) = user {
+            let name = user.principal();
+            if let Some(away) = disguise.away {
+                let registered = principals.known.entry(name.clone());
+                registered.or_insert((away, PrincipalKind::Person));
+            }
+            public_key = principals
+                .known
+                .get(&name)
+                .map(|(public, _)| public.clone());
+            if public_key.is_none() {
+                return Err(Error::NotRegistered {
+                    table: live.pseudo.table.clone(),
+                });
+            }
+        }
         let mut work = apply::Applier {
             database: &mut self.database,
             live,
@@ -215,39 +243,20 @@ impl<D: Database> Engine<D> {
             updates: context.updates,
             now: &now,
             redactors: &self.redactors,
-            user: request.user.as_ref(),
-            own: owners.iter().map(Value::principal).collect(),
-            bags: BTreeMap::new(),
-            known: context.registered.clone(),
-            made: BTreeSet::new(),
-            spellings: BTreeMap::new(),
+            user,
+            principals,
+            notes: Notes::default(),
             applied: Applied::none(disguise.id),
-            earlier: disguise.earlier,
             most: disguise.most,
-            noted: 0,
-            at_stake: (request.user.is_some() && held.has_people()).then(BTreeSet::new),
+            at_stake: (user.is_some() && held.has_people()).then(BTreeSet::new),
         };
-        let mut public_key = None;
-        if let Some(user) = &request.user {
-            let name = user.principal();
-            if let Some(away) = disguise.away {
-                let registered = work.known.entry(name.clone());
-                registered.or_insert((away, PrincipalKind::Person));
-            }
-            public_key = work.known.get(&name).map(|(public, _)| public.clone());
-            if public_key.is_none() {
-                return Err(Error::NotRegistered {
-                    table: live.pseudo.table.clone(),
-                });
-            }
-        }
         take(&mut work)?;
         if request.user.is_none() {
-            held.refuse_any(salt, work.known.keys())?;
+            held.refuse_any(salt, work.principals.known.keys())?;
         }
         held.refuse_any(salt, work.at_stake.iter().flatten())?;
-        work.forget(disguise.forgotten)?;
-        Ok((work.finish(request.time.nanoseconds(), end)?, public_key))
+        let applied = work.finish((request.time.nanoseconds(), end), disguise.forgotten)?;
+        Ok((applied, public_key))
     }
 
     /// The user and, with a credential, every pseudoprincipal behind which the user stands.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::Applier;
-use super::stake::Loss;
+use super::applier::{Applier, Loss};
+use super::modify::overwrite;
 use crate::crypto::random;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::co_owned::{put_slots, slot};
-use crate::records::section::{Change, Copied, Modified, PrincipalKind};
+use crate::records::section::{Change, Copied, Modified};
 use crate::schema::ResolvedTable;
 use crate::statements::overwrite::Write;
 use crate::statements::row::{at, picked, put};
@@ -27,13 +27,6 @@ struct Parting {
 }
 
 impl Applier<'_> {
-    /// Whether `owner` is a placeholder of someone who left the row that it owns.
-    pub(super) fn is_departed(&self, owner: &Value) -> bool {
-        self.known
-            .get(&self.name(owner))
-            .is_some_and(|(_, standing)| *standing == PrincipalKind::Departed)
-    }
-
     /// Parts rows that others own too from those that nobody else does.
     pub(super) fn split(
         &self,
@@ -50,30 +43,34 @@ impl Applier<'_> {
                 .iter()
                 .filter_map(|owner| at(columns, row, owner))
                 .filter(|owner| !owner.is_nobody())
-                .map(|owner| self.name(owner))
+                .map(|owner| self.principals.name(owner))
                 .collect();
             match self.user {
-                Some(_) => !owners.is_subset(&self.own),
+                Some(_) => !owners.is_subset(&self.principals.own),
                 None => owners.len() > 1,
             }
         })
     }
+}
 
+/// Rows of one table that others own, too.
+pub(super) struct SharedRows<'w, 'a> {
+    pub(super) work: &'w mut Applier<'a>,
+    pub(super) table: &'w ResolvedTable,
+    pub(super) columns: &'w [String],
+}
+
+impl SharedRows<'_, '_> {
     /// Takes the leaving owners out of shared rows; the last one takes the row along.
-    pub(super) fn remove_shared(
-        &mut self,
-        number: u32,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: Vec<Vec<Value>>,
-    ) -> Result<(), Error> {
-        let there = self.still_there(table, columns, &rows)?;
+    pub(super) fn remove(&mut self, number: u32, rows: Vec<Vec<Value>>) -> Result<(), Error> {
+        let (table, columns) = (self.table, self.columns);
+        let there = self.still_there(&rows)?;
         let mut partings: Vec<Parting> = rows
             .into_iter()
-            .map(|row| self.parting(table, columns, row, &there))
+            .map(|row| self.parting(row, &there))
             .filter(|it| !it.leaving.is_empty())
             .collect();
-        self.count(table, partings.len());
+        self.work.count(table, partings.len());
         let owners: Vec<Value> = partings
             .iter()
             .flat_map(|it| it.leaving.iter().map(|(_, owner, _)| owner.clone()))
@@ -81,55 +78,45 @@ impl Applier<'_> {
         if owners.is_empty() {
             return Ok(());
         }
-        let mut placeholders = self.make(&owners, true)?.into_iter();
+        let mut placeholders = self.work.make(&owners, true)?.into_iter();
         for it in &mut partings {
             for ((column, _, place), made) in it.leaving.iter_mut().zip(placeholders.by_ref()) {
                 put(columns, &mut it.row, column, made.clone());
                 *place = made;
             }
         }
-        self.replace_leaving(number, table, &partings)?;
-        self.remove_left(number, table, columns, &partings)
+        self.replace_leaving(number, &partings)?;
+        self.remove_left(number, &partings)
     }
 
     /// Those of shared rows that nobody owns any more once the user has left them.
-    pub(super) fn left_by_all(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: Vec<Vec<Value>>,
-    ) -> Result<Vec<Vec<Value>>, Error> {
-        let there = self.still_there(table, columns, &rows)?;
+    pub(super) fn left_by_all(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, Error> {
+        let there = self.still_there(&rows)?;
         let partings = rows.into_iter();
-        let partings = partings.map(|row| self.parting(table, columns, row, &there));
+        let partings = partings.map(|row| self.parting(row, &there));
         let left = partings.filter(|it| !it.leaving.is_empty() && !it.stays);
         Ok(left.map(|it| it.row).collect())
     }
 
-    fn parting(
-        &self,
-        table: &ResolvedTable,
-        columns: &[String],
-        row: Vec<Value>,
-        there: &BTreeSet<Vec<u8>>,
-    ) -> Parting {
+    fn parting(&self, row: Vec<Value>, there: &BTreeSet<Vec<u8>>) -> Parting {
+        let (table, columns) = (self.table, self.columns);
         let (mut leaving, mut departed, mut stays) = (Vec::new(), Vec::new(), false);
         let mut again = Vec::new();
         for column in &table.owners {
             let Some(owner) = at(columns, &row, column).filter(|it| !it.is_nobody()) else {
                 continue;
             };
-            let name = self.name(owner);
+            let name = self.work.principals.name(owner);
             let has_account = there.contains(&name) || there.contains(&owner.principal());
-            let known = self.known.contains_key(&name) || has_account;
-            let mine = match self.user {
-                Some(_) => self.own.contains(&name),
-                None => !self.has_returned(&name),
+            let known = self.work.principals.known.contains_key(&name) || has_account;
+            let mine = match self.work.user {
+                Some(_) => self.work.principals.own.contains(&name),
+                None => !self.work.principals.has_returned(&name),
             };
             let left = (column.clone(), owner.clone(), Value::Null);
-            if self.is_departed(owner) && mine {
+            if self.work.principals.is_departed(owner) && mine {
                 again.push(left);
-            } else if self.is_departed(owner) {
+            } else if self.work.principals.is_departed(owner) {
                 departed.push(owner.clone());
             } else if mine && known {
                 leaving.push(left);
@@ -153,12 +140,8 @@ impl Applier<'_> {
     }
 
     /// Notes who leaves, and puts the placeholders into rows that stay.
-    fn replace_leaving(
-        &mut self,
-        number: u32,
-        table: &ResolvedTable,
-        partings: &[Parting],
-    ) -> Result<(), Error> {
+    fn replace_leaving(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
+        let table = self.table;
         for column in &table.owners {
             let mut writes = Vec::new();
             for it in partings {
@@ -182,25 +165,26 @@ impl Applier<'_> {
                     column: column.clone(),
                     rows: vec![record],
                 };
-                let keeper = self.name(self.user.unwrap_or(owner));
-                self.note_for(keeper, number, table, change)?;
+                let keeper = self.work.principals.name(self.work.user.unwrap_or(owner));
+                self.work.notes.add(keeper, number, table, change)?;
             }
-            self.overwrite(table, &[column], &writes)?;
+            overwrite(
+                self.work.database,
+                self.work.live,
+                table,
+                &[column],
+                &writes,
+            )?;
         }
         Ok(())
     }
 
     /// Removes rows that nobody owns any more and gives every owner a copy.
-    fn remove_left(
-        &mut self,
-        number: u32,
-        table: &ResolvedTable,
-        columns: &[String],
-        partings: &[Parting],
-    ) -> Result<(), Error> {
+    fn remove_left(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
+        let (table, columns) = (self.table, self.columns);
         let left = || partings.iter().filter(|it| !it.stays);
         let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
-        self.stake(table, columns, &rows, Loss::Row)?;
+        self.work.stake(table, columns, &rows, Loss::Row)?;
         let (mut gone, mut slots) = (Vec::new(), Vec::new());
         for it in left() {
             let version = u64::from_le_bytes(random()?);
@@ -216,28 +200,26 @@ impl Applier<'_> {
             let holders: BTreeSet<Vec<u8>> = it
                 .leaving
                 .iter()
-                .map(|(_, owner, _)| self.name(self.user.unwrap_or(owner)))
+                .map(|(_, owner, _)| self.work.principals.name(self.work.user.unwrap_or(owner)))
                 .collect();
             for holder in holders {
-                self.note_for(holder, number, table, copy(false))?;
+                self.work.notes.add(holder, number, table, copy(false))?;
             }
             for holder in &it.departed {
-                self.note_for(holder.principal(), number, table, copy(true))?;
+                self.work
+                    .notes
+                    .add(holder.principal(), number, table, copy(true))?;
             }
-            slots.push((slot(self.salt, &table.name, &it.identity), version));
+            slots.push((slot(self.work.salt, &table.name, &it.identity), version));
             gone.push(it.identity.clone());
         }
-        put_slots(self.database, &slots)?;
-        self.delete_in_order(table, &gone)
+        put_slots(self.work.database, &slots)?;
+        self.work.deletion(table).in_order(&gone)
     }
 
     /// The owners of `rows` that have an account.
-    fn still_there(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        rows: &[Vec<Value>],
-    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+    fn still_there(&mut self, rows: &[Vec<Value>]) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let (table, columns) = (self.table, self.columns);
         let mut seen = BTreeSet::new();
         let mut ids: Vec<Value> = Vec::new();
         for row in rows {
@@ -247,12 +229,15 @@ impl Applier<'_> {
                 .filter_map(|owner| at(columns, row, owner))
             {
                 let name = owner.principal();
-                if !owner.is_nobody() && !self.known.contains_key(&name) && seen.insert(name) {
+                if !owner.is_nobody()
+                    && !self.work.principals.known.contains_key(&name)
+                    && seen.insert(name)
+                {
                     ids.push(owner.clone());
                 }
             }
         }
-        let pseudo = &self.live.pseudo;
-        existing(self.database, &pseudo.table, &pseudo.id, &ids)
+        let pseudo = &self.work.live.pseudo;
+        existing(self.work.database, &pseudo.table, &pseudo.id, &ids)
     }
 }

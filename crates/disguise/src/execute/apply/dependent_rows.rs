@@ -1,8 +1,6 @@
 //! Rows that go along when a chunk removes what they refer to: made meanwhile, or of people who came back meanwhile.
 
-use std::collections::BTreeSet;
-
-use super::Applier;
+use super::chunk::{Chunk, Met};
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::plan::step::Step;
@@ -11,22 +9,19 @@ use crate::spec::Kind;
 use crate::statements::row::{encoded, picked};
 use crate::statements::table::{among, list, lists, select_keys};
 
-/// Rows by their tables, so that no row is looked at twice.
-pub(super) type Met = BTreeSet<(String, Vec<u8>)>;
-
-impl Applier<'_> {
+impl Chunk<'_, '_> {
     /// Removes what steps up to `last` should remove and refers to the rows of `table` with these keys: a step that is done
     /// left it alone or never saw it, and now it would be in the way. It comes back with what it refers to.
     pub(super) fn take_along(
         &mut self,
-        steps: &[Step],
         last: usize,
         (table, keys): (&ResolvedTable, &[Vec<Value>]),
         met: &mut Met,
     ) -> Result<(), Error> {
+        let steps = self.steps;
         let steps_until = steps.iter().enumerate().take(last.saturating_add(1)).rev();
         for (number, step) in steps_until.filter(|(_, step)| step.kind == Kind::Remove) {
-            let child = self.table_of(step)?;
+            let child = self.work.table_of(step)?;
             let refers = child
                 .references
                 .iter()
@@ -37,7 +32,7 @@ impl Applier<'_> {
                 if rows.is_empty() {
                     continue;
                 }
-                self.take_along(steps, last, (child, &rows), met)?;
+                self.take_along(last, (child, &rows), met)?;
                 let number = u32::try_from(number).unwrap_or(u32::MAX);
                 self.whoever_came_back(|work| work.run_keys(child, step, number, &rows))?;
             }
@@ -56,12 +51,14 @@ impl Applier<'_> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let dialect = self.database.dialect();
+        let dialect = self.work.database.dialect();
         let own = self
+            .work
             .database
             .tenancy()
             .and(dialect, &table.name, "probity_gone");
         let meant = self
+            .work
             .database
             .tenancy()
             .bound(dialect, &child.name, &step.chosen);
@@ -81,7 +78,7 @@ impl Applier<'_> {
             let mut parameters = meant.parameters.clone();
             parameters.extend(some.into_iter().flatten());
             parameters.extend_from_slice(&own.parameters);
-            let rows = self.database.query(&sql, &parameters);
+            let rows = self.work.database.query(&sql, &parameters);
             found.append(&mut rows.doing("looking what refers to the rows of a chunk")?);
         }
         Ok(found)
@@ -93,13 +90,19 @@ impl Applier<'_> {
         table: &ResolvedTable,
         keys: &[Vec<Value>],
     ) -> Result<Vec<Vec<Value>>, Error> {
-        if self.user.is_some() {
+        if self.work.user.is_some() {
             return Ok(keys.to_vec());
         }
         let columns = table.catalog.columns.iter();
         let columns: Vec<String> = columns.map(|it| it.name.clone()).collect();
-        let rows = select_keys(self.database, &table.name, &columns, &table.identity, keys)?;
-        let rows = self.without_returned(table, &columns, rows)?;
+        let rows = select_keys(
+            self.work.database,
+            &table.name,
+            &columns,
+            &table.identity,
+            keys,
+        )?;
+        let rows = self.work.without_returned(table, &columns, rows)?;
         let keys = rows
             .iter()
             .map(|row| picked(&columns, row, &table.identity));

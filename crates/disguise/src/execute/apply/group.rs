@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Applier;
-use super::chunk::Order;
+use super::chunk::{Chunk, Order, Unseen};
 use crate::database::Dialect;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
@@ -41,7 +40,7 @@ impl Budget {
     }
 }
 
-impl Applier<'_> {
+impl Chunk<'_, '_> {
     /// Takes the next whole groups of a decorrelation, whose columns are its parts; gives how many rows. A group of more
     /// rows than a chunk has is a chunk of its own.
     pub(super) fn advance_groups(
@@ -61,12 +60,18 @@ impl Applier<'_> {
         by.extend(group_by.iter().cloned());
         let mut columns = table.identity.clone();
         columns.extend(by.iter().filter(|it| !table.identity.contains(it)).cloned());
-        let next = self.next_rows(table, &columns, &step.chosen, (place, Order::Rising), rows)?;
+        let unseen = Unseen {
+            table,
+            chosen: &step.chosen,
+            place,
+            order: Order::Rising,
+        };
+        let next = unseen.rows(self.work.database, &columns, rows)?;
         if next.is_empty() {
             place.enter(place.part.saturating_add(1));
             return Ok(0);
         }
-        let behind = self.behind(table, &step.chosen, (place, Order::Rising));
+        let behind = unseen.fragment(self.work.database);
         let (groups, idle) = self.groups(table, &columns, &by, &next)?;
         let budget = if fresh {
             Budget::Fresh(rows)
@@ -82,8 +87,8 @@ impl Applier<'_> {
         if let Some(row) = seen.checked_sub(1).and_then(|last| next.get(last)) {
             place.seen = picked(&columns, row, &table.identity);
         }
-        let counted = self.applied.rows.clone();
-        let before = self.touched(table);
+        let counted = self.work.applied.rows.clone();
+        let before = self.work.touched(table);
         if let Some(chosen) = chosen {
             let kind = Kind::Decorrelate {
                 group_by: group_by.clone(),
@@ -94,16 +99,16 @@ impl Applier<'_> {
                 kind,
                 ..step.clone()
             };
-            self.run(place.step, &step)?;
+            self.work.run(place.step, &step)?;
         }
         let idle = idle.range(..seen).count();
         let taken =
-            usize::try_from(self.touched(table).saturating_sub(before)).unwrap_or(usize::MAX);
+            usize::try_from(self.work.touched(table).saturating_sub(before)).unwrap_or(usize::MAX);
         if part > 0 {
             // The rows were counted with the first column.
-            self.applied.rows = counted;
+            self.work.applied.rows = counted;
         } else {
-            self.count(table, idle);
+            self.work.count(table, idle);
         }
         Ok(taken.max(seen))
     }
@@ -122,15 +127,17 @@ impl Applier<'_> {
             .iter()
             .filter_map(|row| at(columns, row, column))
             .collect();
-        self.meet_owners(&owners)?;
+        self.work
+            .principals
+            .meet_owners(self.work.database, &owners)?;
         let (mut met, mut idle, mut seen) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for (index, row) in rows.iter().enumerate() {
             let values = picked(columns, row, by);
             let owner = values.first().filter(|it| !it.is_nobody());
-            if owner.is_some_and(|owner| self.made.contains(&owner.principal())) {
+            if owner.is_some_and(|owner| self.work.principals.made.contains(&owner.principal())) {
                 continue;
             }
-            if !owner.is_some_and(|owner| self.is_meant(owner)) {
+            if !owner.is_some_and(|owner| self.work.principals.is_meant(owner)) {
                 idle.insert(index);
             } else if seen.insert(encoded(&values)) {
                 met.push(Met {
@@ -182,7 +189,7 @@ impl Applier<'_> {
         (by, behind): (&[String], &Fragment),
         groups: &[Met],
     ) -> Result<BTreeMap<Vec<u8>, usize>, Error> {
-        let dialect = self.database.dialect();
+        let dialect = self.work.database.dialect();
         let chosen = self.of_groups(table, (by, behind), &groups.iter().collect::<Vec<_>>());
         let columns = compared(dialect, table, by).join(",");
         let sql = format!(
@@ -191,6 +198,7 @@ impl Applier<'_> {
             chosen.sql
         );
         let rows = self
+            .work
             .database
             .query(&sql, &chosen.parameters)
             .doing("counting the rows of groups")?;
@@ -211,8 +219,9 @@ impl Applier<'_> {
         (by, behind): (&[String], &Fragment),
         groups: &[&Met],
     ) -> Fragment {
-        let dialect = self.database.dialect();
+        let dialect = self.work.database.dialect();
         let own = self
+            .work
             .database
             .tenancy()
             .and(dialect, &table.name, "probity_first");

@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Applier;
-use super::stake::Loss;
-use super::step_cursor::StepOutcome;
+use super::applier::{Applier, Loss, StepOutcome};
 use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{Column, Dialect};
 use crate::error::{Doing as _, Error};
 use crate::plan::cascade::{emptied, may_empty};
 use crate::plan::step::Step;
 use crate::records::section::{Change, Modified};
-use crate::schema::ResolvedTable;
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::redact::{Names, Redact};
 use crate::spec::{Kind, Replacement};
 use crate::statements::overwrite::{Write, is_row, update_drawn, update_keys};
@@ -54,51 +53,17 @@ struct Overwritten {
     after: Vec<Value>,
 }
 
-impl Applier<'_> {
-    /// How many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
-    /// once: none of these columns may say which rows are meant or whose they are.
-    pub(super) fn alike(&self, steps: &[Step]) -> usize {
-        let Some((first, rest)) = steps.split_first() else {
-            return 0;
-        };
-        let Some(table) = self.live.table(&first.table) else {
-            return 1;
-        };
-        let dialect = self.database.dialect();
-        let drawn = |step: &Step| match &step.kind {
-            Kind::Modify {
-                column,
-                replacement: Replacement::Drawn(_),
-            } => Some(column.clone()),
-            _ => None,
-        };
-        let says = |column: &String| {
-            let through = table.path.iter().filter_map(|path| path.steps.first());
-            let mut through = through.flat_map(|step| &step.columns);
-            table.identity.contains(column)
-                || table.people().any(|it| it == column)
-                || through.any(|it| it == column)
-                || first.chosen.sql.contains(&dialect.quote(column))
-        };
-        let free = |step: &Step| drawn(step).filter(|column| !says(column));
-        let mut columns: BTreeSet<String> = free(first).into_iter().collect();
-        if columns.is_empty() {
-            return 1;
-        }
-        let alike = rest.iter().take_while(|step| {
-            let same = step.table == first.table && step.chosen == first.chosen;
-            same && free(step).is_some_and(|column| columns.insert(column))
-        });
-        alike.count().saturating_add(1)
-    }
+/// The overwriting of columns of rows of one table.
+pub(super) struct Modification<'w, 'a> {
+    pub(super) work: &'w mut Applier<'a>,
+    pub(super) table: &'w ResolvedTable,
+    pub(super) steps: &'w [Overwriting<'w>],
+}
 
+impl Modification<'_, '_> {
     /// Overwrites columns of the rows that `chosen` selects.
-    pub(super) fn modify(
-        &mut self,
-        table: &ResolvedTable,
-        chosen: &Fragment,
-        steps: &[Overwriting<'_>],
-    ) -> Result<StepOutcome, Error> {
+    pub(super) fn run(&mut self, chosen: &Fragment) -> Result<StepOutcome, Error> {
+        let (table, steps) = (self.table, self.steps);
         let first = table.path.as_ref().and_then(|path| path.steps.first());
         let through = first.into_iter().flat_map(|step| &step.columns);
         let people = table.people().chain(through).map(String::as_str);
@@ -108,14 +73,14 @@ impl Applier<'_> {
                 columns.push(extra.to_owned());
             }
         }
-        let Some(rows) = self.held(table, &columns, chosen)? else {
+        let Some(rows) = self.work.held(table, &columns, chosen)? else {
             return Ok(StepOutcome::Pages);
         };
-        let rows = self.without_returned(table, &columns, rows)?;
-        self.stake(table, &columns, &rows, Loss::Values)?;
-        let mut overwritten = self.drawn(table, &columns, &rows, steps)?;
+        let rows = self.work.without_returned(table, &columns, rows)?;
+        self.work.stake(table, &columns, &rows, Loss::Values)?;
+        let mut overwritten = self.drawn(&columns, &rows)?;
         for _ in steps {
-            self.count(table, overwritten.len());
+            self.work.count(table, overwritten.len());
         }
         let writes: Vec<Write<'_>> = overwritten
             .iter()
@@ -125,54 +90,25 @@ impl Applier<'_> {
             })
             .collect();
         let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
-        self.refuse_emptying(table, &names, &writes)?;
-        update_drawn(self.database, table, &names, &writes)?;
-        self.read_back(table, &names, &mut overwritten)?;
-        self.note_modified(table, steps, overwritten)?;
+        refuse_emptying(self.work.database, self.work.live, table, &names, &writes)?;
+        update_drawn(self.work.database, table, &names, &writes)?;
+        self.read_back(&names, &mut overwritten)?;
+        self.note_modified(overwritten)?;
         Ok(StepOutcome::None)
-    }
-
-    /// Writes values of its own into each row, unless the database would empty references to a key that changes.
-    fn refuse_emptying(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[&str],
-        writes: &[Write<'_>],
-    ) -> Result<(), Error> {
-        if may_empty(self.live, table, columns) {
-            let keys: Vec<Vec<Value>> = writes.iter().map(|it| it.identity.to_vec()).collect();
-            let rows = (table.identity.as_slice(), keys.as_slice());
-            if let Some(referring) = emptied(self.database, self.live, (table, columns), rows)? {
-                return Err(referring.refusal(&table.name));
-            }
-        }
-        Ok(())
-    }
-
-    /// Overwrites values of rows as they are given.
-    pub(super) fn overwrite(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[&str],
-        writes: &[Write<'_>],
-    ) -> Result<(), Error> {
-        self.refuse_emptying(table, columns, writes)?;
-        update_keys(self.database, table, columns, writes)
     }
 
     /// What rows are overwritten with; a text in which there is nothing to redact stays as it is.
     fn drawn(
         &mut self,
-        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
-        steps: &[Overwriting<'_>],
     ) -> Result<Vec<Overwritten>, Error> {
-        let keepers = self.keepers(table, columns, rows)?;
+        let (table, steps) = (self.table, self.steps);
+        let keepers = self.work.keepers(table, columns, rows)?;
         let mut own_names = Vec::with_capacity(steps.len());
         for step in steps {
             own_names.push(match step.replacement {
-                Replacement::Redacted(redact) => self.own_names(redact, table, columns, rows)?,
+                Replacement::Redacted(redact) => self.own_names(redact, columns, rows)?,
                 Replacement::Drawn(_) => BTreeMap::new(),
             });
         }
@@ -181,7 +117,7 @@ impl Applier<'_> {
             let (mut before, mut after) = (Vec::new(), Vec::new());
             for (step, own_names) in steps.iter().zip(&own_names) {
                 let value = at(columns, row, step.column).unwrap_or(&Value::Null);
-                after.extend(self.replaced(table, step, value, own_names.get(&keeper))?);
+                after.extend(self.replaced(step, value, own_names.get(&keeper))?);
                 before.push(value.clone());
             }
             if after.len() == before.len() {
@@ -199,15 +135,17 @@ impl Applier<'_> {
     /// What stands in the place of `value`, if it does not stay.
     fn replaced(
         &self,
-        table: &ResolvedTable,
         step: &Overwriting<'_>,
         value: &Value,
         own_names: Option<&Names>,
     ) -> Result<Option<Value>, Error> {
         let redact = match step.replacement {
             Replacement::Drawn(generator) => {
-                let of = (self.database.dialect(), table.catalog.column(step.column));
-                return generator.draw_into(of, value, self.now).map(Some);
+                let of = (
+                    self.work.database.dialect(),
+                    self.table.catalog.column(step.column),
+                );
+                return generator.draw_into(of, value, self.work.now).map(Some);
             }
             Replacement::Redacted(redact) => redact,
         };
@@ -215,17 +153,13 @@ impl Applier<'_> {
         let Value::Text(text) = value else {
             return Ok(None);
         };
-        let text = redact.redacted(text, &names, self.redactors);
-        Ok(text.map(|text| Value::Text(self.fitting(table, step.column, text))))
+        let text = redact.redacted(text, &names, self.work.redactors);
+        Ok(text.map(|text| Value::Text(self.fitting(step.column, text))))
     }
 
     /// What is stored may differ from what was drawn (a text column given a number), and a row may have another identity.
-    fn read_back(
-        &mut self,
-        table: &ResolvedTable,
-        names: &[&str],
-        overwritten: &mut [Overwritten],
-    ) -> Result<(), Error> {
+    fn read_back(&mut self, names: &[&str], overwritten: &mut [Overwritten]) -> Result<(), Error> {
+        let table = self.table;
         for it in &mut *overwritten {
             for (name, after) in names.iter().zip(&it.after) {
                 it.identity = moved(table, &it.identity, name, after);
@@ -234,7 +168,13 @@ impl Applier<'_> {
         let keys: Vec<Vec<Value>> = overwritten.iter().map(|it| it.identity.clone()).collect();
         let mut columns = table.identity.clone();
         columns.extend(names.iter().map(|name| (*name).to_owned()));
-        let now = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
+        let now = select_keys(
+            self.work.database,
+            &table.name,
+            &columns,
+            &table.identity,
+            &keys,
+        )?;
         let mut stored: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
         for mut row in now {
             let values = row.split_off(table.identity.len().min(row.len()));
@@ -244,14 +184,14 @@ impl Applier<'_> {
             .iter()
             .any(|name| table.identity.iter().any(|key| key == name))
         {
-            self.note_moved(stored.keys());
+            self.work.principals.note_moved(stored.keys());
         }
         let mut back: usize = 0;
         for it in overwritten {
             let Some(values) = stored.get(&encoded(&it.identity)) else {
                 continue;
             };
-            if !table.catalog.triggers.is_empty() && self.is_put_back(table, names, it, values)? {
+            if !table.catalog.triggers.is_empty() && self.is_put_back(names, it, values)? {
                 back = back.saturating_add(1);
             }
             it.after.clone_from(values);
@@ -261,7 +201,7 @@ impl Applier<'_> {
         }
         Err(Error::Database {
             doing: "updating rows",
-            source: self.database.passed_over(&table.name, back),
+            source: self.work.database.passed_over(&table.name, back),
         })
     }
 
@@ -269,12 +209,12 @@ impl Applier<'_> {
     /// has put it back.
     fn is_put_back(
         &mut self,
-        table: &ResolvedTable,
         names: &[&str],
         it: &Overwritten,
         stored: &[Value],
     ) -> Result<bool, Error> {
-        let dialect = self.database.dialect();
+        let table = self.table;
+        let dialect = self.work.database.dialect();
         let values = it.before.iter().zip(&it.after).zip(stored);
         for (name, ((before, drawn), stored)) in names.iter().zip(values) {
             if !stored.same(before) || stored.same(drawn) {
@@ -290,7 +230,7 @@ impl Applier<'_> {
             );
             let mut parameters = it.identity.clone();
             parameters.push(drawn.clone());
-            let answer = self.database.query(&sql, &parameters);
+            let answer = self.work.database.query(&sql, &parameters);
             let answer = answer.doing("looking at what was overwritten")?;
             if answer.concat() == [Value::Int(0)] {
                 return Ok(true);
@@ -299,12 +239,8 @@ impl Applier<'_> {
         Ok(false)
     }
 
-    fn note_modified(
-        &mut self,
-        table: &ResolvedTable,
-        steps: &[Overwriting<'_>],
-        overwritten: Vec<Overwritten>,
-    ) -> Result<(), Error> {
+    fn note_modified(&mut self, overwritten: Vec<Overwritten>) -> Result<(), Error> {
+        let (table, steps) = (self.table, self.steps);
         let mut kept: BTreeMap<(usize, Vec<u8>), Vec<Modified>> = BTreeMap::new();
         for it in overwritten {
             let values = it.before.into_iter().zip(it.after);
@@ -326,7 +262,7 @@ impl Applier<'_> {
                 column: step.column.to_owned(),
                 rows,
             };
-            self.note_for(keeper, step.number, table, change)?;
+            self.work.notes.add(keeper, step.number, table, change)?;
         }
         Ok(())
     }
@@ -335,7 +271,6 @@ impl Applier<'_> {
     fn own_names(
         &mut self,
         redact: &Redact,
-        table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<BTreeMap<Vec<u8>, Names>, Error> {
@@ -343,19 +278,19 @@ impl Applier<'_> {
         if redact.own_names.is_empty() {
             return Ok(own);
         }
-        let people = match self.user {
+        let people = match self.work.user {
             Some(user) => vec![user.clone()],
-            None => self.people(table, columns, rows)?.concat(),
+            None => self.work.people(self.table, columns, rows)?.concat(),
         };
         let mut seen = BTreeSet::new();
         let people = people.into_iter();
         let people = people.filter(|it| !it.is_nobody() && seen.insert(it.principal()));
         let keys: Vec<Vec<Value>> = people.map(|it| vec![it]).collect();
-        let pseudo = &self.live.pseudo;
+        let pseudo = &self.work.live.pseudo;
         let mut wanted = vec![pseudo.id.clone()];
         wanted.extend(redact.own_names.iter().cloned());
         let by = std::slice::from_ref(&pseudo.id);
-        for row in select_keys(self.database, &pseudo.table, &wanted, by, &keys)? {
+        for row in select_keys(self.work.database, &pseudo.table, &wanted, by, &keys)? {
             let mut values = row.into_iter();
             let Some(id) = values.next() else { continue };
             let names: &mut Names = own.entry(id.principal()).or_default();
@@ -369,15 +304,85 @@ impl Applier<'_> {
     }
 
     /// As much of `text` as the column takes; a mark may be longer than what it stands for.
-    fn fitting(&self, table: &ResolvedTable, column: &str, text: String) -> String {
-        let limit = match self.database.dialect() {
+    fn fitting(&self, column: &str, text: String) -> String {
+        let limit = match self.work.database.dialect() {
             // What is declared there holds nothing back.
             Dialect::Sqlite => None,
-            _ => table.catalog.column(column).and_then(Column::length_max),
+            _ => self
+                .table
+                .catalog
+                .column(column)
+                .and_then(Column::length_max),
         };
         match limit {
             Some(most) if text.chars().count() > most => text.chars().take(most).collect(),
             _ => text,
         }
     }
+}
+
+/// How many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
+/// once: none of these columns may say which rows are meant or whose they are.
+pub(super) fn alike(dialect: Dialect, live: &ResolvedSchema, steps: &[Step]) -> usize {
+    let Some((first, rest)) = steps.split_first() else {
+        return 0;
+    };
+    let Some(table) = live.table(&first.table) else {
+        return 1;
+    };
+    let drawn = |step: &Step| match &step.kind {
+        Kind::Modify {
+            column,
+            replacement: Replacement::Drawn(_),
+        } => Some(column.clone()),
+        _ => None,
+    };
+    let says = |column: &String| {
+        let through = table.path.iter().filter_map(|path| path.steps.first());
+        let mut through = through.flat_map(|step| &step.columns);
+        table.identity.contains(column)
+            || table.people().any(|it| it == column)
+            || through.any(|it| it == column)
+            || first.chosen.sql.contains(&dialect.quote(column))
+    };
+    let free = |step: &Step| drawn(step).filter(|column| !says(column));
+    let mut columns: BTreeSet<String> = free(first).into_iter().collect();
+    if columns.is_empty() {
+        return 1;
+    }
+    let alike = rest.iter().take_while(|step| {
+        let same = step.table == first.table && step.chosen == first.chosen;
+        same && free(step).is_some_and(|column| columns.insert(column))
+    });
+    alike.count().saturating_add(1)
+}
+
+/// Overwrites values of rows as they are given.
+pub(super) fn overwrite(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    table: &ResolvedTable,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<(), Error> {
+    refuse_emptying(database, live, table, columns, writes)?;
+    update_keys(database, table, columns, writes)
+}
+
+/// Refuses where the database would empty references to a key that changes.
+fn refuse_emptying(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    table: &ResolvedTable,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<(), Error> {
+    if may_empty(live, table, columns) {
+        let keys: Vec<Vec<Value>> = writes.iter().map(|it| it.identity.to_vec()).collect();
+        let rows = (table.identity.as_slice(), keys.as_slice());
+        if let Some(referring) = emptied(database, live, (table, columns), rows)? {
+            return Err(referring.refusal(&table.name));
+        }
+    }
+    Ok(())
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::Applier;
-use super::self_reference::own_keys;
+use super::modify::overwrite;
+use super::self_reference::{leaves, own_keys};
 use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::schema::ResolvedTable;
+use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::Write;
 use crate::statements::row::encoded;
 use crate::statements::table::{
@@ -17,38 +18,38 @@ use crate::statements::table::{
 /// Keys of rows.
 type Keys = Vec<Vec<Value>>;
 
-impl Applier<'_> {
+/// The removal of rows of one table by their keys.
+pub(super) struct Deletion<'d> {
+    pub(super) database: &'d mut dyn TenantConnection,
+    pub(super) live: &'d ResolvedSchema,
+    pub(super) table: &'d ResolvedTable,
+}
+
+impl Deletion<'_> {
     /// Deletes the rows with these keys, whatever they refer to among themselves. They are noted already, so that a reference
     /// which becomes NULL before its row goes is in no record.
-    pub(super) fn delete_in_order(
-        &mut self,
-        table: &ResolvedTable,
-        keys: &[Vec<Value>],
-    ) -> Result<(), Error> {
+    pub(super) fn in_order(&mut self, keys: &[Vec<Value>]) -> Result<(), Error> {
+        let table = self.table;
         if !table.refers_to_itself() {
             let gone = delete_keys(self.database, &table.name, &table.identity, keys)?;
-            return self.refuse_left(table, keys, gone);
+            return self.refuse_left(keys, gone);
         }
-        let mut left = self.delete_what_goes(table, keys.to_vec())?;
+        let mut left = self.delete_what_goes(keys.to_vec())?;
         if !left.is_empty() {
-            left = self.delete_leaves(table, left)?;
-            self.open_circles(table, &left)?;
-            left = self.delete_leaves(table, left)?;
+            left = self.delete_leaves(left)?;
+            self.open_circles(&left)?;
+            left = self.delete_leaves(left)?;
             // The database names whatever is in the way still.
             delete_keys(self.database, &table.name, &table.identity, &left)?;
         }
         // Some may have gone with others, by the rules of their keys.
-        self.refuse_left(table, keys, 0)
+        self.refuse_left(keys, 0)
     }
 
     /// Refuses when rows with these keys are still there although the database deleted them by its own account, or passed them
     /// over: it said of `gone` that they are deleted.
-    pub(super) fn refuse_left(
-        &mut self,
-        table: &ResolvedTable,
-        keys: &[Vec<Value>],
-        gone: u64,
-    ) -> Result<(), Error> {
+    pub(super) fn refuse_left(&mut self, keys: &[Vec<Value>], gone: u64) -> Result<(), Error> {
+        let table = self.table;
         let is_all = usize::try_from(gone).is_ok_and(|gone| gone >= keys.len());
         if is_all && table.catalog.triggers.is_empty() {
             return Ok(());
@@ -72,7 +73,8 @@ impl Applier<'_> {
     }
 
     /// Deletes what the database lets go by one statement. Younger rows mostly refer to older ones, so the last ones come first.
-    fn delete_what_goes(&mut self, table: &ResolvedTable, mut keys: Keys) -> Result<Keys, Error> {
+    fn delete_what_goes(&mut self, mut keys: Keys) -> Result<Keys, Error> {
+        let table = self.table;
         keys.reverse();
         let mut left = Keys::new();
         for some in lists(&keys, table.identity.len()) {
@@ -84,7 +86,8 @@ impl Applier<'_> {
     }
 
     /// Deletes rows to which none refers, in rounds, until a round finds none; gives those that are left.
-    fn delete_leaves(&mut self, table: &ResolvedTable, keys: Keys) -> Result<Keys, Error> {
+    fn delete_leaves(&mut self, keys: Keys) -> Result<Keys, Error> {
+        let table = self.table;
         let dialect = self.database.dialect();
         let mut left = keys;
         while !left.is_empty() {
@@ -94,7 +97,7 @@ impl Applier<'_> {
                     sql: among(dialect, &table.identity, some.len()),
                     parameters: some.concat(),
                 };
-                let leaves = self.leaves(table, &chosen);
+                let leaves = leaves(dialect, table, &chosen);
                 let found = select(self.database, &table.name, &table.identity, &leaves, None)?;
                 delete_keys(self.database, &table.name, &table.identity, &found)?;
                 gone.extend(found.iter().map(|key| encoded(key)));
@@ -109,7 +112,8 @@ impl Applier<'_> {
 
     /// Sets the references of rows to rows of their own table to NULL. Where these may not be NULL, a row that refers to itself gets
     /// a reference to a row that stays; larger circles the database could not take back one by one.
-    fn open_circles(&mut self, table: &ResolvedTable, keys: &[Vec<Value>]) -> Result<(), Error> {
+    fn open_circles(&mut self, keys: &[Vec<Value>]) -> Result<(), Error> {
+        let table = self.table;
         let is_tenant = |column: &String| table.tenant.as_ref() == Some(column);
         let nullable = |column: &&String| {
             let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
@@ -117,7 +121,7 @@ impl Applier<'_> {
         };
         for key in own_keys(table).filter(|_| !keys.is_empty()) {
             if let Some(column) = key.columns.iter().find(nullable) {
-                self.write_all(table, &[column], (keys, &[Value::Null]))?;
+                self.write_all(&[column], (keys, &[Value::Null]))?;
                 continue;
             }
             let pairs = key.columns.iter().zip(&key.to_columns);
@@ -127,9 +131,9 @@ impl Applier<'_> {
             }
             let to: Vec<String> = pairs.iter().map(|(_, to)| (*to).clone()).collect();
             let columns: Vec<&str> = pairs.iter().map(|(it, _)| it.as_str()).collect();
-            let themselves = self.referring_to_themselves(table, &pairs, keys)?;
-            if let Some(values) = self.staying(table, &to, keys)? {
-                self.write_all(table, &columns, (&themselves, &values))?;
+            let themselves = self.referring_to_themselves(&pairs, keys)?;
+            if let Some(values) = self.staying(&to, keys)? {
+                self.write_all(&columns, (&themselves, &values))?;
             }
         }
         Ok(())
@@ -138,23 +142,21 @@ impl Applier<'_> {
     /// Writes the same values into the rows with these keys.
     fn write_all(
         &mut self,
-        table: &ResolvedTable,
         columns: &[&str],
         (keys, values): (&[Vec<Value>], &[Value]),
     ) -> Result<(), Error> {
         let write = |identity| Write { identity, values };
         let writes: Vec<Write<'_>> = keys.iter().map(|key| write(key)).collect();
-        self.overwrite(table, columns, &writes)?;
-        Ok(())
+        overwrite(self.database, self.live, self.table, columns, &writes)
     }
 
     /// The keys of those rows that refer to themselves.
     fn referring_to_themselves(
         &mut self,
-        table: &ResolvedTable,
         pairs: &[(&String, &String)],
         keys: &[Vec<Value>],
     ) -> Result<Keys, Error> {
+        let table = self.table;
         let dialect = self.database.dialect();
         let same = pairs.iter();
         let same =
@@ -180,10 +182,10 @@ impl Applier<'_> {
     /// The values of `columns` in a row that has none of these keys.
     fn staying(
         &mut self,
-        table: &ResolvedTable,
         columns: &[String],
         keys: &[Vec<Value>],
     ) -> Result<Option<Vec<Value>>, Error> {
+        let table = self.table;
         let mut wanted = table.identity.clone();
         wanted.extend_from_slice(columns);
         let any = Fragment {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::step_cursor::StepOutcome;
-use super::{Applier, TRIES_MAX};
+use super::applier::{Applier, StepOutcome};
+use super::modify::overwrite;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -16,6 +16,9 @@ use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::Write;
 use crate::statements::row::{at, encoded, moved, picked};
 use crate::statements::table::{Inserted, existing, insert, select_keys_of_all};
+
+/// How often ids are drawn anew when they are in use already.
+const TRIES_MAX: u32 = 16;
 
 /// The owner of each group, and for each row chosen the number of its group.
 type Groups = (Vec<Value>, Vec<(usize, usize)>);
@@ -48,7 +51,8 @@ impl Applier<'_> {
             }
             let taken = taken(self.database, self.live, &fresh)?;
             ids.extend(fresh.into_iter().filter(|id| {
-                !taken.contains(&id.principal()) && !self.known.contains_key(&id.principal())
+                !taken.contains(&id.principal())
+                    && !self.principals.known.contains_key(&id.principal())
             }));
             if ids.len() >= count {
                 return Ok(ids);
@@ -77,11 +81,15 @@ impl Applier<'_> {
         let mut rows = Vec::with_capacity(owners.len());
         let mut principals: Vec<Keyed> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
-            let owner = &self.spelled(owner).clone();
+            let owner = &self.principals.spelled(owner).clone();
             let mut row = pseudo.row(users, id, self.now)?;
             row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
             let keeper = self.user.unwrap_or(owner).principal();
-            let keeper = self.known.get(&keeper).map(|(public, _)| public.suite());
+            let keeper = self
+                .principals
+                .known
+                .get(&keeper)
+                .map(|(public, _)| public.suite());
             let suite = keeper.unwrap_or_default();
             let bag = self.bag(owner)?;
             let index = u32::try_from(bag.speaks_for.len()).unwrap_or(u32::MAX);
@@ -94,14 +102,14 @@ impl Applier<'_> {
                 retained: false,
             });
             let public = pseudo_key(suite, &bag.seed, index)?.public()?;
-            let departed = left || self.is_departed(owner);
+            let departed = left || self.principals.is_departed(owner);
             let standing = if departed {
                 PrincipalKind::Departed
             } else {
                 PrincipalKind::Placeholder
             };
             principals.push((id.principal(), public, standing));
-            self.made.insert(id.principal());
+            self.principals.made.insert(id.principal());
             rows.push(row);
         }
         let into = (self.live.users()?.insert_into(), pseudo.table.as_str());
@@ -141,7 +149,7 @@ impl Applier<'_> {
             .iter()
             .flat_map(|row| owners.iter().filter_map(|it| at(&columns, row, it)))
             .collect();
-        self.meet_owners(&all)?;
+        self.principals.meet_owners(self.database, &all)?;
         self.count(table, rows.len());
         let mut identities: Vec<Vec<Value>> = rows
             .iter()
@@ -184,7 +192,7 @@ impl Applier<'_> {
                 });
             }
         }
-        self.overwrite(table, &[column], &writes)?;
+        overwrite(self.database, self.live, table, &[column], &writes)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut placed = Vec::with_capacity(chosen.len());
         let mut moved_to = Vec::new();
@@ -211,25 +219,16 @@ impl Applier<'_> {
                 after: id.clone(),
             });
         }
-        self.note_moved(&moved_to);
+        self.principals.note_moved(&moved_to);
         for (keeper, rows) in kept {
             let change = Change::Decorrelated {
                 identity: table.identity.clone(),
                 column: column.clone(),
                 rows,
             };
-            self.note_for(keeper, number, table, change)?;
+            self.notes.add(keeper, number, table, change)?;
         }
         Ok(placed)
-    }
-
-    /// Whether a column that names `owner` is re-pointed.
-    pub(super) fn is_meant(&self, owner: &Value) -> bool {
-        let id = self.name(owner);
-        match self.user {
-            Some(_) => self.own.contains(&id),
-            None => !self.made.contains(&id) && !self.has_returned(&id),
-        }
     }
 
     /// The placeholders needed for a column, one a group, and for each row chosen the number of its group.
@@ -249,12 +248,13 @@ impl Applier<'_> {
             let Some(owner) = at(columns, row, column).filter(|it| !it.is_nobody()) else {
                 continue;
             };
-            let owner = self.spelled(owner);
+            let owner = self.principals.spelled(owner);
             let id = owner.principal();
-            if !self.is_meant(owner) {
+            if !self.principals.is_meant(owner) {
                 continue;
             }
-            let lasting = self.known.contains_key(&id) || self.has_forgotten(&id);
+            let lasting =
+                self.principals.known.contains_key(&id) || self.principals.has_forgotten(&id);
             if self.user.is_none() && !lasting {
                 unregistered.push(owner.clone());
                 continue;

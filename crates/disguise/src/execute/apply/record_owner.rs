@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Applier;
+use super::applier::Applier;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -35,11 +35,12 @@ impl Applier<'_> {
             return Ok(vec![user; rows.len()]);
         }
         let people = self.people(table, columns, rows)?;
-        self.meet(&people.iter().flatten().collect::<Vec<_>>())?;
+        self.principals
+            .meet(self.database, &people.iter().flatten().collect::<Vec<_>>())?;
         let mut keepers = Vec::with_capacity(rows.len());
         let mut lost: u64 = 0;
         for of in &people {
-            match self.keeper(of) {
+            match self.principals.keeper(of) {
                 Some(keeper) => keepers.push(keeper),
                 None => lost = lost.saturating_add(1),
             }
@@ -51,12 +52,6 @@ impl Applier<'_> {
             });
         }
         Ok(keepers)
-    }
-
-    /// The first among `people` for whom a record can be kept, or who does not want one any more.
-    pub(super) fn keeper(&self, people: &[Value]) -> Option<Vec<u8>> {
-        let mut names = people.iter().map(|it| self.name(it));
-        names.find(|name| self.known.contains_key(name) || self.has_forgotten(name))
     }
 
     /// The owners of each row, and then who reads it.
@@ -144,7 +139,7 @@ impl Applier<'_> {
         let owners = self.owners(table, columns, &rows)?;
         for (row, mut owners) in rows.into_iter().zip(owners) {
             owners.retain(|owner| !owner.is_nobody());
-            let mine = |owner: &Value| self.own.contains(&self.name(owner));
+            let mine = |owner: &Value| self.principals.own.contains(&self.principals.name(owner));
             match (owners.iter().any(mine), owners.iter().all(mine)) {
                 (true, true) => parted.owned.push(row),
                 (true, false) => parted.shared.push(row),
@@ -152,6 +147,49 @@ impl Applier<'_> {
             }
         }
         Ok(parted)
+    }
+
+    /// The rows whose record would not go to somebody who came back.
+    pub(super) fn without_returned(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        mut rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        if self.principals.earlier.is_none() || self.user.is_some() {
+            return Ok(rows);
+        }
+        let people = self.people(table, columns, &rows)?;
+        self.principals
+            .meet(self.database, &people.iter().flatten().collect::<Vec<_>>())?;
+        let mut people = people.iter();
+        rows.retain(|_| {
+            let keeper = people.next().and_then(|of| self.principals.keeper(of));
+            keeper.is_none_or(|keeper| !self.principals.has_returned(&keeper))
+        });
+        Ok(rows)
+    }
+
+    /// The rows that are not those of placeholders made by this disguise, among which the next chunk would find them.
+    pub(super) fn without_made(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        mut rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let id = &self.live.pseudo.id;
+        if self.principals.earlier.is_none()
+            || self.user.is_some()
+            || table.name != self.live.pseudo.table
+        {
+            return Ok(rows);
+        }
+        let ids: Vec<&Value> = rows.iter().filter_map(|row| at(columns, row, id)).collect();
+        self.principals.meet(self.database, &ids)?;
+        rows.retain(|row| {
+            at(columns, row, id).is_none_or(|id| !self.principals.made.contains(&id.principal()))
+        });
+        Ok(rows)
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::chunk::Order;
-use super::dependent_rows::Met;
-use super::{Applier, step_at};
+use super::applier::step_at;
+use super::chunk::{Chunk, Met, Order, Unseen};
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Dialect, ForeignKey};
@@ -39,30 +38,29 @@ mod part {
     pub(super) const REST: u32 = 6;
 }
 
-impl Applier<'_> {
+impl Chunk<'_, '_> {
     /// Takes the next rows of a removal from a table that refers to itself; gives how many.
     pub(super) fn advance_circle(
         &mut self,
-        steps: &[Step],
         table: &ResolvedTable,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
-        let (_, step) = step_at(steps, place.step)?;
+        let (_, step) = step_at(self.steps, place.step)?;
         match place.part {
-            part::ROUND | part::FRUITFUL_ROUND => self.advance_leaves(steps, table, place, rows),
-            part::ALONG | part::GONE_ALONG => self.advance_along(steps, table, place, rows),
+            part::ROUND | part::FRUITFUL_ROUND => self.advance_leaves(table, place, rows),
+            part::ALONG | part::GONE_ALONG => self.advance_along(table, place, rows),
             part::EMPTYING | part::EMPTIED => self.empty_references(table, step, place, rows),
             _ => {
-                let all = self.next_rows(
+                let unseen = Unseen {
                     table,
-                    &table.identity,
-                    &step.chosen,
-                    (place, Order::Rising),
-                    1,
-                )?;
+                    chosen: &step.chosen,
+                    place,
+                    order: Order::Rising,
+                };
+                let all = unseen.rows(self.work.database, &table.identity, 1)?;
                 if !all.is_empty() {
-                    self.run(place.step, step)?;
+                    self.work.run(place.step, step)?;
                 }
                 place.next();
                 Ok(rows)
@@ -73,24 +71,23 @@ impl Applier<'_> {
     /// Removes rows to which no other row refers. Younger rows mostly refer to older ones, so the greatest keys come first.
     fn advance_leaves(
         &mut self,
-        steps: &[Step],
         table: &ResolvedTable,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
-        let (_, step) = step_at(steps, place.step)?;
-        let leaves = self.leaves(table, &step.chosen);
-        let keys = self.next_rows(
+        let (_, step) = step_at(self.steps, place.step)?;
+        let leaves = leaves(self.work.database.dialect(), table, &step.chosen);
+        let unseen = Unseen {
             table,
-            &table.identity,
-            &leaves,
-            (place, Order::Falling),
-            rows,
-        )?;
+            chosen: &leaves,
+            place,
+            order: Order::Falling,
+        };
+        let keys = unseen.rows(self.work.database, &table.identity, rows)?;
         let number = place.step;
         let parts = (part::FRUITFUL_ROUND, part::ALONG);
         self.advance_part(table, place, parts, &keys, |work| {
-            work.remove_keys(steps, table, number, &keys)
+            work.remove_keys(table, number, &keys)
         })
     }
 
@@ -110,9 +107,9 @@ impl Applier<'_> {
             return Ok(0);
         };
         place.seen.clone_from(last);
-        let before = self.touched(table);
+        let before = self.work.touched(table);
         work(self)?;
-        if self.touched(table) > before {
+        if self.work.touched(table) > before {
             place.part = fruitful;
         }
         Ok(keys.len())
@@ -121,32 +118,35 @@ impl Applier<'_> {
     /// Removes rows of people who came back that refer to rows of others, which go.
     fn advance_along(
         &mut self,
-        steps: &[Step],
         table: &ResolvedTable,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
         let mut keys = Vec::new();
-        if let (Some(step), None) = (place.of(steps), self.user) {
-            let behind = (&*place, Order::Rising);
-            keys = self.next_rows(table, &table.identity, &step.chosen, behind, rows)?;
+        if let (Some(step), None) = (place.of(self.steps), self.work.user) {
+            let unseen = Unseen {
+                table,
+                chosen: &step.chosen,
+                place,
+                order: Order::Rising,
+            };
+            keys = unseen.rows(self.work.database, &table.identity, rows)?;
         }
         let number = place.step;
         let parts = (part::GONE_ALONG, part::EMPTYING);
         self.advance_part(table, place, parts, &keys, |work| {
-            work.drag(steps, table, number, &keys)
+            work.drag(table, number, &keys)
         })
     }
 
     /// Removes rows of people who came back that refer to those of `keys` that go, and all rows that refer to them in turn.
     fn drag(
         &mut self,
-        steps: &[Step],
         table: &ResolvedTable,
         number: u32,
         keys: &[Vec<Value>],
     ) -> Result<(), Error> {
-        let (at, step) = step_at(steps, number)?;
+        let (at, step) = step_at(self.steps, number)?;
         let doomed = self.doomed(table, keys)?;
         let mut met = Met::new();
         let own = table.references.iter();
@@ -159,42 +159,10 @@ impl Applier<'_> {
                 let name = encoded(key);
                 !others.contains(&name) && met.insert((table.name.clone(), name))
             });
-            self.take_along(steps, at, (table, &kept), &mut met)?;
+            self.take_along(at, (table, &kept), &mut met)?;
             self.whoever_came_back(|work| work.run_keys(table, step, number, &kept))?;
         }
         Ok(())
-    }
-
-    /// What `chosen` selects, but for rows to which another row of the table refers.
-    pub(super) fn leaves(&self, table: &ResolvedTable, chosen: &Fragment) -> Fragment {
-        let dialect = self.database.dialect();
-        let (name, child) = (dialect.quote(&table.name), "probity_child");
-        let same = |from: &str, to: &str| {
-            format!(
-                "{child}.{} = {name}.{}",
-                dialect.quote(from),
-                dialect.quote(to)
-            )
-        };
-        let itself = table.identity.iter().map(|key| same(key, key));
-        let mut itself = itself.collect::<Vec<_>>().join(" AND ");
-        if dialect == Dialect::Mysql {
-            // InnoDB refuses a row to which the row itself refers.
-            "1=0".clone_into(&mut itself);
-        }
-        let mut sql = format!("({})", chosen.sql);
-        for key in own_keys(table) {
-            let refers = key.columns.iter().zip(&key.to_columns);
-            let refers = refers.map(|(from, to)| same(from, to));
-            let refers = refers.collect::<Vec<_>>().join(" AND ");
-            sql = format!(
-                "{sql} AND NOT EXISTS (SELECT 1 FROM {name} AS {child} WHERE {refers} AND NOT ({itself}))"
-            );
-        }
-        Fragment {
-            sql,
-            parameters: chosen.parameters.clone(),
-        }
     }
 
     /// Sets references of rows that are left to NULL, where that is allowed.
@@ -205,7 +173,7 @@ impl Applier<'_> {
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
-        let dialect = self.database.dialect();
+        let dialect = self.work.database.dialect();
         let columns: Vec<&String> = own_keys(table)
             .filter_map(|key| key.columns.iter().find(|it| may_be_empty(table, it)))
             .collect();
@@ -219,15 +187,15 @@ impl Applier<'_> {
                 sql: format!("({}) AND ({any})", step.chosen.sql),
                 parameters: step.chosen.parameters.clone(),
             };
-            keys = self.next_rows(
+            let unseen = Unseen {
                 table,
-                &table.identity,
-                &chosen,
-                (place, Order::Rising),
-                rows,
-            )?;
+                chosen: &chosen,
+                place,
+                order: Order::Rising,
+            };
+            keys = unseen.rows(self.work.database, &table.identity, rows)?;
         }
-        let counted = self.applied.rows.clone();
+        let counted = self.work.applied.rows.clone();
         let number = place.step;
         let parts = (part::EMPTIED, part::REST);
         let taken = self.advance_part(table, place, parts, &keys, |work| {
@@ -237,7 +205,7 @@ impl Applier<'_> {
             Ok(())
         });
         // The same rows are counted when they are removed.
-        self.applied.rows = counted;
+        self.work.applied.rows = counted;
         taken
     }
 
@@ -249,7 +217,7 @@ impl Applier<'_> {
         number: u32,
         (column, keys): (&String, &[Vec<Value>]),
     ) -> Result<(), Error> {
-        let dialect = self.database.dialect();
+        let dialect = self.work.database.dialect();
         let chosen = Fragment {
             sql: format!(
                 "{} AND {} IS NOT NULL",
@@ -273,8 +241,39 @@ impl Applier<'_> {
             kind,
             ..step.clone()
         };
-        self.run(number, &step)?;
+        self.work.run(number, &step)?;
         Ok(())
+    }
+}
+
+/// What `chosen` selects, but for rows to which another row of the table refers.
+pub(super) fn leaves(dialect: Dialect, table: &ResolvedTable, chosen: &Fragment) -> Fragment {
+    let (name, child) = (dialect.quote(&table.name), "probity_child");
+    let same = |from: &str, to: &str| {
+        format!(
+            "{child}.{} = {name}.{}",
+            dialect.quote(from),
+            dialect.quote(to)
+        )
+    };
+    let itself = table.identity.iter().map(|key| same(key, key));
+    let mut itself = itself.collect::<Vec<_>>().join(" AND ");
+    if dialect == Dialect::Mysql {
+        // InnoDB refuses a row to which the row itself refers.
+        "1=0".clone_into(&mut itself);
+    }
+    let mut sql = format!("({})", chosen.sql);
+    for key in own_keys(table) {
+        let refers = key.columns.iter().zip(&key.to_columns);
+        let refers = refers.map(|(from, to)| same(from, to));
+        let refers = refers.collect::<Vec<_>>().join(" AND ");
+        sql = format!(
+            "{sql} AND NOT EXISTS (SELECT 1 FROM {name} AS {child} WHERE {refers} AND NOT ({itself}))"
+        );
+    }
+    Fragment {
+        sql,
+        parameters: chosen.parameters.clone(),
     }
 }
 

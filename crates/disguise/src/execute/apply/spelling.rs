@@ -2,21 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use super::Applier;
+use super::principals::Principals;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::statements::table::found;
 
-impl Applier<'_> {
+impl Principals<'_> {
     /// Asks in which spelling the users table has those of `ids` that nobody met so far has; gives the names of these.
-    pub(super) fn spell(&mut self, ids: &[&Value]) -> Result<Vec<Vec<u8>>, Error> {
+    pub(super) fn spell(
+        &mut self,
+        database: &mut dyn TenantConnection,
+        ids: &[&Value],
+    ) -> Result<Vec<Vec<u8>>, Error> {
         let mut doubtful: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
         for id in ids.iter().filter(|id| self.is_doubtful(id)) {
             doubtful.insert(id.principal(), (*id).clone());
         }
         let ids: Vec<Value> = doubtful.values().cloned().collect();
         let pseudo = &self.live.pseudo;
-        let mut held = found(self.database, &pseudo.table, &pseudo.id, &ids)?;
+        let mut held = found(database, &pseudo.table, &pseudo.id, &ids)?;
         let mut names = Vec::new();
         for (name, id) in doubtful {
             let held = held.remove(&name).unwrap_or(id);
@@ -37,12 +42,16 @@ impl Applier<'_> {
 
     /// Looks up the registrations of the owners of rows where rows may be of others than the user, or spell the user in
     /// another way.
-    pub(super) fn meet_owners(&mut self, ids: &[&Value]) -> Result<(), Error> {
+    pub(super) fn meet_owners(
+        &mut self,
+        database: &mut dyn TenantConnection,
+        ids: &[&Value],
+    ) -> Result<(), Error> {
         let is_only = self.user.is_some() && self.own.len() == 1;
         if is_only && !ids.iter().any(|id| self.is_doubtful(id)) {
             return Ok(());
         }
-        self.meet(ids)
+        self.meet(database, ids)
     }
 
     /// The id as the users table spells it, as far as it was met.

@@ -1,21 +1,13 @@
 //! Whose rows a disguise of a user takes or changes beside the user's own: holds on these people stand in its way.
 
-use super::Applier;
+use super::applier::{Applier, Loss};
+use super::co_owned::SharedRows;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::spec::Kind;
 use crate::statements::row::at;
-
-/// What becomes of rows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Loss {
-    /// They go whole.
-    Row,
-    /// Some of their values do.
-    Values,
-}
 
 impl Applier<'_> {
     /// Notes who has a stake in rows: their owners, and of rows that go whole who reads them, too. An account is its person's alone,
@@ -38,8 +30,11 @@ impl Applier<'_> {
             people.filter_map(|column| at(columns, row, column))
         });
         let named: Vec<&Value> = named.filter(|it| !it.is_nobody()).collect();
-        self.meet(&named)?;
-        let names: Vec<Vec<u8>> = named.into_iter().map(|it| self.name(it)).collect();
+        self.principals.meet(self.database, &named)?;
+        let names: Vec<Vec<u8>> = named
+            .into_iter()
+            .map(|it| self.principals.name(it))
+            .collect();
         self.at_stake.get_or_insert_default().extend(names);
         Ok(())
     }
@@ -72,7 +67,8 @@ impl Applier<'_> {
     ) -> Result<(), Error> {
         let people = rows.iter();
         let people = people.flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
-        self.meet(&people.collect::<Vec<_>>())?;
+        self.principals
+            .meet(self.database, &people.collect::<Vec<_>>())?;
         let parted = self.parted(table, columns, rows)?;
         for column in table.readers.iter().filter(|it| table.unlinks(it)) {
             self.foresee_unlinked(table, columns, &parted.read, column)?;
@@ -84,7 +80,12 @@ impl Applier<'_> {
         }
         let (shared, plain) = self.split(table, columns, rows);
         self.stake(table, columns, &plain, Loss::Row)?;
-        let left = self.left_by_all(table, columns, shared)?;
+        let mut shared_rows = SharedRows {
+            work: self,
+            table,
+            columns,
+        };
+        let left = shared_rows.left_by_all(shared)?;
         self.stake(table, columns, &left, Loss::Row)
     }
 
@@ -96,10 +97,11 @@ impl Applier<'_> {
         column: &str,
     ) -> Result<(), Error> {
         let named = rows.iter().filter_map(|row| at(columns, row, column));
-        self.meet_owners(&named.collect::<Vec<_>>())?;
+        self.principals
+            .meet_owners(self.database, &named.collect::<Vec<_>>())?;
         let meant = rows
             .iter()
-            .filter(|row| at(columns, row, column).is_some_and(|it| self.is_meant(it)));
+            .filter(|row| at(columns, row, column).is_some_and(|it| self.principals.is_meant(it)));
         let meant: Vec<Vec<Value>> = meant.cloned().collect();
         self.stake(table, columns, &meant, Loss::Values)
     }

@@ -1,25 +1,16 @@
 //! Disguises in one go of people with very many rows, which are not all held at once.
 
-use super::modify::Overwriting;
-use super::{Applier, numbered, step_at};
+use super::applier::{Applier, StepOutcome, numbered, step_at};
+use super::chunk::Chunk;
+use super::modify::{Modification, Overwriting, alike};
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
+use crate::spec::Kind;
 use crate::statements::table::{select, takes};
-
-/// What is left of a step when it was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StepOutcome {
-    /// Nothing.
-    None,
-    /// Rows that the same step takes when it is taken again.
-    Same,
-    /// All of it, which must be taken in pages: it has more rows than may be held.
-    Pages,
-}
 
 /// How far a disguise in one go is.
 ///
@@ -72,6 +63,28 @@ impl StepCursor {
 }
 
 impl Applier<'_> {
+    /// Takes a step, or as much of it as may be held.
+    pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<StepOutcome, Error> {
+        let table = self.table_of(step)?;
+        let number = numbered(number);
+        match &step.kind {
+            Kind::Remove => self.remove(number, table, step),
+            Kind::Modify { .. } => {
+                let steps: Vec<_> = Overwriting::of(number, step).into_iter().collect();
+                Modification {
+                    work: self,
+                    table,
+                    steps: &steps,
+                }
+                .run(&step.chosen)
+            }
+            Kind::Decorrelate { group_by, owners } => {
+                self.decorrelate(number, table, step, group_by, owners)
+            }
+            Kind::Unlink { column } => self.unlink(number, table, step, column),
+        }
+    }
+
     /// Goes on until all steps are taken or as many rows noted as may be held.
     pub(crate) fn go_on(&mut self, steps: &[Step], course: &mut StepCursor) -> Result<(), Error> {
         if course.in_pages {
@@ -80,20 +93,21 @@ impl Applier<'_> {
         while let Some(step) = course.place.of(steps) {
             let left = usize::try_from(course.place.step).ok();
             let left = left.and_then(|at| steps.get(at..)).unwrap_or_default();
-            let alike = self.alike(left).clamp(1, left.len().max(1));
-            let rest = match left.get(..alike) {
-                Some(several) if alike > 1 => self.run_alike(course.place.step, several)?,
+            let together =
+                alike(self.database.dialect(), self.live, left).clamp(1, left.len().max(1));
+            let rest = match left.get(..together) {
+                Some(several) if together > 1 => self.run_alike(course.place.step, several)?,
                 _ => self.run(course.place.step, step)?,
             };
             match rest {
-                StepOutcome::None => course.skip(alike),
+                StepOutcome::None => course.skip(together),
                 StepOutcome::Same => {}
                 StepOutcome::Pages => {
                     course.in_pages = true;
                     course.was_in_pages = true;
                 }
             }
-            if rest != StepOutcome::None || self.is_most(self.noted) {
+            if rest != StepOutcome::None || self.is_most(self.notes.noted) {
                 break;
             }
         }
@@ -106,7 +120,12 @@ impl Applier<'_> {
         let table = self.table_of(first)?;
         let together = (number..).zip(steps);
         let together = together.filter_map(|(number, it)| Overwriting::of(numbered(number), it));
-        self.modify(table, &first.chosen, &together.collect::<Vec<_>>())
+        Modification {
+            work: self,
+            table,
+            steps: &together.collect::<Vec<_>>(),
+        }
+        .run(&first.chosen)
     }
 
     /// Takes the next rows of the step at hand, as a chunk of a disguise that ends with it would.
@@ -115,7 +134,7 @@ impl Applier<'_> {
         let (last, _) = step_at(steps, step)?;
         let until = steps.get(..=last).unwrap_or(steps);
         let most = course.most.unwrap_or(u32::MAX);
-        self.advance(until, &mut course.place, most)?;
+        Chunk::new(self, until).advance(&mut course.place, most)?;
         course.in_pages = course.place.step == step;
         Ok(())
     }

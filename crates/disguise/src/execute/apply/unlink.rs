@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Applier;
-use super::stake::Loss;
-use super::step_cursor::StepOutcome;
+use super::applier::{Applier, Loss, StepOutcome};
+use super::modify::overwrite;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::step::Step;
@@ -36,7 +35,7 @@ impl Applier<'_> {
             .iter()
             .filter_map(|row| at(&columns, row, column))
             .collect();
-        self.meet_owners(&all)?;
+        self.principals.meet_owners(self.database, &all)?;
         self.count(table, rows.len());
         self.unlink_column(number, table, &columns, &rows, column)?;
         Ok(StepOutcome::None)
@@ -67,7 +66,7 @@ impl Applier<'_> {
                 values: &[Value::Null],
             })
             .collect();
-        self.overwrite(table, &[column], &writes)?;
+        overwrite(self.database, self.live, table, &[column], &writes)?;
         let user = self.user.map(Value::principal);
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut emptied = Vec::with_capacity(chosen.len());
@@ -90,7 +89,7 @@ impl Applier<'_> {
                 column: column.to_owned(),
                 rows,
             };
-            self.note_for(keeper, number, table, change)?;
+            self.notes.add(keeper, number, table, change)?;
         }
         Ok(emptied)
     }
