@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use probity_format::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::Engine;
 use super::disguise::Disguise;
+use super::engine::Engine;
 use crate::crypto::random;
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;

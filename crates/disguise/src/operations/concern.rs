@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Doing as _, Error};

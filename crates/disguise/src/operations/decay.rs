@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use probity_format::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::Engine;
+use super::engine::Engine;
 use crate::crypto::random;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;

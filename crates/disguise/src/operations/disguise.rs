@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::crypto::random;
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;

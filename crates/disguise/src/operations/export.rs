@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::database::Database;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;

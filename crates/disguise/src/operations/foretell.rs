@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use probity_format::Timestamp;
 
-use super::Engine;
 use super::chunk::Whose;
+use super::engine::Engine;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};

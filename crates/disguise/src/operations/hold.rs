@@ -1,6 +1,6 @@
 //! Placing and lifting legal holds.
 
-use super::Engine;
+use super::engine::Engine;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::Error;

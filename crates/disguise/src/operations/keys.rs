@@ -2,7 +2,7 @@
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::engine::{Engine, HandOver};
 use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::database::value::Value;
@@ -14,10 +14,6 @@ use crate::records::principal::{self, Registration, rekey};
 use crate::records::{forgotten, name, registry, settings, store};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
-
-/// What takes a new credential to its person.
-pub type HandOver =
-    Box<dyn FnMut(&Registration) -> Result<(), Box<dyn std::error::Error + Send + Sync>>>;
 
 impl<D: Database> Engine<D> {
     /// Registers `user`, who gets a private key, and with a protection also a recovery token.

@@ -4,9 +4,8 @@ use std::mem;
 
 use probity_format::{Outcome, Timestamp};
 
-use super::chunk::Whom;
-use super::pending_entry::Guess;
-use super::{Engine, Progress, TRIES_MAX, pause};
+use super::chunk::{Progress, Whom};
+use super::engine::{Engine, TRIES_MAX, pause};
 use crate::database::Database;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::Applied;
@@ -16,18 +15,7 @@ use crate::records::settings;
 use crate::transaction::admission::Admission;
 use crate::transaction::once::{Answered, Names, Once, RequestState};
 use crate::transaction::operation::CommitOutcome;
-
-/// The request whose transaction is at hand.
-pub(super) struct Request {
-    /// The salt of what is stored for the tenant at hand, for entries that are written once the transaction is broken.
-    pub(super) salt: Vec<u8>,
-    /// Another transaction was in the way of an operation.
-    pub(super) is_in_conflict: bool,
-    /// Credentials that were refused: they are counted and told of once the transaction is over.
-    pub(super) guesses: Vec<Guess>,
-    /// What stands for the person whom its operations were about, if one.
-    pub(super) cohort: Option<u8>,
-}
+use crate::transaction::pending_entry::Request;
 
 impl<D: Database> Engine<D> {
     /// Does `work`, unless it was done before under the same key: its operations are one transaction, in which the answer

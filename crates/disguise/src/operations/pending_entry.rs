@@ -4,60 +4,15 @@ use std::mem;
 
 use probity_format::{Outcome, Timestamp};
 
-use super::Engine;
+use super::engine::Engine;
 use crate::database::Database;
-use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::records::refusal;
 use crate::records::settings;
 use crate::transaction::audit::{OperationRequest, tell};
-use crate::transaction::operation::{self, CommitOutcome, OperationId};
+use crate::transaction::operation::{self, CommitOutcome};
 use crate::transaction::payload::Payload;
-
-/// An operation that the log was told of as done, before it was.
-pub(super) struct PendingEntry {
-    id: OperationId,
-    /// What the database remembers it by.
-    key: Value,
-    /// The salt of the database.
-    whole: Vec<u8>,
-    /// The salt of its tenant.
-    salt: Vec<u8>,
-    action: &'static str,
-    about: String,
-    user: Option<Value>,
-    time: Timestamp,
-    actor: String,
-    basis: String,
-}
-
-/// A credential that was refused for a person in a request.
-pub(super) struct Guess {
-    /// What it is counted under.
-    name: String,
-    salt: Vec<u8>,
-    action: &'static str,
-    about: String,
-    user: Value,
-    time: Timestamp,
-    actor: String,
-    basis: String,
-}
-
-impl PendingEntry {
-    fn asked(&self) -> OperationRequest<'_> {
-        OperationRequest {
-            actor: &self.actor,
-            basis: &self.basis,
-            ..OperationRequest::new(
-                self.action,
-                self.about.clone(),
-                self.user.as_ref(),
-                self.time,
-            )
-        }
-    }
-}
+use crate::transaction::pending_entry::{Guess, PendingEntry};
 
 impl<D: Database> Engine<D> {
     /// Tells of an operation that is about to be committed.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::database::value::Value;
 use crate::database::{CatalogTable, Database};
 use crate::error::{Doing as _, Error};

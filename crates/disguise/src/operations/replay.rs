@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::engine::Engine;
 use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
 use super::replay_obstacles::{Ending, Ground};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::engine::Engine;
 use super::replay::ReplayRequest;
 use super::replay_action::{Bound, Ends, Leaver, ReplayAction};
 use super::replay_keys::Changed;

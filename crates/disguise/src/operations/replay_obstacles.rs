@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Engine;
 use super::chunk::Whose;
+use super::engine::Engine;
 use super::replay_action::{Bound, Ends, ReplayAction};
 use super::replay_keys::{Changed, Keys};
 use crate::database::Database;

@@ -2,7 +2,7 @@
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::database::value::Value;

@@ -2,7 +2,7 @@
 
 use probity_format::Timestamp;
 
-use super::Engine;
+use super::engine::Engine;
 use crate::database::Database;
 use crate::error::{Error, SpecError};
 use crate::execute::update::{self, Mapping, Recorded, Update};

@@ -8,5 +8,6 @@ pub(crate) mod once;
 pub(crate) mod operation;
 pub(crate) mod pace;
 pub(crate) mod payload;
+pub(crate) mod pending_entry;
 pub(crate) mod record_names;
 pub(crate) mod scheduled;
