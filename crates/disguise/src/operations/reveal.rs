@@ -9,6 +9,8 @@ use super::engine::Engine;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
+use crate::execute::reveal::people::People;
+use crate::execute::reveal::report::Report;
 use crate::execute::reveal::{self, RevealRequest, Revealed};
 use crate::execute::update::Updates;
 use crate::records::chunk_note::ChunkNote;
@@ -160,6 +162,7 @@ impl<D: Database> Engine<D> {
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
+        let person = (user.principal(), holder.public().clone());
         let mut work = reveal::Revealer {
             updates: Updates {
                 recorded: &recorded,
@@ -173,29 +176,23 @@ impl<D: Database> Engine<D> {
             live,
             salt: &salt,
             reach,
-            person: (user.principal(), holder.public().clone()),
-            is_registered: holder.is_registered(),
+            people: People::new(live, reach, person, holder.is_registered()),
             references: request.references,
             rows: request.rows,
             room: self.reveal_bytes,
-            revealed: Revealed::default(),
+            report: Report::default(),
             destroyed: Vec::new(),
             needed: BTreeSet::new(),
             taken: BTreeSet::new(),
             going: BTreeSet::new(),
             doubtful: BTreeSet::new(),
             settle: false,
-            cleared: BTreeSet::new(),
             returned: BTreeSet::new(),
-            refusals: BTreeMap::new(),
             missing: Vec::new(),
-            rightful: BTreeSet::new(),
-            replaced: BTreeSet::new(),
-            spellings: BTreeMap::new(),
             ended,
         };
         work.run(request.id)?;
-        let (revealed, destroyed) = (work.revealed, work.destroyed);
+        let (revealed, destroyed) = (work.report.revealed, work.destroyed);
         // What is taken back is not gone on with.
         self.leave_out(request.id, whose.as_ref(), &names, ChunkNote::Returned)?;
         let destroyed = name::records(&salt, &destroyed);

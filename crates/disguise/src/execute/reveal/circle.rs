@@ -77,10 +77,10 @@ impl<'a> Revealer<'a> {
             }
         }
         for group in groups {
-            self.count(&group.table.name, group.rows.len());
+            self.report.count(&group.table.name, group.rows.len());
             if group.table.name == self.live.pseudo.table {
                 let rows = group.rows.iter().map(|it| it.row.as_slice());
-                self.accounts_back(&group.columns, rows);
+                self.people.accounts_back(&group.columns, rows);
             }
             let mut missing = Vec::new();
             for it in &group.rows {
@@ -136,7 +136,7 @@ impl<'a> Revealer<'a> {
             let is_of_user = section.is_of_user();
             let is_gone = |row: &[Value]| {
                 let is_user = table.name == live.pseudo.table
-                    && at(columns, row, &live.pseudo.id).is_some_and(|id| self.is_gone(id));
+                    && at(columns, row, &live.pseudo.id).is_some_and(|id| self.people.is_gone(id));
                 is_user || (is_of_user && self.is_of_gone(table, columns, row))
             };
             let rows = rows.iter().zip(owned).zip(may_wait);
@@ -186,8 +186,10 @@ impl<'a> Revealer<'a> {
         for (_, section) in due.iter().filter(|(_, it)| it.table == pseudo.table) {
             if let Change::Removed { columns, rows } = &section.change {
                 let ids = rows.iter().filter_map(|row| at(columns, row, &pseudo.id));
-                let ids = ids.filter(|id| !self.is_gone(id)).map(Value::principal);
-                awaited.extend(ids.filter(|name| self.is_own(name)));
+                let ids = ids
+                    .filter(|id| !self.people.is_gone(id))
+                    .map(Value::principal);
+                awaited.extend(ids.filter(|name| self.people.is_own(name)));
             }
         }
         awaited

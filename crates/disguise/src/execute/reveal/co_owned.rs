@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Due, KeptReason, Open, Revealer};
+use super::report::KeptReason;
+use super::{Due, Open, Revealer};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::co_owned::{remove_slots, slot, slots};

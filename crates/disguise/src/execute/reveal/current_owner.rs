@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{KeptReason, Revealer};
+use super::Revealer;
+use super::report::KeptReason;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::execute::apply::ends;
@@ -93,13 +94,13 @@ impl Revealer<'_> {
         }
         let readers: Vec<Vec<Value>> = rows.iter().map(|row| of(&table.readers, row)).collect();
         let all = owners.iter().chain(&readers).flatten();
-        self.meet(all)?;
+        self.people.meet(self.database, all)?;
         let mut strange = Vec::with_capacity(rows.len());
         let mut in_doubt = BTreeSet::new();
         for (index, (owners, readers)) in owners.iter().zip(&readers).enumerate() {
-            let reason = self.stranger(owners);
-            if reason.is_some() && self.stranger(readers).is_none() {
-                in_doubt.extend(owners.iter().map(|it| self.meant(&it.principal())));
+            let reason = self.people.stranger(owners);
+            if reason.is_some() && self.people.stranger(readers).is_none() {
+                in_doubt.extend(owners.iter().map(|it| self.people.meant(&it.principal())));
             }
             let is_broken = ends.get(index).is_some_and(Vec::is_empty);
             strange.push(match reason {
@@ -110,60 +111,14 @@ impl Revealer<'_> {
         let in_doubt: Vec<Vec<u8>> = in_doubt.into_iter().collect();
         let registered = registry::principals(self.database, &in_doubt)?;
         for ((strange, owners), readers) in strange.iter_mut().zip(&owners).zip(&readers) {
-            let is_registered = |it: &Value| registered.contains_key(&self.meant(&it.principal()));
-            let is_read = strange.is_some() && self.stranger(readers).is_none();
+            let is_registered =
+                |it: &Value| registered.contains_key(&self.people.meant(&it.principal()));
+            let is_read = strange.is_some() && self.people.stranger(readers).is_none();
             if is_read && !owners.iter().any(is_registered) {
                 *strange = None;
             }
         }
         Ok(strange)
-    }
-
-    /// Learns which of `people` are the person or placeholders of theirs, and whose ids these have now. Under the id of a
-    /// person who is registered there is nobody else.
-    pub(super) fn meet<'v>(
-        &mut self,
-        people: impl Iterator<Item = &'v Value>,
-    ) -> Result<(), Error> {
-        let mut seen = BTreeSet::new();
-        let met = people.filter(|it| {
-            let name = it.principal();
-            let is_sure = self.is_registered && name == self.person.0;
-            let is_strange = it.has_spellings() && !it.is_nobody();
-            let matters = !is_sure && (self.is_own(&name) || is_strange);
-            matters && seen.insert(name)
-        });
-        let met: Vec<Value> = met.cloned().collect();
-        if !met.is_empty() {
-            self.users(&met)?;
-        }
-        Ok(())
-    }
-
-    /// Why none of `people`, who were met, is the person or a placeholder of theirs.
-    pub(super) fn stranger(&self, people: &[Value]) -> Option<KeptReason> {
-        let reason = |it: &Value| {
-            let name = self.meant(&it.principal());
-            match (self.is_own(&name), self.replaced.contains(&name)) {
-                (true, false) => None,
-                (true, true) => Some(KeptReason::OwnerReplaced),
-                (false, _) => Some(KeptReason::OtherOwner),
-            }
-        };
-        let mut reasons = people.iter().map(reason);
-        // One of them is enough.
-        reasons.try_fold(KeptReason::OwnerMissing, |all, it| {
-            Some(match it? {
-                KeptReason::OwnerReplaced => KeptReason::OwnerReplaced,
-                _ if all == KeptReason::OwnerReplaced => all,
-                other => other,
-            })
-        })
-    }
-
-    /// Whether `name` is the person's, or that of a placeholder that they speak for.
-    pub(super) fn is_own(&self, name: &[u8]) -> bool {
-        name == self.person.0 || self.reach.links.contains_key(name)
     }
 
     /// Moves rows that are owned through others, and would lie under somebody else's, to `kept`.

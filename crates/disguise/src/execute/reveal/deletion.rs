@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Revealer;
 use super::meanwhile::{Going, Names, Reason};
-use super::{KeptReason, Revealer, add};
+use super::report::{KeptReason, add};
 use crate::database::value::Value;
 use crate::database::{DatabaseErrorKind, ForeignKey, OnDelete};
 use crate::error::Error;
@@ -41,7 +42,7 @@ impl<'a> Revealer<'a> {
             return Ok(Names::new());
         }
         let held = Held::all(self.database)?;
-        let person = std::iter::once(&self.person.0);
+        let person = std::iter::once(&self.people.person.0);
         if held.refuse_any(self.salt, person).is_err() {
             // Nothing of a person who is held is destroyed, by their own reveal neither.
             return Ok(Names::new());
@@ -183,7 +184,7 @@ impl<'a> Revealer<'a> {
         }
         if is_told {
             let deleted = usize::try_from(deleted).unwrap_or(usize::MAX);
-            add(&mut self.revealed.deleted, table, deleted);
+            add(&mut self.report.revealed.deleted, table, deleted);
         }
         let rows = rows.into_iter();
         Ok(rows

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::current_owner::tells;
+use super::report::KeptReason;
 use super::rewrite::{is_constraint, within_reach};
-use super::{KeptReason, Revealer, Sections, fits};
+use super::{Revealer, Sections, fits};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::plan::cascade::may_empty;
@@ -78,9 +79,10 @@ impl Revealer<'_> {
                 (row, before)
             });
             let done = self.write(table, &column.name, ready.collect(), &mut column.kept)?;
-            self.count_values(&table.name, done);
+            self.report.count_values(&table.name, done);
             for (row, reason) in &column.kept {
-                self.keep(&table.name, &row.identity, Some(&column.name), *reason);
+                self.report
+                    .keep(&table.name, &row.identity, Some(&column.name), *reason);
             }
         }
         let left = sections.into_iter().zip(columns);
@@ -168,7 +170,7 @@ impl Revealer<'_> {
             column
                 .ready
                 .retain(|index, _| whole.binary_search(index).is_err());
-            self.count_values(&table.name, whole.len());
+            self.report.count_values(&table.name, whole.len());
         }
         Ok(())
     }

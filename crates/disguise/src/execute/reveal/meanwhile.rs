@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Revealer;
+use super::report::{KeptReason, cell_name};
 use super::rewrite::is_constraint;
-use super::{KeptReason, Revealer, cell_name};
 use crate::database::value::Value;
 use crate::database::{Dialect, ForeignKey, OnUpdate};
 use crate::error::Error;
@@ -84,8 +85,11 @@ impl<'a> Revealer<'a> {
 
     /// The name of the one among `going` whom each of `ids` means.
     pub(super) fn meant_of(&mut self, ids: &[&Value]) -> Result<Vec<Vec<u8>>, Error> {
-        self.meet(ids.iter().copied())?;
-        Ok(ids.iter().map(|id| self.meant(&id.principal())).collect())
+        self.people.meet(self.database, ids.iter().copied())?;
+        Ok(ids
+            .iter()
+            .map(|id| self.people.meant(&id.principal()))
+            .collect())
     }
 
     /// The rows that name one of `going` in one of these columns.
@@ -269,7 +273,7 @@ impl<'a> Revealer<'a> {
                 };
                 try_update_keys(self.database, it.table, &[it.column], &[write])?;
                 let column = Some(it.column);
-                self.keep(
+                self.report.keep(
                     &it.table.name,
                     &it.identity,
                     column,
@@ -311,9 +315,9 @@ impl<'a> Revealer<'a> {
         let (reason, said) = reason.cloned().unwrap_or((KeptReason::Refused, None));
         if let Some(said) = said {
             let cell = cell_name(&table.name, identity, column);
-            self.refusals.insert(cell, said);
+            self.report.refusals.insert(cell, said);
         }
-        self.keep(&table.name, identity, column, reason);
+        self.report.keep(&table.name, identity, column, reason);
     }
 }
 

@@ -59,7 +59,7 @@ impl Revealer<'_> {
             .tenancy()
             .and(dialect, &table.name, &table.name);
         for (part, value) in table.identity.iter().zip(key) {
-            if !is_person(part) || !self.is_own(&self.meant(&value.principal())) {
+            if !is_person(part) || !self.people.means_own(value) {
                 continue;
             }
             let mut all = self.along(value);

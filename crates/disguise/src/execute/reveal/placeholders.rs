@@ -16,13 +16,13 @@ impl Revealer<'_> {
     /// Registers principals whose rows are back.
     pub(super) fn principals(&mut self, bag: &mut Bag) -> Result<(), Error> {
         let ids: Vec<Value> = bag.principals.iter().map(|(id, _, _)| id.clone()).collect();
-        let there = self.users(&ids)?;
+        let there = self.people.users(self.database, &ids)?;
         let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
         let registered = registry::principals(self.database, &names)?;
         let mut back = Vec::new();
         for (id, public, standing) in std::mem::take(&mut bag.principals) {
             let name = id.principal();
-            if self.is_gone(&id) {
+            if self.people.is_gone(&id) {
                 continue;
             }
             if there.contains(&name) {
@@ -41,7 +41,7 @@ impl Revealer<'_> {
         let links = opened.iter().flat_map(|it| &it.bag.speaks_for);
         let needed = links.filter(|link| !link.gone && self.taken.contains(&link.new.principal()));
         let needed: Vec<Value> = needed.map(|link| link.new.clone()).collect();
-        let there = self.users(&needed)?;
+        let there = self.people.users(self.database, &needed)?;
         let mut absent: BTreeSet<Vec<u8>> = needed.iter().map(Value::principal).collect();
         absent.retain(|name| !there.contains(name));
         if absent.is_empty() {
@@ -72,10 +72,10 @@ impl Revealer<'_> {
         away: &BTreeSet<Vec<u8>>,
     ) -> Result<(Vec<Going>, bool), Error> {
         let all: Vec<Value> = bag.speaks_for.iter().map(|link| link.new.clone()).collect();
-        let there = self.users(&all)?;
+        let there = self.people.users(self.database, &all)?;
         let nearest = {
             let owners: Vec<Value> = bag.speaks_for.iter().map(|link| link.old.clone()).collect();
-            self.nearest(&owners)?
+            self.people.nearest(self.database, &owners)?
         };
         let mut waiting = false;
         let mut going = Vec::new();
@@ -86,7 +86,7 @@ impl Revealer<'_> {
                 _ if away.contains(&name) => waiting = true,
                 _ if !there.contains(&name) => {
                     link.gone = true;
-                    self.cleared.insert(name);
+                    self.people.cleared.insert(name);
                 }
                 _ if link.retained => {}
                 Some(target) if !self.needed.contains(&name) => {
@@ -116,7 +116,7 @@ impl Revealer<'_> {
         let names: Vec<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
         registry::unregister(self.database, &names)?;
         let gone: BTreeSet<Vec<u8>> = names.into_iter().collect();
-        self.cleared.extend(gone.iter().cloned());
+        self.people.cleared.extend(gone.iter().cloned());
         for link in &mut bag.speaks_for {
             let name = link.new.principal();
             link.gone |= gone.contains(&name);
@@ -162,7 +162,7 @@ impl Revealer<'_> {
                     public: reached.public.clone(),
                     owner: match &reached.placeholder {
                         Some(placeholder) => placeholder.principal(),
-                        None => self.person.0.clone(),
+                        None => self.people.person.0.clone(),
                     },
                     person: reached.placeholder.is_none(),
                     origin: Origin {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{KeptReason, Revealer};
+use super::Revealer;
+use super::report::KeptReason;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::{Change, Modified};
@@ -28,7 +29,7 @@ impl Revealer<'_> {
         let mut rows = rows;
         if table.name == self.live.pseudo.table {
             let id = self.live.pseudo.id.clone();
-            rows.retain(|row| at(columns, row, &id).is_none_or(|id| !self.is_gone(id)));
+            rows.retain(|row| at(columns, row, &id).is_none_or(|id| !self.people.is_gone(id)));
         }
         rows.retain(|row| {
             let own = self.is_of_tenant(table, columns, row);
@@ -57,7 +58,7 @@ impl Revealer<'_> {
                 .others(table)
                 .filter_map(|it| at(columns, &row, it));
             let people = people.filter(|it| !it.is_nobody());
-            let reason = people.map(|owner| self.ownerless(owner)).max();
+            let reason = people.map(|owner| self.people.ownerless(owner)).max();
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
         self.drop_orphans(table, columns, &mut ready, &mut kept)?;
@@ -71,9 +72,9 @@ impl Revealer<'_> {
             let back = back.filter(|row| {
                 at(columns, row, id).is_some_and(|it| !refused.contains(&it.principal()))
             });
-            self.accounts_back(columns, back);
+            self.people.accounts_back(columns, back);
         }
-        self.count(&table.name, done);
+        self.report.count(&table.name, done);
         if !table.readers.is_empty() {
             let still: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
             ready.retain(|(row, _)| !still.contains(&encoded(row)));
@@ -84,30 +85,9 @@ impl Revealer<'_> {
         }
         for (row, reason) in &kept {
             let identity = picked(columns, row, &table.identity);
-            self.keep(&table.name, &identity, None, *reason);
+            self.report.keep(&table.name, &identity, None, *reason);
         }
         Ok(kept.into_iter().map(|(row, _)| row).collect())
-    }
-
-    /// Remembers which accounts are back by their rows.
-    pub(super) fn accounts_back<'r>(
-        &mut self,
-        columns: &[String],
-        rows: impl IntoIterator<Item = &'r [Value]>,
-    ) {
-        let id = &self.live.pseudo.id;
-        let ids = rows.into_iter().filter_map(|row| at(columns, row, id));
-        for back in ids.map(Value::principal) {
-            self.replaced.remove(&back);
-            self.rightful.insert(back);
-        }
-    }
-
-    /// Whether `id` is a placeholder whose own disguise was revealed, so that it does not come back.
-    pub(super) fn is_gone(&self, id: &Value) -> bool {
-        let name = id.principal();
-        let link = self.reach.links.get(&name);
-        link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
     }
 
     /// Whether a row that was part of one in the users table was so of a placeholder that does not come back.
@@ -118,7 +98,7 @@ impl Revealer<'_> {
         row: &[Value],
     ) -> bool {
         let mut people = table.people().filter_map(|it| at(columns, row, it));
-        people.any(|id| self.is_gone(id))
+        people.any(|id| self.people.is_gone(id))
     }
 
     /// Each row with owners that exist, or nothing when an owner is missing (C4). Who only reads it does not keep it
@@ -140,7 +120,7 @@ impl Revealer<'_> {
         if owners.is_empty() {
             return Ok(rows.iter().cloned().map(Some).collect());
         }
-        let nearest = self.nearest(&owners)?;
+        let nearest = self.people.nearest(self.database, &owners)?;
         let owned = |row: &Vec<Value>| {
             let mut row = row.clone();
             for column in live.others(table) {
@@ -151,7 +131,7 @@ impl Revealer<'_> {
                 let name = owner.principal();
                 let nearest = nearest.get(&name).cloned();
                 let value = nearest.or_else(|| may_lack(table, column).then_some(Value::Null));
-                let is_awaited = awaited.contains(&name) && !self.replaced.contains(&name);
+                let is_awaited = awaited.contains(&name) && !self.people.replaced.contains(&name);
                 let value = value.or_else(|| is_awaited.then_some(owner));
                 put(columns, &mut row, column, value?);
             }
@@ -251,7 +231,8 @@ impl Revealer<'_> {
                     KeptReason::OtherTenant
                 } else {
                     let identity = picked(columns, original, &table.identity);
-                    self.note_refusal(&table.name, &identity, None);
+                    self.report
+                        .note_refusal(self.database.refusal(), &table.name, &identity, None);
                     KeptReason::Refused
                 };
                 kept.push((original.clone(), reason));
@@ -280,14 +261,15 @@ impl Revealer<'_> {
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<(), Error> {
-        let is_strange =
-            |id: &&Value| id.has_spellings() && !id.is_nobody() && !self.is_own(&id.principal());
+        let is_strange = |id: &&Value| {
+            id.has_spellings() && !id.is_nobody() && !self.people.is_own(&id.principal())
+        };
         let people = rows
             .iter()
             .flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
         let strange: Vec<Value> = people.filter(is_strange).cloned().collect();
         if !strange.is_empty() {
-            self.users(&strange)?;
+            self.people.users(self.database, &strange)?;
         }
         Ok(())
     }
@@ -300,7 +282,7 @@ impl Revealer<'_> {
         columns: &[String],
         row: &[Value],
     ) -> bool {
-        let is_own = |id: &Value| self.is_own(&self.meant(&id.principal()));
+        let is_own = |id: &Value| self.people.means_own(id);
         if table.name == self.live.pseudo.table {
             return at(columns, row, &self.live.pseudo.id).is_some_and(is_own);
         }

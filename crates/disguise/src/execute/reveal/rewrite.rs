@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::current_owner::Now;
 use super::put_back::may_lack;
-use super::{KeptReason, Revealer, cell_name, fits, row_name};
+use super::report::{KeptReason, cell_name};
+use super::{Revealer, fits, row_name};
 use crate::database::DatabaseErrorKind;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -97,8 +98,9 @@ impl Revealer<'_> {
         let current = self.rows_now(table, &[column], &rows)?;
         let nearest = if owner {
             let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
-            self.meet(current.values().flat_map(|now| &now.values))?;
-            self.nearest(&owners)?
+            self.people
+                .meet(self.database, current.values().flat_map(|now| &now.values))?;
+            self.people.nearest(self.database, &owners)?
         } else {
             BTreeMap::new()
         };
@@ -113,7 +115,7 @@ impl Revealer<'_> {
         for row in rows {
             // Of a reader who went missing the records have nothing but the id.
             let is_left = owner && !row.after.is_null();
-            let target = if is_left && self.means_another(&row.before) {
+            let target = if is_left && self.people.means_another(&row.before) {
                 None
             } else if owner {
                 nearest.get(&row.before.principal()).cloned()
@@ -123,8 +125,7 @@ impl Revealer<'_> {
             let now = current.get(&encoded(&row.identity));
             let is_emptied = may_lack && !row.after.is_null() && now.is_some_and(Now::is_empty);
             // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
-            let is_let_go =
-                owner && table.unlinks(column) && self.is_own(&self.meant(&row.before.principal()));
+            let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);
             let now = within_reach(
                 now,
                 (table, &row),
@@ -138,7 +139,7 @@ impl Revealer<'_> {
                     RecordOutcome::Done
                 }
                 (Err(reason), _) => RecordOutcome::Kept(reason),
-                (Ok(_), None) => RecordOutcome::Kept(self.ownerless(&row.before)),
+                (Ok(_), None) => RecordOutcome::Kept(self.people.ownerless(&row.before)),
                 (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
             };
             match fate {
@@ -152,11 +153,11 @@ impl Revealer<'_> {
         if table.name == self.live.pseudo.table && column == self.live.pseudo.id {
             // The accounts are no longer where they were found.
             for (row, _) in &ready {
-                self.rightful.remove(&row.after.principal());
+                self.people.rightful.remove(&row.after.principal());
             }
         }
         let done = self.write(table, column, ready, &mut kept)?;
-        self.count_values(&table.name, done);
+        self.report.count_values(&table.name, done);
         self.keep_values(table, (column, owner), &kept)?;
         if owner {
             self.keep_departed(table, &kept)?;
@@ -175,7 +176,8 @@ impl Revealer<'_> {
     ) -> Result<(), Error> {
         let moved_on = self.moved_on(table, (column, owner), kept)?;
         for (row, reason) in kept {
-            self.keep(&table.name, &row.identity, Some(column), *reason);
+            self.report
+                .keep(&table.name, &row.identity, Some(column), *reason);
             // The row still names the placeholder, and so does one that its owner took away from its readers. Where it names
             // nobody now, its owner may have the placeholder in a record, since the account was away when the row came back.
             let named = match reason {
@@ -204,7 +206,7 @@ impl Revealer<'_> {
     pub(super) fn is_of_gone_account(&self, table: &ResolvedTable, row: &Modified) -> bool {
         let pseudo = &self.live.pseudo;
         let id = at(&table.identity, &row.identity, &pseudo.id);
-        table.name == pseudo.table && id.is_some_and(|id| self.is_gone(id))
+        table.name == pseudo.table && id.is_some_and(|id| self.people.is_gone(id))
     }
 
     /// The placeholders that rows of the table still name in a part of their key, though none has the key of the record any more:
@@ -232,7 +234,7 @@ impl Revealer<'_> {
     fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> RecordOutcome {
         let strange = || {
             let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));
-            named.and_then(|named| self.stranger(named))
+            named.and_then(|named| self.people.stranger(named))
         };
         if now.same(&row.after) {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
@@ -240,7 +242,9 @@ impl Revealer<'_> {
         if now.same(&target) {
             return RecordOutcome::Done;
         }
-        let is_same = |it: &Value| self.meant(&it.principal()) == self.meant(&target.principal());
+        let is_same = |it: &Value| {
+            self.people.meant(&it.principal()) == self.people.meant(&target.principal())
+        };
         if owner && is_same(now) && target.same(&row.before) {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
@@ -255,7 +259,7 @@ impl Revealer<'_> {
                 None if !self.settle => RecordOutcome::Later,
                 None if self.is_left(&row.after) => RecordOutcome::Returned,
                 // The chain leads back to the person, in the spelling of the users table.
-                None if self.meant(&row.before.principal()) != row.before.principal() => {
+                None if self.people.meant(&row.before.principal()) != row.before.principal() => {
                     RecordOutcome::Waits
                 }
                 None => RecordOutcome::Done,
@@ -301,7 +305,12 @@ impl Revealer<'_> {
                     if lax::write(self.database, table, place, change)? {
                         done = done.saturating_add(1);
                     } else {
-                        self.note_refusal(&table.name, &row.identity, Some(column));
+                        self.report.note_refusal(
+                            self.database.refusal(),
+                            &table.name,
+                            &row.identity,
+                            Some(column),
+                        );
                         kept.push((row, KeptReason::Refused));
                     }
                 }
@@ -326,7 +335,7 @@ impl Revealer<'_> {
         let referring = emptied(self.database, self.live, (table, &[column]), of)?;
         if let (Some(referring), [row]) = (&referring, rows) {
             let name = cell_name(&table.name, &row.identity, Some(column));
-            self.refusals.insert(name, referring.said());
+            self.report.refusals.insert(name, referring.said());
         }
         Ok(referring.is_some())
     }

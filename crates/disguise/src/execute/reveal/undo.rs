@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 
+use super::report::KeptReason;
 use super::spilled_bags::{Age, Closed, Turn, age};
-use super::{KeptReason, Open, Revealer, Rows, Sections, unfit};
+use super::{Open, Revealer, Rows, Sections, unfit};
 use crate::error::Error;
 use crate::records::section::{Change, Section};
 
@@ -58,7 +59,8 @@ impl Revealer<'_> {
             if let Some((column, rows)) = section.values() {
                 let all = rows.iter().map(|row| row.identity.as_slice());
                 for identity in all {
-                    self.keep(&section.table, identity, Some(column), KeptReason::Changed);
+                    self.report
+                        .keep(&section.table, identity, Some(column), KeptReason::Changed);
                 }
             }
         }
@@ -81,7 +83,7 @@ impl Revealer<'_> {
         barred: &BTreeSet<Vec<u8>>,
         helped: &mut bool,
     ) -> Result<Sections, Error> {
-        self.revealed.kept.clear();
+        self.report.revealed.kept.clear();
         self.needed.clear();
         self.taken.clear();
         self.doubtful.clear();
@@ -163,7 +165,7 @@ impl Revealer<'_> {
             self.doubtful.extend(placeholders);
         }
         for _ in 0..change.rows() {
-            self.keep(table, &[], None, reason);
+            self.report.keep(table, &[], None, reason);
         }
     }
 }
