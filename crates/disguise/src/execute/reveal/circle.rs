@@ -43,9 +43,14 @@ const SAVEPOINT: &str = "SAVEPOINT probity_circle";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_circle";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_circle";
 
-impl<'a> Revealer<'a> {
+/// Rows that nothing keeps disguised but each other.
+pub(super) struct Circles<'w, 'a> {
+    pub(super) work: &'w mut Revealer<'a>,
+}
+
+impl<'a> Circles<'_, 'a> {
     /// Puts back removed rows that nothing keeps disguised but each other; tells whether there were any.
-    pub(super) fn put_back_circles(&mut self, due: &mut Sections) -> Result<bool, Error> {
+    pub(super) fn put_back(&mut self, due: &mut Sections) -> Result<bool, Error> {
         let mut groups = self.groups(due)?;
         let mut there = Vec::new();
         for group in &groups {
@@ -77,10 +82,10 @@ impl<'a> Revealer<'a> {
             }
         }
         for group in groups {
-            self.report.count(&group.table.name, group.rows.len());
-            if group.table.name == self.live.pseudo.table {
+            self.work.report.count(&group.table.name, group.rows.len());
+            if group.table.name == self.work.live.pseudo.table {
                 let rows = group.rows.iter().map(|it| it.row.as_slice());
-                self.people.accounts_back(&group.columns, rows);
+                self.work.people.accounts_back(&group.columns, rows);
             }
             let mut missing = Vec::new();
             for it in &group.rows {
@@ -112,14 +117,14 @@ impl<'a> Revealer<'a> {
     }
 
     fn control(&mut self, sql: &str) -> Result<(), Error> {
-        let done = self.database.execute(sql, &[]);
+        let done = self.work.database.execute(sql, &[]);
         done.doing("putting back rows that refer to each other")?;
         Ok(())
     }
 
     /// Removed rows that refer to rows which are not there.
     fn groups(&mut self, due: &Sections) -> Result<Vec<Group<'a>>, Error> {
-        let live = self.live;
+        let live = self.work.live;
         let awaited = self.awaited(due);
         let mut groups = Vec::new();
         for (number, (_, section)) in due.iter().enumerate() {
@@ -131,17 +136,19 @@ impl<'a> Revealer<'a> {
             if !fits(table, &section.change) {
                 continue;
             }
-            let owned = self.owners_back(table, columns, rows, &awaited)?;
-            let may_wait = self.may_wait(table, columns, rows)?;
+            let owned = self.work.owners_back(table, columns, rows, &awaited)?;
+            let may_wait = self.work.may_wait(table, columns, rows)?;
             let is_of_user = section.is_of_user();
             let is_gone = |row: &[Value]| {
                 let is_user = table.name == live.pseudo.table
-                    && at(columns, row, &live.pseudo.id).is_some_and(|id| self.people.is_gone(id));
-                is_user || (is_of_user && self.is_of_gone(table, columns, row))
+                    && at(columns, row, &live.pseudo.id)
+                        .is_some_and(|id| self.work.people.is_gone(id));
+                is_user || (is_of_user && self.work.is_of_gone(table, columns, row))
             };
             let rows = rows.iter().zip(owned).zip(may_wait);
             let may_return = |row: &[Value]| {
-                self.is_of_tenant(table, columns, row) && self.is_theirs(table, columns, row)
+                self.work.is_of_tenant(table, columns, row)
+                    && self.work.is_theirs(table, columns, row)
             };
             let rows = rows.filter_map(|((original, owned), may_wait)| {
                 let may_return = may_wait && !is_gone(original) && may_return(original);
@@ -181,15 +188,15 @@ impl<'a> Revealer<'a> {
 
     /// Whose accounts wait to go back themselves.
     fn awaited(&self, due: &Sections) -> BTreeSet<Vec<u8>> {
-        let pseudo = &self.live.pseudo;
+        let pseudo = &self.work.live.pseudo;
         let mut awaited = BTreeSet::new();
         for (_, section) in due.iter().filter(|(_, it)| it.table == pseudo.table) {
             if let Change::Removed { columns, rows } = &section.change {
                 let ids = rows.iter().filter_map(|row| at(columns, row, &pseudo.id));
                 let ids = ids
-                    .filter(|id| !self.people.is_gone(id))
+                    .filter(|id| !self.work.people.is_gone(id))
                     .map(Value::principal);
-                awaited.extend(ids.filter(|name| self.people.is_own(name)));
+                awaited.extend(ids.filter(|name| self.work.people.is_own(name)));
             }
         }
         awaited
@@ -206,7 +213,7 @@ impl<'a> Revealer<'a> {
                 .filter(|key| seen.insert(encoded(key)))
                 .collect();
             let by = &reference.to_columns;
-            let found = present(self.database, &reference.to_table, by, &keys)?;
+            let found = present(self.work.database, &reference.to_table, by, &keys)?;
             let all = there.entry((reference.to_table.clone(), by.clone()));
             all.or_default().extend(found);
         }
@@ -235,7 +242,7 @@ impl<'a> Revealer<'a> {
                     continue;
                 };
                 let of = (reference.to_table.as_str(), to.as_str());
-                let found = alike(self.database, of, &names, &keys.concat())?;
+                let found = alike(self.work.database, of, &names, &keys.concat())?;
                 let all = (reference.to_table.clone(), reference.to_columns.clone());
                 spelled.entry(all).or_default().extend(found);
             }
@@ -257,9 +264,9 @@ impl<'a> Revealer<'a> {
                     }
                     let (table, columns) = (group.table, &group.columns);
                     let one = std::slice::from_ref(&row);
-                    let mut done = try_insert(self.database, table, columns, one)?;
+                    let mut done = try_insert(self.work.database, table, columns, one)?;
                     if done == Inserted::Refused {
-                        done = lax::insert(self.database, table, columns, &row)?;
+                        done = lax::insert(self.work.database, table, columns, &row)?;
                     }
                     it.is_in = done == Inserted::All;
                     helped |= it.is_in;
@@ -287,7 +294,7 @@ impl<'a> Revealer<'a> {
                         writes.push(Write { identity, values });
                     }
                 }
-                match try_update_keys(self.database, group.table, &[column], &writes) {
+                match try_update_keys(self.work.database, group.table, &[column], &writes) {
                     Ok(()) => {}
                     Err(error) if is_constraint(&error) => return Ok(false),
                     Err(error) => return Err(error),

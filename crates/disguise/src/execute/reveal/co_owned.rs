@@ -14,10 +14,15 @@ use crate::schema::ResolvedTable;
 use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::existing;
 
-impl<'a> Revealer<'a> {
+/// Copies of rows that several people owned.
+pub(super) struct Copies<'w, 'a> {
+    pub(super) work: &'w mut Revealer<'a>,
+}
+
+impl<'a> Copies<'_, 'a> {
     /// Opens the copies that lie behind placeholders of rows whose leaving is about to be undone.
-    pub(super) fn open_copies(&mut self, opened: &mut Vec<Open<'a>>) -> Result<(), Error> {
-        let reach = self.reach;
+    pub(super) fn open(&mut self, opened: &mut Vec<Open<'a>>) -> Result<(), Error> {
+        let reach = self.work.reach;
         if !reach.bags.iter().any(|it| it.found.locator.copies) {
             return Ok(());
         }
@@ -27,7 +32,7 @@ impl<'a> Revealer<'a> {
             .filter(|link| link.left)
             .map(|link| link.new.principal())
             .collect();
-        let ended = self.ended.clone();
+        let ended = self.work.ended.clone();
         let is_left = |it: &&Reached| it.found.locator.copies && !ended.contains(&it.found.row);
         for reached in reach.bags.iter().filter(is_left) {
             let latest = reached.placeholder.as_ref().and_then(|it| reach.left(it));
@@ -40,13 +45,13 @@ impl<'a> Revealer<'a> {
                 open.due = Due::All;
                 continue;
             }
-            opened.push(self.open(reached, Due::Copies)?);
+            opened.push(self.work.open(reached, Due::Copies)?);
         }
         Ok(())
     }
 
     /// Inserts shared rows from copies that are not void; gives those that stay.
-    pub(super) fn put_back_shared(
+    pub(super) fn put_back(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
@@ -56,10 +61,10 @@ impl<'a> Revealer<'a> {
         let keys: Vec<Vec<Value>> = copies.iter().map(|it| named(&it.row)).collect();
         let names: Vec<Vec<u8>> = keys
             .iter()
-            .map(|key| slot(self.salt, &table.name, key))
+            .map(|key| slot(self.work.salt, &table.name, key))
             .collect();
-        let there = self.identities(table, &keys)?;
-        let removed = slots(self.database, &names)?;
+        let there = self.work.identities(table, &keys)?;
+        let removed = slots(self.work.database, &names)?;
         let (mut rows, mut void, mut versions) = (Vec::new(), Vec::new(), Vec::new());
         for ((copy, key), name) in copies.into_iter().zip(&keys).zip(names) {
             if removed.get(&name) != Some(&copy.version) {
@@ -73,12 +78,12 @@ impl<'a> Revealer<'a> {
             versions.push((name, copy.version));
             rows.push(copy.row);
         }
-        let kept = self.put_back(table, columns, rows.clone())?;
+        let kept = self.work.put_back(table, columns, rows.clone())?;
         let still: BTreeSet<Vec<u8>> = kept.iter().map(|row| encoded(row)).collect();
         for row in &kept {
             // The copies of the other owners name these placeholders too.
             let people = table.people().filter_map(|it| at(columns, row, it));
-            self.needed.extend(people.map(Value::principal));
+            self.work.needed.extend(people.map(Value::principal));
         }
         let mut left = Vec::new();
         for (row, (name, version)) in rows.into_iter().zip(versions) {
@@ -88,7 +93,7 @@ impl<'a> Revealer<'a> {
                 void.push(name);
             }
         }
-        remove_slots(self.database, &void)?;
+        remove_slots(self.work.database, &void)?;
         Ok(left)
     }
 
@@ -100,9 +105,9 @@ impl<'a> Revealer<'a> {
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
         let names: Vec<Vec<u8>> = identities
             .iter()
-            .map(|identity| slot(self.salt, &table.name, identity))
+            .map(|identity| slot(self.work.salt, &table.name, identity))
             .collect();
-        let removed = slots(self.database, &names)?;
+        let removed = slots(self.work.database, &names)?;
         Ok(identities
             .iter()
             .zip(names)
@@ -113,29 +118,22 @@ impl<'a> Revealer<'a> {
 
     /// Tells of placeholders, made while their owner was away, that their owner has returned.
     pub(super) fn return_departed(&mut self) -> Result<(), Error> {
-        if self.returned.is_empty() {
+        if self.work.returned.is_empty() {
             return Ok(());
         }
         let back: Vec<Vec<u8>> = self
+            .work
             .reach
             .links
             .values()
             .filter(|link| !link.left)
             .filter(|link| {
-                let left = self.reach.left(&link.new);
-                left.is_some_and(|name| self.returned.contains(&name))
+                let left = self.work.reach.left(&link.new);
+                left.is_some_and(|name| self.work.returned.contains(&name))
             })
             .map(|link| link.new.principal())
             .collect();
-        return_departed(self.database, &back)
-    }
-
-    /// Whether `placeholder` was made because its owner left a shared row.
-    pub(super) fn is_left(&self, placeholder: &Value) -> bool {
-        self.reach
-            .links
-            .get(&placeholder.principal())
-            .is_some_and(|link| link.left)
+        return_departed(self.work.database, &back)
     }
 
     /// Notes placeholders that must stay because rows that are not there may come back with them.
@@ -146,14 +144,16 @@ impl<'a> Revealer<'a> {
     ) -> Result<(), Error> {
         let absent: Vec<&crate::records::section::Modified> = kept
             .iter()
-            .filter(|(row, reason)| *reason == KeptReason::Absent && self.is_left(&row.after))
+            .filter(|(row, reason)| {
+                *reason == KeptReason::Absent && self.work.people.is_left(&row.after)
+            })
             .map(|(row, _)| row)
             .collect();
         let identities: Vec<&[Value]> = absent.iter().map(|row| row.identity.as_slice()).collect();
         let removed = self.removed_shared(table, &identities)?;
         for row in absent {
             if removed.contains(&encoded(&row.identity)) {
-                self.needed.insert(row.after.principal());
+                self.work.needed.insert(row.after.principal());
             }
         }
         Ok(())
@@ -173,11 +173,11 @@ impl<'a> Revealer<'a> {
         let absent = kept.iter();
         let absent = absent.filter(|(_, reason)| *reason == KeptReason::Absent);
         let absent: Vec<Value> = absent.map(|(row, _)| row.after.clone()).collect();
-        let named = existing(self.database, &table.name, column, &absent)?;
+        let named = existing(self.work.database, &table.name, column, &absent)?;
         let absent = absent.iter().map(Value::principal);
         for name in absent.filter(|name| !named.contains(name)) {
-            self.taken.insert(name.clone());
-            self.needed.insert(name);
+            self.work.taken.insert(name.clone());
+            self.work.needed.insert(name);
         }
         Ok(())
     }

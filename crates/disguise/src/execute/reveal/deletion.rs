@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Revealer;
-use super::meanwhile::{Going, Names, Reason};
+use super::meanwhile::{Going, Names, Placeholders, Reason};
 use super::report::{KeptReason, add};
 use crate::database::value::Value;
 use crate::database::{DatabaseErrorKind, ForeignKey, OnDelete};
@@ -24,7 +23,7 @@ struct Group<'l> {
     reasons: BTreeMap<Vec<u8>, Reason>,
 }
 
-impl<'a> Revealer<'a> {
+impl<'a> Placeholders<'_, 'a> {
     /// Deletes rows that are nobody's but the placeholders', where the policy says so; gives the placeholders of those that stay.
     pub(super) fn delete_meanwhile(
         &mut self,
@@ -41,9 +40,9 @@ impl<'a> Revealer<'a> {
         if owned.is_empty() {
             return Ok(Names::new());
         }
-        let held = Held::all(self.database)?;
-        let person = std::iter::once(&self.people.person.0);
-        if held.refuse_any(self.salt, person).is_err() {
+        let held = Held::all(self.work.database)?;
+        let person = std::iter::once(&self.work.people.person.0);
+        if held.refuse_any(self.work.salt, person).is_err() {
             // Nothing of a person who is held is destroyed, by their own reveal neither.
             return Ok(Names::new());
         }
@@ -81,14 +80,19 @@ impl<'a> Revealer<'a> {
         if cascades {
             return Ok(None);
         }
-        let names: Names = self.going.difference(&self.doubtful).cloned().collect();
+        let names: Names = self
+            .work
+            .going
+            .difference(&self.work.doubtful)
+            .cloned()
+            .collect();
         let mut columns = by.clone();
         columns.extend(table.people().filter(|it| !by.contains(it)).cloned());
         let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
         let mut rows: BTreeMap<Vec<u8>, (Vec<Value>, Names)> = BTreeMap::new();
         for owner in &table.owners {
             let owner = std::slice::from_ref(owner);
-            for row in select_keys(self.database, &table.name, &columns, owner, &keys)? {
+            for row in select_keys(self.work.database, &table.name, &columns, owner, &keys)? {
                 let of = |wanted: &[String]| -> Vec<&Value> {
                     let people = wanted.iter().filter_map(|it| at(&columns, &row, it));
                     people.filter(|it| !it.is_nobody()).collect()
@@ -96,7 +100,7 @@ impl<'a> Revealer<'a> {
                 let owners: Names = self.meant_of(&of(&table.owners))?.into_iter().collect();
                 let readers = self.meant_of(&of(&table.readers))?;
                 let people = owners.iter().chain(&readers);
-                let is_free = held.refuse_any(self.salt, people).is_ok();
+                let is_free = held.refuse_any(self.work.salt, people).is_ok();
                 if is_free && owners.is_subset(&names) {
                     let key = picked(&columns, &row, &by);
                     rows.insert(encoded(&key), (key, owners));
@@ -119,13 +123,13 @@ impl<'a> Revealer<'a> {
         counts: impl Fn(&ResolvedTable, &ForeignKey) -> bool,
         is_told: bool,
     ) -> Result<(), Error> {
-        let live = self.live;
+        let live = self.work.live;
         loop {
             let mut helped = false;
             for group in groups.iter_mut().filter(|it| !it.rows.is_empty()) {
                 let of = (group.table, group.by.as_slice());
                 let keys: Vec<Vec<Value>> = group.rows.iter().map(|(key, _)| key.clone()).collect();
-                let referred = referred(self.database, live, of, &keys, &counts)?;
+                let referred = referred(self.work.database, live, of, &keys, &counts)?;
                 let (stay, free): (Vec<_>, Vec<_>) = std::mem::take(&mut group.rows)
                     .into_iter()
                     .partition(|(key, _)| referred.contains_key(&encoded(key)));
@@ -167,7 +171,7 @@ impl<'a> Revealer<'a> {
                 }
                 let said = match done {
                     Some(_) => None,
-                    None => self.database.refusal().map(str::to_owned),
+                    None => self.work.database.refusal().map(str::to_owned),
                 };
                 let count = done.unwrap_or(0);
                 deleted = count.saturating_add(deleted);
@@ -175,7 +179,7 @@ impl<'a> Revealer<'a> {
                     continue;
                 }
                 // A trigger may keep a row without a word.
-                for key in present(self.database, table, by, some)? {
+                for key in present(self.work.database, table, by, some)? {
                     let reason = (KeptReason::Refused, said.clone());
                     group.reasons.insert(key.clone(), reason);
                     left.insert(key);
@@ -184,7 +188,7 @@ impl<'a> Revealer<'a> {
         }
         if is_told {
             let deleted = usize::try_from(deleted).unwrap_or(usize::MAX);
-            add(&mut self.report.revealed.deleted, table, deleted);
+            add(&mut self.work.report.revealed.deleted, table, deleted);
         }
         let rows = rows.into_iter();
         Ok(rows
@@ -194,7 +198,7 @@ impl<'a> Revealer<'a> {
 
     /// Takes the accounts out of the users table to which nothing refers; gives the others.
     pub(super) fn delete_accounts(&mut self, going: &[Going]) -> Result<Names, Error> {
-        let live = self.live;
+        let live = self.work.live;
         let Some(users) = live.table(&live.pseudo.table) else {
             return Err(Error::NotInstalled);
         };
@@ -203,7 +207,7 @@ impl<'a> Revealer<'a> {
         let mut held = BTreeMap::new();
         if has_spellings {
             // The account may be spelled in another way by now.
-            held = found(self.database, &users.name, &live.pseudo.id, &ids)?;
+            held = found(self.work.database, &users.name, &live.pseudo.id, &ids)?;
         }
         let rows = ids.into_iter().map(|id| {
             let name = id.principal();
@@ -226,7 +230,7 @@ impl<'a> Revealer<'a> {
         let mut kept = Names::new();
         for group in groups {
             for (key, names) in group.rows {
-                if self.references != References::Retain {
+                if self.work.references != References::Retain {
                     self.stays(users, &key, None, group.reasons.get(&encoded(&key)));
                 }
                 kept.extend(names);
@@ -243,8 +247,8 @@ impl<'a> Revealer<'a> {
         by: &[String],
         keys: &[Vec<Value>],
     ) -> Result<Option<u64>, Error> {
-        let (sql, parameters) = deletion(self.database, table, by, keys);
-        match self.database.attempt(&sql, &parameters) {
+        let (sql, parameters) = deletion(self.work.database, table, by, keys);
+        match self.work.database.attempt(&sql, &parameters) {
             Ok(done) => Ok(Some(done)),
             Err(error) if error.kind == DatabaseErrorKind::Constraint => Ok(None),
             Err(source) => Err(Error::Database {

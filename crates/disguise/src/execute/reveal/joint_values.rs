@@ -67,7 +67,7 @@ impl Revealer<'_> {
         };
         for (_, section) in &mut sections {
             if let Change::Modified { rows, .. } = &mut section.change {
-                self.follow_keys(table, rows)?;
+                self.moved_keys().follow(table, rows)?;
             }
         }
         let mut columns = self.judged(table, &sections, barred)?;

@@ -40,15 +40,20 @@ pub(super) struct Stays {
     pub(super) waiting: Names,
 }
 
-impl<'a> Revealer<'a> {
+/// Placeholders of a revealed disguise, which are to go.
+pub(super) struct Placeholders<'w, 'a> {
+    pub(super) work: &'w mut Revealer<'a>,
+}
+
+impl<'a> Placeholders<'_, 'a> {
     /// Applies the reference policy to the rows that still name placeholders about to go, and takes these out of the users table.
     /// Those that cannot go without harm to others leave `going`.
     pub(super) fn let_go(&mut self, going: &mut Vec<Going>) -> Result<Stays, Error> {
-        let live = self.live;
+        let live = self.work.live;
         let columns: Vec<(&ResolvedTable, &str)> = live.people_columns().collect();
         let ids: Vec<Value> = going.iter().map(|(id, _)| id.clone()).collect();
         let mut stays = Stays::default();
-        let named = naming(self.database, &columns, &ids)?;
+        let named = naming(self.work.database, &columns, &ids)?;
         for place in &named {
             if self.policy(place.0) == References::Retain {
                 let there = self.still_naming(std::slice::from_ref(place), going)?;
@@ -66,7 +71,7 @@ impl<'a> Revealer<'a> {
         stays.waiting.extend(kept);
         let kept = self.delete_accounts(going)?;
         leave(going, &kept);
-        match self.references {
+        match self.work.references {
             References::Retain => stays.retained.extend(kept),
             References::Delete | References::Recorrelate => stays.waiting.extend(kept),
         }
@@ -75,20 +80,22 @@ impl<'a> Revealer<'a> {
 
     /// Whether a policy may delete rows.
     pub(super) fn may_delete(&self) -> bool {
-        let mut tables = self.live.tables.values();
+        let mut tables = self.work.live.tables.values();
         tables.any(|table| self.policy(table) == References::Delete)
     }
 
     pub(super) fn policy(&self, table: &ResolvedTable) -> References {
-        table.meanwhile.unwrap_or(self.references)
+        table.meanwhile.unwrap_or(self.work.references)
     }
 
     /// The name of the one among `going` whom each of `ids` means.
     pub(super) fn meant_of(&mut self, ids: &[&Value]) -> Result<Vec<Vec<u8>>, Error> {
-        self.people.meet(self.database, ids.iter().copied())?;
+        self.work
+            .people
+            .meet(self.work.database, ids.iter().copied())?;
         Ok(ids
             .iter()
-            .map(|id| self.people.meant(&id.principal()))
+            .map(|id| self.work.people.meant(&id.principal()))
             .collect())
     }
 
@@ -105,7 +112,7 @@ impl<'a> Revealer<'a> {
             let by = [(*column).to_owned()];
             let mut wanted = table.identity.clone();
             wanted.extend_from_slice(&by);
-            let found = select_keys(self.database, &table.name, &wanted, &by, &keys)?;
+            let found = select_keys(self.work.database, &table.name, &wanted, &by, &keys)?;
             let named: Vec<&Value> = found.iter().filter_map(|row| row.last()).collect();
             let named = self.meant_of(&named)?;
             for (mut identity, placeholder) in found.into_iter().zip(named) {
@@ -130,7 +137,7 @@ impl<'a> Revealer<'a> {
         named: &[(&'a ResolvedTable, &'a str)],
         going: &[Going],
     ) -> Result<Names, Error> {
-        let dialect = self.database.dialect();
+        let dialect = self.work.database.dialect();
         let mut moved = BTreeMap::new();
         let mut reasons = BTreeMap::new();
         let mut last = usize::MAX;
@@ -183,7 +190,7 @@ impl<'a> Revealer<'a> {
         let of = (table, table.identity.as_slice());
         let referred = match of.1 {
             [] => BTreeMap::new(),
-            _ => referred(self.database, self.live, of, &keys, changes)?,
+            _ => referred(self.work.database, self.work.live, of, &keys, changes)?,
         };
         if let Some(by) = emptying_unseen(table, &[column]) {
             let reason = (KeptReason::ReferredTo, Some(format!("table {}", by.table)));
@@ -205,7 +212,7 @@ impl<'a> Revealer<'a> {
             .filter(|(id, _)| named.contains(&id.principal()));
         let moving: Vec<Write<'_>> = moving.map(write).collect();
         if referred.is_empty() {
-            match try_update_keys(self.database, &by_owner, &[column], &moving) {
+            match try_update_keys(self.work.database, &by_owner, &[column], &moving) {
                 Ok(()) => return Ok(()),
                 Err(error) if is_constraint(&error) => {}
                 Err(error) => return Err(error),
@@ -230,10 +237,10 @@ impl<'a> Revealer<'a> {
                     },
                 ),
             };
-            match try_update_keys(self.database, table, &[column], &[write]) {
+            match try_update_keys(self.work.database, table, &[column], &[write]) {
                 Ok(()) => {}
                 Err(error) if is_constraint(&error) => {
-                    let said = self.database.refusal().map(str::to_owned);
+                    let said = self.work.database.refusal().map(str::to_owned);
                     reasons.insert(cell(it), (KeptReason::Refused, said));
                 }
                 Err(error) => return Err(error),
@@ -271,9 +278,9 @@ impl<'a> Revealer<'a> {
                     identity: &now,
                     values: std::slice::from_ref(&id),
                 };
-                try_update_keys(self.database, it.table, &[it.column], &[write])?;
+                try_update_keys(self.work.database, it.table, &[it.column], &[write])?;
                 let column = Some(it.column);
-                self.report.keep(
+                self.work.report.keep(
                     &it.table.name,
                     &it.identity,
                     column,
@@ -287,14 +294,15 @@ impl<'a> Revealer<'a> {
 
     /// Whether the row with the identity `now` refers to one that is not there, by a key that holds the column of the placeholder.
     fn is_broken(&mut self, it: &Named<'_>, now: &[Value]) -> Result<bool, Error> {
-        for key in checked_later(self.database.dialect(), it.table, it.column) {
+        for key in checked_later(self.work.database.dialect(), it.table, it.column) {
             let by = &it.table.identity;
             let keys = [now.to_vec()];
-            let found = select_keys(self.database, &it.table.name, &key.columns, by, &keys)?;
+            let found = select_keys(self.work.database, &it.table.name, &key.columns, by, &keys)?;
             for to in found {
                 let whole = !to.iter().any(Value::is_null);
                 let to = [to];
-                if whole && present(self.database, &key.to_table, &key.to_columns, &to)?.is_empty()
+                if whole
+                    && present(self.work.database, &key.to_table, &key.to_columns, &to)?.is_empty()
                 {
                     return Ok(true);
                 }
@@ -315,9 +323,9 @@ impl<'a> Revealer<'a> {
         let (reason, said) = reason.cloned().unwrap_or((KeptReason::Refused, None));
         if let Some(said) = said {
             let cell = cell_name(&table.name, identity, column);
-            self.report.refusals.insert(cell, said);
+            self.work.report.refusals.insert(cell, said);
         }
-        self.report.keep(&table.name, identity, column, reason);
+        self.work.report.keep(&table.name, identity, column, reason);
     }
 }
 

@@ -6,6 +6,7 @@ mod current_owner;
 mod deletion;
 mod joint_values;
 mod layers;
+mod leaving;
 mod meanwhile;
 mod moved_key;
 pub(crate) mod people;
@@ -18,6 +19,9 @@ mod undo;
 
 use std::collections::BTreeSet;
 
+use self::co_owned::Copies;
+use self::meanwhile::Placeholders;
+use self::moved_key::MovedKeys;
 use self::people::People;
 use self::report::Report;
 pub use self::report::{Kept, KeptReason, Revealed};
@@ -154,6 +158,14 @@ impl<'a> Revealer<'a> {
         Ok(Open::new(reached, bag, due))
     }
 
+    /// Begins to follow rows whose keys may be others by now.
+    fn moved_keys(&mut self) -> MovedKeys<'_, 'a> {
+        MovedKeys {
+            database: &mut *self.database,
+            people: &self.people,
+        }
+    }
+
     /// Reveals `id`, and tries again what earlier reveals left. Where it hides nothing any more, or never did, nothing is done.
     pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
         let meant =
@@ -185,25 +197,25 @@ impl<'a> Revealer<'a> {
             closed.take_rows(&mut open, opened.len());
             opened.push(open);
         }
-        self.open_copies(&mut opened)?;
+        Copies { work: self }.open(&mut opened)?;
         self.open_values(&mut opened, closed.has_values())?;
         closed.reopen_layers(self.database, &mut opened)?;
         self.undo(&mut opened, closed)?;
-        self.return_departed()?;
+        Copies { work: self }.return_departed()?;
         let undone = |it: &&mut Open<'_>| matches!(it.due, Due::Changes | Due::All);
         for open in opened.iter_mut().filter(undone) {
             self.principals(&mut open.bag)?;
         }
-        let away = self.away(&opened)?;
-        if self.may_delete() {
+        let away = Placeholders { work: self }.away(&opened)?;
+        if (Placeholders { work: self }).may_delete() {
             for open in opened.iter_mut().filter(undone) {
-                let (going, _) = self.leaving(&mut open.bag, &away)?;
+                let (going, _) = Placeholders { work: self }.leaving(&mut open.bag, &away)?;
                 self.going
                     .extend(going.iter().map(|(id, _)| id.principal()));
             }
         }
         for open in opened.iter_mut().filter(undone) {
-            open.waiting = self.clear_placeholders(&mut open.bag, &away)?;
+            open.waiting = Placeholders { work: self }.clear_placeholders(&mut open.bag, &away)?;
         }
         self.put_away(opened)
     }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Revealer;
+use super::people::People;
 use crate::database::placeholders;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::records::section::Modified;
@@ -14,16 +15,24 @@ use crate::statements::table::{list, select_keys, with};
 /// The most principals behind and before an owner that are looked for.
 const PRINCIPALS_MAX: usize = 1_000;
 
-impl Revealer<'_> {
+/// The rows of a table whose keys may be others by now.
+pub(super) struct MovedKeys<'d, 'a> {
+    pub(super) database: &'d mut dyn TenantConnection,
+    pub(super) people: &'d People<'a>,
+}
+
+impl MovedKeys<'_, '_> {
     /// Gives records of rows that are not there under the key that they have the key that the row has now, as far as that can be
     /// told by the placeholders of the person who returns: there is one such row, and no other record is about it.
-    pub(super) fn follow_keys(
+    pub(super) fn follow(
         &mut self,
         table: &ResolvedTable,
         rows: &mut [Modified],
     ) -> Result<(), Error> {
         let is_person = |column: &&String| table.people().any(|it| it == *column);
-        if table.name == self.live.pseudo.table || !table.identity.iter().any(|it| is_person(&it)) {
+        if table.name == self.people.live.pseudo.table
+            || !table.identity.iter().any(|it| is_person(&it))
+        {
             return Ok(());
         }
         let by = &table.identity;
@@ -65,8 +74,8 @@ impl Revealer<'_> {
             let mut all = self.along(value);
             if people > 1 {
                 // Many rows name the person beside others, and one alone each placeholder.
-                all.retain(|it| self.reach.behind(it).next().is_some());
-                if self.reach.behind(value).next().is_none() {
+                all.retain(|it| self.people.reach.behind(it).next().is_some());
+                if self.people.reach.behind(value).next().is_none() {
                     continue;
                 }
             }
@@ -101,11 +110,16 @@ impl Revealer<'_> {
     /// The principal and, of those of the person who returns, the ones that stand before it and behind it.
     fn along(&self, id: &Value) -> Vec<Value> {
         let name = id.principal();
-        let leads_here = |new: &Value| self.reach.behind(new).any(|it| it.principal() == name);
-        let before = self.reach.links.values().map(|link| &link.new);
+        let leads_here = |new: &Value| {
+            self.people
+                .reach
+                .behind(new)
+                .any(|it| it.principal() == name)
+        };
+        let before = self.people.reach.links.values().map(|link| &link.new);
         let before = before.filter(|new| leads_here(new));
         let all = std::iter::once(id)
-            .chain(self.reach.behind(id))
+            .chain(self.people.reach.behind(id))
             .chain(before);
         all.take(PRINCIPALS_MAX).cloned().collect()
     }

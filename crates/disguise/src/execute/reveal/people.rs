@@ -174,6 +174,14 @@ impl<'a> People<'a> {
         self.reach.publics.get(name).cloned()
     }
 
+    /// Whether `placeholder` was made because its owner left a shared row.
+    pub(super) fn is_left(&self, placeholder: &Value) -> bool {
+        self.reach
+            .links
+            .get(&placeholder.principal())
+            .is_some_and(|link| link.left)
+    }
+
     /// Whether a row means the person by `id`, or a placeholder that they speak for.
     pub(super) fn means_own(&self, id: &Value) -> bool {
         self.is_own(&self.meant(&id.principal()))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::co_owned::Copies;
 use super::current_owner::Now;
 use super::put_back::may_lack;
 use super::report::{KeptReason, cell_name};
@@ -94,7 +95,7 @@ impl Revealer<'_> {
         barred: &BTreeSet<Vec<u8>>,
         owner: bool,
     ) -> Result<Vec<Modified>, Error> {
-        self.follow_keys(table, &mut rows)?;
+        self.moved_keys().follow(table, &mut rows)?;
         let current = self.rows_now(table, &[column], &rows)?;
         let nearest = if owner {
             let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
@@ -160,8 +161,8 @@ impl Revealer<'_> {
         self.report.count_values(&table.name, done);
         self.keep_values(table, (column, owner), &kept)?;
         if owner {
-            self.keep_departed(table, &kept)?;
-            self.keep_taken_along(table, column, &kept)?;
+            Copies { work: self }.keep_departed(table, &kept)?;
+            Copies { work: self }.keep_taken_along(table, column, &kept)?;
         }
         later.extend(kept.into_iter().map(|(row, _)| row));
         Ok(later)
@@ -257,7 +258,7 @@ impl Revealer<'_> {
             return match strange() {
                 Some(reason) => RecordOutcome::Kept(reason),
                 None if !self.settle => RecordOutcome::Later,
-                None if self.is_left(&row.after) => RecordOutcome::Returned,
+                None if self.people.is_left(&row.after) => RecordOutcome::Returned,
                 // The chain leads back to the person, in the spelling of the users table.
                 None if self.people.meant(&row.before.principal()) != row.before.principal() => {
                     RecordOutcome::Waits

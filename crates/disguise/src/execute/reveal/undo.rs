@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 
+use super::circle::Circles;
+use super::co_owned::Copies;
 use super::report::KeptReason;
 use super::spilled_bags::{Age, Closed, Turn, age};
 use super::{Open, Revealer, Rows, Sections, unfit};
@@ -47,7 +49,7 @@ impl Revealer<'_> {
             let mut helped = false;
             due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
             helped |= count(&due) < before;
-            if !helped && self.put_back_circles(&mut due)? {
+            if !helped && (Circles { work: self }).put_back(&mut due)? {
                 continue;
             }
             if due.is_empty() || (!helped && self.settle) {
@@ -147,7 +149,7 @@ impl Revealer<'_> {
                 *rows = self.put_back(table, columns, take(rows))?;
             }
             Change::Copied { columns, rows, .. } => {
-                *rows = self.put_back_shared(table, columns, take(rows))?;
+                *rows = Copies { work: self }.put_back(table, columns, take(rows))?;
             }
             Change::Modified { column, rows, .. } => {
                 *rows = self.rewrite(table, column, take(rows), barred, false)?;
