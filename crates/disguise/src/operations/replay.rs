@@ -14,6 +14,7 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::PreviousChunks;
 use crate::records::hold::{self, Authority, HoldId, Holding, cohort};
+use crate::records::registry::KeyedPrincipal;
 use crate::records::section::PrincipalKind;
 use crate::records::{forgotten, name, registry, settings};
 use crate::spec::Spec;
@@ -333,7 +334,11 @@ impl<D: Database> Engine<D> {
     fn give_key(&mut self, user: &Value, key: PublicKey) -> Result<(), Error> {
         let name = user.principal();
         let known = registry::principals(&mut self.database, std::slice::from_ref(&name))?;
-        let registration = (name, key, PrincipalKind::Person);
+        let registration = KeyedPrincipal {
+            name,
+            public: key,
+            standing: PrincipalKind::Person,
+        };
         registry::register_anew(&mut self.database, &known, vec![registration])
     }
 

@@ -210,11 +210,13 @@ pub(crate) fn refuse_cascade(
                 "COUNT(*)".to_owned()
             };
             let children = format!("{} AS probity_child", dialect.quote(child));
-            let joined = joined(
-                (dialect, table, key),
-                (&key.to_columns, &chosen.sql),
-                (&children, "probity_child"),
-            );
+            let declared = DeclaredKey {
+                dialect,
+                table,
+                key,
+            };
+            let gone = (key.to_columns.as_slice(), chosen.sql.as_str());
+            let joined = declared.joined(gone, (&children, "probity_child"));
             let sql = format!("SELECT {wanted} FROM {joined}");
             let rows = database
                 .query(&sql, &chosen.parameters)
@@ -301,7 +303,12 @@ pub(crate) fn emptied(
                 let chosen = database.tenancy().bound(dialect, &table.name, &chosen);
                 let children = format!("{} AS probity_child", dialect.quote(&child.name));
                 let of = (children.as_str(), "probity_child");
-                let joined = joined((dialect, table, key), (&key.to_columns, &chosen.sql), of);
+                let declared = DeclaredKey {
+                    dialect,
+                    table,
+                    key,
+                };
+                let joined = declared.joined((&key.to_columns, &chosen.sql), of);
                 let sql = format!("SELECT COUNT(*) FROM {joined}");
                 let found = database.query(&sql, &chosen.parameters);
                 rows = rows.saturating_add(counted(&found.doing("counting references")?));
@@ -356,8 +363,14 @@ pub(crate) fn referred(
             };
             let chosen = database.tenancy().bound(dialect, &table.name, &chosen);
             let questions = some.iter().enumerate();
-            let questions = questions
-                .map(|(index, it)| question((dialect, table, by), &chosen.sql, (index, *it)));
+            let questions = questions.map(|(index, (child, key))| {
+                let declared = DeclaredKey {
+                    dialect,
+                    table,
+                    key,
+                };
+                declared.question(by, &chosen.sql, (index, child))
+            });
             let sql = questions.collect::<Vec<_>>().join(" UNION ALL ");
             let parameters = vec![chosen.parameters.as_slice(); some.len()].concat();
             let found = database.query(&sql, &parameters);
@@ -374,34 +387,66 @@ pub(crate) fn referred(
     Ok(referred)
 }
 
-/// The keys of the rows that `chosen` selects to which others refer by the declared key with this number, and the number.
-fn question(
-    (dialect, table, by): (Dialect, &ResolvedTable, &[String]),
-    chosen: &str,
-    (index, (child, key)): (usize, (&ResolvedTable, &ForeignKey)),
-) -> String {
-    let mut columns = by.to_vec();
-    columns.extend(key.to_columns.iter().filter(|it| !by.contains(it)).cloned());
-    let of = format!("{} AS probity_child", dialect.quote(&child.name));
-    let joined = joined(
-        (dialect, table, key),
-        (&columns, chosen),
-        (&of, "probity_child"),
-    );
-    let wanted: Vec<String> = by
-        .iter()
-        .map(|it| format!("probity_gone.{}", dialect.quote(it)))
-        .collect();
-    let is_itself = if child.name == table.name {
-        let same = by.iter().map(|it| dialect.quote(it));
-        let same = same.map(|it| format!("probity_child.{it} = probity_gone.{it}"));
-        let same = same.collect::<Vec<_>>().join(" AND ");
-        format!(" WHERE NOT ({same})")
-    } else {
-        String::new()
-    };
-    let wanted = wanted.join(",");
-    format!("SELECT DISTINCT {wanted}, {index} FROM {joined}{is_itself}")
+/// A declared key by which rows refer to those of a table.
+struct DeclaredKey<'t> {
+    dialect: Dialect,
+    /// The table that is referred to.
+    table: &'t ResolvedTable,
+    key: &'t ForeignKey,
+}
+
+impl DeclaredKey<'_> {
+    /// Selects the keys of the rows that `chosen` selects to which rows of `child` refer, and the number `index`.
+    fn question(
+        &self,
+        by: &[String],
+        chosen: &str,
+        (index, child): (usize, &ResolvedTable),
+    ) -> String {
+        let (dialect, table) = (self.dialect, self.table);
+        let mut columns = by.to_vec();
+        columns.extend(
+            self.key
+                .to_columns
+                .iter()
+                .filter(|it| !by.contains(it))
+                .cloned(),
+        );
+        let of = format!("{} AS probity_child", dialect.quote(&child.name));
+        let joined = self.joined((&columns, chosen), (&of, "probity_child"));
+        let wanted: Vec<String> = by
+            .iter()
+            .map(|it| format!("probity_gone.{}", dialect.quote(it)))
+            .collect();
+        let is_itself = if child.name == table.name {
+            let same = by.iter().map(|it| dialect.quote(it));
+            let same = same.map(|it| format!("probity_child.{it} = probity_gone.{it}"));
+            let same = same.collect::<Vec<_>>().join(" AND ");
+            format!(" WHERE NOT ({same})")
+        } else {
+            String::new()
+        };
+        let wanted = wanted.join(",");
+        format!("SELECT DISTINCT {wanted}, {index} FROM {joined}{is_itself}")
+    }
+
+    /// Joins the rows that `chosen` selects, with these `columns`, with the rows `of` another table, or of this one, that refer
+    /// to them.
+    fn joined(&self, (columns, chosen): (&[String], &str), (of, called): (&str, &str)) -> String {
+        let (dialect, key) = (self.dialect, self.key);
+        // The table referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
+        let pairs = key.to_columns.iter().zip(&key.columns);
+        let same = pairs.map(|(to, from)| {
+            let (to, from) = (dialect.quote(to), dialect.quote(from));
+            format!("probity_gone.{to} = {called}.{from}")
+        });
+        format!(
+            "(SELECT {} FROM {} WHERE {chosen}) AS probity_gone JOIN {of} ON {}",
+            list(dialect, columns),
+            dialect.quote(&self.table.name),
+            same.collect::<Vec<_>>().join(" AND ")
+        )
+    }
 }
 
 /// A declared key, as a refusal of the database is told.
@@ -412,27 +457,6 @@ fn spoken(child: &ResolvedTable, key: &ForeignKey) -> String {
         _ => "columns",
     };
     format!("table {}, {word} {columns}", child.name)
-}
-
-/// The rows that `chosen` selects, with these `columns`, joined with the rows `of` another table, or the same, that refer to
-/// them by `key`.
-fn joined(
-    (dialect, table, key): (Dialect, &ResolvedTable, &ForeignKey),
-    (columns, chosen): (&[String], &str),
-    (of, called): (&str, &str),
-) -> String {
-    // The table referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
-    let pairs = key.to_columns.iter().zip(&key.columns);
-    let same = pairs.map(|(to, from)| {
-        let (to, from) = (dialect.quote(to), dialect.quote(from));
-        format!("probity_gone.{to} = {called}.{from}")
-    });
-    format!(
-        "(SELECT {} FROM {} WHERE {chosen}) AS probity_gone JOIN {of} ON {}",
-        list(dialect, columns),
-        dialect.quote(&table.name),
-        same.collect::<Vec<_>>().join(" AND ")
-    )
 }
 
 fn counted(rows: &[Vec<Value>]) -> u64 {

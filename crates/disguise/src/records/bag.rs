@@ -248,7 +248,11 @@ fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Sectio
             }
         }
         2 => {
-            let (identity, column, rows) = decode_rows(reader, values)?;
+            let ColumnRows {
+                identity,
+                column,
+                rows,
+            } = decode_rows(reader, values)?;
             Change::Modified {
                 identity,
                 column,
@@ -256,7 +260,11 @@ fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Sectio
             }
         }
         3 => {
-            let (identity, column, rows) = decode_rows(reader, values)?;
+            let ColumnRows {
+                identity,
+                column,
+                rows,
+            } = decode_rows(reader, values)?;
             Change::Decorrelated {
                 identity,
                 column,
@@ -272,9 +280,14 @@ fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Sectio
     })
 }
 
-type Rows = (Vec<String>, String, Vec<Modified>);
+/// Rows of which one column was overwritten.
+struct ColumnRows {
+    identity: Vec<String>,
+    column: String,
+    rows: Vec<Modified>,
+}
 
-fn decode_rows(reader: &mut Reader<'_>, values: &mut Values) -> Result<Rows, DecodeError> {
+fn decode_rows(reader: &mut Reader<'_>, values: &mut Values) -> Result<ColumnRows, DecodeError> {
     let identity = take_names(reader)?;
     let column = take_text(reader)?;
     let count = reader.length(LIST_MAX)?;
@@ -290,7 +303,11 @@ fn decode_rows(reader: &mut Reader<'_>, values: &mut Values) -> Result<Rows, Dec
             after,
         });
     }
-    Ok((identity, column, rows))
+    Ok(ColumnRows {
+        identity,
+        column,
+        rows,
+    })
 }
 
 fn put_names(out: &mut Vec<u8>, names: &[String]) {

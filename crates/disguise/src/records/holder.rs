@@ -12,6 +12,7 @@ use crate::records::credential::{self, Credential, KeyCost, Opened, Stretched};
 use crate::records::name::record_name;
 use crate::records::principal::{Reach, Reached, pseudo_key};
 use crate::records::registry::Registered;
+use crate::records::store::MailboxKey;
 use crate::records::{chunk_note, forgotten, registry, store, stored};
 use crate::statements::table::existing;
 
@@ -295,10 +296,14 @@ fn reach(
     };
     let mut level = vec![(key.again(), key.public()?, None)];
     while !level.is_empty() {
-        let keys: Vec<(&SecretKey, PublicKey, bool)> = level
+        let keys = level
             .iter()
-            .map(|(secret, public, placeholder)| (secret, public.clone(), placeholder.is_none()))
-            .collect();
+            .map(|(secret, public, placeholder)| MailboxKey {
+                secret,
+                public: public.clone(),
+                is_person: placeholder.is_none(),
+            });
+        let keys: Vec<MailboxKey<'_>> = keys.collect();
         let mut next = Vec::new();
         let located = store::locators(database, salt, &keys)?;
         let is_gone = |name: &Vec<u8>| located.forgotten.contains(name);

@@ -10,6 +10,7 @@ use crate::error::{DisguiseId, Error};
 use crate::records::bag::Bag;
 use crate::records::credential::{Credential, KeyCost, Protection, RecoveryToken, Stretched};
 use crate::records::deadline::Cohorts;
+use crate::records::registry::KeyedPrincipal;
 use crate::records::section::{PrincipalKind, Section, SpeaksFor};
 use crate::records::stored::{Found, Stage, Stored};
 use crate::records::{registry, settings, store};
@@ -48,7 +49,11 @@ pub(crate) fn register(
     if !registry::principals(database, std::slice::from_ref(&id))?.is_empty() {
         return Err(Error::AlreadyRegistered);
     }
-    let row = (id, made.key.public()?, PrincipalKind::Person);
+    let row = KeyedPrincipal {
+        name: id,
+        public: made.key.public()?,
+        standing: PrincipalKind::Person,
+    };
     registry::register(database, &[row])?;
     protect(database, &salt, (user, made), protection, cost)
 }

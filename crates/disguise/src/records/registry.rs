@@ -14,7 +14,11 @@ use crate::records::tables::{PRINCIPALS, bytes};
 use crate::statements::table::{delete_keys, insert_all, lists, select_keys};
 
 /// A principal, its public key and its standing.
-pub(crate) type Keyed = (Vec<u8>, PublicKey, PrincipalKind);
+pub(crate) struct KeyedPrincipal {
+    pub(crate) name: Vec<u8>,
+    pub(crate) public: PublicKey,
+    pub(crate) standing: PrincipalKind,
+}
 
 /// Principal to public key and standing.
 pub(crate) type Registered = BTreeMap<Vec<u8>, (PublicKey, PrincipalKind)>;
@@ -76,15 +80,15 @@ pub(crate) fn registration(public: &[u8], code: i64) -> Result<(PublicKey, Princ
 /// Registers principals.
 pub(crate) fn register(
     database: &mut dyn TenantConnection,
-    principals: &[Keyed],
+    principals: &[KeyedPrincipal],
 ) -> Result<(), Error> {
     let rows: Vec<Vec<Value>> = principals
         .iter()
-        .map(|(id, public, standing)| {
-            let code = Value::Int(i64::from(standing.code()));
+        .map(|it| {
+            let code = Value::Int(i64::from(it.standing.code()));
             vec![
-                named(database.tenancy(), id),
-                Value::Bytes(public.encode()),
+                named(database.tenancy(), &it.name),
+                Value::Bytes(it.public.encode()),
                 code,
             ]
         })
@@ -111,7 +115,11 @@ pub(crate) fn change_keys(
         if former.get(name).is_some_and(|former| former != known) {
             return None;
         }
-        Some((name.clone(), public.clone(), *standing))
+        Some(KeyedPrincipal {
+            name: name.clone(),
+            public: public.clone(),
+            standing: *standing,
+        })
     });
     register_anew(database, &registered, changed.collect())
 }
@@ -139,11 +147,11 @@ pub(crate) fn return_departed(
 pub(crate) fn register_anew(
     database: &mut dyn TenantConnection,
     known: &Registered,
-    mut principals: Vec<Keyed>,
+    mut principals: Vec<KeyedPrincipal>,
 ) -> Result<(), Error> {
     let public = |name: &[u8]| known.get(name).map(|(public, _)| public);
-    principals.retain(|(name, new, _)| public(name) != Some(new));
-    let names = principals.iter().map(|(name, _, _)| name.clone());
+    principals.retain(|it| public(&it.name) != Some(&it.public));
+    let names = principals.iter().map(|it| it.name.clone());
     let changed: Vec<Vec<u8>> = names.filter(|name| known.contains_key(name)).collect();
     unregister(database, &changed)?;
     register(database, &principals)

@@ -106,16 +106,24 @@ pub(crate) struct Located {
     pub(crate) forgotten: BTreeSet<Vec<u8>>,
 }
 
-/// Opens every locator in the mailboxes that belongs to one of `keys`, which carry their public key and kind; what was
+/// A key whose mailbox is read.
+pub(crate) struct MailboxKey<'k> {
+    pub(crate) secret: &'k SecretKey,
+    pub(crate) public: PublicKey,
+    /// It is a person's, not a placeholder's.
+    pub(crate) is_person: bool,
+}
+
+/// Opens every locator in the mailboxes that belongs to one of `keys`; what was
 /// forgotten and is there again is left out.
 pub(crate) fn locators(
     database: &mut dyn TenantConnection,
     salt: &[u8],
-    keys: &[(&SecretKey, PublicKey, bool)],
+    keys: &[MailboxKey<'_>],
 ) -> Result<Located, Error> {
     let mut owners: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-    for (index, (_, public, person)) in keys.iter().enumerate() {
-        owners.insert(mailbox(salt, public, *person), index);
+    for (index, key) in keys.iter().enumerate() {
+        owners.insert(mailbox(salt, &key.public, key.is_person), index);
     }
     let wanted: Vec<Value> = owners.keys().map(|mailbox| bytes(mailbox)).collect();
     let mut located = Located::default();
@@ -148,10 +156,13 @@ pub(crate) fn locators(
     }
     for (row, mailbox, sealed) in sealed {
         let owner = owners.get(&mailbox);
-        let Some((index, (secret, _, _))) = owner.and_then(|at| Some((*at, keys.get(*at)?))) else {
+        let Some((index, key)) = owner.and_then(|at| Some((*at, keys.get(*at)?))) else {
             continue;
         };
-        let Some(content) = secret.open(&sealed, &bound(database.tenancy(), &mailbox)) else {
+        let Some(content) = key
+            .secret
+            .open(&sealed, &bound(database.tenancy(), &mailbox))
+        else {
             continue;
         };
         let locator = Locator::decode(&content)?;

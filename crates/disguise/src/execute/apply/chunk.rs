@@ -27,6 +27,23 @@ pub(super) enum Order {
     Falling,
 }
 
+/// The number of rows that a chunk may still take.
+#[derive(Clone, Copy)]
+pub(super) enum Budget {
+    /// It has taken none so far, so that it may take one group of any size.
+    Fresh(usize),
+    /// It has taken some.
+    Left(usize),
+}
+
+impl Budget {
+    pub(super) const fn rows(self) -> usize {
+        match self {
+            Self::Fresh(rows) | Self::Left(rows) => rows,
+        }
+    }
+}
+
 /// Steps that are taken a number of rows at a time.
 pub(crate) struct Chunk<'w, 'a> {
     pub(super) work: &'w mut Applier<'a>,
@@ -110,8 +127,13 @@ impl<'w, 'a> Chunk<'w, 'a> {
                 Kind::Remove if table.refers_to_itself() => {
                     self.advance_circle(table, place, left)?
                 }
-                Kind::Decorrelate { group_by, owners } if !group_by.is_empty() => {
-                    self.advance_groups(table, step, place, (owners, left, left == all))?
+                Kind::Decorrelate { group_by, .. } if !group_by.is_empty() => {
+                    let budget = if left == all {
+                        Budget::Fresh(left)
+                    } else {
+                        Budget::Left(left)
+                    };
+                    self.advance_groups(table, step, place, budget)?
                 }
                 _ => self.advance_rows(table, place, left)?,
             };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chunk::{Chunk, Order, Unseen};
+use super::chunk::{Budget, Chunk, Order, Unseen};
 use crate::database::Dialect;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
@@ -23,23 +23,6 @@ struct Met {
     values: Vec<Value>,
 }
 
-/// How many rows a chunk may still take.
-#[derive(Clone, Copy)]
-enum Budget {
-    /// It has taken none so far, so that it may take one group of any size.
-    Fresh(usize),
-    /// It has taken some.
-    Left(usize),
-}
-
-impl Budget {
-    const fn rows(self) -> usize {
-        match self {
-            Self::Fresh(rows) | Self::Left(rows) => rows,
-        }
-    }
-}
-
 impl Chunk<'_, '_> {
     /// Takes the next whole groups of a decorrelation, whose columns are its parts; gives how many rows. A group of more
     /// rows than a chunk has is a chunk of its own.
@@ -48,11 +31,15 @@ impl Chunk<'_, '_> {
         table: &ResolvedTable,
         step: &Step,
         place: &mut Place,
-        (owners, rows, fresh): (&[String], usize, bool),
+        budget: Budget,
     ) -> Result<usize, Error> {
+        let rows = budget.rows();
         let part = usize::try_from(place.part).unwrap_or(usize::MAX);
-        let (Some(column), Kind::Decorrelate { group_by, .. }) = (owners.get(part), &step.kind)
-        else {
+        let Kind::Decorrelate { group_by, owners } = &step.kind else {
+            place.next();
+            return Ok(0);
+        };
+        let Some(column) = owners.get(part) else {
             place.next();
             return Ok(0);
         };
@@ -73,11 +60,6 @@ impl Chunk<'_, '_> {
         }
         let behind = unseen.fragment(self.work.database);
         let (groups, idle) = self.groups(table, &columns, &by, &next)?;
-        let budget = if fresh {
-            Budget::Fresh(rows)
-        } else {
-            Budget::Left(rows)
-        };
         let (chosen, seen) =
             self.fitting_groups(table, (&by, &behind), &groups, (next.len(), budget))?;
         if seen == 0 {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::plan::step::Step;
 use crate::records::principal::pseudo_key;
 use crate::records::registry;
-use crate::records::registry::Keyed;
+use crate::records::registry::KeyedPrincipal;
 use crate::records::section::{Change, Modified, PrincipalKind, SpeaksFor};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::Write;
@@ -79,7 +79,7 @@ impl Applier<'_> {
         columns.extend(tenant.iter().map(|(column, _)| column.clone()));
         let users = (self.database.dialect(), self.live.users()?);
         let mut rows = Vec::with_capacity(owners.len());
-        let mut principals: Vec<Keyed> = Vec::with_capacity(ids.len());
+        let mut principals: Vec<KeyedPrincipal> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
             let owner = &self.principals.spelled(owner).clone();
             let mut row = pseudo.row(users, id, self.now)?;
@@ -108,7 +108,11 @@ impl Applier<'_> {
             } else {
                 PrincipalKind::Placeholder
             };
-            principals.push((id.principal(), public, standing));
+            principals.push(KeyedPrincipal {
+                name: id.principal(),
+                public,
+                standing,
+            });
             self.principals.made.insert(id.principal());
             rows.push(row);
         }

@@ -19,9 +19,15 @@ enum Place {
 }
 
 /// Time and number of the disguise, and step.
-type Age = (i64, u64, u32);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LayerAge {
+    time: i64,
+    disguise: u64,
+    step: u32,
+}
+
 /// Layers of one cell from the oldest to the newest. Mostly there is one, and there may be millions of cells.
-type Pile = Vec<(Age, Place)>;
+type Pile = Vec<(LayerAge, Place)>;
 
 /// A pile that the values order otherwise than the times.
 struct Doubt {
@@ -66,9 +72,8 @@ impl<'a> Revealer<'a> {
         let mut done: Vec<(usize, usize)> = Vec::new();
         for pile in self.piles(opened, due)? {
             let mut layers = pile.into_iter().peekable();
-            while let Some(((time, _, _), place)) = layers.next() {
-                let (Place::Due(section, row), Some(((later, _, _), newer))) =
-                    (place, layers.peek())
+            while let Some((age, place)) = layers.next() {
+                let (Place::Due(section, row), Some((later, newer))) = (place, layers.peek())
                 else {
                     continue;
                 };
@@ -85,7 +90,7 @@ impl<'a> Revealer<'a> {
                 match next {
                     Some(next) if next.before.same(&record.after) => next.before = record.before,
                     // Of the same moment, so that the order is not known: the values decide.
-                    _ if time == *later => continue,
+                    _ if age.time == later.time => continue,
                     _ => covered.extend(alone(due, section, record)),
                 }
                 done.push((section, row));
@@ -230,7 +235,11 @@ fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Pile> {
             continue;
         };
         for (at, row) in rows.iter().enumerate() {
-            let age = (origin.time, origin.disguise, section.step);
+            let age = LayerAge {
+                time: origin.time,
+                disguise: origin.disguise,
+                step: section.step,
+            };
             let cell = cells.entry(cell(section, column, row));
             let pile = cell.or_insert_with(|| Pile::with_capacity(1));
             lay(pile, age, Place::Due(index, at));
@@ -247,7 +256,11 @@ fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Pile> {
             };
             for (at, row) in rows.iter().enumerate() {
                 if let Some(pile) = cells.get_mut(&cell(section, column, row)) {
-                    let age = (origin.time, origin.disguise, section.step);
+                    let age = LayerAge {
+                        time: origin.time,
+                        disguise: origin.disguise,
+                        step: section.step,
+                    };
                     lay(pile, age, Place::Held(open, index, at));
                 }
             }
@@ -257,7 +270,7 @@ fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Pile> {
 }
 
 /// Puts a layer where it lies by its age; of two of one age the last is meant.
-fn lay(pile: &mut Pile, age: Age, place: Place) {
+fn lay(pile: &mut Pile, age: LayerAge, place: Place) {
     match pile.binary_search_by_key(&age, |(age, _)| *age) {
         Ok(same) => {
             if let Some((_, known)) = pile.get_mut(same) {

@@ -7,6 +7,7 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::bag::Bag;
 use crate::records::deadline::Cohorts;
+use crate::records::registry::KeyedPrincipal;
 use crate::records::section::Origin;
 use crate::records::stored::{Found, Stage, Stored};
 use crate::records::{registry, store};
@@ -25,7 +26,11 @@ impl Revealer<'_> {
                 continue;
             }
             if there.contains(&name) {
-                back.push((name, public, standing));
+                back.push(KeyedPrincipal {
+                    name,
+                    public,
+                    standing,
+                });
             } else {
                 bag.principals.push((id, public, standing));
             }

@@ -99,7 +99,12 @@ impl Updates<'_> {
                 for copy in rows {
                     let row = whole(&table, &columns, copy.row);
                     for row in self.rows(database, since, row)? {
-                        self.copied((step, departed, copy.version), row, anew);
+                        let origin = CopyOrigin {
+                            step,
+                            departed,
+                            version: copy.version,
+                        };
+                        self.copied(origin, row, anew);
                     }
                 }
             }
@@ -108,9 +113,15 @@ impl Updates<'_> {
                 column,
                 rows,
             } => {
+                let column = ColumnOfStep {
+                    step,
+                    owner: false,
+                    table: &table,
+                    identity: &identity,
+                    column: &column,
+                };
                 for row in rows {
-                    let cell = (step, false, &*table, &*identity, &*column);
-                    self.cell(database, since, cell, &row, anew)?;
+                    self.cell(database, since, column, &row, anew)?;
                 }
             }
             Change::Decorrelated {
@@ -118,9 +129,15 @@ impl Updates<'_> {
                 column,
                 rows,
             } => {
+                let column = ColumnOfStep {
+                    step,
+                    owner: true,
+                    table: &table,
+                    identity: &identity,
+                    column: &column,
+                };
                 for row in rows {
-                    let cell = (step, true, &*table, &*identity, &*column);
-                    self.cell(database, since, cell, &row, anew)?;
+                    self.cell(database, since, column, &row, anew)?;
                 }
             }
         }
@@ -188,7 +205,12 @@ impl Updates<'_> {
     }
 
     /// A copy of a shared row keeps its version, and its removal is known by the names of the new rows.
-    fn copied(&self, (step, departed, version): (u32, bool, u64), row: Row, anew: &mut Anew) {
+    fn copied(&self, origin: CopyOrigin, row: Row, anew: &mut Anew) {
+        let CopyOrigin {
+            step,
+            departed,
+            version,
+        } = origin;
         let (columns, values): (Vec<String>, Vec<Value>) = row.columns.into_iter().unzip();
         let copy = Whole {
             step,
@@ -253,10 +275,17 @@ impl Updates<'_> {
         &self,
         database: &mut dyn TenantConnection,
         since: &[Recorded],
-        (step, owner, table, identity, column): (u32, bool, &str, &[String], &str),
+        of: ColumnOfStep<'_>,
         record: &Modified,
         anew: &mut Anew,
     ) -> Result<(), Error> {
+        let ColumnOfStep {
+            step,
+            owner,
+            table,
+            identity,
+            column,
+        } = of;
         let side = |value: Value| {
             let mut columns: Vec<(String, Value)> = identity
                 .iter()
@@ -309,11 +338,34 @@ impl Updates<'_> {
                 before: before.clone(),
                 after: after.clone(),
             };
-            let (identity, column) = (known.identity.clone(), column.clone());
-            let owns = owner && known.people().any(|it| *it == column);
-            anew.value((step, &table, owns), identity, column, row);
+            let of = ColumnOfStep {
+                step,
+                owner: owner && known.people().any(|it| it == column),
+                table: &table,
+                identity: &known.identity,
+                column,
+            };
+            anew.value(of, row);
         }
     }
+}
+
+/// The place of a copy of a shared row among the records.
+#[derive(Clone, Copy)]
+struct CopyOrigin {
+    step: u32,
+    departed: bool,
+    version: u64,
+}
+
+/// A column of a table as a step overwrote it, of an owner or of anything else.
+#[derive(Clone, Copy)]
+struct ColumnOfStep<'r> {
+    step: u32,
+    owner: bool,
+    table: &'r str,
+    identity: &'r [String],
+    column: &'r str,
 }
 
 /// Whole rows of one kind.
@@ -358,13 +410,14 @@ impl Anew {
         });
     }
 
-    fn value(
-        &mut self,
-        (step, table, owner): (u32, &str, bool),
-        identity: Vec<String>,
-        column: String,
-        row: Modified,
-    ) {
+    fn value(&mut self, of: ColumnOfStep<'_>, row: Modified) {
+        let ColumnOfStep {
+            step,
+            owner,
+            table,
+            identity,
+            column,
+        } = of;
         let same = self.sections.iter_mut().find_map(|it| {
             let here = it.step == step && it.table == table;
             match &mut it.change {
@@ -381,6 +434,7 @@ impl Anew {
             rows.push(row);
             return;
         }
+        let (identity, column) = (identity.to_vec(), column.to_owned());
         let rows = vec![row];
         self.sections.push(Section {
             step,
