@@ -45,7 +45,7 @@ impl TenantScope {
         }
     }
 
-    /// Whether nothing is said of which tenant the rows of `table` are.
+    /// Returns whether nothing is said of which tenant the rows of `table` are.
     pub(crate) fn lacks(&self, table: &str) -> bool {
         let said = self.columns.contains_key(table) || self.shared.contains(table);
         !self.columns.is_empty() && !said
@@ -61,7 +61,7 @@ impl TenantScope {
         }
     }
 
-    /// What every key of the tenant in the engine's tables begins with; empty without tenants.
+    /// Returns what every key of the tenant in the engine's tables begins with; empty without tenants.
     pub(crate) fn tag(&self) -> &[u8] {
         let tag = self.tenant.as_ref().and_then(|it| it.tag.as_ref());
         tag.map_or(&[], |tag| tag.as_slice())
@@ -154,10 +154,10 @@ fn hashed(label: &[u8], salt: &[u8], what: &[u8]) -> Vec<u8> {
 pub(crate) trait TenantConnection: Database {
     fn tenancy(&self) -> &TenantScope;
 
-    /// What the database said, without values, of the last statement that broke a constraint.
+    /// Returns what the database said, without values, of the last statement that broke a constraint.
     fn refusal(&self) -> Option<&str>;
 
-    /// What is told of `rows` that the database passed over without an error: they count as refused by a constraint.
+    /// Returns what is told of `rows` that the database passed over without an error: they count as refused by a constraint.
     fn passed_over(&mut self, table: &str, rows: usize) -> DatabaseError;
 }
 

@@ -29,12 +29,12 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether this is NULL.
+    /// Returns whether this is NULL.
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Whether an owner column with this value names nobody: NULL, and by convention 0 and the empty text.
+    /// Returns whether an owner column with this value names nobody: NULL, and by convention 0 and the empty text.
     pub fn is_nobody(&self) -> bool {
         match self {
             Self::Null | Self::Int(0) | Self::UInt(0) => true,
@@ -43,7 +43,7 @@ impl Value {
         }
     }
 
-    /// Whether the database may take another value for the same: letters in capitals or with accents, spaces at the end, digits
+    /// Returns whether the database may take another value for the same: letters in capitals or with accents, spaces at the end, digits
     /// behind the point.
     pub(crate) const fn has_spellings(&self) -> bool {
         matches!(self, Self::Text(_) | Self::Real(_))

@@ -21,7 +21,7 @@ pub enum Error {
     /// The database refused or failed.
     #[error("the database failed while {doing}")]
     Database {
-        /// What was being done.
+        /// The action that failed.
         doing: &'static str,
         /// The database's own error.
         #[source]
@@ -40,7 +40,7 @@ pub enum Error {
     /// A tenant is said where there are none, or none where there are some, or the database has it in another form.
     #[error("{what}")]
     Tenant {
-        /// What is wrong, one clause.
+        /// The fault, one clause.
         what: String,
     },
     /// The database was never prepared by [`Engine::install`](crate::Engine::install).
@@ -72,7 +72,7 @@ pub enum Error {
     Unregistered {
         /// The table.
         table: String,
-        /// How many rows.
+        /// The number of rows.
         rows: u64,
     },
     /// Neither the key nor the password nor the token opens anything here; which one is not said.
@@ -84,7 +84,7 @@ pub enum Error {
     /// A legal hold stands in the way until it is lifted.
     #[error("a legal hold on {held} forbids it until it is lifted")]
     Held {
-        /// What is held: "the person", "the disguise" or "a person among them".
+        /// The thing held: "the person", "the disguise" or "a person among them".
         held: &'static str,
     },
     /// The disguise was applied for a time that is over.
@@ -104,7 +104,7 @@ pub enum Error {
         child: String,
         /// The columns of the foreign key.
         columns: String,
-        /// How many rows refer to it.
+        /// The number of rows that refer to it.
         rows: u64,
     },
     /// Rows refer to rows about to be removed, and the database would refuse that.
@@ -138,7 +138,7 @@ pub enum Error {
     NoFreeId {
         /// The users table.
         table: String,
-        /// How often it was tried.
+        /// The number of tries.
         tries: u32,
     },
     /// The database refuses a placeholder: the specification makes it otherwise than its table takes it.
@@ -146,7 +146,7 @@ pub enum Error {
     Placeholder {
         /// The users table.
         table: String,
-        /// What the database says of it, without values.
+        /// The words of the database, without values.
         said: String,
     },
     /// The key of a request that may be asked again stands for another request.
@@ -161,7 +161,7 @@ pub enum Error {
     /// The cryptographic library failed; randomness or memory is missing.
     #[error("cryptography failed while {doing}")]
     Crypto {
-        /// What was being done.
+        /// The action that failed.
         doing: &'static str,
     },
     /// An update recorded since cannot be applied to what is hidden.
@@ -182,13 +182,13 @@ pub enum Error {
     /// An invariant of the engine does not hold: going on could leave rows in clear that it would call hidden.
     #[error("a defect of probity, nothing was changed: {what}")]
     Defect {
-        /// What does not hold, one clause.
+        /// The invariant that does not hold, one clause.
         what: &'static str,
     },
     /// A value cannot be handled.
     #[error("{what}")]
     Value {
-        /// What is wrong, one clause.
+        /// The fault, one clause.
         what: String,
     },
 }
@@ -213,7 +213,7 @@ impl Error {
         }
     }
 
-    /// Whether another transaction was in the way, so that the same operation may be tried again.
+    /// Returns whether another transaction was in the way, so that the same operation may be tried again.
     pub const fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -222,7 +222,7 @@ impl Error {
         )
     }
 
-    /// Whether it may be tried again at once.
+    /// Returns whether it may be tried again at once.
     pub(crate) const fn is_conflict(&self) -> bool {
         matches!(
             self,
@@ -230,7 +230,7 @@ impl Error {
         )
     }
 
-    /// Whether what is done for many people ends with it, because it would be the same for the next.
+    /// Returns whether what is done for many people ends with it, because it would be the same for the next.
     pub(crate) const fn ends_a_run(&self) -> bool {
         matches!(
             self,
@@ -238,7 +238,7 @@ impl Error {
         )
     }
 
-    /// Whether somebody was denied what they asked for, in the sense of an entry's outcome.
+    /// Returns whether somebody was denied what they asked for, in the sense of an entry's outcome.
     pub(crate) const fn is_denial(&self) -> bool {
         matches!(
             self,

@@ -1,12 +1,12 @@
-//! What is wrong with a specification.
+//! The fault of a specification.
 
-/// What is wrong with a specification, and where.
+/// The fault of a specification, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct SpecError {
-    /// Where: table and number of the transformation, or line and column of the file.
+    /// The place: table and number of the transformation, or line and column of the file.
     pub place: String,
-    /// What is wrong, one clause.
+    /// The fault, one clause.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! Why a recorded update does not fit what is hidden.
+//! Reasons for which a recorded update does not fit what is hidden.
 
 use crate::database::DatabaseError;
 
@@ -9,7 +9,7 @@ pub enum UpdateError {
     /// The update is code, and the program has no code of this name.
     #[error("it is code that this program does not have")]
     NoCode,
-    /// It does not fit the rows.
+    /// The update does not fit the rows.
     #[error("{0}")]
     Wrong(String),
     /// The database refused an expression.

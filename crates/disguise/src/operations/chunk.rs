@@ -427,7 +427,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Whose rows the next chunk means.
+    /// Returns whose rows the next chunk means.
     fn meant(
         &mut self,
         id: DisguiseId,
@@ -480,7 +480,7 @@ impl<D: Database> Engine<D> {
         Ok(out)
     }
 
-    /// Whether a disguise is one in chunks that is not done, and whose.
+    /// Returns whether a disguise is one in chunks that is not done, and whose.
     pub(super) fn going_on(&mut self, id: DisguiseId) -> Result<Option<Whose>, Error> {
         let intent = intent::find(&mut self.database, id)?;
         Ok(intent.as_ref().map(Whose::of))

@@ -59,7 +59,7 @@ impl<D: Database> Engine<D> {
         outcome
     }
 
-    /// Whether a hold keeps a record whose end is over: on its person, its disguise or somebody whom it concerns.
+    /// Returns whether a hold keeps a record whose end is over: on its person, its disguise or somebody whom it concerns.
     pub(super) fn is_kept(
         &mut self,
         (salt, held): (&[u8], &Held),

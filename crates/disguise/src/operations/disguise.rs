@@ -90,7 +90,7 @@ impl<D: Database> Engine<D> {
         Ok(applied)
     }
 
-    /// What a disguise stands on, by the schema as it is.
+    /// Returns what a disguise stands on, by the schema as it is.
     pub(super) fn context(&mut self, user: Option<&Value>) -> Result<ApplyContext, Error> {
         self.refresh()?;
         ApplyContext::read(&mut self.database, user, &self.pseudo)

@@ -35,7 +35,7 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
     Ok(described(&settings::description(database)?)?)
 }
 
-/// How often an operation is tried while transactions of others are in its way and go on.
+/// The number of times that an operation is tried while transactions of others are in its way and go on.
 pub(super) const TRIES_MAX: u32 = 32;
 /// About how many rows of a person a disguise in one go holds in memory where nothing else is said.
 pub const APPLY_ROWS: NonZero<u32> = NonZero::new(10_000).unwrap();
@@ -44,11 +44,11 @@ pub const REVEAL_BYTES: usize = 16 << 20;
 /// The longest pause between two tries, in milliseconds.
 const PAUSE_MILLISECONDS_MAX: u64 = 256;
 
-/// What takes a new credential to its person.
+/// A function that takes a new credential to its person.
 pub type HandOver =
     Box<dyn FnMut(&Registration) -> Result<(), Box<dyn std::error::Error + Send + Sync>>>;
 
-/// What takes a sentence about an operation that was done.
+/// A function that takes a sentence about an operation that was done.
 pub(super) type Notice = Box<dyn FnMut(&str)>;
 
 /// Applies and reveals disguises over one connection.
@@ -57,9 +57,9 @@ pub(super) type Notice = Box<dyn FnMut(&str)>;
 pub struct Engine<D: Database> {
     pub(super) database: TenantScoped<D>,
     pub(super) schema: Schema,
-    /// As it was said.
+    /// The description as it was said.
     pub(super) said: Pseudo,
-    /// The same in the names of the database.
+    /// The description in the names of the database.
     pub(super) pseudo: Pseudo,
     pub(super) cost: KeyCost,
     pub(super) suite: Option<Suite>,
@@ -72,7 +72,7 @@ pub struct Engine<D: Database> {
     /// Updates by code, by name.
     pub(super) updates: BTreeMap<String, Box<dyn Update>>,
     pub(super) redactors: Redactors,
-    /// What the log was told of as done in the transaction at hand.
+    /// Operations that the log was told of as done in the transaction at hand.
     pub(super) promises: Vec<PendingEntry>,
     /// The transaction at hand is that of a request, which ends it.
     pub(super) request: Option<Request>,
@@ -142,10 +142,10 @@ impl<D: Database> Engine<D> {
         self.database.tenancy.tenant = tenant.map(Tenant::new);
     }
 
-    /// The same, from how a person writes the tenant.
+    /// Sets the tenant from how a person writes it.
     ///
     /// # Errors
-    /// Those of [`Engine::tenant`].
+    /// See [`Engine::tenant`].
     pub fn set_written_tenant(&mut self, text: &str) -> Result<(), Error> {
         let tenant = self.tenant(text)?;
         self.set_tenant(Some(tenant));
@@ -156,7 +156,7 @@ impl<D: Database> Engine<D> {
         self.database.tenancy.tenant.as_ref().map(|it| &it.value)
     }
 
-    /// Whether the description names tenant columns.
+    /// Returns whether the description names tenant columns.
     pub fn has_tenants(&self) -> bool {
         self.schema.has_tenants()
     }
@@ -171,7 +171,7 @@ impl<D: Database> Engine<D> {
         Ok(self.described()?.1.cross_tenant_keys())
     }
 
-    /// What a person should know of the tables that `spec` touches before it is applied, one sentence each: triggers, former
+    /// Returns what a person should know of the tables that `spec` touches before it is applied, one sentence each: triggers, former
     /// versions of rows that the database keeps, and foreign keys from other schemas and databases. Before these stands what in
     /// the files is not as the database has it.
     ///
@@ -466,7 +466,7 @@ impl<D: Database> Engine<D> {
         self.told(asked, outcome)
     }
 
-    /// The same for an operation that is about all tenants.
+    /// Runs an operation that is about all tenants.
     pub(super) fn operation_of_all<T>(
         &mut self,
         asked: &OperationRequest<'_>,

@@ -58,7 +58,7 @@ pub enum HiddenChange {
 pub type Difference<'a> = (Vec<(&'a str, &'a Value)>, Vec<(&'a str, &'a Value)>);
 
 impl HiddenChange {
-    /// What was done to the row, in one word.
+    /// Returns what was done to the row, in one word.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Removed(_) => "removed",

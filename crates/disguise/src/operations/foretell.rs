@@ -17,7 +17,7 @@ use crate::schema::generate::Generator;
 use crate::spec::{Kind, Spec};
 
 impl<D: Database> Engine<D> {
-    /// What would be refused if `spec` were applied now, to `user` or to everybody, one sentence each; changes nothing. Rows that
+    /// Returns what would be refused if `spec` were applied now, to `user` or to everybody, one sentence each; changes nothing. Rows that
     /// refer to rows of their own table are not looked at.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Whether a hold is on somebody whose rows would go or change with those of this user.
+    /// Returns whether a hold is on somebody whose rows would go or change with those of this user.
     fn held_with(
         &mut self,
         spec: &Spec,
@@ -128,7 +128,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Whether placeholders would be more than the ids that their generator draws from and nobody has.
+    /// Returns whether placeholders would be more than the ids that their generator draws from and nobody has.
     fn short_of_ids(
         &mut self,
         steps: &[Step],

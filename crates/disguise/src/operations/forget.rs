@@ -176,7 +176,7 @@ impl<D: Database> Engine<D> {
         Ok(ended)
     }
 
-    /// What is held; refused when the person is.
+    /// Returns what is held; refused when the person is.
     fn refuse_held(&mut self, salt: &[u8], user: &Value) -> Result<Held, Error> {
         let held = Held::all(&mut self.database)?;
         held.refuse_person(salt, user)?;
@@ -191,7 +191,7 @@ struct Ended {
     placeholders: usize,
 }
 
-/// What the entry says: the log vouches for the receipt, and the receipt can be found in it.
+/// Returns what the entry says: the log vouches for the receipt, and the receipt can be found in it.
 fn facts(receipt: &Receipt, holder: &Holder, ended: &Ended) -> Payload {
     let mut facts = Payload::new()
         .with("bags", receipt.bags)

@@ -177,7 +177,7 @@ impl<D: Database> Engine<D> {
         Ok((salt, holder))
     }
 
-    /// Whose a private key is.
+    /// Returns whose a private key is.
     pub(super) fn whose(&mut self, credential: &Credential<'_>) -> Result<Value, Error> {
         let Credential::Key(key) = credential else {
             return Err(Error::Value {

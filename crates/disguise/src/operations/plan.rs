@@ -133,7 +133,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// How many placeholders a decorrelation would make: one for each row, or group, and owner column.
+    /// Returns how many placeholders a decorrelation would make: one for each row, or group, and owner column.
     pub(super) fn placeholders(&mut self, step: &Step, user: Option<&Value>) -> Result<u64, Error> {
         let Kind::Decorrelate { group_by, owners } = &step.kind else {
             return Ok(0);

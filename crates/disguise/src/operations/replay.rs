@@ -82,7 +82,7 @@ impl Replayability {
 }
 
 impl<D: Database> Engine<D> {
-    /// What the log tells of and the database has missed, oldest first; changes nothing.
+    /// Returns what the log tells of and the database has missed, oldest first; changes nothing.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`].
@@ -135,7 +135,7 @@ impl<D: Database> Engine<D> {
         Ok(all)
     }
 
-    /// What ends with a deed, or why it may not be done as the database is now.
+    /// Returns what ends with a deed, or why it may not be done as the database is now.
     fn stands(
         &mut self,
         replay: &Replay<'_>,

@@ -47,7 +47,7 @@ pub(super) enum ReplayAction<'a> {
 }
 
 impl ReplayAction<'_> {
-    /// Whom it is about, if it is about one person.
+    /// Returns whom it is about, if it is about one person.
     pub(super) fn person(&self) -> Option<&Value> {
         match self {
             Self::Apply { request, .. } | Self::Schedule { request, .. } => request.user.as_ref(),
@@ -57,7 +57,7 @@ impl ReplayAction<'_> {
         }
     }
 
-    /// Which disguises in chunks it ends.
+    /// Returns which disguises in chunks it ends.
     pub(super) const fn ends(&self) -> Option<&Ends> {
         match self {
             Self::Cancel(ends) | Self::Reveal(ends) => Some(ends),

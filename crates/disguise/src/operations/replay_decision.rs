@@ -90,7 +90,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Whether something is there that a deed destroys.
+    /// Returns whether something is there that a deed destroys.
     pub(super) fn is_there(&self, deed: &ReplayAction<'_>) -> bool {
         let ReplayAction::Forget { records, .. } = deed else {
             return false;
@@ -98,7 +98,7 @@ impl<'a> Replay<'a> {
         records.iter().any(|name| self.there.contains(name))
     }
 
-    /// What it takes to do an operation again, or why it cannot be done.
+    /// Returns what it takes to do an operation again, or why it cannot be done.
     pub(super) fn deed(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
         if told.is_erased {
@@ -120,7 +120,7 @@ impl<'a> Replay<'a> {
         self.done_again(told)
     }
 
-    /// What it takes, going by the action.
+    /// Returns what it takes, going by the action.
     fn done_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
         match told.action.as_str() {
@@ -194,7 +194,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// What was begun is either done, told of as an apply, or was taken back whole, or ended in the middle, or was still going on.
+    /// Returns what was begun is either done, told of as an apply, or was taken back whole, or ended in the middle, or was still going on.
     fn begin_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let since = || self.done.iter().skip_while(|it| it.id != told.id);
         let own = || since().filter(|it| it.key == told.key);
@@ -223,7 +223,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// What a reveal brought back takes the credential, unless it was never hidden here.
+    /// Returns what a reveal brought back takes the credential, unless it was never hidden here.
     fn reveal_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let own = || self.done.iter().filter(|it| it.key == told.key);
         let is_done = own().any(|it| it.action == "disguise.apply");
@@ -235,7 +235,7 @@ impl<'a> Replay<'a> {
         Ok(ReplayAction::Reveal(self.ends(told, Some(rest))?))
     }
 
-    /// Whether the database has missed, too, that a disguise in chunks was begun.
+    /// Returns whether the database has missed, too, that a disguise in chunks was begun.
     fn lacks_beginning(&self, told: &LoggedOperation) -> bool {
         let mut begun = self
             .missing
@@ -250,7 +250,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// What an operation ended of disguises in chunks.
+    /// Returns what an operation ended of disguises in chunks.
     fn ends(&self, told: &LoggedOperation, rest: Option<&'static str>) -> Result<Ends, String> {
         let facts = &told.facts;
         let id = (!told.key.is_empty()).then(|| disguise(told)).transpose()?;
@@ -318,7 +318,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Who had the records of a disguise destroyed since it was applied, as far as a replay carries that out: what it leaves to the
+    /// Returns who had the records of a disguise destroyed since it was applied, as far as a replay carries that out: what it leaves to the
     /// person's credential must find records.
     fn forgotten(&self, told: &LoggedOperation) -> Forgotten {
         let mut forgotten = Forgotten {
@@ -347,13 +347,13 @@ impl<'a> Replay<'a> {
         forgotten
     }
 
-    /// Whether this replay does what was forgotten again, or one before has done it.
+    /// Returns whether this replay does what was forgotten again, or one before has done it.
     fn is_carried_out(&self, told: &LoggedOperation) -> bool {
         let missing = self.missing.iter().find(|it| it.id == told.id);
         missing.is_none_or(|it| self.deed(it).is_ok())
     }
 
-    /// Whether a disguise that `told` is about, or may be, is made again by this replay or was by one before.
+    /// Returns whether a disguise that `told` is about, or may be, is made again by this replay or was by one before.
     fn is_made_again(&self, told: &LoggedOperation) -> bool {
         let covers = |it: &LoggedOperation| {
             let makes = matches!(
@@ -377,7 +377,7 @@ impl<'a> Replay<'a> {
         before.any(|it| covers(it) && (is_missing(it) || is_replayed(it)))
     }
 
-    /// What was forgotten is destroyed by the names of its records; a reveal or a new key since the backup gave them
+    /// Returns what was forgotten is destroyed by the names of its records; a reveal or a new key since the backup gave them
     /// others, which only their owner can follow.
     fn forget(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let before = self.missing.iter().take_while(|it| it.id != told.id);
@@ -434,7 +434,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Who is not registered any more since everything of theirs was forgotten. Older entries do not name the key: they count
+    /// Returns who is not registered any more since everything of theirs was forgotten. Older entries do not name the key: they count
     /// for nobody who registered later.
     fn leaver(&self, told: &LoggedOperation, person: Option<&Value>) -> Option<Leaver> {
         if told.action != "disguise.forget" || !told.key.is_empty() {
@@ -450,7 +450,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What holds keep of what an operation destroyed: a reveal or a new key put others in the place of records.
+/// Returns what holds keep of what an operation destroyed: a reveal or a new key put others in the place of records.
 fn bound(told: &LoggedOperation) -> Result<Bound, String> {
     Ok(match (told.action.as_str(), &told.facts.disguises) {
         ("disguise.forget", _) if !told.key.is_empty() => Bound::Disguises(vec![disguise(told)?]),

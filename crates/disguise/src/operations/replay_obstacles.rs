@@ -106,7 +106,7 @@ pub(super) struct Ending {
 }
 
 impl<D: Database> Engine<D> {
-    /// What `ends` means in this database, or why it cannot be told.
+    /// Returns what `ends` means in this database, or why it cannot be told.
     pub(super) fn ending(
         &mut self,
         ends: &Ends,

@@ -39,7 +39,7 @@ impl<'a> ResolvedTable<'a> {
     }
 }
 
-/// Those among `done`, each with whether the database has it.
+/// Returns those among `done`, each with whether the database has it.
 pub(super) fn strangers(done: &[(&LoggedOperation, bool)]) -> BTreeSet<OperationId> {
     let mut registered: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (it, _) in done

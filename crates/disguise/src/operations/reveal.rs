@@ -200,7 +200,7 @@ impl<D: Database> Engine<D> {
         Ok(revealed)
     }
 
-    /// Those of `placeholders` that the person may act as.
+    /// Returns those of `placeholders` that the person may act as.
     pub(super) fn acts_as(
         &mut self,
         holder: &Holder,
@@ -240,7 +240,7 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// What the entry says of a reveal.
+/// Returns what the entry says of a reveal.
 fn payload(revealed: &Revealed) -> Payload {
     Payload::new()
         .counting("rows", &revealed.restored)

@@ -130,7 +130,7 @@ impl<D: Database> Engine<D> {
         Ok(swept)
     }
 
-    /// What [`Engine::sweep`] would do, as far as that can be told without doing it.
+    /// Returns what [`Engine::sweep`] would do, as far as that can be told without doing it.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].

@@ -24,9 +24,9 @@ pub struct Referring {
     pub columns: Vec<String>,
     /// Their number now.
     pub rows: u64,
-    /// Whether the database would remove or change them by itself; otherwise it refuses.
+    /// True if the database would remove or change them by itself; otherwise it refuses.
     pub would_change: bool,
-    /// Whether these rows stay and get another key.
+    /// True if these rows stay and get another key.
     pub for_a_key: bool,
 }
 
@@ -42,7 +42,7 @@ impl std::fmt::Display for Referring {
 }
 
 impl Referring {
-    /// What is said of a value that stays because of them.
+    /// Returns what is said of a value that stays because of them.
     pub(crate) fn said(&self) -> String {
         format!(
             "rows of {} refer to it by foreign key ({}), ON UPDATE SET NULL or SET DEFAULT",
@@ -149,7 +149,7 @@ pub(crate) fn left_behind(
     Ok(left)
 }
 
-/// How many rows of a table refer by `key` to rows that `step` chooses, and are chosen by none of `freeing`.
+/// Returns how many rows of a table refer by `key` to rows that `step` chooses, and are chosen by none of `freeing`.
 fn still_referring<'s>(
     database: &mut dyn TenantConnection,
     (child, key): (&ResolvedTable, &ForeignKey),
@@ -176,7 +176,7 @@ fn still_referring<'s>(
     Ok(counted(&rows.doing("counting references")?))
 }
 
-/// Whether a step of this kind leaves no reference by `key` in the rows that it takes.
+/// Returns whether a step of this kind leaves no reference by `key` in the rows that it takes.
 fn lets_go(kind: &Kind, key: &ForeignKey) -> bool {
     match kind {
         Kind::Remove => true,
@@ -337,7 +337,7 @@ pub(crate) fn emptied(
 /// The most declared keys that one statement asks about.
 const KEYS_MAX: usize = 64;
 
-/// Which rows of `table`, known by the columns `by`, other rows refer to by declared keys that count: each encoded, with what
+/// Returns which rows of `table`, known by the columns `by`, other rows refer to by declared keys that count: each encoded, with what
 /// refers to it. A row that refers to itself does not count; rows of other tenants do.
 pub(crate) fn referred(
     database: &mut dyn TenantConnection,

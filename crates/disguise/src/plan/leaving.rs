@@ -89,7 +89,7 @@ impl PlanContext<'_> {
     }
 }
 
-/// Whether all rows of a table are meant by a removal.
+/// Returns whether all rows of a table are meant by a removal.
 fn removes_all(spec: &Spec, table: &str) -> bool {
     let mut all = spec.transformations.iter();
     all.any(|it| {

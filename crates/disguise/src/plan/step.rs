@@ -79,7 +79,7 @@ pub(crate) struct PlanContext<'a> {
 }
 
 impl PlanContext<'_> {
-    /// Whether the owners are too many for a statement and must be in the temporary table.
+    /// Returns whether the owners are too many for a statement and must be in the temporary table.
     pub(crate) fn needs_scope_table(&self) -> bool {
         self.owners
             .is_some_and(|owners| owners.len() > OWNERS_INLINE_MAX)
@@ -482,7 +482,7 @@ impl PlanContext<'_> {
     }
 }
 
-/// Whether it looks for names that the users table has.
+/// Returns whether it looks for names that the users table has.
 fn own_names(kind: &Kind) -> bool {
     matches!(kind, Kind::Modify { replacement: Replacement::Redacted(redact), .. }
         if !redact.own_names.is_empty())
@@ -495,7 +495,7 @@ fn everything() -> Fragment {
     }
 }
 
-/// What satisfies both, each in brackets of its own, so that no OR of one escapes the other.
+/// Returns what satisfies both, each in brackets of its own, so that no OR of one escapes the other.
 fn both(chosen: Fragment, owned: Option<Fragment>) -> Fragment {
     let Some(mut owned) = owned else {
         return chosen;

@@ -49,12 +49,12 @@ impl Bag {
         }
     }
 
-    /// Whether its own disguise changed something of its principal.
+    /// Returns whether its own disguise changed something of its principal.
     pub(crate) fn has_changes(&self) -> bool {
         !self.principals.is_empty() || !self.sections.iter().all(Section::is_for_departed)
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether nothing is in it.
     pub(crate) const fn is_empty(&self) -> bool {
         self.principals.is_empty() && self.speaks_for.is_empty() && self.sections.is_empty()
     }

@@ -79,7 +79,7 @@ impl ChunkNotes<'_> {
         insert_all(database, INTENTS, &["id", "what"], &keys)
     }
 
-    /// Which of `names` bear which of `marks`, by their places among `names`.
+    /// Returns which of `names` bear which of `marks`, by their places among `names`.
     pub(crate) fn found(
         self,
         database: &mut dyn TenantConnection,

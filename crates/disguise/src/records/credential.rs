@@ -174,7 +174,7 @@ impl Stretched {
         Ok(Self(stretched))
     }
 
-    /// How the names of all rows of this credential begin.
+    /// Returns how the names of all rows of this credential begin.
     fn found(&self) -> Result<[u8; FOUND_BYTES], Error> {
         derive(&self.0, b"credential name", b"")
     }
@@ -200,7 +200,7 @@ impl Stretched {
         Ok(opened)
     }
 
-    /// What a row holds; nothing where it is not as it was written.
+    /// Returns what a row holds; nothing where it is not as it was written.
     fn open_row(
         &self,
         id: Vec<u8>,
@@ -262,12 +262,12 @@ impl Stretched {
     }
 }
 
-/// What a wrapped key is bound to: the form, the name of its row, and whose it is.
+/// Returns what a wrapped key is bound to: the form, the name of its row, and whose it is.
 fn bound(id: &[u8], holder: &[u8]) -> Vec<u8> {
     [&[FORM], id, holder].concat()
 }
 
-/// What a row is called among what was forgotten. A row of the form before has the name of another, once the same password wraps
+/// Returns what a row is called among what was forgotten. A row of the form before has the name of another, once the same password wraps
 /// another key, so that the holder belongs to it.
 pub(crate) fn named(id: &[u8], holder: &[u8]) -> Vec<u8> {
     [id, holder].concat()
@@ -288,7 +288,7 @@ pub(crate) fn remove_all(
     Ok(())
 }
 
-/// What the rows of all passwords and tokens that wrap `key` are called among what was forgotten, and what the rows of the form
+/// Returns what the rows of all passwords and tokens that wrap `key` are called among what was forgotten, and what the rows of the form
 /// before were called in whose place they may have come.
 pub(crate) fn names(
     database: &mut dyn TenantConnection,

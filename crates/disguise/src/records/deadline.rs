@@ -49,7 +49,7 @@ pub(crate) fn row(record: Record, id: &[u8], salt: &[u8], stored: &Stored<'_>) -
 pub(crate) struct Cohorts(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Cohorts {
-    /// Those of records that end.
+    /// Returns those of records that end.
     pub(crate) fn of(
         database: &mut dyn TenantConnection,
         records: &[&Found],
@@ -75,7 +75,7 @@ impl Cohorts {
         Ok(Self(cohorts))
     }
 
-    /// Those of one record; its own person's where there are no others.
+    /// Returns those of one record; its own person's where there are no others.
     pub(crate) fn beside(&self, record: &Found) -> Vec<u8> {
         let own = || vec![record.locator.origin.cohort];
         self.0.get(&record.row).cloned().unwrap_or_else(own)
@@ -158,7 +158,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// What is kept now. What is held behind placeholders is reached by links of other disguises alone, and which ones these
+    /// Returns what is kept now. What is held behind placeholders is reached by links of other disguises alone, and which ones these
     /// are only the keys of their people tell. A record ends no later than the ways to it, so that everything is kept that
     /// ends as late as a held record behind placeholders, or later.
     pub(crate) fn find(
@@ -273,7 +273,7 @@ impl Over {
     }
 }
 
-/// How many records are over, held or not.
+/// Returns how many records are over, held or not.
 pub(crate) fn count_over(
     database: &mut dyn TenantConnection,
     now: Timestamp,

@@ -198,7 +198,7 @@ pub(crate) fn list(
     Ok(holds)
 }
 
-/// What each hold is on, by its name.
+/// Returns what each hold is on, by its name.
 pub(crate) fn names(
     database: &mut dyn TenantConnection,
 ) -> Result<BTreeMap<HoldId, Vec<u8>>, Error> {
@@ -240,17 +240,17 @@ impl Held {
         self.0.is_empty()
     }
 
-    /// Whether any disguise is held.
+    /// Returns whether any disguise is held.
     pub(crate) fn has_disguises(&self) -> bool {
         self.0.iter().any(|name| name.first() == Some(&DISGUISE))
     }
 
-    /// Whether a record of a person under a disguise is held.
+    /// Returns whether a record of a person under a disguise is held.
     pub(crate) fn keeps(&self, salt: &[u8], user: &Value, id: DisguiseId) -> bool {
         self.refuse_person(salt, user).is_err() || self.refuse_disguise(salt, id).is_err()
     }
 
-    /// Whether any person is held.
+    /// Returns whether any person is held.
     pub(crate) fn has_people(&self) -> bool {
         self.0.iter().any(|name| name.first() == Some(&PERSON))
     }

@@ -157,7 +157,7 @@ impl Holder {
         Ok(own)
     }
 
-    /// Those of `placeholders` under whose ids nobody else is registered, and who is.
+    /// Returns those of `placeholders` under whose ids nobody else is registered, and who is.
     fn unreplaced(
         &self,
         database: &mut dyn TenantConnection,
@@ -182,7 +182,7 @@ pub(crate) enum Clue {
     Name(Vec<u8>),
 }
 
-/// Whose `key` is, as far as registrations and records tell; it is bound to them by [`Holder::find`] all the same.
+/// Returns whose `key` is, as far as registrations and records tell; it is bound to them by [`Holder::find`] all the same.
 pub(crate) fn clue(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -202,7 +202,7 @@ pub(crate) fn clue(
     Ok(None)
 }
 
-/// Whether the records that a key reaches are those of `user`: the locators say whose they are. For older ones, which do not,
+/// Returns whether the records that a key reaches are those of `user`: the locators say whose they are. For older ones, which do not,
 /// the records are asked for the registration that they took away, and for what acts in the place of the user.
 fn is_of(
     database: &mut dyn TenantConnection,

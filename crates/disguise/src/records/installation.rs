@@ -39,12 +39,12 @@ impl<'a> Installation<'a> {
         }
     }
 
-    /// Whether the tables are there and the description is the one that is stored.
+    /// Returns whether the tables are there and the description is the one that is stored.
     pub(crate) fn is_done(&self, database: &mut dyn Database) -> Result<bool, Error> {
         Ok(self.has_tables(database)? && self.is_described(database)?)
     }
 
-    /// Whether all tables are there.
+    /// Returns whether all tables are there.
     pub(crate) fn has_tables(&self, database: &mut dyn Database) -> Result<bool, Error> {
         match setting(database, LAYOUT) {
             Ok(layout) => Ok(layout.as_ref() == Some(&self.layout)),
@@ -53,7 +53,7 @@ impl<'a> Installation<'a> {
         }
     }
 
-    /// Whether the description is the one that is stored.
+    /// Returns whether the description is the one that is stored.
     pub(crate) fn is_described(&self, database: &mut dyn Database) -> Result<bool, Error> {
         match description(database) {
             Ok(text) => Ok(text == self.description),

@@ -50,7 +50,7 @@ pub(crate) fn digits(bytes: &[u8]) -> String {
     })
 }
 
-/// What [`digits`] wrote.
+/// Reads what [`digits`] wrote.
 pub(crate) fn undigits<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut out = [0; N];
     let mut letters = text.chars();

@@ -137,13 +137,13 @@ impl Reach {
         gone.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Whether a disguise hides something of the person.
+    /// Returns whether a disguise hides something of the person.
     pub(crate) fn hides_by(&self, id: DisguiseId) -> bool {
         let mut locators = self.bags.iter().map(|it| &it.found.locator);
         locators.any(|it| it.changes && it.origin.disguise == id.0)
     }
 
-    /// Those of them that were there before a disguise, of which chunks may have made some.
+    /// Returns those of them that were there before a disguise, of which chunks may have made some.
     pub(crate) fn present_before(&self, id: DisguiseId) -> Vec<Value> {
         let mut made = BTreeSet::new();
         let own = |it: &&Reached| it.found.locator.origin.disguise == id.0;
@@ -184,7 +184,7 @@ impl Reach {
     }
 }
 
-/// What other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
+/// Returns what other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
 /// principal had left before.
 pub(crate) fn needed_by_others<'a>(
     database: &mut dyn TenantConnection,
@@ -253,7 +253,7 @@ pub(crate) fn rekey(
     registry::change_keys(database, &keys, &reach.publics)
 }
 
-/// How many of the bags, one at least, have no more parts than are held.
+/// Returns how many of the bags, one at least, have no more parts than are held.
 fn held_at_once<T>(bags: &[(&Reached, T)]) -> usize {
     let mut parts: u32 = 0;
     let fits = bags.iter().take_while(|(it, _)| {

@@ -64,7 +64,7 @@ impl Receipt {
         })
     }
 
-    /// Whether it is about the person with this id, whom `tenant` has under it where the database has tenants.
+    /// Returns whether it is about the person with this id, whom `tenant` has under it where the database has tenants.
     pub fn is_about(&self, tenant: Option<&Value>, user: &Value) -> bool {
         hashed(&self.nonce, tenant, user) == self.person
     }
@@ -83,7 +83,7 @@ impl Receipt {
         )
     }
 
-    /// What stands for the text in the log: its SHA-256 in hexadecimal digits.
+    /// Returns what stands for the text in the log: its SHA-256 in hexadecimal digits.
     pub fn digest(&self) -> String {
         digits(&Sha256::digest(self.text()))
     }

@@ -68,7 +68,7 @@ impl Section {
         step | OF_USER
     }
 
-    /// Whether its rows were part of a row of the users table once.
+    /// Returns whether its rows were part of a row of the users table once.
     pub(crate) const fn is_of_user(&self) -> bool {
         self.step & OF_USER != 0
     }

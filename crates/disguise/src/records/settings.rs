@@ -75,7 +75,7 @@ pub(crate) fn salt(database: &mut dyn TenantConnection) -> Result<Vec<u8>, Error
     Ok(database.tenancy().salt(salt))
 }
 
-/// Whether anybody is registered or anything is hidden.
+/// Returns whether anybody is registered or anything is hidden.
 pub(crate) fn is_in_use(database: &mut dyn TenantConnection) -> Result<bool, Error> {
     for table in [PRINCIPALS, LOCATORS, SCHEDULED, INTENTS, HOLDS] {
         let rows = database.query(&format!("SELECT 1 FROM {table} LIMIT 1"), &[]);

@@ -1,4 +1,4 @@
-//! The engine's own tables: principals, locators, bags, credentials, shared placeholders and settings.
+//! Bags and their locators: sealed and stored, found and opened, removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ use crate::statements::table::{delete_keys, insert_all, lists, runs, select_keys
 
 /// Bytes of a sealed part of a bag.
 const PART_BYTES: usize = 256 * 1024;
-/// The same for a short bag: several parts fit into a page of a database, where a longer one would take pages of its own.
+/// Bytes of a sealed part of a short bag: several parts fit into a page of a database, where a longer one would take pages of its own.
 const SHORT_PART_BYTES: usize = 944;
 /// The longest bag that is short.
 const SHORT_BYTES_MAX: usize = 8 * 1024;
 /// Parts read by one statement.
 const PARTS_READ: u32 = 64;
 
-/// What a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
+/// Returns what a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
 fn bound(tenancy: &TenantScope, mailbox: &[u8]) -> Vec<u8> {
     [mailbox, tenancy.tag()].concat()
 }
@@ -97,7 +97,7 @@ pub(crate) fn put_bags(
     deadline::put(database, &deadlines)
 }
 
-/// What lies in mailboxes for some keys.
+/// The contents of mailboxes for some keys.
 #[derive(Default)]
 pub(crate) struct Located {
     /// The locators, each with the place of its key.
@@ -110,7 +110,7 @@ pub(crate) struct Located {
 pub(crate) struct MailboxKey<'k> {
     pub(crate) secret: &'k SecretKey,
     pub(crate) public: PublicKey,
-    /// It is a person's, not a placeholder's.
+    /// Set for a person's key, not for a placeholder's.
     pub(crate) is_person: bool,
 }
 

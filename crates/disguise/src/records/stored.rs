@@ -14,7 +14,7 @@ pub(crate) struct Stored<'a> {
     pub(crate) public: PublicKey,
     /// The principal.
     pub(crate) owner: Vec<u8>,
-    /// Whether the principal is a person, not a placeholder.
+    /// True if the principal is a person, not a placeholder.
     pub(crate) person: bool,
     pub(crate) origin: Origin,
     /// The bytes by which a hold on whoever the bag concerns keeps it from ending.
@@ -22,7 +22,7 @@ pub(crate) struct Stored<'a> {
     pub(crate) stage: Stage,
 }
 
-/// How far a bag is on its way back.
+/// The progress of a bag on its way back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No reveal was asked for.
@@ -41,7 +41,7 @@ pub(crate) struct Found {
     pub(crate) locator: Locator,
 }
 
-/// Where locators for a key lie. Persons share one mailbox among many, pseudoprincipals have their own.
+/// Returns where locators for a key lie. Persons share one mailbox among many, pseudoprincipals have their own.
 pub(crate) fn mailbox(salt: &[u8], public: &PublicKey, person: bool) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise mailbox\0");
@@ -55,12 +55,12 @@ pub(crate) fn mailbox(salt: &[u8], public: &PublicKey, person: bool) -> Vec<u8> 
         .collect()
 }
 
-/// Whether a mailbox is one of people.
+/// Returns whether a mailbox is one of people.
 pub(crate) const fn is_of_person(mailbox: &[u8]) -> bool {
     mailbox.len() == 1
 }
 
-/// What says in a locator whose it is.
+/// Returns what says in a locator whose it is.
 pub(crate) fn owner_tag(salt: &[u8], principal: &[u8]) -> [u8; OWNER_BYTES] {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise owner\0");

@@ -99,7 +99,7 @@ impl Generator {
         })
     }
 
-    /// What is wrong with it, if anything.
+    /// Returns what is wrong with it, if anything.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self {
             Self::RandNum { lb, ub } if lb > ub => Some("the lower bound exceeds the upper"),
@@ -112,7 +112,7 @@ impl Generator {
     }
 }
 
-/// What a column of this type holds once `drawn` was written into it.
+/// Returns what a column of this type holds once `drawn` was written into it.
 fn held(dialect: Dialect, kind: &str, drawn: Value) -> Value {
     let is = |words: &[&str]| words.iter().any(|word| kind.starts_with(word));
     let length = || -> Option<usize> { kind.split_once('(')?.1.split(')').next()?.parse().ok() };

@@ -29,7 +29,7 @@ impl TableNotes {
 }
 
 impl ResolvedTable {
-    /// Whether whoever leaves takes a row along, whoever else owns it: so it is said, or an owner is part of the key, so that there
+    /// Returns whether whoever leaves takes a row along, whoever else owns it: so it is said, or an owner is part of the key, so that there
     /// is no such row without its people.
     pub(crate) fn goes_whole(&self) -> bool {
         let said = |owner: &String| self.on_leave.get(owner) == Some(&OnLeave::Remove);
@@ -37,12 +37,12 @@ impl ResolvedTable {
         self.owners.len() > 1 && (self.owners.iter().all(said) || self.owners.iter().any(in_key))
     }
 
-    /// Whether rows go with somebody who leaves although no transformation says so.
+    /// Returns whether rows go with somebody who leaves although no transformation says so.
     pub(crate) fn takes_along(&self) -> bool {
         self.on_leave.values().any(|how| *how == OnLeave::Remove)
     }
 
-    /// Whether a reference to somebody who leaves becomes NULL.
+    /// Returns whether a reference to somebody who leaves becomes NULL.
     pub(crate) fn unlinks(&self, column: &str) -> bool {
         self.on_leave.get(column) == Some(&OnLeave::Null)
     }
@@ -118,7 +118,7 @@ impl ResolvedSchema {
         unsaid.map(|key| note(key.columns.join(", "))).collect()
     }
 
-    /// Whether it is said what becomes of the references of `child` by these columns to users who leave.
+    /// Returns whether it is said what becomes of the references of `child` by these columns to users who leave.
     pub(crate) fn is_said(&self, child: &str, columns: &[String]) -> bool {
         let child = self.table(child);
         child.is_some_and(|child| {

@@ -19,7 +19,7 @@ use crate::schema::leaving::Said;
 use crate::schema::name_matching::{CatalogNames, Fitting};
 use crate::schema::path::Path;
 
-/// How placeholder users are made.
+/// The way in which placeholder users are made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pseudo {
     pub(crate) table: String,
@@ -55,7 +55,7 @@ pub(crate) struct Reference {
     pub(crate) to_columns: Vec<String>,
 }
 
-/// What happens to rows made while a placeholder owned things, when it goes.
+/// The fate of rows made while a placeholder owned things, when it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -69,7 +69,7 @@ pub enum References {
     Retain,
 }
 
-/// What a developer says about one table.
+/// Annotations of one table by a developer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TableNotes {
     /// The primary key when absent.
@@ -82,7 +82,7 @@ pub(crate) struct TableNotes {
     pub(crate) through: Option<Vec<String>>,
     /// Beside the declared ones.
     pub(crate) references: Vec<Reference>,
-    /// What happens to rows made while a placeholder owned things, whatever a reveal says.
+    /// The fate of rows made while a placeholder owned things, whatever a reveal says.
     pub(crate) meanwhile: Option<References>,
     /// Rules for references to people who leave.
     pub(crate) on_leave: Said,
@@ -92,23 +92,23 @@ pub(crate) struct TableNotes {
     pub(crate) shared: bool,
 }
 
-/// What a developer says about a database; without it, owners are the foreign keys to the users table.
+/// Annotations of a database by a developer; without it, owners are the foreign keys to the users table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
     pub(crate) notes: BTreeMap<String, TableNotes>,
     /// The column that says of which tenant a row is, in most tables.
     pub(crate) tenant: Option<String>,
-    /// Whether it is Edna's table information, in which slips are noted that she does not notice.
+    /// True if it is Edna's table information, in which slips are noted that she does not notice.
     pub(crate) of_edna: bool,
 }
 
 impl Schema {
-    /// Whether nothing is said.
+    /// Returns whether nothing is said.
     pub fn is_empty(&self) -> bool {
         self.notes.is_empty() && self.tenant.is_none()
     }
 
-    /// Whether the rows of the database are those of several tenants.
+    /// Returns whether the rows of the database are those of several tenants.
     pub fn has_tenants(&self) -> bool {
         let notes = self.notes.values();
         self.tenant.is_some() || notes.into_iter().any(|notes| notes.tenant.is_some())
@@ -136,14 +136,14 @@ pub(crate) struct ResolvedTable {
 }
 
 impl ResolvedTable {
-    /// Whether the same identity may be that of a row of another tenant.
+    /// Returns whether the same identity may be that of a row of another tenant.
     pub(crate) fn is_keyed_by_tenant(&self) -> bool {
         self.tenant.as_ref().is_some_and(|tenant| {
             self.identity.contains(tenant) || self.catalog.primary_key.contains(tenant)
         })
     }
 
-    /// Whether the database holds rows of it to refer to rows of it.
+    /// Returns whether the database holds rows of it to refer to rows of it.
     pub(crate) fn refers_to_itself(&self) -> bool {
         let mut keys = self.catalog.foreign_keys.iter();
         keys.any(|key| key.to_table == self.name)
@@ -160,9 +160,9 @@ impl ResolvedTable {
 pub(crate) struct ResolvedSchema {
     pub(crate) tables: BTreeMap<String, ResolvedTable>,
     pub(crate) pseudo: Pseudo,
-    /// Whether the rows are those of several tenants.
+    /// True if the rows are those of several tenants.
     pub(crate) has_tenants: bool,
-    /// What in the description is not as the database has it, and is passed over.
+    /// Parts of the description that are not as the database has it, and are passed over.
     pub(crate) notes: Vec<String>,
 }
 

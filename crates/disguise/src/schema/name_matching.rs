@@ -8,7 +8,7 @@ use crate::schema::{Pseudo, Reference, Schema, TableNotes};
 pub(crate) struct CatalogNames<'a> {
     dialect: Dialect,
     pub(crate) catalog: &'a Catalog,
-    /// Whether slips that Edna never notices are noted, and no more.
+    /// True if slips that Edna never notices are noted, and no more.
     of_edna: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> CatalogNames<'a> {
         found.or_else(|| self.of_edna.then(|| only(table, said))?)
     }
 
-    /// Whether the database takes a name in a condition, of a table or what stands for it, for `known`.
+    /// Returns whether the database takes a name in a condition, of a table or what stands for it, for `known`.
     pub(crate) fn is_called(self, known: &str, said: &str) -> bool {
         match self.dialect {
             Dialect::Mysql => known == said || self.table(said) == Some(known),
@@ -66,7 +66,7 @@ fn only<'a>(table: &'a CatalogTable, said: &str) -> Option<&'a str> {
     all.next().filter(|_| all.next().is_none())
 }
 
-/// Whether the database takes two names for the same. `PostgreSQL` writes a name without quotes in small letters.
+/// Returns whether the database takes two names for the same. `PostgreSQL` writes a name without quotes in small letters.
 fn is_same(dialect: Dialect, known: &str, said: &str) -> bool {
     match dialect {
         Dialect::Sqlite => known.eq_ignore_ascii_case(said),
@@ -89,7 +89,7 @@ impl<'a> Fitting<'a> {
         }
     }
 
-    /// What is said of tables, in the names of the database.
+    /// Returns what is said of tables, in the names of the database.
     pub(crate) fn schema(&mut self, said: &Schema) -> Schema {
         self.names = self.names.of_edna(said.of_edna);
         let mut fitted = Schema {
@@ -118,7 +118,7 @@ impl<'a> Fitting<'a> {
         fitted
     }
 
-    /// How placeholders are made, in the names of the database.
+    /// Returns how placeholders are made, in the names of the database.
     pub(crate) fn pseudo(&mut self, said: &Pseudo) -> Pseudo {
         let place = "the pseudoprincipal generator";
         let called = self.table(place, &said.table);

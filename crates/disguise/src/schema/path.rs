@@ -18,7 +18,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Whether the owner is told by rows of `table`.
+    /// Returns whether the owner is told by rows of `table`.
     pub(crate) fn leads_over(&self, table: &str) -> bool {
         self.steps.iter().any(|step| step.to_table == table)
     }

@@ -555,7 +555,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether all rows that refer to rows of `name` are removed with them, and none of them is one of a table that inherits.
+    /// Returns whether all rows that refer to rows of `name` are removed with them, and none of them is one of a table that inherits.
     fn may_go(&self, name: &str) -> bool {
         let refers = |table: &CatalogTable| table.foreign_keys.iter().any(|it| it.to_table == name);
         let goes = |child: &String| {

@@ -35,7 +35,7 @@ const POINT: &str = "\0\0\0\0\u{1}\u{1}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Words in the names of numbers that are times.
 const MOMENTS: [&str; 6] = ["_at", "created", "updated", "joined", "registered", "seen"];
 
-/// What each column of a placeholder holds; what the database fills in itself is left out, but for times.
+/// Returns what each column of a placeholder holds; what the database fills in itself is left out, but for times.
 pub(crate) fn of(
     dialect: Dialect,
     table: &CatalogTable,
@@ -81,7 +81,7 @@ pub(crate) fn narrow<'c>(
     }
 }
 
-/// Whether no two rows may have the same value in the column alone.
+/// Returns whether no two rows may have the same value in the column alone.
 pub(crate) fn is_unique(table: &CatalogTable, column: &Column) -> bool {
     let mut all = table.constraints.iter();
     all.any(|it| it.rule == Rule::Unique && it.columns.as_slice() == [column.name.clone()])
@@ -113,7 +113,7 @@ fn id_of(dialect: Dialect, column: &Column) -> Generator {
     }
 }
 
-/// Whether it tells when the row came about: by its type, or a number by its name.
+/// Returns whether it tells when the row came about: by its type, or a number by its name.
 pub(crate) fn is_time(column: &Column) -> bool {
     let kind = column.kind().to_ascii_uppercase();
     let name = column.name.to_ascii_lowercase();
@@ -124,7 +124,7 @@ pub(crate) fn is_time(column: &Column) -> bool {
     is_number || (is_moment && !is_composed(&kind))
 }
 
-/// Whether values have parts: a list or a range.
+/// Returns whether values have parts: a list or a range.
 fn is_composed(kind: &str) -> bool {
     kind.contains("[]") || kind.contains("RANGE")
 }

@@ -24,7 +24,7 @@ const SPEC_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Transformation {
     pub(crate) table: String,
-    /// Where it stands in the file, for errors.
+    /// The place in the file, for errors.
     pub(crate) place: String,
     /// SQL condition; `None` for every row.
     pub(crate) predicate: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Transformation {
     pub(crate) kind: Kind,
 }
 
-/// What happens to the rows.
+/// The change to the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
     Remove,
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
     },
 }
 
-/// What a value is overwritten with.
+/// The value that replaces another.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Replacement {
     /// A value drawn for each row.
@@ -67,7 +67,7 @@ pub struct Spec {
     pub(crate) parameters: BTreeMap<String, Option<String>>,
     /// Parameters of the condition of inactivity, which stands in the same file.
     pub(crate) of_inactivity: BTreeSet<String>,
-    /// Whether it has Edna's form, in which slips are noted that she does not notice.
+    /// True if it has Edna's form, in which slips are noted that she does not notice.
     pub(crate) of_edna: bool,
     /// The file that it was parsed from.
     pub(crate) text: String,
@@ -83,7 +83,7 @@ impl Spec {
         Ok(spec.of(text))
     }
 
-    /// Whether it removes rows of a table.
+    /// Returns whether it removes rows of a table.
     pub(crate) fn removes(&self, table: &str) -> bool {
         let mut steps = self.transformations.iter();
         steps.any(|it| it.kind == Kind::Remove && it.table.eq_ignore_ascii_case(table))
@@ -153,13 +153,13 @@ fn bounded(text: &str) -> Result<&str, SpecError> {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SpecFile {
-    /// What happens.
+    /// The disguise.
     pub spec: Spec,
-    /// What is said about tables.
+    /// Annotations of tables.
     pub schema: Schema,
-    /// How placeholder users are made, when it is said.
+    /// The way in which placeholder users are made, when it is said.
     pub pseudo: Option<Pseudo>,
-    /// Who counts as inactive, when it is said: a condition on the users table.
+    /// The people who count as inactive, when it is said: a condition on the users table.
     pub inactive: Option<String>,
 }
 
@@ -187,7 +187,7 @@ impl SpecFile {
     }
 }
 
-/// Whether a JSON text has the native form: Edna's has nothing but tables, and for each a list of objects with
+/// Returns whether a JSON text has the native form: Edna's has nothing but tables, and for each a list of objects with
 /// one key.
 fn is_native_json(text: &str) -> bool {
     let Ok(serde_json::Value::Object(parts)) = serde_json::from_str(text) else {

@@ -273,7 +273,7 @@ fn advance(place: &mut [usize], choices: &[Vec<Option<Generator>>]) -> bool {
     false
 }
 
-/// What a column may hold, the likeliest first: what its condition speaks of, and then what conditions often take.
+/// Returns what a column may hold, the likeliest first: what its condition speaks of, and then what conditions often take.
 fn choices(table: &CatalogTable, column: &Column, condition: &str) -> Vec<Generator> {
     let text = |it: &str| Generator::ConstStr(it.to_owned());
     let longest = column.length_max().unwrap_or(LENGTH_MAX).min(LENGTH_MAX);

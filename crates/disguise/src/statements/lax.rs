@@ -11,7 +11,7 @@ use crate::statements::outcome::{Done, are_same, inserted, is_there};
 use crate::statements::overwrite::unstamped;
 use crate::statements::table::{Inserted, delete_keys, insertion, select_keys};
 
-/// Whether `value` may be what an enumeration holds for a value that is none of its own.
+/// Returns whether `value` may be what an enumeration holds for a value that is none of its own.
 fn is_error(dialect: Dialect, column: Option<&Column>, value: &Value) -> bool {
     let is_enumeration = column.is_some_and(|it| it.declared.starts_with("enum("));
     let is_empty = matches!(value, Value::Text(text) if text.is_empty());

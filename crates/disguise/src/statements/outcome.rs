@@ -29,7 +29,7 @@ impl Done {
     }
 }
 
-/// What became of an insertion of `rows` rows.
+/// Returns what became of an insertion of `rows` rows.
 pub(crate) fn inserted(done: Result<u64, DatabaseError>, rows: usize) -> Result<Done, Error> {
     match done {
         Ok(count) => {
@@ -50,7 +50,7 @@ pub(crate) fn inserted(done: Result<u64, DatabaseError>, rows: usize) -> Result<
     }
 }
 
-/// Whether a table has a row as it is, which a trigger may have put there itself.
+/// Returns whether a table has a row as it is, which a trigger may have put there itself.
 pub(crate) fn is_there(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -62,7 +62,7 @@ pub(crate) fn is_there(
     Ok(now.iter().any(|now| are_same(now, row)))
 }
 
-/// Whether two rows have the same values.
+/// Returns whether two rows have the same values.
 pub(crate) fn are_same(one: &[Value], other: &[Value]) -> bool {
     let mut both = one.iter().zip(other);
     one.len() == other.len() && both.all(|(one, other)| one.same(other))

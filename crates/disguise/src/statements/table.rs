@@ -26,7 +26,7 @@ const QUESTION_WIDTH: usize = 60;
 /// prepared for another number costs a round trip more, each further run costs one too.
 const EXACT_ROWS_MAX: usize = 64;
 
-/// How many tuples of `width` values fit into one statement, a power of two.
+/// Returns how many tuples of `width` values fit into one statement, a power of two.
 fn rows_max(width: usize) -> usize {
     let most = PARAMETERS_MAX.checked_div(width.max(1)).unwrap_or(1);
     power_of_two(most.clamp(1, ROWS_MAX))
@@ -173,7 +173,7 @@ fn select_keys_of(
     Ok(out)
 }
 
-/// Which of `columns` name any of `ids`: one statement asks many of them.
+/// Returns which of `columns` name any of `ids`: one statement asks many of them.
 pub(crate) fn naming<'c>(
     database: &mut dyn TenantConnection,
     columns: &[(&'c ResolvedTable, &'c str)],
@@ -197,7 +197,7 @@ pub(crate) fn naming<'c>(
     Ok(found)
 }
 
-/// How many rows of each of `columns` name one of `ids`. They are counted although one would do: a planner that
+/// Returns how many rows of each of `columns` name one of `ids`. They are counted although one would do: a planner that
 /// hopes to find the one soon reads the whole table in order, and mostly there is none.
 fn who_names(
     database: &dyn TenantConnection,
@@ -294,7 +294,7 @@ pub(crate) fn delete(
         .doing("deleting rows")
 }
 
-/// Whether [`take`] can say at most how many rows it deletes.
+/// Returns whether [`take`] can say at most how many rows it deletes.
 pub(crate) fn takes(database: &dyn TenantConnection, table: &ResolvedTable) -> bool {
     // Elsewhere a trigger may keep a row, which is told of by nothing but that it is not among those given.
     let has_place = table.catalog.row_place.is_some() && table.catalog.triggers.is_empty();
@@ -422,7 +422,7 @@ fn refused(database: &mut dyn TenantConnection, (_, table): (&str, &str), done: 
     done.outcome()
 }
 
-/// How many of `rows` go into one statement when each may be refused, or passed over by a trigger.
+/// Returns how many of `rows` go into one statement when each may be refused, or passed over by a trigger.
 pub(crate) fn insertions<'r>(
     dialect: Dialect,
     table: &ResolvedTable,
@@ -452,7 +452,7 @@ pub(crate) fn insert_all(
     Ok(())
 }
 
-/// Which of `ids` exist in the column `id` of `table`, as principals. They count as they are asked for, though the table may have
+/// Returns which of `ids` exist in the column `id` of `table`, as principals. They count as they are asked for, though the table may have
 /// them in another spelling.
 pub(crate) fn existing(
     database: &mut dyn TenantConnection,
@@ -490,7 +490,7 @@ pub(crate) fn found(
     Ok(found)
 }
 
-/// Which of `keys` the columns `by` of `table` have, each as it is asked for and encoded, though the table may have it in another
+/// Returns which of `keys` the columns `by` of `table` have, each as it is asked for and encoded, though the table may have it in another
 /// spelling.
 pub(crate) fn present(
     database: &mut dyn TenantConnection,
@@ -507,7 +507,7 @@ pub(crate) fn present(
     Ok(present)
 }
 
-/// Those of `keys` that `table` has in another spelling, with what its first column has. What is the same only the database can
+/// Returns those of `keys` that `table` has in another spelling, with what its first column has. What is the same only the database can
 /// tell, so it is asked for each.
 fn spelled(
     database: &mut dyn TenantConnection,
@@ -546,7 +546,7 @@ fn spelled(
     Ok(spelled)
 }
 
-/// Which of `names` the column `by` of `table` takes for the same as one of `keys`, which it does not have: each name encoded, with
+/// Returns which of `names` the column `by` of `table` takes for the same as one of `keys`, which it does not have: each name encoded, with
 /// the key.
 pub(crate) fn alike(
     database: &mut dyn TenantConnection,

@@ -67,7 +67,7 @@ impl Admission {
         self
     }
 
-    /// How long the place that is taken next still rests: nothing where one is free that nobody had, and nothing while
+    /// Returns how long the place that is taken next still rests: nothing where one is free that nobody had, and nothing while
     /// all of them are taken, for then nobody knows.
     pub fn rest(&self) -> Duration {
         let tickets = self.tickets();

@@ -64,7 +64,7 @@ impl<'a> OperationRequest<'a> {
         }
     }
 
-    /// Whether it deletes what nobody may read any more: rows of people, records, or what opened them.
+    /// Returns whether it deletes what nobody may read any more: rows of people, records, or what opened them.
     pub(crate) fn removes(&self) -> bool {
         let action = self.action.strip_prefix("disguise.");
         action.is_some_and(|action| REMOVING.contains(&action))

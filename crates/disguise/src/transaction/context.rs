@@ -30,7 +30,7 @@ pub(crate) struct ApplyContext {
     pub(crate) held: Held,
     /// The registration of the user who is meant, if there is one.
     pub(crate) registered: Registered,
-    /// Whether the users table has a row of that user.
+    /// True if the users table has a row of that user.
     pub(crate) has_row: bool,
 }
 

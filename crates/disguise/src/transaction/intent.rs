@@ -48,7 +48,7 @@ impl Intent {
         Timestamp::from_nanoseconds(self.time).map_err(|_range| Error::Forged)
     }
 
-    /// What the chunks came to together.
+    /// Returns what the chunks came to together.
     pub(crate) fn so_far(&self, id: DisguiseId) -> Applied {
         Applied {
             id,
@@ -57,7 +57,7 @@ impl Intent {
         }
     }
 
-    /// How many rows the chunks touched.
+    /// Returns how many rows the chunks touched.
     pub(crate) fn hidden(&self) -> u64 {
         let counts = self.rows.values().copied();
         counts.fold(0, u64::saturating_add)
@@ -136,7 +136,7 @@ impl Intent {
     }
 }
 
-/// What an intent is stored under.
+/// Returns what an intent is stored under.
 pub(crate) fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
     database.tenancy().key(&id.0.to_le_bytes())
 }

@@ -205,12 +205,12 @@ impl Names {
 /// What is done when the database refuses.
 const DOING: &str = "keeping what was answered";
 
-/// What an answer is bound to beside its key: what was asked for, whom it is about, and until when it is kept.
+/// Returns what an answer is bound to beside its key: what was asked for, whom it is about, and until when it is kept.
 fn bound(request: &[u8], due: i64) -> Vec<u8> {
     [&due.to_le_bytes(), request].concat()
 }
 
-/// What an answer is called among what was forgotten.
+/// Returns what an answer is called among what was forgotten.
 fn named(sealed: &[u8]) -> &[u8] {
     sealed.get(..NONCE_BYTES).unwrap_or(sealed)
 }
@@ -254,7 +254,7 @@ pub(crate) fn forget(
     Ok(gone)
 }
 
-/// What each kept answer is called, of all tenants, with the id of its row.
+/// Returns what each kept answer is called, of all tenants, with the id of its row.
 pub(crate) fn kept(database: &mut dyn TenantConnection) -> Result<Vec<(Value, Vec<u8>)>, Error> {
     let sql = format!(
         "SELECT id, substr(sealed, 1, {NONCE_BYTES}) FROM {ANSWERS} WHERE LENGTH(sealed) > 0"

@@ -101,7 +101,7 @@ pub(crate) struct LoggedFacts {
 }
 
 impl LoggedOperation {
-    /// What `entry` says of an operation that the database remembers if it was done: that it is about to be committed, or
+    /// Returns what `entry` says of an operation that the database remembers if it was done: that it is about to be committed, or
     /// that this came to nothing. The last entry of an operation is the truth, so that all of them are needed.
     pub fn of(entry: &Entry<'_>) -> Option<Self> {
         if !entry.action.starts_with("disguise.") {
@@ -128,7 +128,7 @@ impl LoggedOperation {
         })
     }
 
-    /// What is left of an entry about somebody whom the log has erased: that there was such an operation.
+    /// Returns what is left of an entry about somebody whom the log has erased: that there was such an operation.
     fn of_erased(entry: &Entry<'_>) -> Option<Self> {
         let is_done = entry.action.starts_with("disguise.") && entry.outcome == Outcome::Ok;
         is_done.then(|| Self {
@@ -146,12 +146,12 @@ impl LoggedOperation {
         })
     }
 
-    /// Whether it was done in the database with this salt.
+    /// Returns whether it was done in the database with this salt.
     pub(crate) fn is_of(&self, salt: &[u8]) -> bool {
         self.facts.database == name(b"database", &[salt])
     }
 
-    /// Whether it names records that were destroyed.
+    /// Returns whether it names records that were destroyed.
     pub(crate) fn names_records(&self) -> bool {
         self.facts
             .destroyed
@@ -159,7 +159,7 @@ impl LoggedOperation {
             .is_some_and(|it| !it.is_empty())
     }
 
-    /// Whether the same once more by its person makes up for it.
+    /// Returns whether the same once more by its person makes up for it.
     fn may_be_repeated(&self) -> bool {
         let again = ["register", "reveal", "key", "password", "forget", "update"];
         let action = self.action.strip_prefix("disguise.");
@@ -245,7 +245,7 @@ pub(crate) fn begin(
     Ok((id, named(payload, database.tenancy(), salt, id)))
 }
 
-/// What the entry says of an operation that was told of as done, and was not, or of which that is not known.
+/// Returns what the entry says of an operation that was told of as done, and was not, or of which that is not known.
 pub(crate) fn taken_back(
     tenancy: &TenantScope,
     salt: &[u8],
@@ -272,7 +272,7 @@ fn named(mut payload: Payload, tenancy: &TenantScope, salt: &[u8], id: Operation
         .into_text()
 }
 
-/// Whether the operation that was to be remembered under `key` was committed, as far as a connection in no transaction can
+/// Returns whether the operation that was to be remembered under `key` was committed, as far as a connection in no transaction can
 /// tell. Over `another` connection than its own it may still be under way, and an insertion of the same key waits for
 /// its end.
 pub(crate) fn fate(
@@ -324,7 +324,7 @@ pub(crate) fn remember(database: &mut dyn TenantConnection, id: OperationId) -> 
     insert_all(database, OPERATIONS, &["id"], &row)
 }
 
-/// What the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
+/// Returns what the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
 pub(crate) fn refused(tenancy: &TenantScope, refusals: Option<u64>, error: &Error) -> String {
     let mut payload = Payload::new().with("reason", error.reason());
     if let Some(refusals) = refusals {
@@ -343,7 +343,7 @@ pub(crate) struct History<'a> {
     pub(crate) missing: Vec<LoggedOperation>,
 }
 
-/// Those of `told` that were done in this database. Missing are those that it does
+/// Returns those of `told` that were done in this database. Missing are those that it does
 /// not remember, in the same order. What its person did again since is not missing any more. What was forgotten or replaced is
 /// missing, too, when some of its records are among those which are `there`, whatever was done since: under the same id
 /// that may have been somebody else. What was erased from the log may have been missed.

@@ -30,7 +30,7 @@ impl Share {
         }
     }
 
-    /// How long is rested after so long a piece of work.
+    /// Returns how long is rested after so long a piece of work.
     pub(crate) fn rest(self, worked: Duration) -> Duration {
         let seconds = worked.as_secs_f64() * (1.0 - self.0) / self.0;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

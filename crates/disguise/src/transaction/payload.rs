@@ -22,7 +22,7 @@ impl Payload {
         Self::default()
     }
 
-    /// How many rows a disguise touched and how many placeholders it made.
+    /// Returns how many rows a disguise touched and how many placeholders it made.
     pub(crate) fn of_applied(applied: &Applied) -> Self {
         Self::new()
             .counting("rows", &applied.rows)

@@ -9,7 +9,7 @@ use crate::database::value::Value;
 /// An operation that the log was told of as done, before it was.
 pub(crate) struct PendingEntry {
     pub(crate) id: OperationId,
-    /// What the database remembers it by.
+    /// The key by which the database remembers it.
     pub(crate) key: Value,
     /// The salt of the database.
     pub(crate) whole: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct PendingEntry {
 
 /// A credential that was refused for a person in a request.
 pub(crate) struct Guess {
-    /// What it is counted under.
+    /// The name that it is counted under.
     pub(crate) name: String,
     pub(crate) salt: Vec<u8>,
     pub(crate) action: &'static str,
@@ -60,6 +60,6 @@ pub(crate) struct Request {
     pub(crate) is_in_conflict: bool,
     /// Credentials that were refused: they are counted and told of once the transaction is over.
     pub(crate) guesses: Vec<Guess>,
-    /// What stands for the person whom its operations were about, if one.
+    /// A byte that stands for the person whom its operations were about, if one.
     pub(crate) cohort: Option<u8>,
 }

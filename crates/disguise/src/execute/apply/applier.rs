@@ -19,7 +19,7 @@ use crate::records::{concerned, deadline, store};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::redact::Redactors;
 
-/// What is left of a step when it was taken.
+/// The part of a step that is left when it was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepOutcome {
     /// Nothing.
@@ -30,7 +30,7 @@ pub(crate) enum StepOutcome {
     Pages,
 }
 
-/// What becomes of rows.
+/// The fate of rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
     /// They go whole.
@@ -45,7 +45,7 @@ pub(crate) struct Applier<'a> {
     pub(crate) live: &'a ResolvedSchema,
     pub(crate) catalog: &'a Catalog,
     pub(crate) salt: &'a [u8],
-    /// How many updates are recorded.
+    /// The number of updates recorded.
     pub(crate) updates: u32,
     pub(crate) now: &'a str,
     pub(crate) redactors: &'a Redactors,
@@ -128,7 +128,7 @@ impl<'a> Applier<'a> {
         self.notes.bag_of(self.user.unwrap_or(owner).principal())
     }
 
-    /// How many rows of a table were touched so far.
+    /// Returns how many rows of a table were touched so far.
     pub(super) fn touched(&self, table: &ResolvedTable) -> u64 {
         self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }

@@ -30,9 +30,9 @@ pub(super) enum Order {
 /// The number of rows that a chunk may still take.
 #[derive(Clone, Copy)]
 pub(super) enum Budget {
-    /// It has taken none so far, so that it may take one group of any size.
+    /// The chunk has taken none so far, so that it may take one group of any size.
     Fresh(usize),
-    /// It has taken some.
+    /// The chunk has taken some.
     Left(usize),
 }
 
@@ -310,7 +310,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
     }
 }
 
-/// Whether the step changes the keys by which its rows are gone through.
+/// Returns whether the step changes the keys by which its rows are gone through.
 fn moves_rows(table: &ResolvedTable, kind: &Kind) -> bool {
     match kind {
         Kind::Remove => false,

@@ -89,7 +89,7 @@ impl SharedRows<'_, '_> {
         self.remove_left(number, &partings)
     }
 
-    /// Those of shared rows that nobody owns any more once the user has left them.
+    /// Returns those of shared rows that nobody owns any more once the user has left them.
     pub(super) fn left_by_all(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, Error> {
         let there = self.still_there(&rows)?;
         let partings = rows.into_iter();

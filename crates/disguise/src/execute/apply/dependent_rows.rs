@@ -84,7 +84,7 @@ impl Chunk<'_, '_> {
         Ok(found)
     }
 
-    /// Those of the rows with these keys that a removal takes: not those of people who came back.
+    /// Returns those of the rows with these keys that a removal takes: not those of people who came back.
     pub(super) fn doomed(
         &mut self,
         table: &ResolvedTable,

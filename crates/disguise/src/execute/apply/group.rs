@@ -164,7 +164,7 @@ impl Chunk<'_, '_> {
         Ok((chosen, seen))
     }
 
-    /// How many rows each of `groups` has.
+    /// Returns how many rows each of `groups` has.
     fn sizes(
         &mut self,
         table: &ResolvedTable,
@@ -193,7 +193,7 @@ impl Chunk<'_, '_> {
         Ok(sizes)
     }
 
-    /// What selects all rows behind the place that are of `groups`. The values are compared inside the database, where each
+    /// Returns what selects all rows behind the place that are of `groups`. The values are compared inside the database, where each
     /// equals itself whatever its type.
     fn of_groups(
         &self,

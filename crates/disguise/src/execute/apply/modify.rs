@@ -97,7 +97,7 @@ impl Modification<'_, '_> {
         Ok(StepOutcome::None)
     }
 
-    /// What rows are overwritten with; a text in which there is nothing to redact stays as it is.
+    /// Returns what rows are overwritten with; a text in which there is nothing to redact stays as it is.
     fn drawn(
         &mut self,
         columns: &[String],
@@ -132,7 +132,7 @@ impl Modification<'_, '_> {
         Ok(all)
     }
 
-    /// What stands in the place of `value`, if it does not stay.
+    /// Returns what stands in the place of `value`, if it does not stay.
     fn replaced(
         &self,
         step: &Overwriting<'_>,
@@ -157,7 +157,7 @@ impl Modification<'_, '_> {
         Ok(text.map(|text| Value::Text(self.fitting(step.column, text))))
     }
 
-    /// What is stored may differ from what was drawn (a text column given a number), and a row may have another identity.
+    /// Reads values back, because what is stored may differ from what was drawn (a text column given a number), and a row may have another identity.
     fn read_back(&mut self, names: &[&str], overwritten: &mut [Overwritten]) -> Result<(), Error> {
         let table = self.table;
         for it in &mut *overwritten {
@@ -205,7 +205,7 @@ impl Modification<'_, '_> {
         })
     }
 
-    /// Whether a row holds in some column what it held before, and not what was drawn, as the database compares the two: a trigger
+    /// Returns whether a row holds in some column what it held before, and not what was drawn, as the database compares the two: a trigger
     /// has put it back.
     fn is_put_back(
         &mut self,
@@ -267,7 +267,7 @@ impl Modification<'_, '_> {
         Ok(())
     }
 
-    /// What the users table calls each person to whom rows belong: the user alone, or all owners and readers.
+    /// Returns what the users table calls each person to whom rows belong: the user alone, or all owners and readers.
     fn own_names(
         &mut self,
         redact: &Redact,
@@ -321,7 +321,7 @@ impl Modification<'_, '_> {
     }
 }
 
-/// How many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
+/// Returns how many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
 /// once: none of these columns may say which rows are meant or whose they are.
 pub(super) fn alike(dialect: Dialect, live: &ResolvedSchema, steps: &[Step]) -> usize {
     let Some((first, rest)) = steps.split_first() else {

@@ -12,18 +12,18 @@ use crate::records::section::{Change, Section};
 use crate::records::subject::Naming;
 use crate::schema::ResolvedTable;
 
-/// How many of the last sections may belong to the step that is being written.
+/// The number of last sections that may belong to the step that is being written.
 const SECTIONS_A_STEP_MAX: usize = 16;
 
-/// Whose records of a disguise that is applied anew were destroyed since, as entries name people, each with the key that it was done
+/// People whose records of a disguise that is applied anew were destroyed since, as entries name people, each with the key that it was done
 /// with: under one id there may have been several people.
 #[derive(Default)]
 pub(crate) struct Forgotten {
-    /// Those of this disguise.
+    /// People whose records of this disguise were.
     pub(crate) disguise: Vec<(String, PublicKey)>,
-    /// All that they had.
+    /// People of whom all records were.
     pub(crate) everything: Vec<(String, PublicKey)>,
-    /// How those entries name people.
+    /// The way in which those entries name people.
     pub(crate) naming: Naming,
 }
 

@@ -17,7 +17,7 @@ use crate::statements::overwrite::Write;
 use crate::statements::row::{at, encoded, moved, picked};
 use crate::statements::table::{Inserted, existing, insert, select_keys_of_all};
 
-/// How often ids are drawn anew when they are in use already.
+/// The number of times that ids are drawn anew when they are in use already.
 const TRIES_MAX: u32 = 16;
 
 /// The owner of each group, and for each row chosen the number of its group.
@@ -306,7 +306,7 @@ impl Applier<'_> {
     }
 }
 
-/// Those among `ids` that some user has: of this tenant, or of any where one id is one user whatever the tenant.
+/// Returns those among `ids` that some user has: of this tenant, or of any where one id is one user whatever the tenant.
 fn taken(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,

@@ -1,4 +1,4 @@
-//! What a chunk knows of those before it: who came back or forgot meanwhile, which placeholders they made.
+//! Knowledge of the chunks before: who came back or forgot meanwhile, which placeholders they made.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ impl Principals<'_> {
         Ok(())
     }
 
-    /// Whether the person behind a principal revealed this disguise while it was going on.
+    /// Returns whether the person behind a principal revealed this disguise while it was going on.
     pub(super) fn has_returned(&self, name: &[u8]) -> bool {
         let earlier = self.earlier.as_ref();
         earlier.is_some_and(|it| !it.whoever && it.returned.contains(name))
@@ -55,7 +55,7 @@ impl Principals<'_> {
         }
     }
 
-    /// Whether the person behind a principal had the records of this disguise destroyed while it was going on.
+    /// Returns whether the person behind a principal had the records of this disguise destroyed while it was going on.
     pub(super) fn has_forgotten(&self, name: &[u8]) -> bool {
         let earlier = self.earlier.as_ref();
         earlier.is_some_and(|it| it.forgotten.contains(name))
@@ -92,7 +92,7 @@ impl Principals<'_> {
         notes.put(database, ChunkNote::Made, &new)
     }
 
-    /// Which of `identities` rows got from this step.
+    /// Returns which of `identities` rows got from this step.
     pub(super) fn moved_by(
         &self,
         database: &mut dyn TenantConnection,

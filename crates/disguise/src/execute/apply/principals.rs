@@ -11,14 +11,14 @@ use crate::records::registry::Registered;
 use crate::records::section::PrincipalKind;
 use crate::schema::ResolvedSchema;
 
-/// What the chunks before this one left, as far as it met them.
+/// Notes of the chunks before this one, as far as it met them.
 #[derive(Default)]
 pub(crate) struct PreviousChunks {
     /// Principals that were looked up.
     pub(super) asked: BTreeSet<Vec<u8>>,
-    /// Those whose person revealed the disguise since it was begun.
+    /// Principals whose person revealed the disguise since it was begun.
     pub(super) returned: BTreeSet<Vec<u8>>,
-    /// Those whose person had the records of it destroyed.
+    /// Principals whose person had the records of it destroyed.
     pub(super) forgotten: BTreeSet<Vec<u8>>,
     /// Identities that rows got from the step at hand, not marked yet.
     pub(super) moved: Vec<Vec<u8>>,
@@ -105,14 +105,14 @@ impl<'a> Principals<'a> {
         names.find(|name| self.known.contains_key(name) || self.has_forgotten(name))
     }
 
-    /// Whether `owner` is a placeholder of someone who left the row that it owns.
+    /// Returns whether `owner` is a placeholder of someone who left the row that it owns.
     pub(super) fn is_departed(&self, owner: &Value) -> bool {
         self.known
             .get(&self.name(owner))
             .is_some_and(|(_, standing)| *standing == PrincipalKind::Departed)
     }
 
-    /// Whether a column that names `owner` is re-pointed.
+    /// Returns whether a column that names `owner` is re-pointed.
     pub(super) fn is_meant(&self, owner: &Value) -> bool {
         let id = self.name(owner);
         match self.user {

@@ -1,4 +1,4 @@
-//! Whose bag the record of a row goes to, and whose the row is.
+//! The owners of a row, and the person whose bag its record goes to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -239,7 +239,7 @@ pub(crate) fn ends(
     Ok(at.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// How `table` spells those of `keys` of one column that `known` lacks.
+/// Returns how `table` spells those of `keys` of one column that `known` lacks.
 fn spellings_of(
     database: &mut dyn TenantConnection,
     table: &str,

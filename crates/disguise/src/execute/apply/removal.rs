@@ -156,7 +156,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Whether nobody but the user has a word in the rows of a removal. In the users table it is so for a person alone: an
+    /// Returns whether nobody but the user has a word in the rows of a removal. In the users table it is so for a person alone: an
     /// account of a placeholder may have to stay.
     fn has_no_other_say(&self, table: &ResolvedTable) -> bool {
         let Some(user) = self.user else {
@@ -173,7 +173,7 @@ impl Applier<'_> {
         (table.owners.len() < 2 || table.goes_whole()) && table.readers.is_empty()
     }
 
-    /// Whether a row of the users table may be removed: neither a placeholder made by this disguise, nor one
+    /// Returns whether a row of the users table may be removed: neither a placeholder made by this disguise, nor one
     /// that shared rows and the copies of their other owners name.
     pub(super) fn may_go(&self, columns: &[String], row: &[Value]) -> bool {
         at(columns, row, &self.live.pseudo.id).is_none_or(|id| {

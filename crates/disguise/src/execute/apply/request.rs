@@ -10,11 +10,11 @@ use crate::records::credential::Credential;
 use crate::records::day::Day;
 use crate::spec::Spec;
 
-/// What is asked of [`Engine::apply`](crate::Engine::apply).
+/// A request to [`Engine::apply`](crate::Engine::apply).
 pub struct ApplyRequest<'a> {
     /// The specification.
     pub spec: &'a Spec,
-    /// Whose rows; everybody's when absent.
+    /// The person whose rows are meant; everybody's when absent.
     pub user: Option<Value>,
     /// Reaches also the rows of the user's pseudoprincipals; needs a user.
     pub over: Option<Credential<'a>>,
@@ -40,7 +40,7 @@ impl ApplyRequest<'_> {
     }
 }
 
-/// What a disguise did.
+/// The report of a disguise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {

@@ -246,7 +246,7 @@ impl Chunk<'_, '_> {
     }
 }
 
-/// What `chosen` selects, but for rows to which another row of the table refers.
+/// Returns what `chosen` selects, but for rows to which another row of the table refers.
 pub(super) fn leaves(dialect: Dialect, table: &ResolvedTable, chosen: &Fragment) -> Fragment {
     let (name, child) = (dialect.quote(&table.name), "probity_child");
     let same = |from: &str, to: &str| {
@@ -283,7 +283,7 @@ pub(super) fn own_keys(table: &ResolvedTable) -> impl Iterator<Item = &ForeignKe
     keys.filter(|key| key.to_table == table.name)
 }
 
-/// Whether a reference may be set to NULL and nothing else depends on it.
+/// Returns whether a reference may be set to NULL and nothing else depends on it.
 fn may_be_empty(table: &ResolvedTable, column: &String) -> bool {
     let names_people = table.people().any(|it| it == column) && !table.unlinks(column);
     let kept = table.identity.contains(column) || names_people;

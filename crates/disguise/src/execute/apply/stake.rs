@@ -1,4 +1,4 @@
-//! Whose rows a disguise of a user takes or changes beside the user's own: holds on these people stand in its way.
+//! People whose rows a disguise of a user takes or changes beside the user's own: holds on these people stand in its way.
 
 use super::applier::{Applier, Loss};
 use super::co_owned::SharedRows;

@@ -12,7 +12,7 @@ use crate::schema::ResolvedTable;
 use crate::spec::Kind;
 use crate::statements::table::{select, takes};
 
-/// How far a disguise in one go is.
+/// The progress of a disguise in one go.
 ///
 /// Its records are stored whenever about as many rows are noted as may be held, and it goes on with none: a person then has
 /// records of several parts, as after a disguise in chunks.
@@ -40,17 +40,17 @@ impl StepCursor {
         self.place.of(steps).is_none()
     }
 
-    /// How many rows the next part may hold; a page is cut before it is read.
+    /// Returns how many rows the next part may hold; a page is cut before it is read.
     pub(crate) fn most(&self) -> Option<u32> {
         self.most.filter(|_| !self.in_pages)
     }
 
-    /// Whether the step at hand is taken in pages, as the chunks of a disguise are.
+    /// Returns whether the step at hand is taken in pages, as the chunks of a disguise are.
     pub(crate) const fn is_in_pages(&self) -> bool {
         self.in_pages
     }
 
-    /// Whether pages may have left marks for each other.
+    /// Returns whether pages may have left marks for each other.
     pub(crate) const fn was_in_pages(&self) -> bool {
         self.was_in_pages
     }
@@ -150,12 +150,12 @@ impl Applier<'_> {
         Ok(Some(found).filter(|found| !self.is_most(found.len())))
     }
 
-    /// Whether so many rows are all that may be held.
+    /// Returns whether so many rows are all that may be held.
     pub(super) fn is_most(&self, count: usize) -> bool {
         self.most.is_some_and(|most| count >= rows(most))
     }
 
-    /// Whether some rows of a table can be deleted before others and given in one statement. Where rows refer to each other, the
+    /// Returns whether some rows of a table can be deleted before others and given in one statement. Where rows refer to each other, the
     /// database may refuse that, or change some before it gives them.
     pub(super) fn takes(&self, table: &ResolvedTable) -> bool {
         takes(self.database, table) && !table.refers_to_itself()

@@ -19,7 +19,7 @@ struct Group<'a> {
     section: usize,
     table: &'a ResolvedTable,
     columns: Vec<String>,
-    /// What rows refer to, their owners included.
+    /// References of the rows, their owners included.
     references: Vec<Reference>,
     rows: Vec<Waiting>,
 }
@@ -38,7 +38,7 @@ type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
 /// The keys of waiting rows, by table and column and by how others spell them.
 type Spelled = BTreeMap<(String, Vec<String>), BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// Where a try that failed begins anew.
+/// The point at which a try that failed begins anew.
 const SAVEPOINT: &str = "SAVEPOINT probity_circle";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_circle";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_circle";
@@ -186,7 +186,7 @@ impl<'a> Circles<'_, 'a> {
         Ok(groups)
     }
 
-    /// Whose accounts wait to go back themselves.
+    /// Returns whose accounts wait to go back themselves.
     fn awaited(&self, due: &Sections) -> BTreeSet<Vec<u8>> {
         let pseudo = &self.work.live.pseudo;
         let mut awaited = BTreeSet::new();
@@ -202,7 +202,7 @@ impl<'a> Circles<'_, 'a> {
         awaited
     }
 
-    /// Which of the rows referred to exist.
+    /// Returns which of the rows referred to exist.
     fn there(&mut self, group: &Group<'_>) -> Result<Keys, Error> {
         let mut there = Keys::new();
         for reference in &group.references {
@@ -343,7 +343,7 @@ fn holds(keys: &Keys, reference: &Reference, key: &[Value]) -> bool {
         .is_some_and(|known| known.contains(&encoded(key)))
 }
 
-/// Whether one of the rows that wait has this key, in whatever spelling.
+/// Returns whether one of the rows that wait has this key, in whatever spelling.
 fn is_among(among: &Keys, spelled: &Spelled, reference: &Reference, key: &[Value]) -> bool {
     let of = (reference.to_table.clone(), reference.to_columns.clone());
     let named = spelled.get(&of).and_then(|all| all.get(&encoded(key)));

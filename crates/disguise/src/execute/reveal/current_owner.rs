@@ -22,7 +22,7 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// Whether the row holds nothing in the first of these columns.
+    /// Returns whether the row holds nothing in the first of these columns.
     pub(super) fn is_empty(&self) -> bool {
         self.values.first().is_some_and(Value::is_null)
     }
@@ -143,7 +143,7 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Whether rows that wait for each other may go back where they are owned through others: what they refer to is theirs, or
+    /// Returns whether rows that wait for each other may go back where they are owned through others: what they refer to is theirs, or
     /// waits too.
     pub(super) fn may_wait(
         &mut self,
@@ -172,7 +172,7 @@ fn telling(table: &ResolvedTable) -> impl Iterator<Item = &String> {
     table.people().chain(through)
 }
 
-/// Whether `column` says whose a row is.
+/// Returns whether `column` says whose a row is.
 pub(super) fn tells(table: &ResolvedTable, column: &str) -> bool {
     telling(table).any(|it| it == column)
 }

@@ -23,7 +23,7 @@ struct Column {
 }
 
 impl Revealer<'_> {
-    /// How many of `sections` are about values of the same rows, each in a column of its own that names neither the row nor
+    /// Returns how many of `sections` are about values of the same rows, each in a column of its own that names neither the row nor
     /// whose it is.
     pub(super) fn alike(&self, sections: &[(usize, Section)]) -> usize {
         let mut columns = BTreeSet::new();
@@ -100,7 +100,7 @@ impl Revealer<'_> {
             .collect())
     }
 
-    /// Which values may go back, and why others stay.
+    /// Returns which values may go back, and why others stay.
     fn judged(
         &mut self,
         table: &ResolvedTable,

@@ -151,7 +151,7 @@ impl<'a> Revealer<'a> {
     }
 }
 
-/// What lies on what by the values that records hid, where the times say otherwise; each of `by_age` by its number there.
+/// Returns what lies on what by the values that records hid, where the times say otherwise; each of `by_age` by its number there.
 fn chain(records: &[&Modified]) -> Option<Vec<usize>> {
     let lies_on = |upper: &Modified, lower: &Modified| upper.before.same(&lower.after);
     let times_tell = records

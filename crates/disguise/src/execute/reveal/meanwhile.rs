@@ -78,7 +78,7 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(stays)
     }
 
-    /// Whether a policy may delete rows.
+    /// Returns whether a policy may delete rows.
     pub(super) fn may_delete(&self) -> bool {
         let mut tables = self.work.live.tables.values();
         tables.any(|table| self.policy(table) == References::Delete)
@@ -292,7 +292,7 @@ impl<'a> Placeholders<'_, 'a> {
         }
     }
 
-    /// Whether the row with the identity `now` refers to one that is not there, by a key that holds the column of the placeholder.
+    /// Returns whether the row with the identity `now` refers to one that is not there, by a key that holds the column of the placeholder.
     fn is_broken(&mut self, it: &Named<'_>, now: &[Value]) -> Result<bool, Error> {
         for key in checked_later(self.work.database.dialect(), it.table, it.column) {
             let by = &it.table.identity;

@@ -38,7 +38,7 @@ use crate::schema::References;
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::row::encoded;
 
-/// Whether a row may come back in part.
+/// True if a row may come back in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Rows {
@@ -59,7 +59,7 @@ pub struct RevealRequest<'a> {
     pub id: DisguiseId,
     /// What happens to rows made meanwhile.
     pub references: References,
-    /// Whether rows may come back in part.
+    /// True if rows may come back in part.
     pub rows: Rows,
     /// The time of the entry.
     pub time: probity_format::Timestamp,
@@ -88,7 +88,7 @@ pub(crate) struct Revealer<'a> {
     pub(crate) going: BTreeSet<Vec<u8>>,
     /// Those of which a record has lost its row, which may be one of the rows that name them now.
     pub(crate) doubtful: BTreeSet<Vec<u8>>,
-    /// Whether owners that newer placeholders hold count as done.
+    /// True if owners that newer placeholders hold count as done.
     pub(crate) settle: bool,
     /// Placeholders behind which those who left shared rows came back.
     pub(crate) returned: BTreeSet<Vec<u8>>,
@@ -245,7 +245,7 @@ fn unfit(table: Option<&ResolvedTable>, change: &Change) -> Option<KeptReason> {
     }
 }
 
-/// Whether the table still has what the change speaks of.
+/// Returns whether the table still has what the change speaks of.
 fn fits(table: &ResolvedTable, change: &Change) -> bool {
     unfit(Some(table), change).is_none()
 }

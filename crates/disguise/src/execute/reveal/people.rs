@@ -1,4 +1,4 @@
-//! Whom rows mean: the person who returns, a placeholder of theirs, or somebody else.
+//! The people whom rows mean: the person who returns, a placeholder of theirs, or somebody else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::statements::table::found;
 pub(crate) struct People<'a> {
     pub(super) live: &'a ResolvedSchema,
     pub(super) reach: &'a Reach,
-    /// Who asks, and their public key.
+    /// The person who asks, and their public key.
     pub(super) person: (Vec<u8>, PublicKey),
     /// The key is the one that is registered under their id.
     pub(super) is_registered: bool,
@@ -50,7 +50,7 @@ impl<'a> People<'a> {
         }
     }
 
-    /// Which of these users there are. An account with the id of a principal of this person does not count when it is
+    /// Returns which of these users there are. An account with the id of a principal of this person does not count when it is
     /// somebody else's: whoever came to the id while its owner was away must not get what was the owner's.
     pub(super) fn users(
         &mut self,
@@ -159,7 +159,7 @@ impl<'a> People<'a> {
         spelled.map_or_else(|| name.to_vec(), Value::principal)
     }
 
-    /// Whether `id`, which the records have for the person who returns or a placeholder of theirs, does not mean one of these: it is
+    /// Returns whether `id`, which the records have for the person who returns or a placeholder of theirs, does not mean one of these: it is
     /// spelled as somebody is who came to it since.
     pub(super) fn means_another(&self, id: &Value) -> bool {
         id.has_spellings() && self.key_of(&self.meant(&id.principal())).is_none()
@@ -174,7 +174,7 @@ impl<'a> People<'a> {
         self.reach.publics.get(name).cloned()
     }
 
-    /// Whether `placeholder` was made because its owner left a shared row.
+    /// Returns whether `placeholder` was made because its owner left a shared row.
     pub(super) fn is_left(&self, placeholder: &Value) -> bool {
         self.reach
             .links
@@ -182,17 +182,17 @@ impl<'a> People<'a> {
             .is_some_and(|link| link.left)
     }
 
-    /// Whether a row means the person by `id`, or a placeholder that they speak for.
+    /// Returns whether a row means the person by `id`, or a placeholder that they speak for.
     pub(super) fn means_own(&self, id: &Value) -> bool {
         self.is_own(&self.meant(&id.principal()))
     }
 
-    /// Whether `name` is the person's, or that of a placeholder that they speak for.
+    /// Returns whether `name` is the person's, or that of a placeholder that they speak for.
     pub(super) fn is_own(&self, name: &[u8]) -> bool {
         name == self.person.0 || self.reach.links.contains_key(name)
     }
 
-    /// Whether `id` is a placeholder whose own disguise was revealed, so that it does not come back.
+    /// Returns whether `id` is a placeholder whose own disguise was revealed, so that it does not come back.
     pub(super) fn is_gone(&self, id: &Value) -> bool {
         let name = id.principal();
         let link = self.reach.links.get(&name);

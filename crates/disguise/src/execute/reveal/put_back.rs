@@ -90,7 +90,7 @@ impl Revealer<'_> {
         Ok(kept.into_iter().map(|(row, _)| row).collect())
     }
 
-    /// Whether a row that was part of one in the users table was so of a placeholder that does not come back.
+    /// Returns whether a row that was part of one in the users table was so of a placeholder that does not come back.
     pub(super) fn is_of_gone(
         &self,
         table: &ResolvedTable,
@@ -241,7 +241,7 @@ impl Revealer<'_> {
         Ok(done)
     }
 
-    /// Whether a row that was removed is one of the tenant still: a migration may have made it another's, or nobody's.
+    /// Returns whether a row that was removed is one of the tenant still: a migration may have made it another's, or nobody's.
     pub(super) fn is_of_tenant(
         &self,
         table: &ResolvedTable,
@@ -274,7 +274,7 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
+    /// Returns whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
     /// not say whose they are, but refer to one that does: see [`Self::drop_strangers`].
     pub(super) fn is_theirs(
         &self,
@@ -294,7 +294,7 @@ impl Revealer<'_> {
         people.peek().is_none() || people.any(is_own)
     }
 
-    /// Which of the rows named are there as those of another tenant, as far as one identity is one row whatever the
+    /// Returns which of the rows named are there as those of another tenant, as far as one identity is one row whatever the
     /// tenant. They are not those of this one, which was looked for before.
     pub(super) fn moved_away(
         &mut self,
@@ -320,7 +320,7 @@ impl Revealer<'_> {
     }
 }
 
-/// Whether a row may do without the reader whom `column` names.
+/// Returns whether a row may do without the reader whom `column` names.
 pub(super) fn may_lack(table: &ResolvedTable, column: &str) -> bool {
     let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
     let is_among = |names: &[String]| names.iter().any(|it| it == column);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::database::value::Value;
 use crate::statements::row::encoded;
 
-/// Why a row stayed disguised.
+/// The reason for which a row stayed disguised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KeptReason {
@@ -73,17 +73,17 @@ pub struct Kept {
     pub identity: String,
     /// The column, when it is about one.
     pub column: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: KeptReason,
-    /// What the database says, without values, where it refuses it, or what refers to it.
+    /// The words of the database, without values, where it refuses it, or what refers to it.
     pub said: Option<String>,
 }
 
-/// What a reveal did.
+/// The report of a reveal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Revealed {
-    /// Whether the disguise hid anything of the person that was still hidden: when it was revealed before, or found nothing of
+    /// True if the disguise hid anything of the person that was still hidden: when it was revealed before, or found nothing of
     /// theirs, there is nothing to do.
     pub found: bool,
     /// Removed rows put back in each table.
@@ -92,12 +92,12 @@ pub struct Revealed {
     pub values: BTreeMap<String, u64>,
     /// Rows made while placeholders owned them that were deleted from each table, as the policy says.
     pub deleted: BTreeMap<String, u64>,
-    /// What stayed disguised.
+    /// Rows and values that stayed disguised.
     pub kept: Vec<Kept>,
 }
 
 impl Revealed {
-    /// Whether everything came back.
+    /// Returns whether everything came back.
     pub const fn is_complete(&self) -> bool {
         self.kept.is_empty()
     }

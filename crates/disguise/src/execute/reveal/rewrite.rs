@@ -202,7 +202,7 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Whether a record is about the account of a placeholder that is gone, for its own disguise was revealed: nothing is left to
+    /// Returns whether a record is about the account of a placeholder that is gone, for its own disguise was revealed: nothing is left to
     /// bring back.
     pub(super) fn is_of_gone_account(&self, table: &ResolvedTable, row: &Modified) -> bool {
         let pseudo = &self.live.pseudo;
@@ -230,7 +230,7 @@ impl Revealer<'_> {
         Ok(named.iter().flatten().map(Value::principal).collect())
     }
 
-    /// What becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
+    /// Returns what becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
     /// while nobody else has the id.
     fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> RecordOutcome {
         let strange = || {
@@ -321,7 +321,7 @@ impl Revealer<'_> {
         Ok(done)
     }
 
-    /// Whether the database would empty references to one of `rows` when `column` changes there; what is said of it is noted.
+    /// Returns whether the database would empty references to one of `rows` when `column` changes there; what is said of it is noted.
     fn would_empty(
         &mut self,
         table: &ResolvedTable,

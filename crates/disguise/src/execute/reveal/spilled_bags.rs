@@ -20,7 +20,7 @@ pub(super) type Turn = (Option<Age>, u32);
 pub(super) struct Closed<'a> {
     /// Bytes of rows that may still be held.
     room: usize,
-    /// Whether each value comes back by itself, so that those of a row need not be looked at together.
+    /// True if each value comes back by itself, so that those of a row need not be looked at together.
     per_column: bool,
     /// How many updates are recorded.
     updates: u32,
@@ -82,7 +82,7 @@ impl<'a> Closed<'a> {
         }
     }
 
-    /// Whether values wait.
+    /// Returns whether values wait.
     pub(super) fn has_values(&self) -> bool {
         self.waiting.iter().any(|it| it.values.is_some())
     }
@@ -134,7 +134,7 @@ impl<'a> Closed<'a> {
         self.waiting.last().map(|it| it.turn)
     }
 
-    /// How many rows wait.
+    /// Returns how many rows wait.
     pub(super) fn rows(&self) -> usize {
         self.waiting.iter().map(|it| it.rows).sum()
     }
@@ -152,7 +152,7 @@ impl<'a> Closed<'a> {
     }
 }
 
-/// How old a bag's disguise is.
+/// Returns how old a bag's disguise is.
 pub(super) const fn age(reached: &Reached) -> Age {
     let origin = &reached.found.locator.origin;
     (origin.time, origin.disguise)

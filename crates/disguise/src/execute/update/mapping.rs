@@ -287,7 +287,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Whether an expression could be asked.
+/// True if an expression could be asked.
 struct Asked(Result<(), String>);
 
 impl Asked {

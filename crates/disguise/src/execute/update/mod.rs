@@ -24,7 +24,7 @@ pub struct Row {
     pub table: String,
     /// Its columns. A record of one overwritten value holds nothing but that column and the identifying ones.
     pub columns: Vec<(String, Value)>,
-    /// Whether all columns are there.
+    /// True if all columns are there.
     pub is_whole: bool,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
     Ok(list.updates)
 }
 
-/// How many updates are recorded.
+/// Returns how many updates are recorded.
 pub(crate) fn count(updates: &[Recorded]) -> u32 {
     u32::try_from(updates.len()).unwrap_or(u32::MAX)
 }

@@ -144,7 +144,7 @@ impl Updates<'_> {
         Ok(())
     }
 
-    /// What a row becomes by all updates, one after the other.
+    /// Returns what a row becomes by all updates, one after the other.
     fn rows(
         &self,
         database: &mut dyn TenantConnection,
@@ -375,7 +375,7 @@ struct Whole {
     columns: Vec<String>,
 }
 
-/// Whether one of the updates may be about rows of `table`.
+/// Returns whether one of the updates may be about rows of `table`.
 fn touches(since: &[Recorded], table: &str) -> bool {
     let about = |it: &Recorded| it.mapping.as_ref().is_none_or(|it| it.table == table);
     since.iter().any(about)

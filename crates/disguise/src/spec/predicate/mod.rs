@@ -68,7 +68,7 @@ pub(crate) struct Scope<'a> {
     /// Values of the named parameters `:name`.
     pub(crate) named: &'a BTreeMap<String, Value>,
     tenancy: &'a TenantScope,
-    /// Whether it is of a file of Edna.
+    /// True if it is of a file of Edna.
     of_edna: bool,
     /// Names in use and the tables they stand for; the target first.
     tables: Vec<(String, String)>,

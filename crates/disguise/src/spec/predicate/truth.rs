@@ -43,7 +43,7 @@ impl Scope<'_> {
         Ok(sql)
     }
 
-    /// Whether a number that is written down, or given as a parameter, is true.
+    /// Returns whether a number that is written down, or given as a parameter, is true.
     fn constant(&self, expression: &Expr) -> Option<bool> {
         let Expr::Value(literal) = inner(expression) else {
             return None;
@@ -63,7 +63,7 @@ impl Scope<'_> {
         number.map(|number: f64| number != 0.0)
     }
 
-    /// Whether the database takes the expression for a number that is neither true nor false.
+    /// Returns whether the database takes the expression for a number that is neither true nor false.
     fn is_number(&self, expression: &Expr) -> bool {
         self.dialect == Dialect::Postgres
             && match inner(expression) {

@@ -117,7 +117,7 @@ impl Names {
     }
 }
 
-/// Whether two characters beside each other are of one word, in writing that has capitals or digits.
+/// Returns whether two characters beside each other are of one word, in writing that has capitals or digits.
 fn joined(left: char, right: char) -> bool {
     let of_word = |it: char| it.is_lowercase() || it.is_uppercase() || it.is_ascii_digit();
     // An accent that is written after its letter belongs to it.
