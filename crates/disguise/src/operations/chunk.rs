@@ -10,6 +10,7 @@ use super::engine::Engine;
 use crate::crypto::random;
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::chunk::Chunk;
@@ -479,29 +480,32 @@ impl<D: Database> Engine<D> {
         }
         Ok(out)
     }
+}
 
-    /// Returns whether a disguise is one in chunks that is not done, and whose.
-    pub(super) fn going_on(&mut self, id: DisguiseId) -> Result<Option<Whose>, Error> {
-        let intent = intent::find(&mut self.database, id)?;
-        Ok(intent.as_ref().map(Whose::of))
-    }
+/// Returns whether a disguise is one in chunks that is not done, and whose.
+pub(super) fn going_on(
+    database: &mut dyn TenantConnection,
+    id: DisguiseId,
+) -> Result<Option<Whose>, Error> {
+    let intent = intent::find(database, id)?;
+    Ok(intent.as_ref().map(Whose::of))
+}
 
-    /// What it means for a disguise in chunks that a person took its records back or had them destroyed: that of a user ends,
-    /// that of everybody goes on and bears `mark` on the names of the person.
-    pub(super) fn leave_out(
-        &mut self,
-        id: DisguiseId,
-        whose: Option<&Whose>,
-        names: &[Vec<u8>],
-        mark: ChunkNote,
-    ) -> Result<(), Error> {
-        match whose {
-            None => Ok(()),
-            Some(Whose::User(_)) => intent::remove(&mut self.database, id),
-            Some(Whose::Everybody) => {
-                let salt = settings::salt(&mut self.database)?;
-                ChunkNotes { id, salt: &salt }.put(&mut self.database, mark, names)
-            }
+/// What it means for a disguise in chunks that a person took its records back or had them destroyed: that of a user ends,
+/// that of everybody goes on and bears `mark` on the names of the person.
+pub(super) fn leave_out(
+    database: &mut dyn TenantConnection,
+    id: DisguiseId,
+    whose: Option<&Whose>,
+    names: &[Vec<u8>],
+    mark: ChunkNote,
+) -> Result<(), Error> {
+    match whose {
+        None => Ok(()),
+        Some(Whose::User(_)) => intent::remove(database, id),
+        Some(Whose::Everybody) => {
+            let salt = settings::salt(database)?;
+            ChunkNotes { id, salt: &salt }.put(database, mark, names)
         }
     }
 }

@@ -126,10 +126,10 @@ impl<D: Database> Engine<D> {
         let asked = OperationRequest::new("disguise.export", key, Some(user), time);
         self.operation(&asked, |engine| {
             // Updates note where shared rows are found from now on, for a reveal and not for this.
-            engine.control(SAVEPOINT)?;
+            control(&mut engine.database, SAVEPOINT)?;
             let hidden = engine.hidden(user, credential, id, time)?;
-            engine.control(BACK)?;
-            engine.control(RELEASE)?;
+            control(&mut engine.database, BACK)?;
+            control(&mut engine.database, RELEASE)?;
             let mut rows: BTreeMap<String, u64> = BTreeMap::new();
             for it in &hidden {
                 let count = rows.entry(it.table.clone()).or_default();
@@ -138,13 +138,6 @@ impl<D: Database> Engine<D> {
             engine.done(&asked, Payload::new().counting("rows", &rows))?;
             Ok(hidden)
         })
-    }
-
-    fn control(&mut self, sql: &str) -> Result<(), Error> {
-        self.database
-            .execute(sql, &[])
-            .doing("reading without a change")?;
-        Ok(())
     }
 
     fn hidden(
@@ -214,6 +207,13 @@ impl<D: Database> Engine<D> {
         }
         Ok(hidden)
     }
+}
+
+fn control(database: &mut dyn TenantConnection, sql: &str) -> Result<(), Error> {
+    database
+        .execute(sql, &[])
+        .doing("reading without a change")?;
+    Ok(())
 }
 
 /// The rows of a change, each with its identity.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use probity_format::Timestamp;
 
 use super::engine::Engine;
+use super::plan::{counted, placeholders};
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
@@ -63,7 +64,7 @@ impl<D: Database> Engine<D> {
             );
         }
         for (question, sentence) in questions {
-            let count = self.counted(&question.sql, &question.parameters)?;
+            let count = counted(&mut self.database, &question.sql, &question.parameters)?;
             if count > 0 {
                 told.push(sentence.replacen("{}", &count.to_string(), 1));
             }
@@ -144,7 +145,7 @@ impl<D: Database> Engine<D> {
         };
         let mut needed: u64 = 0;
         for step in steps {
-            needed = needed.saturating_add(self.placeholders(step, user)?);
+            needed = needed.saturating_add(placeholders(&mut self.database, step, user)?);
         }
         let width = lb.abs_diff(*ub).saturating_add(1);
         if needed == 0 || width.checked_div(needed).is_some_and(|times| times > 1_000) {
@@ -153,7 +154,11 @@ impl<D: Database> Engine<D> {
         let dialect = self.database.dialect();
         let (table, id) = (dialect.quote(&pseudo.table), dialect.quote(&pseudo.id));
         let sql = format!("SELECT COUNT(*) FROM {table} WHERE {id} BETWEEN ? AND ?");
-        let taken = self.counted(&sql, &[Value::Int(*lb), Value::Int(*ub)])?;
+        let taken = counted(
+            &mut self.database,
+            &sql,
+            &[Value::Int(*lb), Value::Int(*ub)],
+        )?;
         let free = width.saturating_sub(taken);
         Ok((needed > free).then(|| {
             format!(

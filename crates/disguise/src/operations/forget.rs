@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use probity_format::Timestamp;
 
-use super::chunk::Whose;
+use super::chunk::{Whose, leave_out};
 use super::engine::Engine;
 use crate::database::Database;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::records::chunk_note::ChunkNote;
@@ -40,7 +41,7 @@ impl<D: Database> Engine<D> {
         let asked = OperationRequest::new("disguise.forget", id.to_string(), Some(user), time);
         self.operation(&asked, |engine| {
             let (salt, holder) = engine.former_holder(user, credential)?;
-            let held = engine.refuse_held(&salt, user)?;
+            let held = refuse_held(&mut engine.database, &salt, user)?;
             held.refuse_disguise(&salt, id)?;
             let reach = holder.reach();
             let database = &mut engine.database;
@@ -67,7 +68,7 @@ impl<D: Database> Engine<D> {
             let cohort = cohort(&salt, &user.principal());
             let mut ids = once::forget(database, &salt, cohort)?;
             ids.append(&mut store::record_ids(&gone)?);
-            let ended = engine.ended_for(BTreeSet::from([id]), &holder)?;
+            let ended = ended_for(&mut engine.database, BTreeSet::from([id]), &holder)?;
             let database = &mut engine.database;
             let cohorts = Cohorts::of(database, &gone)?;
             store::remove_bags(database, &salt, &gone)?;
@@ -100,7 +101,7 @@ impl<D: Database> Engine<D> {
         let asked = OperationRequest::new("disguise.forget", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (salt, holder) = engine.former_holder(user, credential)?;
-            let held = engine.refuse_held(&salt, user)?;
+            let held = refuse_held(&mut engine.database, &salt, user)?;
             let (key, reach) = (holder.key(), holder.reach());
             for it in &reach.bags {
                 held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
@@ -120,8 +121,8 @@ impl<D: Database> Engine<D> {
             let disguises = disguises.map(|it| DisguiseId(it.found.locator.origin.disguise));
             let disguises: BTreeSet<DisguiseId> = disguises.collect();
             let mut chunks = disguises.clone();
-            chunks.extend(engine.chunks_of(user, &holder)?);
-            let ended = engine.ended_for(chunks, &holder)?;
+            chunks.extend(chunks_of(&mut engine.database, user, &holder)?);
+            let ended = ended_for(&mut engine.database, chunks, &holder)?;
             let database = &mut engine.database;
             if holder.is_registered() {
                 registry::unregister(database, &[user.principal()])?;
@@ -134,54 +135,65 @@ impl<D: Database> Engine<D> {
             Ok(receipt)
         })
     }
+}
 
-    /// The disguises in chunks of a person, of which none may have come to a row yet.
-    fn chunks_of(&mut self, user: &Value, holder: &Holder) -> Result<Vec<DisguiseId>, Error> {
-        let database = &mut self.database;
-        let mut own = Vec::new();
-        for id in intent::list(database)? {
-            let intent = intent::find(database, id)?;
-            let is_own = intent.is_some_and(|it| {
-                let is_named = it
-                    .order
-                    .user()
-                    .is_some_and(|it| it.principal() == user.principal());
-                is_named && it.public_key.as_ref() == Some(holder.public())
-            });
-            own.extend(is_own.then_some(id));
-        }
-        Ok(own)
+/// The disguises in chunks of a person, of which none may have come to a row yet.
+fn chunks_of(
+    database: &mut dyn TenantConnection,
+    user: &Value,
+    holder: &Holder,
+) -> Result<Vec<DisguiseId>, Error> {
+    let mut own = Vec::new();
+    for id in intent::list(database)? {
+        let intent = intent::find(database, id)?;
+        let is_own = intent.is_some_and(|it| {
+            let is_named = it
+                .order
+                .user()
+                .is_some_and(|it| it.principal() == user.principal());
+            is_named && it.public_key.as_ref() == Some(holder.public())
+        });
+        own.extend(is_own.then_some(id));
     }
+    Ok(own)
+}
 
-    /// Ends those of `ids` that go on in chunks, or lets them leave the person out from then on, whose records were destroyed.
-    fn ended_for(&mut self, ids: BTreeSet<DisguiseId>, holder: &Holder) -> Result<Ended, Error> {
-        let mut ended = Ended {
-            chunks: Vec::new(),
-            hidden: None,
-            placeholders: holder.reach().links.len(),
+/// Ends those of `ids` that go on in chunks, or lets them leave the person out from then on, whose records were destroyed.
+fn ended_for(
+    database: &mut dyn TenantConnection,
+    ids: BTreeSet<DisguiseId>,
+    holder: &Holder,
+) -> Result<Ended, Error> {
+    let mut ended = Ended {
+        chunks: Vec::new(),
+        hidden: None,
+        placeholders: holder.reach().links.len(),
+    };
+    for id in ids {
+        let Some(intent) = intent::find(database, id)? else {
+            continue;
         };
-        for id in ids {
-            let Some(intent) = intent::find(&mut self.database, id)? else {
-                continue;
-            };
-            let names = holder.names(&mut self.database)?;
-            let whose = Whose::of(&intent);
-            self.leave_out(id, Some(&whose), &names, ChunkNote::Forgotten)?;
-            ended.chunks.push(id.to_string());
-            if matches!(whose, Whose::User(_)) {
-                let hidden = ended.hidden.unwrap_or_default();
-                ended.hidden = Some(hidden.saturating_add(intent.hidden()));
-            }
+        let names = holder.names(database)?;
+        let whose = Whose::of(&intent);
+        leave_out(database, id, Some(&whose), &names, ChunkNote::Forgotten)?;
+        ended.chunks.push(id.to_string());
+        if matches!(whose, Whose::User(_)) {
+            let hidden = ended.hidden.unwrap_or_default();
+            ended.hidden = Some(hidden.saturating_add(intent.hidden()));
         }
-        Ok(ended)
     }
+    Ok(ended)
+}
 
-    /// Returns what is held; refused when the person is.
-    fn refuse_held(&mut self, salt: &[u8], user: &Value) -> Result<Held, Error> {
-        let held = Held::all(&mut self.database)?;
-        held.refuse_person(salt, user)?;
-        Ok(held)
-    }
+/// Returns what is held; refused when the person is.
+fn refuse_held(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    user: &Value,
+) -> Result<Held, Error> {
+    let held = Held::all(database)?;
+    held.refuse_person(salt, user)?;
+    Ok(held)
 }
 
 /// What was ended with the records.

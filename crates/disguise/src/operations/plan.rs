@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use probity_format::Timestamp;
 
 use super::engine::Engine;
+use crate::database::tenant::{TenantConnection, TenantScoped};
 use crate::database::value::Value;
 use crate::database::{CatalogTable, Database};
 use crate::error::{Doing as _, Error};
@@ -83,8 +84,8 @@ impl<D: Database> Engine<D> {
             let statement = format!("SELECT COUNT(*) FROM {table} WHERE {}", step.chosen.sql);
             let parameters = &step.chosen.parameters;
             planned.push(PlannedStep {
-                rows: self.counted(&statement, parameters)?,
-                placeholders: self.placeholders(&step, user)?,
+                rows: counted(&mut self.database, &statement, parameters)?,
+                placeholders: placeholders(&mut self.database, &step, user)?,
                 access: self
                     .database
                     .explain(&statement, parameters)
@@ -133,35 +134,6 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Returns how many placeholders a decorrelation would make: one for each row, or group, and owner column.
-    pub(super) fn placeholders(&mut self, step: &Step, user: Option<&Value>) -> Result<u64, Error> {
-        let Kind::Decorrelate { group_by, owners } = &step.kind else {
-            return Ok(0);
-        };
-        let dialect = self.database.dialect();
-        let table = dialect.quote(&step.table);
-        let mut all: u64 = 0;
-        for owner in owners {
-            let column = dialect.quote(owner);
-            let mut parameters = step.chosen.parameters.clone();
-            let mut chosen = format!("({}) AND {column} IS NOT NULL", step.chosen.sql);
-            if let Some(user) = user {
-                chosen = format!("{chosen} AND {column} = ?");
-                parameters.push(user.clone());
-            }
-            let rows = if group_by.is_empty() {
-                format!("SELECT {column} FROM {table} WHERE {chosen}")
-            } else {
-                let groups = list(dialect, group_by);
-                format!("SELECT DISTINCT {column}, {groups} FROM {table} WHERE {chosen}")
-            };
-            let count =
-                self.counted(&format!("SELECT COUNT(*) FROM ({rows}) AS q"), &parameters)?;
-            all = all.saturating_add(count);
-        }
-        Ok(all)
-    }
-
     /// Lets the database take placeholders, and takes them back: what it refuses shows before anybody is disguised. Gives why it
     /// cannot be tried, where it cannot.
     ///
@@ -178,94 +150,12 @@ impl<D: Database> Engine<D> {
                 pseudo.table
             )));
         }
-        self.refuse_without_target(&pseudo, &users)?;
+        refuse_without_target(&mut self.database, &pseudo, &users)?;
         self.begin_transaction()?;
-        let tried = self.tried_placeholders(&pseudo, &users, &written(time));
+        let tried = tried_placeholders(&mut self.database, &pseudo, &users, &written(time));
         self.database.rollback().doing("taking placeholders back")?;
         tried?;
         Ok(None)
-    }
-
-    /// Refuses placeholders that must refer to a user and are given none: nobody of them is there before the first.
-    fn refuse_without_target(
-        &mut self,
-        pseudo: &Pseudo,
-        users: &CatalogTable,
-    ) -> Result<(), Error> {
-        let dialect = self.database.dialect();
-        let own = users.foreign_keys.iter();
-        for key in own.filter(|key| key.to_table == pseudo.table) {
-            let ([column], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
-                continue;
-            };
-            if users.column(column).is_none_or(|it| it.nullable) {
-                continue;
-            }
-            let mut generators = pseudo.columns.iter();
-            let said = generators.find(|(it, _)| it == column);
-            let named = match said.map(|(_, generator)| generator) {
-                Some(Generator::ConstNum(number)) => Some(Value::Int(*number)),
-                Some(Generator::ConstStr(text)) => Some(Value::Text(text.clone())),
-                _ => None,
-            };
-            let there = match named {
-                Some(named) => found(&mut self.database, &pseudo.table, to, &[named])?,
-                None => BTreeMap::new(),
-            };
-            if there.is_empty() {
-                return Err(Error::Placeholder {
-                    table: pseudo.table.clone(),
-                    said: format!(
-                        "column {} may not be NULL and must refer to a user; name one who never leaves",
-                        dialect.quote(column)
-                    ),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// Two beside each other: a key that no two rows may share is not noticed with one.
-    fn tried_placeholders(
-        &mut self,
-        pseudo: &Pseudo,
-        users: &CatalogTable,
-        now: &str,
-    ) -> Result<(), Error> {
-        let dialect = self.database.dialect();
-        let own = pseudo
-            .columns
-            .iter()
-            .find(|(column, _)| *column == pseudo.id);
-        let (_, generator) = own.ok_or(Error::Forged)?;
-        let tenant = self.database.tenancy.of(&pseudo.table);
-        let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
-        let mut columns: Vec<String> = pseudo.columns.iter().map(|(it, _)| it.clone()).collect();
-        columns.extend(tenant.iter().map(|(column, _)| column.clone()));
-        for _ in 0..2 {
-            let id = generator.draw_into((dialect, users.column(&pseudo.id)), &Value::Null, now)?;
-            let mut row = pseudo.row((dialect, users), &id, now)?;
-            row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
-            let into = (users.insert_into(), pseudo.table.as_str());
-            if insert(&mut self.database, into, &columns, &[row])? == Inserted::Refused {
-                return Err(Error::Placeholder {
-                    table: pseudo.table.clone(),
-                    said: self.database.refusal.take().unwrap_or_default(),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn counted(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, Error> {
-        let counted = self
-            .database
-            .query(sql, parameters)
-            .doing("counting rows")?;
-        Ok(match counted.first().and_then(|row| row.first()) {
-            Some(Value::Int(rows)) => rows.unsigned_abs(),
-            _ => 0,
-        })
     }
 
     /// The rows of `table` as they are now, by all columns.
@@ -294,4 +184,123 @@ impl<D: Database> Engine<D> {
         };
         select(&mut self.database, table, &columns, &all, None)
     }
+}
+
+/// Refuses placeholders that must refer to a user and are given none: nobody of them is there before the first.
+fn refuse_without_target(
+    database: &mut dyn TenantConnection,
+    pseudo: &Pseudo,
+    users: &CatalogTable,
+) -> Result<(), Error> {
+    let dialect = database.dialect();
+    let own = users.foreign_keys.iter();
+    for key in own.filter(|key| key.to_table == pseudo.table) {
+        let ([column], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
+            continue;
+        };
+        if users.column(column).is_none_or(|it| it.nullable) {
+            continue;
+        }
+        let mut generators = pseudo.columns.iter();
+        let said = generators.find(|(it, _)| it == column);
+        let named = match said.map(|(_, generator)| generator) {
+            Some(Generator::ConstNum(number)) => Some(Value::Int(*number)),
+            Some(Generator::ConstStr(text)) => Some(Value::Text(text.clone())),
+            _ => None,
+        };
+        let there = match named {
+            Some(named) => found(database, &pseudo.table, to, &[named])?,
+            None => BTreeMap::new(),
+        };
+        if there.is_empty() {
+            return Err(Error::Placeholder {
+                table: pseudo.table.clone(),
+                said: format!(
+                    "column {} may not be NULL and must refer to a user; name one who never leaves",
+                    dialect.quote(column)
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Two beside each other: a key that no two rows may share is not noticed with one.
+fn tried_placeholders<D: Database>(
+    database: &mut TenantScoped<D>,
+    pseudo: &Pseudo,
+    users: &CatalogTable,
+    now: &str,
+) -> Result<(), Error> {
+    let dialect = database.dialect();
+    let own = pseudo
+        .columns
+        .iter()
+        .find(|(column, _)| *column == pseudo.id);
+    let (_, generator) = own.ok_or(Error::Forged)?;
+    let tenant = database.tenancy.of(&pseudo.table);
+    let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
+    let mut columns: Vec<String> = pseudo.columns.iter().map(|(it, _)| it.clone()).collect();
+    columns.extend(tenant.iter().map(|(column, _)| column.clone()));
+    for _ in 0..2 {
+        let id = generator.draw_into((dialect, users.column(&pseudo.id)), &Value::Null, now)?;
+        let mut row = pseudo.row((dialect, users), &id, now)?;
+        row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
+        let into = (users.insert_into(), pseudo.table.as_str());
+        if insert(database, into, &columns, &[row])? == Inserted::Refused {
+            return Err(Error::Placeholder {
+                table: pseudo.table.clone(),
+                said: database.refusal.take().unwrap_or_default(),
+            });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn counted(
+    database: &mut dyn TenantConnection,
+    sql: &str,
+    parameters: &[Value],
+) -> Result<u64, Error> {
+    let counted = database.query(sql, parameters).doing("counting rows")?;
+    Ok(match counted.first().and_then(|row| row.first()) {
+        Some(Value::Int(rows)) => rows.unsigned_abs(),
+        _ => 0,
+    })
+}
+
+/// Returns how many placeholders a decorrelation would make: one for each row, or group, and owner column.
+pub(super) fn placeholders(
+    database: &mut dyn TenantConnection,
+    step: &Step,
+    user: Option<&Value>,
+) -> Result<u64, Error> {
+    let Kind::Decorrelate { group_by, owners } = &step.kind else {
+        return Ok(0);
+    };
+    let dialect = database.dialect();
+    let table = dialect.quote(&step.table);
+    let mut all: u64 = 0;
+    for owner in owners {
+        let column = dialect.quote(owner);
+        let mut parameters = step.chosen.parameters.clone();
+        let mut chosen = format!("({}) AND {column} IS NOT NULL", step.chosen.sql);
+        if let Some(user) = user {
+            chosen = format!("{chosen} AND {column} = ?");
+            parameters.push(user.clone());
+        }
+        let rows = if group_by.is_empty() {
+            format!("SELECT {column} FROM {table} WHERE {chosen}")
+        } else {
+            let groups = list(dialect, group_by);
+            format!("SELECT DISTINCT {column}, {groups} FROM {table} WHERE {chosen}")
+        };
+        let count = counted(
+            database,
+            &format!("SELECT COUNT(*) FROM ({rows}) AS q"),
+            &parameters,
+        )?;
+        all = all.saturating_add(count);
+    }
+    Ok(all)
 }

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
+use super::chunk::going_on;
 use super::engine::Engine;
 use super::replay_action::{Leaver, ReplayAction};
 use super::replay_decision::Replay;
-use super::replay_obstacles::{Ending, Ground};
+use super::replay_obstacles::{Ending, Ground, end, ending};
 use crate::crypto::suite::PublicKey;
 use crate::database::Database;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::PreviousChunks;
@@ -160,7 +162,7 @@ impl<D: Database> Engine<D> {
             ground.leaves(user);
         }
         match deed.ends() {
-            Some(ends) => self.ending(ends, deed.person()),
+            Some(ends) => ending(&mut self.database, ends, deed.person()),
             None => Ok(Ok(Ending::default())),
         }
     }
@@ -206,27 +208,34 @@ impl<D: Database> Engine<D> {
                 operation::remember(&mut engine.database, told.id)?;
             }
             if let Some(ends) = deed.ends() {
-                engine.end(&ending, (ends, deed.person()))?;
+                end(&mut engine.database, &ending, (ends, deed.person()))?;
             }
             match deed {
                 ReplayAction::Apply { .. } => {
                     return engine.apply_again(deed, &asked).map(|()| None);
                 }
                 ReplayAction::Schedule { id, request, due } => {
-                    engine.unschedule(*id)?;
+                    unschedule(&mut engine.database, *id)?;
                     scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
                 }
                 ReplayAction::Cancel(ends) => {
                     if let Some(id) = ends.id {
-                        engine.unschedule(id)?;
+                        unschedule(&mut engine.database, id)?;
                     }
                 }
-                ReplayAction::Register(user, key) => engine.give_key(user, key.clone())?,
+                ReplayAction::Register(user, key) => {
+                    give_key(&mut engine.database, user, key.clone())?;
+                }
                 ReplayAction::HoldPerson(id, user) => {
-                    engine.hold_again(told, *id, Holding::Person(user))?;
+                    hold_again(&mut engine.database, told, *id, Holding::Person(user))?;
                 }
                 ReplayAction::HoldDisguise(id, disguise) => {
-                    engine.hold_again(told, *id, Holding::Disguise(*disguise))?;
+                    hold_again(
+                        &mut engine.database,
+                        told,
+                        *id,
+                        Holding::Disguise(*disguise),
+                    )?;
                 }
                 ReplayAction::Lift(id) => match hold::lift(&mut engine.database, *id) {
                     Ok(()) | Err(Error::NoSuchHold) => {}
@@ -238,9 +247,9 @@ impl<D: Database> Engine<D> {
                     records,
                     ..
                 } => {
-                    engine.destroy(records)?;
-                    engine.forget_answers(person.as_ref())?;
-                    engine.unregister_leaver(leaver.as_ref())?;
+                    destroy(&mut engine.database, records)?;
+                    forget_answers(&mut engine.database, person.as_ref())?;
+                    unregister_leaver(&mut engine.database, leaver.as_ref())?;
                 }
                 ReplayAction::Reveal(_) | ReplayAction::Nothing => {}
             }
@@ -264,82 +273,14 @@ impl<D: Database> Engine<D> {
         else {
             return Ok(());
         };
-        self.unschedule(*id)?;
-        let earlier = self.going_on(*id)?.map(|_whose| PreviousChunks::default());
+        unschedule(&mut self.database, *id)?;
+        let earlier = going_on(&mut self.database, *id)?.map(|_whose| PreviousChunks::default());
         let context = self.context(request.user.as_ref())?;
         self.applied_on(&context, (*id, request), asked, (forgotten, earlier))?;
         if let Some(user) = request.user.as_ref().filter(|_user| *is_decay) {
             self.mark(request.spec, user)?;
         }
         intent::remove(&mut self.database, *id)
-    }
-
-    /// Destroys what is called so, and notes that it is none any more.
-    fn destroy(&mut self, records: &BTreeSet<String>) -> Result<(), Error> {
-        let salt = settings::salt(&mut self.database)?;
-        let meant = |id: &[u8]| records.contains(&name::record(&salt, id));
-        record_names::remove_records(&mut self.database, meant)?;
-        let names = records.iter().filter_map(|name| forgotten::told(name));
-        let names: Vec<_> = names.collect();
-        forgotten::put(&mut self.database, &names)
-    }
-
-    fn forget_answers(&mut self, person: Option<&Value>) -> Result<(), Error> {
-        let Some(person) = person else {
-            return Ok(());
-        };
-        let salt = settings::salt(&mut self.database)?;
-        let cohort = cohort(&salt, &person.principal());
-        once::forget(&mut self.database, &salt, cohort).map(drop)
-    }
-
-    /// Takes the registration away of who left, unless it is one that they made since.
-    fn unregister_leaver(&mut self, leaver: Option<&Leaver>) -> Result<(), Error> {
-        let Some(Leaver { user, key }) = leaver else {
-            return Ok(());
-        };
-        let name = [user.principal()];
-        let known = registry::principals(&mut self.database, &name)?;
-        let is_theirs =
-            |(public, _): &(PublicKey, PrincipalKind)| key.as_ref().is_none_or(|it| it == public);
-        if known.values().all(is_theirs) {
-            registry::unregister(&mut self.database, &name)?;
-        }
-        Ok(())
-    }
-
-    fn hold_again(
-        &mut self,
-        told: &LoggedOperation,
-        id: HoldId,
-        what: Holding<'_>,
-    ) -> Result<(), Error> {
-        let salt = settings::salt(&mut self.database)?;
-        let authority = Authority {
-            actor: &told.actor,
-            basis: &told.basis,
-            time: told.time,
-        };
-        hold::place(&mut self.database, id, what.name(&salt), &authority)
-    }
-
-    fn unschedule(&mut self, id: DisguiseId) -> Result<(), Error> {
-        match scheduled::take(&mut self.database, id) {
-            Ok(()) | Err(Error::NoSuchDisguise) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Registers the key that a person keeps.
-    fn give_key(&mut self, user: &Value, key: PublicKey) -> Result<(), Error> {
-        let name = user.principal();
-        let known = registry::principals(&mut self.database, std::slice::from_ref(&name))?;
-        let registration = KeyedPrincipal {
-            name,
-            public: key,
-            standing: PrincipalKind::Person,
-        };
-        registry::register_anew(&mut self.database, &known, vec![registration])
     }
 
     /// Everybody in the users table, by all names that entries may have for them.
@@ -352,6 +293,84 @@ impl<D: Database> Engine<D> {
         }
         Ok(people)
     }
+}
+
+/// Destroys what is called so, and notes that it is none any more.
+fn destroy(database: &mut dyn TenantConnection, records: &BTreeSet<String>) -> Result<(), Error> {
+    let salt = settings::salt(database)?;
+    let meant = |id: &[u8]| records.contains(&name::record(&salt, id));
+    record_names::remove_records(database, meant)?;
+    let names = records.iter().filter_map(|name| forgotten::told(name));
+    let names: Vec<_> = names.collect();
+    forgotten::put(database, &names)
+}
+
+fn forget_answers(
+    database: &mut dyn TenantConnection,
+    person: Option<&Value>,
+) -> Result<(), Error> {
+    let Some(person) = person else {
+        return Ok(());
+    };
+    let salt = settings::salt(database)?;
+    let cohort = cohort(&salt, &person.principal());
+    once::forget(database, &salt, cohort).map(drop)
+}
+
+/// Takes the registration away of who left, unless it is one that they made since.
+fn unregister_leaver(
+    database: &mut dyn TenantConnection,
+    leaver: Option<&Leaver>,
+) -> Result<(), Error> {
+    let Some(Leaver { user, key }) = leaver else {
+        return Ok(());
+    };
+    let name = [user.principal()];
+    let known = registry::principals(database, &name)?;
+    let is_theirs =
+        |(public, _): &(PublicKey, PrincipalKind)| key.as_ref().is_none_or(|it| it == public);
+    if known.values().all(is_theirs) {
+        registry::unregister(database, &name)?;
+    }
+    Ok(())
+}
+
+fn hold_again(
+    database: &mut dyn TenantConnection,
+    told: &LoggedOperation,
+    id: HoldId,
+    what: Holding<'_>,
+) -> Result<(), Error> {
+    let salt = settings::salt(database)?;
+    let authority = Authority {
+        actor: &told.actor,
+        basis: &told.basis,
+        time: told.time,
+    };
+    hold::place(database, id, what.name(&salt), &authority)
+}
+
+fn unschedule(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
+    match scheduled::take(database, id) {
+        Ok(()) | Err(Error::NoSuchDisguise) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Registers the key that a person keeps.
+fn give_key(
+    database: &mut dyn TenantConnection,
+    user: &Value,
+    key: PublicKey,
+) -> Result<(), Error> {
+    let name = user.principal();
+    let known = registry::principals(database, std::slice::from_ref(&name))?;
+    let registration = KeyedPrincipal {
+        name,
+        public: key,
+        standing: PrincipalKind::Person,
+    };
+    registry::register_anew(database, &known, vec![registration])
 }
 
 fn missed(told: &LoggedOperation, outlook: Replayability) -> MissingOperation {

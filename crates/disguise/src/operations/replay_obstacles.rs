@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::chunk::Whose;
-use super::engine::Engine;
+use super::chunk::{Whose, leave_out};
 use super::replay_action::{Bound, Ends, ReplayAction};
 use super::replay_keys::{Changed, Keys};
-use crate::database::Database;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
@@ -105,72 +103,67 @@ pub(super) struct Ending {
     pub(super) rest: Option<String>,
 }
 
-impl<D: Database> Engine<D> {
-    /// Returns what `ends` means in this database, or why it cannot be told.
-    pub(super) fn ending(
-        &mut self,
-        ends: &Ends,
-        person: Option<&Value>,
-    ) -> Result<Result<Ending, String>, Error> {
-        let database = &mut self.database;
-        let ids = match ends.id {
-            Some(id) => vec![id],
-            None => intent::list(database)?,
+/// Returns what `ends` means in this database, or why it cannot be told.
+pub(super) fn ending(
+    database: &mut dyn TenantConnection,
+    ends: &Ends,
+    person: Option<&Value>,
+) -> Result<Result<Ending, String>, Error> {
+    let ids = match ends.id {
+        Some(id) => vec![id],
+        None => intent::list(database)?,
+    };
+    let (mut ending, mut hidden) = (Ending::default(), 0_u64);
+    for id in ids {
+        let Some(intent) = intent::find(database, id)? else {
+            continue;
         };
-        let (mut ending, mut hidden) = (Ending::default(), 0_u64);
-        for id in ids {
-            let Some(intent) = intent::find(database, id)? else {
-                continue;
-            };
-            let whose = Whose::of(&intent);
-            let is_meant = match &whose {
-                _ if ends.id.is_some() && !ends.leaves_out => true,
-                Whose::User(_) if ends.id.is_some() => true,
-                Whose::User(user) => match &ends.key {
-                    Some(key) => intent.public_key.as_ref() == Some(key),
-                    None => person.is_some_and(|it| it.principal() == user.principal()),
-                },
-                // Who revealed it reveals it again.
-                Whose::Everybody if ends.rest.is_some() => false,
-                Whose::Everybody if ends.went_on.as_ref().is_some_and(|it| !it.contains(&id)) => {
-                    false
-                }
-                Whose::Everybody if person.is_some() && ends.is_alone => true,
-                Whose::Everybody => return Ok(Err(BEHIND.to_owned())),
-            };
-            if is_meant {
-                hidden = hidden.saturating_add(intent.hidden());
-                ending.chunks.push((id, whose));
-            }
+        let whose = Whose::of(&intent);
+        let is_meant = match &whose {
+            _ if ends.id.is_some() && !ends.leaves_out => true,
+            Whose::User(_) if ends.id.is_some() => true,
+            Whose::User(user) => match &ends.key {
+                Some(key) => intent.public_key.as_ref() == Some(key),
+                None => person.is_some_and(|it| it.principal() == user.principal()),
+            },
+            // Who revealed it reveals it again.
+            Whose::Everybody if ends.rest.is_some() => false,
+            Whose::Everybody if ends.went_on.as_ref().is_some_and(|it| !it.contains(&id)) => false,
+            Whose::Everybody if person.is_some() && ends.is_alone => true,
+            Whose::Everybody => return Ok(Err(BEHIND.to_owned())),
+        };
+        if is_meant {
+            hidden = hidden.saturating_add(intent.hidden());
+            ending.chunks.push((id, whose));
         }
-        let lacking = ends.hidden.unwrap_or_default().saturating_sub(hidden);
-        ending.rest = match ends.rest {
-            Some(rest) => Some(rest.to_owned()),
-            None if lacking == 0 => None,
-            // A replay before may have ended it, and then how many were hidden here is not known any more.
-            None => Some(in_clear((!ending.chunks.is_empty()).then_some(lacking))),
-        };
-        Ok(Ok(ending))
     }
+    let lacking = ends.hidden.unwrap_or_default().saturating_sub(hidden);
+    ending.rest = match ends.rest {
+        Some(rest) => Some(rest.to_owned()),
+        None if lacking == 0 => None,
+        // A replay before may have ended it, and then how many were hidden here is not known any more.
+        None => Some(in_clear((!ending.chunks.is_empty()).then_some(lacking))),
+    };
+    Ok(Ok(ending))
+}
 
-    /// Ends what goes on in chunks, or leaves the person out of it.
-    pub(super) fn end(
-        &mut self,
-        ending: &Ending,
-        (ends, person): (&Ends, Option<&Value>),
-    ) -> Result<(), Error> {
-        let tenancy = &self.database.tenancy;
-        let names = person.map(|it| registry::named(tenancy, &it.principal()).principal());
-        let names: Vec<Vec<u8>> = names.into_iter().collect();
-        for (id, whose) in &ending.chunks {
-            if ends.leaves_out {
-                self.leave_out(*id, Some(whose), &names, ChunkNote::Forgotten)?;
-            } else {
-                intent::remove(&mut self.database, *id)?;
-            }
+/// Ends what goes on in chunks, or leaves the person out of it.
+pub(super) fn end(
+    database: &mut dyn TenantConnection,
+    ending: &Ending,
+    (ends, person): (&Ends, Option<&Value>),
+) -> Result<(), Error> {
+    let tenancy = database.tenancy();
+    let names = person.map(|it| registry::named(tenancy, &it.principal()).principal());
+    let names: Vec<Vec<u8>> = names.into_iter().collect();
+    for (id, whose) in &ending.chunks {
+        if ends.leaves_out {
+            leave_out(database, *id, Some(whose), &names, ChunkNote::Forgotten)?;
+        } else {
+            intent::remove(database, *id)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Rows of a disguise in chunks are in clear that were hidden when it was ended.

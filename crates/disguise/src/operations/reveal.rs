@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use super::chunk::Whose;
+use super::chunk::{Whose, leave_out};
 use super::engine::Engine;
 use crate::database::Database;
 use crate::database::value::Value;
@@ -117,7 +117,13 @@ impl<D: Database> Engine<D> {
             self.done(asked, payload(&nothing))?;
             return Ok(nothing);
         }
-        self.leave_out(request.id, Some(whose), &names, ChunkNote::Returned)?;
+        leave_out(
+            &mut self.database,
+            request.id,
+            Some(whose),
+            &names,
+            ChunkNote::Returned,
+        )?;
         let revealed = Revealed {
             found: true,
             ..Revealed::default()
@@ -194,7 +200,8 @@ impl<D: Database> Engine<D> {
         work.run(request.id)?;
         let (revealed, destroyed) = (work.report.revealed, work.destroyed);
         // What is taken back is not gone on with.
-        self.leave_out(request.id, whose.as_ref(), &names, ChunkNote::Returned)?;
+        let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
+        leave_out(&mut self.database, request.id, whose, &names, mark)?;
         let destroyed = name::records(&salt, &destroyed);
         self.done(asked, payload(&revealed).destroying(&destroyed))?;
         Ok(revealed)
