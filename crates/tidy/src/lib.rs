@@ -14,6 +14,7 @@ mod licence;
 pub mod manifests;
 pub mod names;
 mod repository;
+pub mod rooms;
 pub mod rust;
 mod rust_text;
 pub mod text;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use probity_tidy::{
-    Finding, Repository, dependencies, documents, imports, manifests, names, rust, text,
+    Finding, Repository, dependencies, documents, imports, manifests, names, rooms, rust, text,
 };
 
 fn root() -> PathBuf {
@@ -174,6 +174,11 @@ fn unsafe_code_is_at_home() {
 #[test]
 fn imports_come_in_three_blocks() {
     holds(imports::three_blocks);
+}
+
+#[test]
+fn rooms_of_a_crate_depend_on_lower_rooms_only() {
+    holds(rooms::order);
 }
 
 #[test]

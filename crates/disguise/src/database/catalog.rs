@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::Dialect;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-use crate::value::Value;
+use crate::database::value::Value;
 
 /// How a statement begins that inserts rows of a table which says nothing of conflicts, as those of the engine do.
 pub(crate) const INSERT_INTO: &str = "INSERT INTO";
@@ -18,9 +18,9 @@ pub struct Column {
     pub name: String,
     /// Its declared type in the database's words.
     pub declared: String,
-    /// Whether it may be NULL.
+    /// True if it may be NULL.
     pub nullable: bool,
-    /// Whether the database fills it in when an insertion leaves it out.
+    /// True if the database fills it in when an insertion leaves it out.
     pub has_default: bool,
     /// The type under a domain, in the database's words.
     pub base: Option<String>,
@@ -29,7 +29,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Whether values are integers.
+    /// Returns whether values are integers.
     pub fn is_integer(&self) -> bool {
         let kind = self.kind().to_ascii_uppercase();
         let others = ["INTERVAL", "POINT", "RANGE", "[]"];
@@ -41,7 +41,7 @@ impl Column {
         self.base.as_deref().unwrap_or(&self.declared)
     }
 
-    /// Which integers the database compares with those of the column: others it refuses, as a failure of its own.
+    /// Returns which integers the database compares with those of the column: others it refuses, as a failure of its own.
     pub(crate) fn integers(&self, dialect: Dialect) -> RangeInclusive<i128> {
         match (dialect, self.kind()) {
             (Dialect::Mysql, _) => i64::MIN.into()..=u64::MAX.into(),
@@ -57,7 +57,7 @@ impl Column {
         rest.split([',', ')']).next()?.trim().parse().ok()
     }
 
-    /// Whether values are texts that may be anything; a column without a type may hold some.
+    /// Returns whether values are texts that may be anything; a column without a type may hold some.
     pub(crate) fn is_text(&self) -> bool {
         let kind = self.kind().to_ascii_uppercase();
         let words = ["CHAR", "TEXT", "CLOB"];
@@ -144,7 +144,7 @@ pub struct ForeignKey {
     pub to_columns: Vec<String>,
     /// What happens on removal.
     pub on_delete: OnDelete,
-    /// Whether a removal that it forbids is refused at the commit alone.
+    /// True if a removal that it forbids is refused at the commit alone.
     pub is_deferrable: bool,
     /// What happens when the columns referred to change.
     pub on_update: OnUpdate,
@@ -186,11 +186,11 @@ pub enum Property {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CatalogTable {
-    /// Whether changes to it can be undone.
+    /// True if changes to it can be undone.
     pub is_transactional: bool,
     /// What the database itself calls the place of a row, where that leads to one row alone and no column has the name.
     pub row_place: Option<String>,
-    /// Whether other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
+    /// True if other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
     pub has_heirs: bool,
     /// What else the database does with it.
     pub properties: Vec<Property>,
@@ -232,12 +232,12 @@ impl Default for CatalogTable {
 }
 
 impl CatalogTable {
-    /// Whether the database does this with it.
+    /// Returns whether the database does this with it.
     pub fn has(&self, property: Property) -> bool {
         self.properties.contains(&property)
     }
 
-    /// How a statement begins that inserts rows of it, so that a conflict is an error whatever the table says. Where it says nothing
+    /// Returns how a statement begins that inserts rows of it, so that a conflict is an error whatever the table says. Where it says nothing
     /// the statement does not either, for its word stands above those of the statements in triggers.
     pub(crate) fn insert_into(&self) -> &'static str {
         if self.has(Property::SettlesConflicts) {

@@ -1,11 +1,14 @@
-//! The seam to a database: what the engine needs of one, and how its dialect differs.
+//! How is a database spoken to, whichever it is?
 
 mod catalog;
+pub(crate) mod fragment;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+pub(crate) mod tenant;
+pub(crate) mod value;
 mod vocabulary;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod wording;
@@ -13,7 +16,7 @@ mod wording;
 use std::fmt::Write as _;
 use std::ops::DerefMut;
 
-use crate::value::Value;
+use crate::database::value::Value;
 pub(crate) use catalog::INSERT_INTO;
 use catalog::spoken_of;
 pub use catalog::{
@@ -62,7 +65,7 @@ impl Dialect {
         }
     }
 
-    /// What stands before the values of an insertion, so that the database takes them for columns that it numbers itself, too.
+    /// Returns what stands before the values of an insertion, so that the database takes them for columns that it numbers itself, too.
     pub(crate) const fn own_values(self) -> &'static str {
         match self {
             Self::Postgres => "OVERRIDING SYSTEM VALUE ",
@@ -70,7 +73,7 @@ impl Dialect {
         }
     }
 
-    /// What follows the columns of the engine's own tables.
+    /// Returns what follows the columns of the engine's own tables.
     pub(crate) const fn table_end(self) -> &'static str {
         match self {
             // Without a row number nothing tells in which order rows were written.
@@ -136,7 +139,7 @@ impl Dialect {
         }
     }
 
-    /// What lets the transaction at hand wait for a lock no longer than a person would wait for an answer; it may stay set
+    /// Returns what lets the transaction at hand wait for a lock no longer than a person would wait for an answer; it may stay set
     /// for the connection.
     pub(crate) const fn short_patience(self) -> Option<&'static str> {
         match self {
@@ -146,7 +149,7 @@ impl Dialect {
         }
     }
 
-    /// How one connection at a time prepares the database; with `SQLite` whoever writes is alone anyway.
+    /// Returns how one connection at a time prepares the database; with `SQLite` whoever writes is alone anyway.
     pub(crate) const fn installation_lock(self) -> Option<Lock> {
         match self {
             Self::Sqlite => None,
@@ -163,7 +166,7 @@ impl Dialect {
         }
     }
 
-    /// What a function that conditions may use is called.
+    /// Returns what a function that conditions may use is called.
     pub(crate) fn function(self, name: &str) -> &str {
         match (self, name) {
             // Elsewhere characters are counted, here bytes.
@@ -214,7 +217,7 @@ pub struct DatabaseError {
 }
 
 impl DatabaseError {
-    /// What is told of bytes in a column of texts that are none.
+    /// Returns what is told of bytes in a column of texts that are none.
     fn of_bytes_in(column: &str) -> Self {
         let meaning = "a text is not UTF-8, so that it can be neither hidden nor brought back; write it anew as a text, or as bytes";
         Self {
@@ -236,7 +239,7 @@ impl DatabaseError {
 /// after an [`attempt`](Self::attempt) that broke a constraint; after another statement that did, it may only be rolled
 /// back. Callers may not assume that a failed `commit` changed nothing.
 pub trait Database {
-    /// Which SQL it speaks.
+    /// Returns which SQL it speaks.
     fn dialect(&self) -> Dialect;
     /// Starts a serialisable transaction that may write.
     ///
@@ -297,12 +300,12 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn catalog_version(&mut self) -> Result<i64, DatabaseError>;
-    /// How the database means to run a query, in its own words, one line each.
+    /// Returns how the database means to run a query, in its own words, one line each.
     ///
     /// # Errors
     /// When the database refuses.
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError>;
-    /// Whether `DELETE` gives the rows with `RETURNING`, asked for by [`query`](Self::query).
+    /// Returns whether `DELETE` gives the rows with `RETURNING`, asked for by [`query`](Self::query).
     fn returns_deleted(&self) -> bool;
     /// Lets foreign keys be checked at commit, when the database can, for rows that refer to each other.
     ///
@@ -416,7 +419,7 @@ pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
     }
 }
 
-/// Whether the address of a database, as [`connect`] takes it, holds a password: one that is an argument of a program stands in
+/// Returns whether the address of a database, as [`connect`] takes it, holds a password: one that is an argument of a program stands in
 /// the list of processes for all to see.
 pub fn holds_password(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else {

@@ -50,7 +50,7 @@ impl Said {
         Self(Some(Box::new(words)))
     }
 
-    /// What it says of a constraint, if one is why.
+    /// Returns what it says of a constraint, if one is why.
     pub(super) fn of_constraint(&mut self) -> Option<&mut Words> {
         self.0.as_deref_mut().filter(|it| it.is_constraint)
     }
@@ -63,7 +63,7 @@ pub(super) struct Words {
     pub(super) table: Option<String>,
     pub(super) column: Option<String>,
     pub(super) constraint: Option<String>,
-    /// Whether a constraint is why.
+    /// True if a constraint is why.
     pub(super) is_constraint: bool,
     /// What the code stands for, and the code; empty where nothing is to be added.
     pub(super) meaning: &'static str,
@@ -161,7 +161,7 @@ impl Vocabulary {
         error
     }
 
-    /// What `said` is about, as far as it names something that is there; else the table of the statement.
+    /// Returns what `said` is about, as far as it names something that is there; else the table of the statement.
     fn place(&self, statement: &str, said: &Words) -> Option<Place<'_>> {
         let quoted = quoted(&said.text);
         let own = named_in(statement);
@@ -282,7 +282,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// What stands in quotes.
+/// Returns what stands in quotes.
 fn quoted(words: &str) -> Vec<&str> {
     let parts = words.split(['\'', '`', '"']);
     parts

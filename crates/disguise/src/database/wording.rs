@@ -3,13 +3,13 @@
 
 use super::DatabaseErrorKind;
 
-/// What is told where no more than the code is known.
+/// Returns what is told where no more than the code is known.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn plain(meaning: &str, code: &str) -> String {
     format!("{meaning} ({code}; what the server says of it may quote values and is not repeated)")
 }
 
-/// What a code of `PostgreSQL` stands for.
+/// Returns what a code of `PostgreSQL` stands for.
 #[cfg(feature = "postgres")]
 pub(super) fn of_postgres(code: &str) -> &'static str {
     match code {
@@ -36,7 +36,7 @@ pub(super) fn of_postgres(code: &str) -> &'static str {
     }
 }
 
-/// What it stands for that a policy of `PostgreSQL` hides rows.
+/// Returns what it stands for that a policy of `PostgreSQL` hides rows.
 #[cfg(feature = "postgres")]
 pub(super) fn of_policy(code: &str) -> String {
     format!(
@@ -44,7 +44,7 @@ pub(super) fn of_policy(code: &str) -> String {
     )
 }
 
-/// What an error of `MariaDB` stands for.
+/// Returns what an error of `MariaDB` stands for.
 #[cfg(feature = "mysql")]
 pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> &'static str {
     use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, Other, Unique};

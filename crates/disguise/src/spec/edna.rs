@@ -7,9 +7,10 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Kind, Replacement, Spec, SpecError, Transformation, condition, joined};
-use crate::generate::Generator;
-use crate::schema::{Pseudo, Reference, TableNotes};
+use super::{Kind, Replacement, Spec, Transformation, condition, joined};
+use crate::error::SpecError;
+use crate::schema::generate::Generator;
+use crate::schema::{Pseudo, Reference, Schema, TableNotes};
 
 /// A condition as text. Older files have a tree in its place, which Edna's program of today does not read either.
 struct Condition(String);
@@ -106,6 +107,30 @@ impl<'de> Visitor<'de> for InOrder {
     }
 }
 
+impl Schema {
+    /// Parses Edna's table information.
+    ///
+    /// # Errors
+    /// What is wrong and where.
+    pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
+        Ok(Self {
+            notes: tables(text)?,
+            tenant: None,
+            of_edna: true,
+        })
+    }
+}
+
+impl Pseudo {
+    /// Parses Edna's generator of pseudoprincipals.
+    ///
+    /// # Errors
+    /// What is wrong and where.
+    pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
+        pseudo(text)
+    }
+}
+
 pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
     let Tables(tables) = parse(text)?;
     let mut spec = Spec {
@@ -186,7 +211,7 @@ fn transformation(table: &str, place: String, entry: Entry) -> Transformation {
 }
 
 /// Parses Edna's table information.
-pub(crate) fn tables(text: &str) -> Result<BTreeMap<String, TableNotes>, SpecError> {
+fn tables(text: &str) -> Result<BTreeMap<String, TableNotes>, SpecError> {
     let tables: BTreeMap<String, TableInfo> = parse(text)?;
     tables
         .into_iter()
@@ -223,7 +248,7 @@ fn notes(name: &str, table: TableInfo) -> Result<TableNotes, SpecError> {
 }
 
 /// Parses Edna's generator of pseudoprincipals.
-pub(crate) fn pseudo(text: &str) -> Result<Pseudo, SpecError> {
+fn pseudo(text: &str) -> Result<Pseudo, SpecError> {
     let info: PseudoInfo = parse(text)?;
     if info.cols.len() != info.val_generation.len() {
         let what = format!(

@@ -1,43 +1,30 @@
-//! What a disguise does, as written down: parsed, not yet checked against a database.
+//! What does a disguise do, as written down? Parsed, not yet checked against a database.
 
+pub(crate) mod draft;
 mod edna;
+pub(crate) mod filler;
+mod name_matching;
 mod native;
+pub(crate) mod predicate;
+pub(crate) mod redact;
+pub(crate) mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::generate::Generator;
-use crate::predicate;
-use crate::redact::Redact;
+use crate::database::value::Value;
+use crate::error::SpecError;
+use crate::schema::generate::Generator;
 use crate::schema::{Pseudo, Schema};
-use crate::value::Value;
+use crate::spec::redact::Redact;
 
 /// The most bytes that a specification file may have.
 const SPEC_BYTES_MAX: usize = 1 << 20;
-
-/// What is wrong with a specification, and where.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {what}")]
-pub struct SpecError {
-    /// Where: table and number of the transformation, or line and column of the file.
-    pub place: String,
-    /// What is wrong, one clause.
-    pub what: String,
-}
-
-impl SpecError {
-    pub(crate) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        Self {
-            place: place.into(),
-            what: what.into(),
-        }
-    }
-}
 
 /// One change to the rows that a predicate chooses.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Transformation {
     pub(crate) table: String,
-    /// Where it stands in the file, for errors.
+    /// The place in the file, for errors.
     pub(crate) place: String,
     /// SQL condition; `None` for every row.
     pub(crate) predicate: Option<String>,
@@ -46,7 +33,7 @@ pub(crate) struct Transformation {
     pub(crate) kind: Kind,
 }
 
-/// What happens to the rows.
+/// The change to the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
     Remove,
@@ -64,7 +51,7 @@ pub(crate) enum Kind {
     },
 }
 
-/// What a value is overwritten with.
+/// The value that replaces another.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Replacement {
     /// A value drawn for each row.
@@ -80,7 +67,7 @@ pub struct Spec {
     pub(crate) parameters: BTreeMap<String, Option<String>>,
     /// Parameters of the condition of inactivity, which stands in the same file.
     pub(crate) of_inactivity: BTreeSet<String>,
-    /// Whether it has Edna's form, in which slips are noted that she does not notice.
+    /// True if it has Edna's form, in which slips are noted that she does not notice.
     pub(crate) of_edna: bool,
     /// The file that it was parsed from.
     pub(crate) text: String,
@@ -96,7 +83,7 @@ impl Spec {
         Ok(spec.of(text))
     }
 
-    /// Whether it removes rows of a table.
+    /// Returns whether it removes rows of a table.
     pub(crate) fn removes(&self, table: &str) -> bool {
         let mut steps = self.transformations.iter();
         steps.any(|it| it.kind == Kind::Remove && it.table.eq_ignore_ascii_case(table))
@@ -152,7 +139,6 @@ impl Spec {
     }
 }
 
-pub(crate) use edna::{pseudo as pseudo_from_edna, tables as tables_from_edna};
 pub(crate) use native::{described, description};
 
 fn bounded(text: &str) -> Result<&str, SpecError> {
@@ -167,13 +153,13 @@ fn bounded(text: &str) -> Result<&str, SpecError> {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SpecFile {
-    /// What happens.
+    /// The disguise.
     pub spec: Spec,
-    /// What is said about tables.
+    /// Annotations of tables.
     pub schema: Schema,
-    /// How placeholder users are made, when it is said.
+    /// The way in which placeholder users are made, when it is said.
     pub pseudo: Option<Pseudo>,
-    /// Who counts as inactive, when it is said: a condition on the users table.
+    /// The people who count as inactive, when it is said: a condition on the users table.
     pub inactive: Option<String>,
 }
 
@@ -201,7 +187,7 @@ impl SpecFile {
     }
 }
 
-/// Whether a JSON text has the native form: Edna's has nothing but tables, and for each a list of objects with
+/// Returns whether a JSON text has the native form: Edna's has nothing but tables, and for each a list of objects with
 /// one key.
 fn is_native_json(text: &str) -> bool {
     let Ok(serde_json::Value::Object(parts)) = serde_json::from_str(text) else {

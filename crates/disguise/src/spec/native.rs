@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::{Kind, Replacement, Spec, SpecError, SpecFile, Transformation, condition, joined};
-use crate::generate::Generator;
-use crate::leaving::Said;
-use crate::redact::Redact;
-use crate::reveal::References;
-use crate::schema::{Pseudo, Reference, Schema, TableNotes};
+use super::{Kind, Replacement, Spec, SpecFile, Transformation, condition, joined};
+use crate::error::SpecError;
+use crate::schema::generate::Generator;
+use crate::schema::leaving::Said;
+use crate::schema::{Pseudo, Reference, References, Schema, TableNotes};
+use crate::spec::redact::Redact;
 
 /// The parts that say what happens.
 #[derive(Deserialize)]

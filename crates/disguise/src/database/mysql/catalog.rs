@@ -3,11 +3,11 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Mysql;
+use crate::database::value::Value;
 use crate::database::{
     Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, OnDelete, OnUpdate,
     Property, Referrer, Rule, note_constraints, note_primary_keys, note_triggers, spoken_of,
 };
-use crate::value::Value;
 
 /// Seconds within which a table that was changed may be changed again without another time of its own.
 const SETTLED_SECONDS: i64 = 2;
@@ -71,12 +71,12 @@ const REFERRING_COLUMNS: &str = "
     SELECT COLUMN_NAME, REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE
      WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND CONSTRAINT_NAME = ? ORDER BY ORDINAL_POSITION";
 
-/// Whether the account reads all databases; what a role gives is not counted.
+/// True if the account reads all databases; what a role gives is not counted.
 const SEES_ALL: &str = "
     SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES
      WHERE PRIVILEGE_TYPE = 'SELECT' AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
 
-/// Whether names of tables are compared as files are, letter by letter (0).
+/// True if names of tables are compared as files are, letter by letter (0).
 const LETTERS: &str = "SELECT @@lower_case_table_names";
 
 /// When tables were changed, and triggers made, which change no table.
@@ -240,7 +240,7 @@ impl Mysql {
         Ok(())
     }
 
-    /// Whether any database of the server may refer to another. [`REFERRERS`] opens every table of all of them to find those that do.
+    /// Returns whether any database of the server may refer to another. [`REFERRERS`] opens every table of all of them to find those that do.
     fn may_have_crossing_keys(&mut self) -> bool {
         let crossing = self.query(CROSSING_KEYS, &[]);
         // An account without the right has to look.
@@ -266,7 +266,7 @@ impl Mysql {
         Ok(hash.finish().cast_signed() | i64::MIN)
     }
 
-    /// What changes with the tables, and with the keys of other databases where the account may read them.
+    /// Returns what changes with the tables, and with the keys of other databases where the account may read them.
     fn version(&mut self) -> Result<Vec<Vec<Value>>, DatabaseError> {
         if self.reads_all_keys != Some(false) {
             let sql = format!("{VERSION} UNION ALL {CROSSING_KEYS} ORDER BY 1, 2");

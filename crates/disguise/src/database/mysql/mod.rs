@@ -10,7 +10,7 @@ use super::{
     CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
     wording,
 };
-use crate::value::Value;
+use crate::database::value::Value;
 
 /// Prepared statements kept.
 const STATEMENTS_MAX: usize = 512;
@@ -36,7 +36,7 @@ pub struct Mysql {
     options: Opts,
     mariadb: bool,
     version: i64,
-    /// Whether the account may read the foreign keys of all databases, once that was tried.
+    /// True if the account may read the foreign keys of all databases, once that was tried.
     reads_all_keys: Option<bool>,
 }
 
@@ -249,7 +249,7 @@ fn fraction(micros: u32) -> String {
     format!(".{micros:06}")
 }
 
-/// Whether bytes of this column are bytes, and not the text of a number or a document.
+/// Returns whether bytes of this column are bytes, and not the text of a number or a document.
 fn is_binary(column: &mysql::Column) -> bool {
     let binary = column.character_set() == BINARY;
     match column.column_type() {
@@ -311,7 +311,7 @@ fn refused(error: mysql::Error) -> DatabaseError {
     }
 }
 
-/// What kept a connection from being made: the server's words name the account and the database, and there are no values yet.
+/// Returns what kept a connection from being made: the server's words name the account and the database, and there are no values yet.
 fn unconnected(error: mysql::Error) -> DatabaseError {
     let message = match &error {
         mysql::Error::MySqlError(error) => Some(error.message.clone()),

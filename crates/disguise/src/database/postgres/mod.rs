@@ -13,7 +13,7 @@ use super::{
     CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
     wording,
 };
-use crate::value::Value;
+use crate::database::value::Value;
 
 /// Prepared statements kept.
 const STATEMENTS_MAX: usize = 512;
@@ -422,7 +422,7 @@ fn refused(error: postgres::Error) -> DatabaseError {
     }
 }
 
-/// What the driver itself says, without what it was said of.
+/// Returns what the driver itself says, without what it was said of.
 fn own_words(error: &postgres::Error) -> String {
     let is_of_system = error.source().is_some_and(<dyn StdError>::is::<io::Error>);
     let words = error.to_string();
@@ -432,7 +432,7 @@ fn own_words(error: &postgres::Error) -> String {
     words.split(':').next().unwrap_or_default().to_owned()
 }
 
-/// What kept a connection from being made: the server's words name the account and the database, and there are no values yet.
+/// Returns what kept a connection from being made: the server's words name the account and the database, and there are no values yet.
 fn unconnected(error: postgres::Error) -> DatabaseError {
     let message = match error.as_db_error() {
         Some(it) => it.message().to_owned(),

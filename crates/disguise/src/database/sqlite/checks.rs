@@ -33,7 +33,7 @@ pub(super) fn of(statement: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Whether `statement` says what becomes of a conflict; a name like the word counts, too.
+/// Returns whether `statement` says what becomes of a conflict; a name like the word counts, too.
 pub(super) fn settles_conflicts(statement: &str) -> bool {
     let words = words(statement);
     words

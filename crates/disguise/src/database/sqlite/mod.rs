@@ -13,7 +13,7 @@ use super::{
     Catalog, CatalogTable, Column, Constraint, Database, DatabaseError, DatabaseErrorKind, Dialect,
     ForeignKey, OnDelete, OnUpdate, Property, Rule, Said, Words, spoken_of,
 };
-use crate::value::Value;
+use crate::database::value::Value;
 
 /// How long a statement waits for another connection's lock.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
@@ -502,7 +502,7 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
     }
 }
 
-/// What a constraint is about, from words in which `SQLite` names columns, a condition or its name.
+/// Returns what a constraint is about, from words in which `SQLite` names columns, a condition or its name.
 fn breach(error: &rusqlite::Error, told: &str) -> Said {
     if error.sqlite_error_code() != Some(ErrorCode::ConstraintViolation) {
         return Said::default();
@@ -525,7 +525,7 @@ fn breach(error: &rusqlite::Error, told: &str) -> Said {
     })
 }
 
-/// What is told of an error. While a statement runs, functions and triggers put values into the words of `SQLite`; what it says of
+/// Returns what is told of an error. While a statement runs, functions and triggers put values into the words of `SQLite`; what it says of
 /// a constraint names columns, and of a statement that it does not understand the statement, which holds no value.
 fn words(error: &rusqlite::Error) -> String {
     let rusqlite::Error::SqliteFailure(failure, said) = error else {

@@ -1,0 +1,265 @@
+//! Why was a disguise not checked, applied or revealed?
+
+mod disguise_id;
+mod spec;
+mod update;
+
+use probity_format::DecodeError;
+
+use crate::database::{DatabaseError, DatabaseErrorKind};
+pub use disguise_id::DisguiseId;
+pub use spec::SpecError;
+pub use update::UpdateError;
+
+/// Why an operation did not happen; its transaction was rolled back, so nothing changed, but for [`Error::Unsettled`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The specification, the annotation or the generator is wrong, or does not fit the database.
+    #[error("the specification is refused")]
+    Spec(#[from] SpecError),
+    /// The database refused or failed.
+    #[error("the database failed while {doing}")]
+    Database {
+        /// The action that failed.
+        doing: &'static str,
+        /// The database's own error.
+        #[source]
+        source: DatabaseError,
+    },
+    /// The connection was lost at the commit and the database could not be asked what became of it: everything was done,
+    /// or nothing.
+    #[error("the database was lost at the commit, so that it is not known whether it was done")]
+    Unsettled(#[source] DatabaseError),
+    /// The cryptographic suite of a key is not among those that this program has.
+    #[error("suite {name} is not known here, x25519 and x-wing are")]
+    Suite {
+        /// Its name, or its number in what is stored.
+        name: String,
+    },
+    /// A tenant is said where there are none, or none where there are some, or the database has it in another form.
+    #[error("{what}")]
+    Tenant {
+        /// The fault, one clause.
+        what: String,
+    },
+    /// The database was never prepared by [`Engine::install`](crate::Engine::install).
+    #[error("the database has no disguise tables, install them first")]
+    NotInstalled,
+    /// A person is registered already.
+    #[error("the user is registered already")]
+    AlreadyRegistered,
+    /// The users table has no row of the person who is meant: the id is nobody's, or its person is away.
+    #[error("table {table} has no row of this user")]
+    NoSuchUser {
+        /// The users table.
+        table: String,
+    },
+    /// The person has been disguised, account and all, as the credential tells.
+    #[error("the user is away already by disguise {by}")]
+    AlreadyDisguised {
+        /// The disguise that took the account.
+        by: DisguiseId,
+    },
+    /// The person who is meant has no key, so that nobody could ever bring them back.
+    #[error("the user has a row in table {table} and is not registered")]
+    NotRegistered {
+        /// The users table.
+        table: String,
+    },
+    /// Rows belong to someone without a registered key, so that nobody could ever bring them back.
+    #[error("table {table}: {} to nobody who is registered", belonging(*rows))]
+    Unregistered {
+        /// The table.
+        table: String,
+        /// The number of rows.
+        rows: u64,
+    },
+    /// Neither the key nor the password nor the token opens anything here; which one is not said.
+    #[error("the credential does not fit")]
+    WrongCredential,
+    /// The disguise is not among those that the credential opens.
+    #[error("there is no such disguise for this credential")]
+    NoSuchDisguise,
+    /// A legal hold stands in the way until it is lifted.
+    #[error("a legal hold on {held} forbids it until it is lifted")]
+    Held {
+        /// The thing held: "the person", "the disguise" or "a person among them".
+        held: &'static str,
+    },
+    /// The disguise was applied for a time that is over.
+    #[error("the disguise has ended and cannot be revealed any more")]
+    Ended,
+    /// There is no such hold, or it was lifted already.
+    #[error("there is no such hold")]
+    NoSuchHold,
+    /// Rows refer to a row about to be removed and the database would remove or empty them too.
+    #[error(
+        "removing rows of {table} would change {rows} rows of {child} by foreign key {columns}, which the specification leaves alone"
+    )]
+    WouldCascade {
+        /// The table that loses rows.
+        table: String,
+        /// The table that refers to it.
+        child: String,
+        /// The columns of the foreign key.
+        columns: String,
+        /// The number of rows that refer to it.
+        rows: u64,
+    },
+    /// Rows refer to rows about to be removed, and the database would refuse that.
+    #[error(
+        "removing rows of {table} is refused while {rows} rows of {child} refer to them by foreign key {columns}, which the specification leaves alone"
+    )]
+    WouldOrphan {
+        /// The table that would lose rows.
+        table: String,
+        /// The table that refers to it.
+        child: String,
+        /// The columns of the foreign key.
+        columns: String,
+        /// The number of rows that refer to it.
+        rows: u64,
+    },
+    /// Rows refer to a key about to change and the database would empty the reference.
+    #[error(
+        "changing the key of rows of {table} would empty references in rows of {child} by foreign key {columns}, ON UPDATE SET NULL or SET DEFAULT"
+    )]
+    WouldEmpty {
+        /// The table whose rows would get another key.
+        table: String,
+        /// The table that refers to it.
+        child: String,
+        /// The columns of the foreign key.
+        columns: String,
+    },
+    /// A generator could not produce an id that is not in use.
+    #[error("the generator of {table} found no unused id in {tries} tries")]
+    NoFreeId {
+        /// The users table.
+        table: String,
+        /// The number of tries.
+        tries: u32,
+    },
+    /// The database refuses a placeholder: the specification makes it otherwise than its table takes it.
+    #[error("a placeholder row of {table} is refused: {said}")]
+    Placeholder {
+        /// The users table.
+        table: String,
+        /// The words of the database, without values.
+        said: String,
+    },
+    /// The key of a request that may be asked again stands for another request.
+    #[error("the key was used for another request")]
+    OtherRequest,
+    /// A stored record is not what was written.
+    #[error("a stored record is damaged")]
+    Damaged(#[source] DecodeError),
+    /// A stored record does not authenticate, or a part of it is missing.
+    #[error("a stored record does not authenticate")]
+    Forged,
+    /// The cryptographic library failed; randomness or memory is missing.
+    #[error("cryptography failed while {doing}")]
+    Crypto {
+        /// The action that failed.
+        doing: &'static str,
+    },
+    /// An update recorded since cannot be applied to what is hidden.
+    #[error("update {name} does not fit what is hidden")]
+    Update {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: UpdateError,
+    },
+    /// The log did not take the entry, so the operation was rolled back.
+    #[error("the log did not take the entry")]
+    Audit(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The new credential could not be handed over, so that nothing was committed under it.
+    #[error("the new credential could not be handed over")]
+    HandOver(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// An invariant of the engine does not hold: going on could leave rows in clear that it would call hidden.
+    #[error("a defect of probity, nothing was changed: {what}")]
+    Defect {
+        /// The invariant that does not hold, one clause.
+        what: &'static str,
+    },
+    /// A value cannot be handled.
+    #[error("{what}")]
+    Value {
+        /// The fault, one clause.
+        what: String,
+    },
+}
+
+fn belonging(rows: u64) -> String {
+    let verb = if rows == 1 {
+        "row belongs"
+    } else {
+        "rows belong"
+    };
+    format!("{rows} {verb}")
+}
+
+impl Error {
+    /// Why something was refused, for a log: no person, no value.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            // What is wrong may be a part of a condition, which may name somebody.
+            Self::Spec(error) => format!("the specification is refused at {}", error.place),
+            Self::Database { source, .. } | Self::Unsettled(source) => format!("{self}: {source}"),
+            other => other.to_string(),
+        }
+    }
+
+    /// Returns whether another transaction was in the way, so that the same operation may be tried again.
+    pub const fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Database { source, .. }
+                if matches!(source.kind, DatabaseErrorKind::Busy | DatabaseErrorKind::Conflict)
+        )
+    }
+
+    /// Returns whether it may be tried again at once.
+    pub(crate) const fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Database { source, .. } if matches!(source.kind, DatabaseErrorKind::Conflict)
+        )
+    }
+
+    /// Returns whether what is done for many people ends with it, because it would be the same for the next.
+    pub(crate) const fn ends_a_run(&self) -> bool {
+        matches!(
+            self,
+            Self::Database { .. } | Self::Unsettled(_) | Self::NotInstalled | Self::Audit(_)
+        )
+    }
+
+    /// Returns whether somebody was denied what they asked for, in the sense of an entry's outcome.
+    pub(crate) const fn is_denial(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongCredential | Self::NoSuchDisguise | Self::Ended | Self::Held { .. }
+        )
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        Self::Damaged(error)
+    }
+}
+
+/// Says what was being done when the database failed.
+pub(crate) trait Doing<T> {
+    fn doing(self, doing: &'static str) -> Result<T, Error>;
+}
+
+impl<T> Doing<T> for Result<T, DatabaseError> {
+    fn doing(self, doing: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Database { doing, source })
+    }
+}

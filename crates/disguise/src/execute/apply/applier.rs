@@ -1,0 +1,162 @@
+//! A disguise in progress: what it needs, and what it has noted so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::notes::{Forgotten, Notes};
+use super::principals::Principals;
+use super::request::Applied;
+use crate::database::Catalog;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::plan::step::Step;
+use crate::records::bag::Bag;
+use crate::records::day::Day;
+use crate::records::hold::cohort;
+use crate::records::section::Origin;
+use crate::records::stored::{Stage, Stored};
+use crate::records::{concerned, deadline, store};
+use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::spec::redact::Redactors;
+
+/// The part of a step that is left when it was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepOutcome {
+    /// Nothing.
+    None,
+    /// Rows that the same step takes when it is taken again.
+    Same,
+    /// All of it, which must be taken in pages: it has more rows than may be held.
+    Pages,
+}
+
+/// The fate of rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// They go whole.
+    Row,
+    /// Some of their values do.
+    Values,
+}
+
+/// One disguise in progress.
+pub(crate) struct Applier<'a> {
+    pub(crate) database: &'a mut dyn TenantConnection,
+    pub(crate) live: &'a ResolvedSchema,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) salt: &'a [u8],
+    /// The number of updates recorded.
+    pub(crate) updates: u32,
+    pub(crate) now: &'a str,
+    pub(crate) redactors: &'a Redactors,
+    /// The person meant, if one is.
+    pub(crate) user: Option<&'a Value>,
+    pub(crate) principals: Principals<'a>,
+    pub(crate) notes: Notes,
+    pub(crate) applied: Applied,
+    /// About how many rows may be held, where not all of a disguise in one go may be.
+    pub(crate) most: Option<u32>,
+    /// The people whose rows go or change with those of the user, as far as holds ask.
+    pub(crate) at_stake: Option<BTreeSet<Vec<u8>>>,
+}
+
+impl<'a> Applier<'a> {
+    /// The table of a step. The plan took it from the same schema: without it rows would stay as they are and count as hidden.
+    pub(super) fn table_of(&self, step: &Step) -> Result<&'a ResolvedTable, Error> {
+        let what = "the table of a step is not in the schema";
+        let table = self.live.table(&step.table);
+        table.ok_or(Error::Defect { what })
+    }
+
+    /// Stores all bags but those that `forgotten` says were destroyed since, and returns the report.
+    pub(crate) fn finish(
+        mut self,
+        (time, end): (i64, Day),
+        forgotten: &Forgotten,
+    ) -> Result<Applied, Error> {
+        self.notes.forget(forgotten, &self.principals)?;
+        let is_placeholder = |owner: &&Vec<u8>| matches!(self.principals.known.get(*owner), Some((_, it)) if !it.is_person());
+        let placeholders: Vec<&Vec<u8>> = self.notes.bags.keys().filter(is_placeholder).collect();
+        let fleeting = deadline::fleeting(self.database, &placeholders)?;
+        let mut made = BTreeMap::new();
+        let mut stored = Vec::new();
+        for (owner, bag) in &self.notes.bags {
+            let end = fleeting.get(owner).copied().unwrap_or(Day::NEVER).min(end);
+            made.extend(bag.speaks_for.iter().map(|it| (it.new.principal(), end)));
+            let Some((public, standing)) = self.principals.known.get(owner).cloned() else {
+                return Err(Error::Unregistered {
+                    table: self.live.pseudo.table.clone(),
+                    rows: 1,
+                });
+            };
+            let origin = Origin {
+                disguise: self.applied.id.0,
+                time,
+                updates: self.updates,
+                expires: end,
+                cohort: cohort(self.salt, owner),
+            };
+            let cohorts = if end == Day::NEVER {
+                Vec::new()
+            } else {
+                let mut people = concerned::people(self.database, self.live, bag)?;
+                people.insert(owner.clone());
+                concerned::cohorts(self.salt, &people)
+            };
+            stored.push(Stored {
+                bag,
+                public,
+                owner: owner.clone(),
+                person: standing.is_person(),
+                origin,
+                cohorts,
+                stage: Stage::Disguised,
+            });
+        }
+        store::put_bags(self.database, self.salt, &stored)?;
+        deadline::put_fleeting(self.database, &made)?;
+        Ok(self.applied)
+    }
+
+    pub(super) fn count(&mut self, table: &ResolvedTable, rows: usize) {
+        let count = self.applied.rows.entry(table.name.clone()).or_default();
+        *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
+    }
+
+    /// The bag for rows of `owner`: the user's own when there is one, else the owner's.
+    pub(super) fn bag(&mut self, owner: &Value) -> Result<&mut Bag, Error> {
+        self.notes.bag_of(self.user.unwrap_or(owner).principal())
+    }
+
+    /// Returns how many rows of a table were touched so far.
+    pub(super) fn touched(&self, table: &ResolvedTable) -> u64 {
+        self.applied.rows.get(&table.name).copied().unwrap_or(0)
+    }
+}
+
+/// The step that was said to be taken, with its place among all.
+pub(super) fn step_at(steps: &[Step], number: u32) -> Result<(usize, &Step), Error> {
+    let what = "a step that was to be taken is not in the plan";
+    let at = usize::try_from(number).map_err(|_large| Error::Defect { what })?;
+    let step = steps.get(at).ok_or(Error::Defect { what })?;
+    Ok((at, step))
+}
+
+/// The number of a step's sections; that of the copies of its shared rows comes after it.
+pub(super) const fn numbered(step: u32) -> u32 {
+    step.saturating_mul(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step that was not there ended as if nothing had been to do: its rows stayed in clear and counted as hidden.
+    #[test]
+    fn a_step_that_is_not_there_is_a_defect() {
+        for number in [0, 7, u32::MAX] {
+            let refused = step_at(&[], number).map(drop);
+            assert!(matches!(refused, Err(Error::Defect { .. })), "{number}");
+        }
+    }
+}

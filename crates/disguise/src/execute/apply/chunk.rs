@@ -1,0 +1,327 @@
+//! The next rows of a disguise in chunks, step by step and in the order of their keys.
+
+use std::collections::BTreeSet;
+
+use super::applier::{Applier, step_at};
+use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::database::{Dialect, PARAMETERS_MAX};
+use crate::error::{Doing as _, Error};
+use crate::plan::place::Place;
+use crate::plan::step::Step;
+use crate::schema::ResolvedTable;
+use crate::spec::Kind;
+use crate::statements::row::{at, encoded, picked};
+use crate::statements::table::{among, list};
+
+/// Rows by their tables, so that no row is looked at twice.
+pub(super) type Met = BTreeSet<(String, Vec<u8>)>;
+
+/// The order in which rows are gone through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// From the least key to the greatest.
+    Rising,
+    /// The other way round.
+    Falling,
+}
+
+/// The number of rows that a chunk may still take.
+#[derive(Clone, Copy)]
+pub(super) enum Budget {
+    /// The chunk has taken none so far, so that it may take one group of any size.
+    Fresh(usize),
+    /// The chunk has taken some.
+    Left(usize),
+}
+
+impl Budget {
+    pub(super) const fn rows(self) -> usize {
+        match self {
+            Self::Fresh(rows) | Self::Left(rows) => rows,
+        }
+    }
+}
+
+/// Steps that are taken a number of rows at a time.
+pub(crate) struct Chunk<'w, 'a> {
+    pub(super) work: &'w mut Applier<'a>,
+    pub(super) steps: &'w [Step],
+}
+
+/// Rows that a step chooses and that were not seen yet.
+pub(super) struct Unseen<'s> {
+    pub(super) table: &'s ResolvedTable,
+    pub(super) chosen: &'s Fragment,
+    pub(super) place: &'s Place,
+    pub(super) order: Order,
+}
+
+impl Unseen<'_> {
+    /// Reads the next of them, in the order of their keys.
+    pub(super) fn rows(
+        &self,
+        database: &mut dyn TenantConnection,
+        columns: &[String],
+        rows: usize,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let dialect = database.dialect();
+        let table = self.table;
+        let keys = table.identity.iter().map(|key| dialect.quote(key));
+        let keys: Vec<String> = match self.order {
+            Order::Rising => keys.collect(),
+            Order::Falling => keys.map(|key| format!("{key} DESC")).collect(),
+        };
+        let behind = self.fragment(database);
+        let width = table.identity.len().max(1);
+        let most = PARAMETERS_MAX.checked_div(width).unwrap_or(1).min(rows);
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT {most}",
+            list(dialect, columns),
+            dialect.quote(&table.name),
+            behind.sql,
+            keys.join(",")
+        );
+        database
+            .query(&sql, &behind.parameters)
+            .doing("choosing the rows of a chunk")
+    }
+
+    /// Selects all of them, as far as they are the tenant's.
+    pub(super) fn fragment(&self, database: &dyn TenantConnection) -> Fragment {
+        let (table, place) = (self.table, self.place);
+        let dialect = database.dialect();
+        let bound = database.tenancy().bound(dialect, &table.name, self.chosen);
+        let mut sql = format!("({})", bound.sql);
+        let mut parameters = bound.parameters;
+        if !place.seen.is_empty() {
+            let sign = match self.order {
+                Order::Rising => '>',
+                Order::Falling => '<',
+            };
+            let keys = list(dialect, &table.identity);
+            sql = format!("{sql} AND ({keys}) {sign} ({})", typed(dialect, table));
+            parameters.extend_from_slice(&place.seen);
+        }
+        Fragment { sql, parameters }
+    }
+}
+
+impl<'w, 'a> Chunk<'w, 'a> {
+    pub(crate) const fn new(work: &'w mut Applier<'a>, steps: &'w [Step]) -> Self {
+        Self { work, steps }
+    }
+
+    /// Takes the next rows of `steps`, at most `rows` of them but for what goes together, and moves `place` behind them.
+    pub(crate) fn advance(&mut self, place: &mut Place, rows: u32) -> Result<(), Error> {
+        let all = usize::try_from(rows.max(1)).unwrap_or(usize::MAX);
+        let mut left = all;
+        while left > 0 {
+            let at = place.step;
+            let Some(step) = place.of(self.steps) else {
+                break;
+            };
+            let table = self.work.table_of(step)?;
+            let taken = match &step.kind {
+                Kind::Remove if table.refers_to_itself() => {
+                    self.advance_circle(table, place, left)?
+                }
+                Kind::Decorrelate { group_by, .. } if !group_by.is_empty() => {
+                    let budget = if left == all {
+                        Budget::Fresh(left)
+                    } else {
+                        Budget::Left(left)
+                    };
+                    self.advance_groups(table, step, place, budget)?
+                }
+                _ => self.advance_rows(table, place, left)?,
+            };
+            self.work.principals.leave_marks(self.work.database, at)?;
+            left = left.saturating_sub(taken);
+        }
+        Ok(())
+    }
+
+    /// Takes the next rows of a step in which each row stands for itself; gives how many.
+    fn advance_rows(
+        &mut self,
+        table: &ResolvedTable,
+        place: &mut Place,
+        rows: usize,
+    ) -> Result<usize, Error> {
+        let Some(step) = place.of(self.steps) else {
+            return Ok(0);
+        };
+        let unseen = Unseen {
+            table,
+            chosen: &step.chosen,
+            place,
+            order: Order::Rising,
+        };
+        let mut keys = unseen.rows(self.work.database, &table.identity, rows)?;
+        let Some(last) = keys.last() else {
+            place.next();
+            return Ok(0);
+        };
+        place.seen.clone_from(last);
+        let count = keys.len();
+        if moves_rows(table, &step.kind) {
+            let names: Vec<Vec<u8>> = keys.iter().map(|key| encoded(key)).collect();
+            let moved = self
+                .work
+                .principals
+                .moved_by(self.work.database, place.step, &names)?;
+            let mut index = 0..count;
+            keys.retain(|_| index.next().is_none_or(|index| !moved.contains(&index)));
+        }
+        if step.kind == Kind::Remove {
+            self.remove_keys(table, place.step, &keys)?;
+        } else {
+            self.run_keys(table, step, place.step, &keys)?;
+        }
+        Ok(count)
+    }
+
+    /// Removes the rows with these keys, and before them what is in the way.
+    pub(super) fn remove_keys(
+        &mut self,
+        table: &ResolvedTable,
+        number: u32,
+        keys: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        let (at, step) = step_at(self.steps, number)?;
+        let refers = |it: &Step| {
+            let child = self
+                .work
+                .live
+                .table(&it.table)
+                .filter(|_| it.kind == Kind::Remove);
+            let mut references = child.iter().flat_map(|child| &child.references);
+            references.any(|it| it.to_table == table.name)
+        };
+        let done = self.steps.get(..at).unwrap_or_default();
+        if let Some(before) = at.checked_sub(1)
+            && done.iter().any(refers)
+        {
+            let doomed = self.doomed(table, keys)?;
+            self.take_along(before, (table, &doomed), &mut Met::new())?;
+        }
+        self.run_keys(table, step, number, keys)
+    }
+
+    /// Looks at the next rows of `steps`, and refuses when records of some could be kept for nobody, or notes who has a stake in
+    /// those of a user; says whether there are more. Nothing is changed.
+    pub(crate) fn survey(&mut self, place: &mut Place, rows: usize) -> Result<bool, Error> {
+        let Some(step) = place.of(self.steps) else {
+            return Ok(false);
+        };
+        let table = self.work.table_of(step)?;
+        let mut columns = table.identity.clone();
+        let first = table.path.as_ref().and_then(|path| path.steps.first());
+        let through = first.into_iter().flat_map(|step| &step.columns);
+        for column in table.people().chain(through) {
+            if !columns.contains(column) {
+                columns.push(column.clone());
+            }
+        }
+        let unseen = Unseen {
+            table,
+            chosen: &step.chosen,
+            place,
+            order: Order::Rising,
+        };
+        let found = unseen.rows(self.work.database, &columns, rows)?;
+        let Some(last) = found.last() else {
+            place.next();
+            return Ok(true);
+        };
+        place.seen = picked(&columns, last, &table.identity);
+        match &step.kind {
+            _ if self.work.user.is_some() => self.work.foresee(table, step, &columns, found)?,
+            Kind::Modify { .. } => drop(self.work.keepers(table, &columns, &found)?),
+            Kind::Remove => {
+                let (shared, plain) = self.work.split(table, &columns, found);
+                self.work.keepers(table, &columns, &plain)?;
+                self.refuse_keyless(table, (&columns, &shared), &table.owners)?;
+            }
+            Kind::Decorrelate { owners, .. } => {
+                self.refuse_keyless(table, (&columns, &found), owners)?;
+            }
+            Kind::Unlink { column } => {
+                let column = std::slice::from_ref(column);
+                self.refuse_keyless(table, (&columns, &found), column)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Refuses when one of `owners` names somebody who has an account and no key.
+    fn refuse_keyless(
+        &mut self,
+        table: &ResolvedTable,
+        (columns, rows): (&[String], &[Vec<Value>]),
+        owners: &[String],
+    ) -> Result<(), Error> {
+        let named = rows
+            .iter()
+            .flat_map(|row| owners.iter().filter_map(|it| at(columns, row, it)));
+        let named: Vec<&Value> = named.filter(|owner| !owner.is_nobody()).collect();
+        self.work.principals.meet(self.work.database, &named)?;
+        let keyless = named
+            .into_iter()
+            .filter(|it| !self.work.principals.known.contains_key(&it.principal()));
+        let keyless: Vec<Value> = keyless.cloned().collect();
+        self.work.refuse_unregistered(table, &keyless)
+    }
+
+    /// Takes a step for the rows with these identities.
+    pub(super) fn run_keys(
+        &mut self,
+        table: &ResolvedTable,
+        step: &Step,
+        number: u32,
+        keys: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let chosen = Fragment {
+            sql: among(self.work.database.dialect(), &table.identity, keys.len()),
+            parameters: keys.concat(),
+        };
+        let step = Step {
+            chosen,
+            ..step.clone()
+        };
+        self.work.run(number, &step)?;
+        Ok(())
+    }
+
+    /// Works on rows of people who came back as on any others.
+    pub(super) fn whoever_came_back(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.work.principals.set_whoever(true);
+        let done = work(self);
+        self.work.principals.set_whoever(false);
+        done
+    }
+}
+
+/// Returns whether the step changes the keys by which its rows are gone through.
+fn moves_rows(table: &ResolvedTable, kind: &Kind) -> bool {
+    match kind {
+        Kind::Remove => false,
+        Kind::Modify { column, .. } | Kind::Unlink { column } => table.identity.contains(column),
+        Kind::Decorrelate { owners, .. } => owners.iter().any(|it| table.identity.contains(it)),
+    }
+}
+
+/// A parameter for each column of the identity.
+fn typed(dialect: Dialect, table: &ResolvedTable) -> String {
+    let typed = table.identity.iter();
+    let typed = typed.map(|key| dialect.typed(table.catalog.column(key)));
+    typed.collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,243 @@
+//! Rows with several owners: whoever leaves is replaced, the last one takes the row along.
+
+use std::collections::BTreeSet;
+
+use super::applier::{Applier, Loss};
+use super::modify::overwrite;
+use crate::crypto::random;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::co_owned::{put_slots, slot};
+use crate::records::section::{Change, Copied, Modified};
+use crate::schema::ResolvedTable;
+use crate::statements::overwrite::Write;
+use crate::statements::row::{at, picked, put};
+use crate::statements::table::existing;
+
+/// A shared row that is being left.
+struct Parting {
+    identity: Vec<Value>,
+    row: Vec<Value>,
+    /// Owner column, owner and placeholder of each who leaves.
+    leaving: Vec<(String, Value, Value)>,
+    /// Placeholders in other columns of those who left before.
+    departed: Vec<Value>,
+    /// Somebody still owns the row.
+    stays: bool,
+}
+
+impl Applier<'_> {
+    /// Parts rows that others own too from those that nobody else does.
+    pub(super) fn split(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
+        if table.owners.len() < 2 || table.goes_whole() {
+            return (Vec::new(), rows);
+        }
+        rows.into_iter().partition(|row| {
+            let owners: BTreeSet<Vec<u8>> = table
+                .owners
+                .iter()
+                .filter_map(|owner| at(columns, row, owner))
+                .filter(|owner| !owner.is_nobody())
+                .map(|owner| self.principals.name(owner))
+                .collect();
+            match self.user {
+                Some(_) => !owners.is_subset(&self.principals.own),
+                None => owners.len() > 1,
+            }
+        })
+    }
+}
+
+/// Rows of one table that others own, too.
+pub(super) struct SharedRows<'w, 'a> {
+    pub(super) work: &'w mut Applier<'a>,
+    pub(super) table: &'w ResolvedTable,
+    pub(super) columns: &'w [String],
+}
+
+impl SharedRows<'_, '_> {
+    /// Takes the leaving owners out of shared rows; the last one takes the row along.
+    pub(super) fn remove(&mut self, number: u32, rows: Vec<Vec<Value>>) -> Result<(), Error> {
+        let (table, columns) = (self.table, self.columns);
+        let there = self.still_there(&rows)?;
+        let mut partings: Vec<Parting> = rows
+            .into_iter()
+            .map(|row| self.parting(row, &there))
+            .filter(|it| !it.leaving.is_empty())
+            .collect();
+        self.work.count(table, partings.len());
+        let owners: Vec<Value> = partings
+            .iter()
+            .flat_map(|it| it.leaving.iter().map(|(_, owner, _)| owner.clone()))
+            .collect();
+        if owners.is_empty() {
+            return Ok(());
+        }
+        let mut placeholders = self.work.make(&owners, true)?.into_iter();
+        for it in &mut partings {
+            for ((column, _, place), made) in it.leaving.iter_mut().zip(placeholders.by_ref()) {
+                put(columns, &mut it.row, column, made.clone());
+                *place = made;
+            }
+        }
+        self.replace_leaving(number, &partings)?;
+        self.remove_left(number, &partings)
+    }
+
+    /// Returns those of shared rows that nobody owns any more once the user has left them.
+    pub(super) fn left_by_all(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, Error> {
+        let there = self.still_there(&rows)?;
+        let partings = rows.into_iter();
+        let partings = partings.map(|row| self.parting(row, &there));
+        let left = partings.filter(|it| !it.leaving.is_empty() && !it.stays);
+        Ok(left.map(|it| it.row).collect())
+    }
+
+    fn parting(&self, row: Vec<Value>, there: &BTreeSet<Vec<u8>>) -> Parting {
+        let (table, columns) = (self.table, self.columns);
+        let (mut leaving, mut departed, mut stays) = (Vec::new(), Vec::new(), false);
+        let mut again = Vec::new();
+        for column in &table.owners {
+            let Some(owner) = at(columns, &row, column).filter(|it| !it.is_nobody()) else {
+                continue;
+            };
+            let name = self.work.principals.name(owner);
+            let has_account = there.contains(&name) || there.contains(&owner.principal());
+            let known = self.work.principals.known.contains_key(&name) || has_account;
+            let mine = match self.work.user {
+                Some(_) => self.work.principals.own.contains(&name),
+                None => !self.work.principals.has_returned(&name),
+            };
+            let left = (column.clone(), owner.clone(), Value::Null);
+            if self.work.principals.is_departed(owner) && mine {
+                again.push(left);
+            } else if self.work.principals.is_departed(owner) {
+                departed.push(owner.clone());
+            } else if mine && known {
+                leaving.push(left);
+            } else {
+                stays |= known;
+            }
+        }
+        if leaving.is_empty() && !stays {
+            // The application gave those who had left a row anew.
+            leaving = again;
+        } else {
+            departed.extend(again.into_iter().map(|(_, owner, _)| owner));
+        }
+        Parting {
+            identity: picked(columns, &row, &table.identity),
+            row,
+            leaving,
+            departed,
+            stays,
+        }
+    }
+
+    /// Notes who leaves, and puts the placeholders into rows that stay.
+    fn replace_leaving(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
+        let table = self.table;
+        for column in &table.owners {
+            let mut writes = Vec::new();
+            for it in partings {
+                let Some((_, owner, made)) = it.leaving.iter().find(|(name, _, _)| name == column)
+                else {
+                    continue;
+                };
+                if it.stays {
+                    writes.push(Write {
+                        identity: &it.identity,
+                        values: std::slice::from_ref(made),
+                    });
+                }
+                let record = Modified {
+                    identity: it.identity.clone(),
+                    before: owner.clone(),
+                    after: made.clone(),
+                };
+                let change = Change::Decorrelated {
+                    identity: table.identity.clone(),
+                    column: column.clone(),
+                    rows: vec![record],
+                };
+                let keeper = self.work.principals.name(self.work.user.unwrap_or(owner));
+                self.work.notes.add(keeper, number, table, change)?;
+            }
+            overwrite(
+                self.work.database,
+                self.work.live,
+                table,
+                &[column],
+                &writes,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Removes rows that nobody owns any more and gives every owner a copy.
+    fn remove_left(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
+        let (table, columns) = (self.table, self.columns);
+        let left = || partings.iter().filter(|it| !it.stays);
+        let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
+        self.work.stake(table, columns, &rows, Loss::Row)?;
+        let (mut gone, mut slots) = (Vec::new(), Vec::new());
+        for it in left() {
+            let version = u64::from_le_bytes(random()?);
+            let copy = |departed| Change::Copied {
+                departed,
+                columns: columns.to_vec(),
+                rows: vec![Copied {
+                    version,
+                    row: it.row.clone(),
+                }],
+            };
+            let number = number.saturating_add(1);
+            let holders: BTreeSet<Vec<u8>> = it
+                .leaving
+                .iter()
+                .map(|(_, owner, _)| self.work.principals.name(self.work.user.unwrap_or(owner)))
+                .collect();
+            for holder in holders {
+                self.work.notes.add(holder, number, table, copy(false))?;
+            }
+            for holder in &it.departed {
+                self.work
+                    .notes
+                    .add(holder.principal(), number, table, copy(true))?;
+            }
+            slots.push((slot(self.work.salt, &table.name, &it.identity), version));
+            gone.push(it.identity.clone());
+        }
+        put_slots(self.work.database, &slots)?;
+        self.work.deletion(table).in_order(&gone)
+    }
+
+    /// The owners of `rows` that have an account.
+    fn still_there(&mut self, rows: &[Vec<Value>]) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let (table, columns) = (self.table, self.columns);
+        let mut seen = BTreeSet::new();
+        let mut ids: Vec<Value> = Vec::new();
+        for row in rows {
+            for owner in table
+                .owners
+                .iter()
+                .filter_map(|owner| at(columns, row, owner))
+            {
+                let name = owner.principal();
+                if !owner.is_nobody()
+                    && !self.work.principals.known.contains_key(&name)
+                    && seen.insert(name)
+                {
+                    ids.push(owner.clone());
+                }
+            }
+        }
+        let pseudo = &self.work.live.pseudo;
+        existing(self.work.database, &pseudo.table, &pseudo.id, &ids)
+    }
+}

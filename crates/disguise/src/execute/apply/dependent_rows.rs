@@ -1,0 +1,111 @@
+//! Rows that go along when a chunk removes what they refer to: made meanwhile, or of people who came back meanwhile.
+
+use super::chunk::{Chunk, Met};
+use crate::database::value::Value;
+use crate::error::{Doing as _, Error};
+use crate::plan::step::Step;
+use crate::schema::{Reference, ResolvedTable};
+use crate::spec::Kind;
+use crate::statements::row::{encoded, picked};
+use crate::statements::table::{among, list, lists, select_keys};
+
+impl Chunk<'_, '_> {
+    /// Removes what steps up to `last` should remove and refers to the rows of `table` with these keys: a step that is done
+    /// left it alone or never saw it, and now it would be in the way. It comes back with what it refers to.
+    pub(super) fn take_along(
+        &mut self,
+        last: usize,
+        (table, keys): (&ResolvedTable, &[Vec<Value>]),
+        met: &mut Met,
+    ) -> Result<(), Error> {
+        let steps = self.steps;
+        let steps_until = steps.iter().enumerate().take(last.saturating_add(1)).rev();
+        for (number, step) in steps_until.filter(|(_, step)| step.kind == Kind::Remove) {
+            let child = self.work.table_of(step)?;
+            let refers = child
+                .references
+                .iter()
+                .filter(|it| it.to_table == table.name);
+            for reference in refers {
+                let mut rows = self.referring(child, step, reference, (table, keys))?;
+                rows.retain(|row| met.insert((child.name.clone(), encoded(row))));
+                if rows.is_empty() {
+                    continue;
+                }
+                self.take_along(last, (child, &rows), met)?;
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                self.whoever_came_back(|work| work.run_keys(child, step, number, &rows))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of rows that `step` means and that refer to rows of `table` with these keys.
+    pub(super) fn referring(
+        &mut self,
+        child: &ResolvedTable,
+        step: &Step,
+        reference: &Reference,
+        (table, keys): (&ResolvedTable, &[Vec<Value>]),
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let dialect = self.work.database.dialect();
+        let own = self
+            .work
+            .database
+            .tenancy()
+            .and(dialect, &table.name, "probity_gone");
+        let meant = self
+            .work
+            .database
+            .tenancy()
+            .bound(dialect, &child.name, &step.chosen);
+        let mut found = Vec::new();
+        for some in lists(keys, table.identity.len()) {
+            let sql = format!(
+                "SELECT {} FROM {} WHERE ({}) AND ({}) IN (SELECT {} FROM {} AS probity_gone WHERE {}{})",
+                list(dialect, &child.identity),
+                dialect.quote(&child.name),
+                meant.sql,
+                list(dialect, &reference.columns),
+                list(dialect, &reference.to_columns),
+                dialect.quote(&table.name),
+                among(dialect, &table.identity, some.len()),
+                own.sql
+            );
+            let mut parameters = meant.parameters.clone();
+            parameters.extend(some.into_iter().flatten());
+            parameters.extend_from_slice(&own.parameters);
+            let rows = self.work.database.query(&sql, &parameters);
+            found.append(&mut rows.doing("looking what refers to the rows of a chunk")?);
+        }
+        Ok(found)
+    }
+
+    /// Returns those of the rows with these keys that a removal takes: not those of people who came back.
+    pub(super) fn doomed(
+        &mut self,
+        table: &ResolvedTable,
+        keys: &[Vec<Value>],
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        if self.work.user.is_some() {
+            return Ok(keys.to_vec());
+        }
+        let columns = table.catalog.columns.iter();
+        let columns: Vec<String> = columns.map(|it| it.name.clone()).collect();
+        let rows = select_keys(
+            self.work.database,
+            &table.name,
+            &columns,
+            &table.identity,
+            keys,
+        )?;
+        let rows = self.work.without_returned(table, &columns, rows)?;
+        let keys = rows
+            .iter()
+            .map(|row| picked(&columns, row, &table.identity));
+        Ok(keys.collect())
+    }
+}

@@ -1,0 +1,254 @@
+//! Placeholders for groups in chunks: a group is taken whole, so that nothing needs to say which placeholder it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::chunk::{Budget, Chunk, Order, Unseen};
+use crate::database::Dialect;
+use crate::database::fragment::Fragment;
+use crate::database::value::Value;
+use crate::error::{Doing as _, Error};
+use crate::plan::place::Place;
+use crate::plan::step::Step;
+use crate::schema::ResolvedTable;
+use crate::spec::Kind;
+use crate::statements::row::{at, encoded, picked};
+use crate::statements::table::among;
+
+/// A group that was met, by the first of its rows.
+struct Met {
+    /// Its place among the rows that were read.
+    index: usize,
+    identity: Vec<Value>,
+    /// Owner and grouping values.
+    values: Vec<Value>,
+}
+
+impl Chunk<'_, '_> {
+    /// Takes the next whole groups of a decorrelation, whose columns are its parts; gives how many rows. A group of more
+    /// rows than a chunk has is a chunk of its own.
+    pub(super) fn advance_groups(
+        &mut self,
+        table: &ResolvedTable,
+        step: &Step,
+        place: &mut Place,
+        budget: Budget,
+    ) -> Result<usize, Error> {
+        let rows = budget.rows();
+        let part = usize::try_from(place.part).unwrap_or(usize::MAX);
+        let Kind::Decorrelate { group_by, owners } = &step.kind else {
+            place.next();
+            return Ok(0);
+        };
+        let Some(column) = owners.get(part) else {
+            place.next();
+            return Ok(0);
+        };
+        let mut by = vec![column.clone()];
+        by.extend(group_by.iter().cloned());
+        let mut columns = table.identity.clone();
+        columns.extend(by.iter().filter(|it| !table.identity.contains(it)).cloned());
+        let unseen = Unseen {
+            table,
+            chosen: &step.chosen,
+            place,
+            order: Order::Rising,
+        };
+        let next = unseen.rows(self.work.database, &columns, rows)?;
+        if next.is_empty() {
+            place.enter(place.part.saturating_add(1));
+            return Ok(0);
+        }
+        let behind = unseen.fragment(self.work.database);
+        let (groups, idle) = self.groups(table, &columns, &by, &next)?;
+        let (chosen, seen) =
+            self.fitting_groups(table, (&by, &behind), &groups, (next.len(), budget))?;
+        if seen == 0 {
+            // A large group is left to the next chunk.
+            return Ok(rows);
+        }
+        if let Some(row) = seen.checked_sub(1).and_then(|last| next.get(last)) {
+            place.seen = picked(&columns, row, &table.identity);
+        }
+        let counted = self.work.applied.rows.clone();
+        let before = self.work.touched(table);
+        if let Some(chosen) = chosen {
+            let kind = Kind::Decorrelate {
+                group_by: group_by.clone(),
+                owners: vec![column.clone()],
+            };
+            let step = Step {
+                chosen,
+                kind,
+                ..step.clone()
+            };
+            self.work.run(place.step, &step)?;
+        }
+        let idle = idle.range(..seen).count();
+        let taken =
+            usize::try_from(self.work.touched(table).saturating_sub(before)).unwrap_or(usize::MAX);
+        if part > 0 {
+            // The rows were counted with the first column.
+            self.work.applied.rows = counted;
+        } else {
+            self.work.count(table, idle);
+        }
+        Ok(taken.max(seen))
+    }
+
+    /// The groups of `rows` that are meant, and the places of rows of which the column is left as it is and was not changed
+    /// before.
+    fn groups(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        by: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<(Vec<Met>, BTreeSet<usize>), Error> {
+        let column = by.first().map_or("", String::as_str);
+        let owners: Vec<&Value> = rows
+            .iter()
+            .filter_map(|row| at(columns, row, column))
+            .collect();
+        self.work
+            .principals
+            .meet_owners(self.work.database, &owners)?;
+        let (mut met, mut idle, mut seen) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for (index, row) in rows.iter().enumerate() {
+            let values = picked(columns, row, by);
+            let owner = values.first().filter(|it| !it.is_nobody());
+            if owner.is_some_and(|owner| self.work.principals.made.contains(&owner.principal())) {
+                continue;
+            }
+            if !owner.is_some_and(|owner| self.work.principals.is_meant(owner)) {
+                idle.insert(index);
+            } else if seen.insert(encoded(&values)) {
+                met.push(Met {
+                    index,
+                    identity: picked(columns, row, &table.identity),
+                    values,
+                });
+            }
+        }
+        Ok((met, idle))
+    }
+
+    /// As many whole groups as the budget allows: what selects them, and how many of the rows that were read
+    /// are done with them.
+    fn fitting_groups(
+        &mut self,
+        table: &ResolvedTable,
+        (by, behind): (&[String], &Fragment),
+        groups: &[Met],
+        (read, budget): (usize, Budget),
+    ) -> Result<(Option<Fragment>, usize), Error> {
+        let (mut fitting, mut total) = (Vec::new(), 0_usize);
+        let mut seen = read;
+        let (mut rest, mut some) = (groups, 1_usize);
+        // Ever more groups at once, so that few questions are asked of small groups and few rows counted in vain of large ones.
+        'all: while !rest.is_empty() {
+            let (asked, later) = rest.split_at(some.min(rest.len()));
+            (rest, some) = (later, some.saturating_mul(2));
+            let sizes = self.sizes(table, (by, behind), asked)?;
+            for group in asked {
+                let size = sizes.get(&encoded(&group.values)).copied().unwrap_or(1);
+                let alone = total == 0 && matches!(budget, Budget::Fresh(_));
+                if !alone && total.saturating_add(size) > budget.rows() {
+                    seen = group.index;
+                    break 'all;
+                }
+                total = total.saturating_add(size);
+                fitting.push(group);
+            }
+        }
+        let chosen = (!fitting.is_empty()).then(|| self.of_groups(table, (by, behind), &fitting));
+        Ok((chosen, seen))
+    }
+
+    /// Returns how many rows each of `groups` has.
+    fn sizes(
+        &mut self,
+        table: &ResolvedTable,
+        (by, behind): (&[String], &Fragment),
+        groups: &[Met],
+    ) -> Result<BTreeMap<Vec<u8>, usize>, Error> {
+        let dialect = self.work.database.dialect();
+        let chosen = self.of_groups(table, (by, behind), &groups.iter().collect::<Vec<_>>());
+        let columns = compared(dialect, table, by).join(",");
+        let sql = format!(
+            "SELECT {columns}, COUNT(*) FROM {} WHERE {} GROUP BY {columns}",
+            dialect.quote(&table.name),
+            chosen.sql
+        );
+        let rows = self
+            .work
+            .database
+            .query(&sql, &chosen.parameters)
+            .doing("counting the rows of groups")?;
+        let mut sizes = BTreeMap::new();
+        for mut row in rows {
+            if let Some(Value::Int(count)) = row.pop() {
+                sizes.insert(encoded(&row), usize::try_from(count).unwrap_or(usize::MAX));
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// Returns what selects all rows behind the place that are of `groups`. The values are compared inside the database, where each
+    /// equals itself whatever its type.
+    fn of_groups(
+        &self,
+        table: &ResolvedTable,
+        (by, behind): (&[String], &Fragment),
+        groups: &[&Met],
+    ) -> Fragment {
+        let dialect = self.work.database.dialect();
+        let own = self
+            .work
+            .database
+            .tenancy()
+            .and(dialect, &table.name, "probity_first");
+        let name = dialect.quote(&table.name);
+        let mut by_nulls: BTreeMap<Vec<bool>, Vec<&Met>> = BTreeMap::new();
+        for group in groups {
+            let nulls = group.values.iter().map(Value::is_null).collect();
+            by_nulls.entry(nulls).or_default().push(group);
+        }
+        let (mut any, mut parameters) = (Vec::new(), behind.parameters.clone());
+        for (nulls, groups) in by_nulls {
+            let (mut all, mut values) = (Vec::new(), Vec::new());
+            for (column, null) in by.iter().zip(nulls) {
+                if null {
+                    all.push(format!("{} IS NULL", dialect.quote(column)));
+                } else {
+                    values.push(column.clone());
+                }
+            }
+            let values = compared(dialect, table, &values).join(",");
+            all.push(format!(
+                "({values}) IN (SELECT {values} FROM {name} AS probity_first WHERE {}{})",
+                among(dialect, &table.identity, groups.len()),
+                own.sql
+            ));
+            any.push(all.join(" AND "));
+            parameters.extend(groups.iter().flat_map(|it| it.identity.iter().cloned()));
+            parameters.extend_from_slice(&own.parameters);
+        }
+        Fragment {
+            sql: format!("({}) AND ({})", behind.sql, any.join(" OR ")),
+            parameters,
+        }
+    }
+}
+
+/// The columns in a form that can be compared.
+fn compared(dialect: Dialect, table: &ResolvedTable, columns: &[String]) -> Vec<String> {
+    let form = |column: &String| {
+        let declared = table.catalog.column(column).map(|it| it.declared.as_str());
+        let quoted = dialect.quote(column);
+        match (dialect, declared) {
+            (Dialect::Postgres, Some("json" | "xml")) => format!("{quoted}::text"),
+            _ => quoted,
+        }
+    };
+    columns.iter().map(form).collect()
+}

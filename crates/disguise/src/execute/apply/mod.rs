@@ -1,0 +1,28 @@
+//! Runs a plan in the caller's transaction and writes the records that a reveal needs.
+
+pub(crate) mod applier;
+pub(crate) mod chunk;
+mod co_owned;
+mod dependent_rows;
+mod group;
+mod modify;
+mod notes;
+mod order;
+mod placeholder;
+mod previous_chunks;
+pub(crate) mod principals;
+mod record_owner;
+mod removal;
+mod request;
+mod self_reference;
+mod spelling;
+mod stake;
+mod step_cursor;
+mod unlink;
+
+pub(crate) use applier::Applier;
+pub(crate) use notes::{Forgotten, Notes};
+pub(crate) use principals::PreviousChunks;
+pub(crate) use record_owner::ends;
+pub use request::{Applied, ApplyRequest};
+pub(crate) use step_cursor::StepCursor;

@@ -1,0 +1,388 @@
+//! Overwriting values: drawn anew for each row, or the same text with marks in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::applier::{Applier, Loss, StepOutcome};
+use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::database::{Column, Dialect};
+use crate::error::{Doing as _, Error};
+use crate::plan::cascade::{emptied, may_empty};
+use crate::plan::step::Step;
+use crate::records::section::{Change, Modified};
+use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::spec::redact::{Names, Redact};
+use crate::spec::{Kind, Replacement};
+use crate::statements::overwrite::{Write, is_row, update_drawn, update_keys};
+use crate::statements::row::{at, encoded, moved, picked};
+use crate::statements::table::select_keys;
+
+/// A column that a step overwrites.
+pub(super) struct Overwriting<'a> {
+    number: u32,
+    column: &'a str,
+    replacement: &'a Replacement,
+    /// The names that a redaction looks for.
+    names: &'a Names,
+}
+
+impl<'a> Overwriting<'a> {
+    pub(super) fn of(number: u32, step: &'a Step) -> Option<Self> {
+        let Kind::Modify {
+            column,
+            replacement,
+        } = &step.kind
+        else {
+            return None;
+        };
+        Some(Self {
+            number,
+            column,
+            replacement,
+            names: &step.names,
+        })
+    }
+}
+
+/// A row of which values were overwritten, in the order of the columns, and whose bag its records go to.
+struct Overwritten {
+    keeper: Vec<u8>,
+    identity: Vec<Value>,
+    before: Vec<Value>,
+    after: Vec<Value>,
+}
+
+/// The overwriting of columns of rows of one table.
+pub(super) struct Modification<'w, 'a> {
+    pub(super) work: &'w mut Applier<'a>,
+    pub(super) table: &'w ResolvedTable,
+    pub(super) steps: &'w [Overwriting<'w>],
+}
+
+impl Modification<'_, '_> {
+    /// Overwrites columns of the rows that `chosen` selects.
+    pub(super) fn run(&mut self, chosen: &Fragment) -> Result<StepOutcome, Error> {
+        let (table, steps) = (self.table, self.steps);
+        let first = table.path.as_ref().and_then(|path| path.steps.first());
+        let through = first.into_iter().flat_map(|step| &step.columns);
+        let people = table.people().chain(through).map(String::as_str);
+        let mut columns = table.identity.clone();
+        for extra in people.chain(steps.iter().map(|it| it.column)) {
+            if !columns.iter().any(|known| known == extra) {
+                columns.push(extra.to_owned());
+            }
+        }
+        let Some(rows) = self.work.held(table, &columns, chosen)? else {
+            return Ok(StepOutcome::Pages);
+        };
+        let rows = self.work.without_returned(table, &columns, rows)?;
+        self.work.stake(table, &columns, &rows, Loss::Values)?;
+        let mut overwritten = self.drawn(&columns, &rows)?;
+        for _ in steps {
+            self.work.count(table, overwritten.len());
+        }
+        let writes: Vec<Write<'_>> = overwritten
+            .iter()
+            .map(|it| Write {
+                identity: &it.identity,
+                values: &it.after,
+            })
+            .collect();
+        let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
+        refuse_emptying(self.work.database, self.work.live, table, &names, &writes)?;
+        update_drawn(self.work.database, table, &names, &writes)?;
+        self.read_back(&names, &mut overwritten)?;
+        self.note_modified(overwritten)?;
+        Ok(StepOutcome::None)
+    }
+
+    /// Returns what rows are overwritten with; a text in which there is nothing to redact stays as it is.
+    fn drawn(
+        &mut self,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Overwritten>, Error> {
+        let (table, steps) = (self.table, self.steps);
+        let keepers = self.work.keepers(table, columns, rows)?;
+        let mut own_names = Vec::with_capacity(steps.len());
+        for step in steps {
+            own_names.push(match step.replacement {
+                Replacement::Redacted(redact) => self.own_names(redact, columns, rows)?,
+                Replacement::Drawn(_) => BTreeMap::new(),
+            });
+        }
+        let mut all = Vec::with_capacity(rows.len());
+        for (row, keeper) in rows.iter().zip(keepers) {
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            for (step, own_names) in steps.iter().zip(&own_names) {
+                let value = at(columns, row, step.column).unwrap_or(&Value::Null);
+                after.extend(self.replaced(step, value, own_names.get(&keeper))?);
+                before.push(value.clone());
+            }
+            if after.len() == before.len() {
+                all.push(Overwritten {
+                    keeper,
+                    identity: picked(columns, row, &table.identity),
+                    before,
+                    after,
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns what stands in the place of `value`, if it does not stay.
+    fn replaced(
+        &self,
+        step: &Overwriting<'_>,
+        value: &Value,
+        own_names: Option<&Names>,
+    ) -> Result<Option<Value>, Error> {
+        let redact = match step.replacement {
+            Replacement::Drawn(generator) => {
+                let of = (
+                    self.work.database.dialect(),
+                    self.table.catalog.column(step.column),
+                );
+                return generator.draw_into(of, value, self.work.now).map(Some);
+            }
+            Replacement::Redacted(redact) => redact,
+        };
+        let names: Vec<&Names> = std::iter::once(step.names).chain(own_names).collect();
+        let Value::Text(text) = value else {
+            return Ok(None);
+        };
+        let text = redact.redacted(text, &names, self.work.redactors);
+        Ok(text.map(|text| Value::Text(self.fitting(step.column, text))))
+    }
+
+    /// Reads values back, because what is stored may differ from what was drawn (a text column given a number), and a row may have another identity.
+    fn read_back(&mut self, names: &[&str], overwritten: &mut [Overwritten]) -> Result<(), Error> {
+        let table = self.table;
+        for it in &mut *overwritten {
+            for (name, after) in names.iter().zip(&it.after) {
+                it.identity = moved(table, &it.identity, name, after);
+            }
+        }
+        let keys: Vec<Vec<Value>> = overwritten.iter().map(|it| it.identity.clone()).collect();
+        let mut columns = table.identity.clone();
+        columns.extend(names.iter().map(|name| (*name).to_owned()));
+        let now = select_keys(
+            self.work.database,
+            &table.name,
+            &columns,
+            &table.identity,
+            &keys,
+        )?;
+        let mut stored: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
+        for mut row in now {
+            let values = row.split_off(table.identity.len().min(row.len()));
+            stored.insert(encoded(&row), values);
+        }
+        if names
+            .iter()
+            .any(|name| table.identity.iter().any(|key| key == name))
+        {
+            self.work.principals.note_moved(stored.keys());
+        }
+        let mut back: usize = 0;
+        for it in overwritten {
+            let Some(values) = stored.get(&encoded(&it.identity)) else {
+                continue;
+            };
+            if !table.catalog.triggers.is_empty() && self.is_put_back(names, it, values)? {
+                back = back.saturating_add(1);
+            }
+            it.after.clone_from(values);
+        }
+        if back == 0 {
+            return Ok(());
+        }
+        Err(Error::Database {
+            doing: "updating rows",
+            source: self.work.database.passed_over(&table.name, back),
+        })
+    }
+
+    /// Returns whether a row holds in some column what it held before, and not what was drawn, as the database compares the two: a trigger
+    /// has put it back.
+    fn is_put_back(
+        &mut self,
+        names: &[&str],
+        it: &Overwritten,
+        stored: &[Value],
+    ) -> Result<bool, Error> {
+        let table = self.table;
+        let dialect = self.work.database.dialect();
+        let values = it.before.iter().zip(&it.after).zip(stored);
+        for (name, ((before, drawn), stored)) in names.iter().zip(values) {
+            if !stored.same(before) || stored.same(drawn) {
+                continue;
+            }
+            // The same may be written in several ways.
+            let sql = format!(
+                "SELECT COUNT(*) FROM {} WHERE {} AND {} = {}",
+                dialect.quote(&table.name),
+                is_row(dialect, table),
+                dialect.quote(name),
+                dialect.typed(table.catalog.column(name))
+            );
+            let mut parameters = it.identity.clone();
+            parameters.push(drawn.clone());
+            let answer = self.work.database.query(&sql, &parameters);
+            let answer = answer.doing("looking at what was overwritten")?;
+            if answer.concat() == [Value::Int(0)] {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn note_modified(&mut self, overwritten: Vec<Overwritten>) -> Result<(), Error> {
+        let (table, steps) = (self.table, self.steps);
+        let mut kept: BTreeMap<(usize, Vec<u8>), Vec<Modified>> = BTreeMap::new();
+        for it in overwritten {
+            let values = it.before.into_iter().zip(it.after);
+            for (index, (before, after)) in values.enumerate() {
+                let rows = kept.entry((index, it.keeper.clone())).or_default();
+                rows.push(Modified {
+                    identity: it.identity.clone(),
+                    before,
+                    after,
+                });
+            }
+        }
+        for ((index, keeper), rows) in kept {
+            let Some(step) = steps.get(index) else {
+                continue;
+            };
+            let change = Change::Modified {
+                identity: table.identity.clone(),
+                column: step.column.to_owned(),
+                rows,
+            };
+            self.work.notes.add(keeper, step.number, table, change)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the users table calls each person to whom rows belong: the user alone, or all owners and readers.
+    fn own_names(
+        &mut self,
+        redact: &Redact,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<BTreeMap<Vec<u8>, Names>, Error> {
+        let mut own = BTreeMap::new();
+        if redact.own_names.is_empty() {
+            return Ok(own);
+        }
+        let people = match self.work.user {
+            Some(user) => vec![user.clone()],
+            None => self.work.people(self.table, columns, rows)?.concat(),
+        };
+        let mut seen = BTreeSet::new();
+        let people = people.into_iter();
+        let people = people.filter(|it| !it.is_nobody() && seen.insert(it.principal()));
+        let keys: Vec<Vec<Value>> = people.map(|it| vec![it]).collect();
+        let pseudo = &self.work.live.pseudo;
+        let mut wanted = vec![pseudo.id.clone()];
+        wanted.extend(redact.own_names.iter().cloned());
+        let by = std::slice::from_ref(&pseudo.id);
+        for row in select_keys(self.work.database, &pseudo.table, &wanted, by, &keys)? {
+            let mut values = row.into_iter();
+            let Some(id) = values.next() else { continue };
+            let names: &mut Names = own.entry(id.principal()).or_default();
+            for value in values {
+                if let Value::Text(called) = value {
+                    names.add_person(&called);
+                }
+            }
+        }
+        Ok(own)
+    }
+
+    /// As much of `text` as the column takes; a mark may be longer than what it stands for.
+    fn fitting(&self, column: &str, text: String) -> String {
+        let limit = match self.work.database.dialect() {
+            // What is declared there holds nothing back.
+            Dialect::Sqlite => None,
+            _ => self
+                .table
+                .catalog
+                .column(column)
+                .and_then(Column::length_max),
+        };
+        match limit {
+            Some(most) if text.chars().count() > most => text.chars().take(most).collect(),
+            _ => text,
+        }
+    }
+}
+
+/// Returns how many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
+/// once: none of these columns may say which rows are meant or whose they are.
+pub(super) fn alike(dialect: Dialect, live: &ResolvedSchema, steps: &[Step]) -> usize {
+    let Some((first, rest)) = steps.split_first() else {
+        return 0;
+    };
+    let Some(table) = live.table(&first.table) else {
+        return 1;
+    };
+    let drawn = |step: &Step| match &step.kind {
+        Kind::Modify {
+            column,
+            replacement: Replacement::Drawn(_),
+        } => Some(column.clone()),
+        _ => None,
+    };
+    let says = |column: &String| {
+        let through = table.path.iter().filter_map(|path| path.steps.first());
+        let mut through = through.flat_map(|step| &step.columns);
+        table.identity.contains(column)
+            || table.people().any(|it| it == column)
+            || through.any(|it| it == column)
+            || first.chosen.sql.contains(&dialect.quote(column))
+    };
+    let free = |step: &Step| drawn(step).filter(|column| !says(column));
+    let mut columns: BTreeSet<String> = free(first).into_iter().collect();
+    if columns.is_empty() {
+        return 1;
+    }
+    let alike = rest.iter().take_while(|step| {
+        let same = step.table == first.table && step.chosen == first.chosen;
+        same && free(step).is_some_and(|column| columns.insert(column))
+    });
+    alike.count().saturating_add(1)
+}
+
+/// Overwrites values of rows as they are given.
+pub(super) fn overwrite(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    table: &ResolvedTable,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<(), Error> {
+    refuse_emptying(database, live, table, columns, writes)?;
+    update_keys(database, table, columns, writes)
+}
+
+/// Refuses where the database would empty references to a key that changes.
+fn refuse_emptying(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    table: &ResolvedTable,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<(), Error> {
+    if may_empty(live, table, columns) {
+        let keys: Vec<Vec<Value>> = writes.iter().map(|it| it.identity.to_vec()).collect();
+        let rows = (table.identity.as_slice(), keys.as_slice());
+        if let Some(referring) = emptied(database, live, (table, columns), rows)? {
+            return Err(referring.refusal(&table.name));
+        }
+    }
+    Ok(())
+}

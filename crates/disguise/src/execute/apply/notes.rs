@@ -1,0 +1,155 @@
+//! The records that a disguise writes, until they are stored.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::principals::Principals;
+use crate::crypto::random;
+use crate::crypto::suite::PublicKey;
+use crate::error::Error;
+use crate::records::bag::Bag;
+use crate::records::section::{Change, Section};
+use crate::records::subject::Naming;
+use crate::schema::ResolvedTable;
+
+/// The number of last sections that may belong to the step that is being written.
+const SECTIONS_A_STEP_MAX: usize = 16;
+
+/// People whose records of a disguise that is applied anew were destroyed since, as entries name people, each with the key that it was done
+/// with: under one id there may have been several people.
+#[derive(Default)]
+pub(crate) struct Forgotten {
+    /// People whose records of this disguise were.
+    pub(crate) disguise: Vec<(String, PublicKey)>,
+    /// People of whom all records were.
+    pub(crate) everything: Vec<(String, PublicKey)>,
+    /// The way in which those entries name people.
+    pub(crate) naming: Naming,
+}
+
+impl Forgotten {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.disguise.is_empty() && self.everything.is_empty()
+    }
+}
+
+/// Bags of a disguise in progress.
+#[derive(Default)]
+pub(crate) struct Notes {
+    pub(super) bags: BTreeMap<Vec<u8>, Bag>,
+    /// The number of rows and values that were noted.
+    pub(super) noted: usize,
+}
+
+impl Notes {
+    /// Opens the bag of `principal`, where there is none an empty one.
+    pub(super) fn bag_of(&mut self, principal: Vec<u8>) -> Result<&mut Bag, Error> {
+        Ok(match self.bags.entry(principal) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(Bag::empty(random()?)),
+        })
+    }
+
+    /// Notes a change to rows of `table`, with those of the same step where they are alike.
+    pub(super) fn add(
+        &mut self,
+        principal: Vec<u8>,
+        number: u32,
+        table: &ResolvedTable,
+        mut change: Change,
+    ) -> Result<(), Error> {
+        self.noted = self.noted.saturating_add(change.rows());
+        let table = table.name.clone();
+        let bag = self.bag_of(principal)?;
+        let same = |section: &&mut Section| section.step == number && section.table == table;
+        // A step writes at most a few kinds of sections: for each column and for whole rows.
+        let mut candidates = bag
+            .sections
+            .iter_mut()
+            .rev()
+            .take(SECTIONS_A_STEP_MAX)
+            .filter(same);
+        if !candidates.any(|section| joins(&mut section.change, &mut change)) {
+            bag.sections.push(Section {
+                step: number,
+                table,
+                change,
+            });
+        }
+        Ok(())
+    }
+
+    /// Drops the records that were destroyed since with the key that they would be sealed to, but for what other disguises
+    /// need. What belongs to anybody else stays, copies of shared rows too.
+    pub(super) fn forget(
+        &mut self,
+        forgotten: &Forgotten,
+        principals: &Principals<'_>,
+    ) -> Result<(), Error> {
+        self.bags.retain(|name, _| !principals.has_forgotten(name));
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        let salt = principals.notes.salt;
+        for (owner, mut bag) in std::mem::take(&mut self.bags) {
+            let names = forgotten.naming.all(salt, &owner)?;
+            let key = principals.known.get(&owner).map(|(public, _)| public);
+            let is_among = |some: &[(String, PublicKey)]| {
+                let mut some = some.iter();
+                some.any(|(name, with)| names.contains(name) && key == Some(with))
+            };
+            if is_among(&forgotten.everything) {
+                continue;
+            }
+            if is_among(&forgotten.disguise) {
+                bag.sections.retain(Section::is_for_departed);
+                bag.principals.clear();
+            }
+            if !bag.is_empty() {
+                self.bags.insert(owner, bag);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Moves the rows of `more` into `last` when both are of one kind and about the same columns.
+fn joins(last: &mut Change, more: &mut Change) -> bool {
+    match (last, more) {
+        (Change::Removed { rows, .. }, Change::Removed { rows: more, .. }) => {
+            rows.append(more);
+            true
+        }
+        (
+            Change::Copied { departed, rows, .. },
+            Change::Copied {
+                departed: also,
+                rows: more,
+                ..
+            },
+        ) if departed == also => {
+            rows.append(more);
+            true
+        }
+        (
+            Change::Modified { column, rows, .. },
+            Change::Modified {
+                column: also,
+                rows: more,
+                ..
+            },
+        )
+        | (
+            Change::Decorrelated { column, rows, .. },
+            Change::Decorrelated {
+                column: also,
+                rows: more,
+                ..
+            },
+        ) if column == also => {
+            rows.append(more);
+            true
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,324 @@
+//! Placeholder users: made here, and rows re-pointed to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::applier::{Applier, StepOutcome};
+use super::modify::overwrite;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::plan::step::Step;
+use crate::records::principal::pseudo_key;
+use crate::records::registry;
+use crate::records::registry::KeyedPrincipal;
+use crate::records::section::{Change, Modified, PrincipalKind, SpeaksFor};
+use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::statements::overwrite::Write;
+use crate::statements::row::{at, encoded, moved, picked};
+use crate::statements::table::{Inserted, existing, insert, select_keys_of_all};
+
+/// The number of times that ids are drawn anew when they are in use already.
+const TRIES_MAX: u32 = 16;
+
+/// The owner of each group, and for each row chosen the number of its group.
+type Groups = (Vec<Value>, Vec<(usize, usize)>);
+
+impl Applier<'_> {
+    /// Draws ids that no user has.
+    pub(super) fn free_ids(&mut self, count: usize) -> Result<Vec<Value>, Error> {
+        let pseudo = &self.live.pseudo;
+        let generator = pseudo
+            .columns
+            .iter()
+            .find(|(column, _)| *column == pseudo.id);
+        let Some((_, generator)) = generator else {
+            return Err(Error::Forged);
+        };
+        let users = self.live.users()?;
+        let of = (self.database.dialect(), users.column(&pseudo.id));
+        let mut ids: Vec<Value> = Vec::with_capacity(count);
+        let mut drawn: BTreeSet<Vec<u8>> = BTreeSet::new();
+        for _ in 0..TRIES_MAX {
+            let mut fresh = Vec::new();
+            while ids.len().saturating_add(fresh.len()) < count {
+                let id = generator.draw_into(of, &Value::Null, self.now)?;
+                if drawn.insert(id.principal()) {
+                    fresh.push(id);
+                } else if drawn.len() < count {
+                    // A small range: what is drawn twice is left for the next try.
+                    break;
+                }
+            }
+            let taken = taken(self.database, self.live, &fresh)?;
+            ids.extend(fresh.into_iter().filter(|id| {
+                !taken.contains(&id.principal())
+                    && !self.principals.known.contains_key(&id.principal())
+            }));
+            if ids.len() >= count {
+                return Ok(ids);
+            }
+        }
+        Err(Error::NoFreeId {
+            table: pseudo.table.clone(),
+            tries: TRIES_MAX,
+        })
+    }
+
+    /// Makes a placeholder user for each owner and notes who speaks for it; `left` says that the owners leave
+    /// shared rows.
+    pub(super) fn make(&mut self, owners: &[Value], left: bool) -> Result<Vec<Value>, Error> {
+        let ids = self.free_ids(owners.len())?;
+        let pseudo = &self.live.pseudo;
+        let mut columns: Vec<String> = pseudo
+            .columns
+            .iter()
+            .map(|(column, _)| column.clone())
+            .collect();
+        let tenant = self.database.tenancy().of(&pseudo.table);
+        let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
+        columns.extend(tenant.iter().map(|(column, _)| column.clone()));
+        let users = (self.database.dialect(), self.live.users()?);
+        let mut rows = Vec::with_capacity(owners.len());
+        let mut principals: Vec<KeyedPrincipal> = Vec::with_capacity(ids.len());
+        for (owner, id) in owners.iter().zip(&ids) {
+            let owner = &self.principals.spelled(owner).clone();
+            let mut row = pseudo.row(users, id, self.now)?;
+            row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
+            let keeper = self.user.unwrap_or(owner).principal();
+            let keeper = self
+                .principals
+                .known
+                .get(&keeper)
+                .map(|(public, _)| public.suite());
+            let suite = keeper.unwrap_or_default();
+            let bag = self.bag(owner)?;
+            let index = u32::try_from(bag.speaks_for.len()).unwrap_or(u32::MAX);
+            bag.speaks_for.push(SpeaksFor {
+                old: owner.clone(),
+                new: id.clone(),
+                index,
+                gone: false,
+                left,
+                retained: false,
+            });
+            let public = pseudo_key(suite, &bag.seed, index)?.public()?;
+            let departed = left || self.principals.is_departed(owner);
+            let standing = if departed {
+                PrincipalKind::Departed
+            } else {
+                PrincipalKind::Placeholder
+            };
+            principals.push(KeyedPrincipal {
+                name: id.principal(),
+                public,
+                standing,
+            });
+            self.principals.made.insert(id.principal());
+            rows.push(row);
+        }
+        let into = (self.live.users()?.insert_into(), pseudo.table.as_str());
+        let done = insert(self.database, into, &columns, &rows)?;
+        if done == Inserted::Refused {
+            let said = self.database.refusal().unwrap_or_default().to_owned();
+            return Err(Error::Placeholder {
+                table: pseudo.table.clone(),
+                said,
+            });
+        }
+        registry::register(self.database, &principals)?;
+        let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        self.applied.pseudoprincipals = self.applied.pseudoprincipals.saturating_add(count);
+        Ok(ids)
+    }
+
+    pub(super) fn decorrelate(
+        &mut self,
+        number: u32,
+        table: &ResolvedTable,
+        step: &Step,
+        group_by: &[String],
+        owners: &[String],
+    ) -> Result<StepOutcome, Error> {
+        let mut columns = table.identity.clone();
+        for extra in owners.iter().chain(group_by) {
+            if !columns.contains(extra) {
+                columns.push(extra.clone());
+            }
+        }
+        let Some(rows) = self.held(table, &columns, &step.chosen)? else {
+            return Ok(StepOutcome::Pages);
+        };
+        let rows = self.without_made(table, &columns, rows)?;
+        let all: Vec<&Value> = rows
+            .iter()
+            .flat_map(|row| owners.iter().filter_map(|it| at(&columns, row, it)))
+            .collect();
+        self.principals.meet_owners(self.database, &all)?;
+        self.count(table, rows.len());
+        let mut identities: Vec<Vec<Value>> = rows
+            .iter()
+            .map(|row| picked(&columns, row, &table.identity))
+            .collect();
+        for column in owners {
+            self.decorrelate_column(
+                number,
+                table,
+                &columns,
+                &rows,
+                &mut identities,
+                (column, group_by),
+            )?;
+        }
+        Ok(StepOutcome::None)
+    }
+
+    /// Re-points one column of rows; gives the placeholders by the numbers of the rows.
+    pub(super) fn decorrelate_column(
+        &mut self,
+        number: u32,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+        identities: &mut [Vec<Value>],
+        (column, group_by): (&String, &[String]),
+    ) -> Result<Vec<(usize, Value)>, Error> {
+        let (wanted, chosen) = self.grouped(table, columns, rows, column, group_by)?;
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = self.make(&wanted, false)?;
+        let mut writes = Vec::with_capacity(chosen.len());
+        for (index, group) in &chosen {
+            if let (Some(identity), Some(id)) = (identities.get(*index), ids.get(*group)) {
+                writes.push(Write {
+                    identity,
+                    values: std::slice::from_ref(id),
+                });
+            }
+        }
+        overwrite(self.database, self.live, table, &[column], &writes)?;
+        let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
+        let mut placed = Vec::with_capacity(chosen.len());
+        let mut moved_to = Vec::new();
+        let user = self.user.map(Value::principal);
+        for (index, group) in chosen {
+            let before = rows.get(index).and_then(|row| at(columns, row, column));
+            let (Some(identity), Some(id), Some(owner), Some(before)) = (
+                identities.get_mut(index),
+                ids.get(group),
+                wanted.get(group),
+                before,
+            ) else {
+                continue;
+            };
+            *identity = moved(table, identity, column, id);
+            if table.identity.contains(column) {
+                moved_to.push(encoded(identity));
+            }
+            placed.push((index, id.clone()));
+            let keeper = user.clone().unwrap_or_else(|| owner.principal());
+            kept.entry(keeper).or_default().push(Modified {
+                identity: identity.clone(),
+                before: before.clone(),
+                after: id.clone(),
+            });
+        }
+        self.principals.note_moved(&moved_to);
+        for (keeper, rows) in kept {
+            let change = Change::Decorrelated {
+                identity: table.identity.clone(),
+                column: column.clone(),
+                rows,
+            };
+            self.notes.add(keeper, number, table, change)?;
+        }
+        Ok(placed)
+    }
+
+    /// The placeholders needed for a column, one a group, and for each row chosen the number of its group.
+    pub(super) fn grouped(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+        column: &str,
+        group_by: &[String],
+    ) -> Result<Groups, Error> {
+        let mut groups: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let mut wanted: Vec<Value> = Vec::new();
+        let mut chosen: Vec<(usize, usize)> = Vec::new();
+        let mut unregistered = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            let Some(owner) = at(columns, row, column).filter(|it| !it.is_nobody()) else {
+                continue;
+            };
+            let owner = self.principals.spelled(owner);
+            let id = owner.principal();
+            if !self.principals.is_meant(owner) {
+                continue;
+            }
+            let lasting =
+                self.principals.known.contains_key(&id) || self.principals.has_forgotten(&id);
+            if self.user.is_none() && !lasting {
+                unregistered.push(owner.clone());
+                continue;
+            }
+            let mut key = vec![owner.clone()];
+            key.extend(
+                group_by
+                    .iter()
+                    .filter_map(|it| at(columns, row, it).cloned()),
+            );
+            if group_by.is_empty() {
+                key.push(Value::UInt(u64::try_from(index).unwrap_or(u64::MAX)));
+            }
+            let next = wanted.len();
+            let group = *groups.entry(encoded(&key)).or_insert(next);
+            if group == next {
+                wanted.push(owner.clone());
+            }
+            chosen.push((index, group));
+        }
+        self.refuse_unregistered(table, &unregistered)?;
+        Ok((wanted, chosen))
+    }
+
+    /// Owners that have an account but no key can never come back; owners without account are nobody.
+    pub(super) fn refuse_unregistered(
+        &mut self,
+        table: &ResolvedTable,
+        owners: &[Value],
+    ) -> Result<(), Error> {
+        let pseudo = &self.live.pseudo;
+        let there = existing(self.database, &pseudo.table, &pseudo.id, owners)?;
+        let rows = owners
+            .iter()
+            .filter(|owner| there.contains(&owner.principal()))
+            .count();
+        if rows > 0 {
+            let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+            return Err(Error::Unregistered {
+                table: table.name.clone(),
+                rows,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Returns those among `ids` that some user has: of this tenant, or of any where one id is one user whatever the tenant.
+fn taken(
+    database: &mut dyn TenantConnection,
+    live: &ResolvedSchema,
+    ids: &[Value],
+) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let pseudo = &live.pseudo;
+    let users = live.table(&pseudo.table);
+    if users.is_some_and(ResolvedTable::is_keyed_by_tenant) {
+        return existing(database, &pseudo.table, &pseudo.id, ids);
+    }
+    let column = [pseudo.id.clone()];
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![id.clone()]).collect();
+    let rows = select_keys_of_all(database, &pseudo.table, &column, &column, &keys)?;
+    Ok(rows.iter().flatten().map(Value::principal).collect())
+}

@@ -1,0 +1,123 @@
+//! The people whom rows name: who of them is registered, and what earlier chunks say of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::chunk_note::ChunkNotes;
+use crate::records::registry;
+use crate::records::registry::Registered;
+use crate::records::section::PrincipalKind;
+use crate::schema::ResolvedSchema;
+
+/// Notes of the chunks before this one, as far as it met them.
+#[derive(Default)]
+pub(crate) struct PreviousChunks {
+    /// Principals that were looked up.
+    pub(super) asked: BTreeSet<Vec<u8>>,
+    /// Principals whose person revealed the disguise since it was begun.
+    pub(super) returned: BTreeSet<Vec<u8>>,
+    /// Principals whose person had the records of it destroyed.
+    pub(super) forgotten: BTreeSet<Vec<u8>>,
+    /// Identities that rows got from the step at hand, not marked yet.
+    pub(super) moved: Vec<Vec<u8>>,
+    /// Placeholders made before, which are marked already.
+    pub(super) marked: BTreeSet<Vec<u8>>,
+    /// Rows are taken whoever came back, because what they refer to goes.
+    pub(super) whoever: bool,
+}
+
+/// Principals as far as a disguise has met them.
+pub(crate) struct Principals<'a> {
+    pub(super) live: &'a ResolvedSchema,
+    /// The names under which chunks leave notes for each other.
+    pub(super) notes: ChunkNotes<'a>,
+    /// The user and the pseudoprincipals reached, when a user is meant.
+    pub(super) user: Option<&'a Value>,
+    pub(super) own: BTreeSet<Vec<u8>>,
+    /// Registered principals met so far.
+    pub(crate) known: Registered,
+    /// Placeholders made by this disguise, which it must not touch again.
+    pub(super) made: BTreeSet<Vec<u8>>,
+    /// Ids in the spelling of the users table, by their names in the spelling of rows.
+    pub(super) spellings: BTreeMap<Vec<u8>, Value>,
+    /// Left by the chunks before, where the disguise comes in several.
+    pub(super) earlier: Option<PreviousChunks>,
+}
+
+impl<'a> Principals<'a> {
+    /// Begins with the registrations that are known already.
+    pub(crate) fn new(
+        live: &'a ResolvedSchema,
+        notes: ChunkNotes<'a>,
+        user: Option<&'a Value>,
+        owners: &[Value],
+        known: Registered,
+    ) -> Self {
+        Self {
+            live,
+            notes,
+            user,
+            own: owners.iter().map(Value::principal).collect(),
+            known,
+            made: BTreeSet::new(),
+            spellings: BTreeMap::new(),
+            earlier: None,
+        }
+    }
+
+    /// Takes up what the chunks before this one left.
+    pub(crate) fn after(self, earlier: Option<PreviousChunks>) -> Self {
+        Self { earlier, ..self }
+    }
+
+    /// Looks up the registrations of `ids` that were not met yet.
+    pub(super) fn meet(
+        &mut self,
+        database: &mut dyn TenantConnection,
+        ids: &[&Value],
+    ) -> Result<(), Error> {
+        self.meet_named(database, ids.iter().map(|id| id.principal()))?;
+        let spelled = self.spell(database, ids)?;
+        self.meet_named(database, spelled)?;
+        self.recall(database, ids)
+    }
+
+    fn meet_named(
+        &mut self,
+        database: &mut dyn TenantConnection,
+        names: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<(), Error> {
+        let unmet: BTreeSet<Vec<u8>> = names
+            .into_iter()
+            .filter(|id| !self.known.contains_key(id))
+            .collect();
+        let unmet: Vec<Vec<u8>> = unmet.into_iter().collect();
+        let mut met = registry::principals(database, &unmet)?;
+        self.known.append(&mut met);
+        Ok(())
+    }
+
+    /// The first among `people` for whom a record can be kept, or who does not want one any more.
+    pub(super) fn keeper(&self, people: &[Value]) -> Option<Vec<u8>> {
+        let mut names = people.iter().map(|it| self.name(it));
+        names.find(|name| self.known.contains_key(name) || self.has_forgotten(name))
+    }
+
+    /// Returns whether `owner` is a placeholder of someone who left the row that it owns.
+    pub(super) fn is_departed(&self, owner: &Value) -> bool {
+        self.known
+            .get(&self.name(owner))
+            .is_some_and(|(_, standing)| *standing == PrincipalKind::Departed)
+    }
+
+    /// Returns whether a column that names `owner` is re-pointed.
+    pub(super) fn is_meant(&self, owner: &Value) -> bool {
+        let id = self.name(owner);
+        match self.user {
+            Some(_) => self.own.contains(&id),
+            None => !self.made.contains(&id) && !self.has_returned(&id),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The owners of a row, and the person whose bag its record goes to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::applier::Applier;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::schema::ResolvedTable;
+use crate::schema::path::Path;
+use crate::statements::row::{at, encoded, picked, put};
+use crate::statements::table::{found, select_keys};
+
+/// Rows by what the user is in them.
+#[derive(Default)]
+pub(super) struct Parted {
+    /// Their only owner.
+    pub(super) owned: Vec<Vec<Value>>,
+    /// One of several owners.
+    pub(super) shared: Vec<Vec<Value>>,
+    /// A reader.
+    pub(super) read: Vec<Vec<Value>>,
+}
+
+impl Applier<'_> {
+    /// The principal whose bag takes the record of each row: the user, or else the first registered owner or reader.
+    /// Rows that nobody could ever bring back are refused.
+    pub(super) fn keepers(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        if let Some(user) = self.user.map(Value::principal) {
+            return Ok(vec![user; rows.len()]);
+        }
+        let people = self.people(table, columns, rows)?;
+        self.principals
+            .meet(self.database, &people.iter().flatten().collect::<Vec<_>>())?;
+        let mut keepers = Vec::with_capacity(rows.len());
+        let mut lost: u64 = 0;
+        for of in &people {
+            match self.principals.keeper(of) {
+                Some(keeper) => keepers.push(keeper),
+                None => lost = lost.saturating_add(1),
+            }
+        }
+        if lost > 0 {
+            return Err(Error::Unregistered {
+                table: table.name.clone(),
+                rows: lost,
+            });
+        }
+        Ok(keepers)
+    }
+
+    /// The owners of each row, and then who reads it.
+    pub(super) fn people(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let mut people = self.owners(table, columns, rows)?;
+        for (of, row) in people.iter_mut().zip(rows) {
+            let readers = table.readers.iter();
+            of.extend(readers.filter_map(|it| at(columns, row, it).cloned()));
+        }
+        Ok(people)
+    }
+
+    /// The owners of each row, by its own columns or along the path to them.
+    pub(super) fn owners(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let own = |row: &Vec<Value>| -> Vec<Value> {
+            let owners = table.owners.iter();
+            owners
+                .filter_map(|it| at(columns, row, it).cloned())
+                .collect()
+        };
+        match &table.path {
+            None => Ok(rows.iter().map(own).collect()),
+            Some(path) => ends(self.database, path, columns, rows),
+        }
+    }
+
+    /// Takes the user out of rows that are not theirs alone but name them as a reader; gives the rows of which they
+    /// are an owner.
+    pub(super) fn leave_as_reader(
+        &mut self,
+        number: u32,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let Parted {
+            mut owned,
+            mut shared,
+            mut read,
+        } = self.parted(table, columns, rows)?;
+        self.count(table, read.len());
+        for rows in [&mut read, &mut shared] {
+            let identity = |row: &Vec<Value>| picked(columns, row, &table.identity);
+            let mut identities: Vec<Vec<Value>> = rows.iter().map(identity).collect();
+            for reader in &table.readers {
+                let made = if table.unlinks(reader) {
+                    self.unlink_column(number, table, columns, rows, reader)?
+                } else {
+                    let step = (reader, &[][..]);
+                    self.decorrelate_column(number, table, columns, rows, &mut identities, step)?
+                };
+                for (index, placeholder) in made {
+                    if let Some(row) = rows.get_mut(index) {
+                        put(columns, row, reader, placeholder);
+                    }
+                }
+            }
+        }
+        owned.append(&mut shared);
+        Ok(owned)
+    }
+
+    /// Parts rows by what the user is in them; where nobody only reads, all count as owned.
+    pub(super) fn parted(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Parted, Error> {
+        let mut parted = Parted::default();
+        if self.user.is_none() || table.readers.is_empty() {
+            parted.owned = rows;
+            return Ok(parted);
+        }
+        let owners = self.owners(table, columns, &rows)?;
+        for (row, mut owners) in rows.into_iter().zip(owners) {
+            owners.retain(|owner| !owner.is_nobody());
+            let mine = |owner: &Value| self.principals.own.contains(&self.principals.name(owner));
+            match (owners.iter().any(mine), owners.iter().all(mine)) {
+                (true, true) => parted.owned.push(row),
+                (true, false) => parted.shared.push(row),
+                (false, _) => parted.read.push(row),
+            }
+        }
+        Ok(parted)
+    }
+
+    /// The rows whose record would not go to somebody who came back.
+    pub(super) fn without_returned(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        mut rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        if self.principals.earlier.is_none() || self.user.is_some() {
+            return Ok(rows);
+        }
+        let people = self.people(table, columns, &rows)?;
+        self.principals
+            .meet(self.database, &people.iter().flatten().collect::<Vec<_>>())?;
+        let mut people = people.iter();
+        rows.retain(|_| {
+            let keeper = people.next().and_then(|of| self.principals.keeper(of));
+            keeper.is_none_or(|keeper| !self.principals.has_returned(&keeper))
+        });
+        Ok(rows)
+    }
+
+    /// The rows that are not those of placeholders made by this disguise, among which the next chunk would find them.
+    pub(super) fn without_made(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        mut rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let id = &self.live.pseudo.id;
+        if self.principals.earlier.is_none()
+            || self.user.is_some()
+            || table.name != self.live.pseudo.table
+        {
+            return Ok(rows);
+        }
+        let ids: Vec<&Value> = rows.iter().filter_map(|row| at(columns, row, id)).collect();
+        self.principals.meet(self.database, &ids)?;
+        rows.retain(|row| {
+            at(columns, row, id).is_none_or(|id| !self.principals.made.contains(&id.principal()))
+        });
+        Ok(rows)
+    }
+}
+
+/// Follows `path` from each row to the owner at its end, one query for each of its steps; nothing where a row on the way is
+/// not there.
+pub(crate) fn ends(
+    database: &mut dyn TenantConnection,
+    path: &Path,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Vec<Vec<Value>>, Error> {
+    let mut steps = path.steps.iter().peekable();
+    let mut at: Vec<Option<Vec<Value>>> = match steps.peek() {
+        Some(first) => rows
+            .iter()
+            .map(|row| Some(picked(columns, row, &first.columns)))
+            .collect(),
+        None => vec![None; rows.len()],
+    };
+    while let Some(step) = steps.next() {
+        let by = &step.to_columns;
+        let mut wanted = by.clone();
+        match steps.peek() {
+            Some(next) => wanted.extend(next.columns.iter().cloned()),
+            None => wanted.push(path.owner.clone()),
+        }
+        let mut seen = BTreeSet::new();
+        let keys = at.iter().flatten();
+        let keys = keys.filter(|key| !key.iter().any(Value::is_null));
+        let keys: Vec<Vec<Value>> = keys
+            .filter(|key| seen.insert(encoded(key)))
+            .cloned()
+            .collect();
+        let rows = select_keys(database, &step.to_table, &wanted, by, &keys)?;
+        let mut next: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
+        for mut row in rows {
+            let rest = row.split_off(by.len().min(row.len()));
+            next.insert(encoded(&row), rest);
+        }
+        let spellings = spellings_of(database, &step.to_table, by, &keys, &next)?;
+        for it in &mut at {
+            let key = it.take().map(|key| encoded(&key));
+            let key = key.map(|key| spellings.get(&key).cloned().unwrap_or(key));
+            *it = key.and_then(|key| next.get(&key).cloned());
+        }
+    }
+    Ok(at.into_iter().map(Option::unwrap_or_default).collect())
+}
+
+/// Returns how `table` spells those of `keys` of one column that `known` lacks.
+fn spellings_of(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    by: &[String],
+    keys: &[Vec<Value>],
+    known: &BTreeMap<Vec<u8>, Vec<Value>>,
+) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+    let is_unknown = |key: &Vec<Value>| !known.contains_key(&encoded(key));
+    let ([by], true) = (by, keys.iter().any(is_unknown)) else {
+        return Ok(BTreeMap::new());
+    };
+    let unknown = keys.iter().filter(|key| is_unknown(key));
+    let unknown: Vec<Value> = unknown.flatten().cloned().collect();
+    let mut held = found(database, table, by, &unknown)?;
+    let held = unknown.into_iter().filter_map(|it| {
+        let held = held.remove(&it.principal())?;
+        Some((encoded(&[it]), encoded(&[held])))
+    });
+    Ok(held.collect())
+}

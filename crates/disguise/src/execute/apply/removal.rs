@@ -1,0 +1,183 @@
+//! Removals in one go: whose record each row goes to, what goes with it, and what stands in the way.
+
+use std::collections::BTreeMap;
+
+use super::applier::{Applier, Loss, StepOutcome};
+use super::co_owned::SharedRows;
+use super::order::Deletion;
+use crate::database::fragment::Fragment;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::plan::cascade::refuse_cascade;
+use crate::plan::step::Step;
+use crate::records::registry;
+use crate::records::section::Change;
+use crate::schema::ResolvedTable;
+use crate::statements::row::{at, picked};
+use crate::statements::table::{among, delete, lists, take};
+
+impl Applier<'_> {
+    /// Removes the rows that a step chooses.
+    pub(super) fn remove(
+        &mut self,
+        number: u32,
+        table: &ResolvedTable,
+        step: &Step,
+    ) -> Result<StepOutcome, Error> {
+        let columns: Vec<String> = table
+            .catalog
+            .columns
+            .iter()
+            .map(|it| it.name.clone())
+            .collect();
+        let users = table.name == self.live.pseudo.table;
+        if self.has_no_other_say(table) && self.takes(table) {
+            refuse_cascade(self.database, self.catalog, (table, &step.chosen), &[])?;
+            // All of these rows go, and need not be looked up twice.
+            let rows = take(self.database, table, &columns, &step.chosen, self.most)?;
+            let rest = if self.is_most(rows.len()) {
+                StepOutcome::Same
+            } else {
+                StepOutcome::None
+            };
+            self.count(table, rows.len());
+            if users {
+                // Known already, unless the database takes another form of an id for the same.
+                let ids = rows.iter();
+                let ids: Vec<&Value> = ids
+                    .filter_map(|row| at(&columns, row, &self.live.pseudo.id))
+                    .collect();
+                self.principals.meet(self.database, &ids)?;
+            }
+            self.note_removed(number, table, &columns, rows)?;
+            return Ok(rest);
+        }
+        let Some(rows) = self.held(table, &columns, &step.chosen)? else {
+            return Ok(StepOutcome::Pages);
+        };
+        let selected = rows.len();
+        if self.user.is_none() || users || table.people().count() > 1 {
+            let people: Vec<&Value> = rows
+                .iter()
+                .flat_map(|row| table.people().filter_map(|it| at(&columns, row, it)))
+                .collect();
+            self.principals.meet(self.database, &people)?;
+        }
+        let mut rows = self.leave_as_reader(number, table, &columns, rows)?;
+        if users {
+            rows.retain(|row| self.may_go(&columns, row));
+        }
+        let (shared, plain) = self.split(table, &columns, rows);
+        let plain = self.without_returned(table, &columns, plain)?;
+        let whole = shared.is_empty() && plain.len() == selected && !table.refers_to_itself();
+        self.count(table, plain.len());
+        let keys: Vec<Vec<Value>> = plain
+            .iter()
+            .map(|row| picked(&columns, row, &table.identity))
+            .collect();
+        if users {
+            self.refuse_cascade_of(table, &keys)?;
+        } else {
+            refuse_cascade(self.database, self.catalog, (table, &step.chosen), &keys)?;
+        }
+        self.note_removed(number, table, &columns, plain)?;
+        if whole {
+            let gone = delete(self.database, &table.name, &step.chosen)?;
+            self.deletion(table).refuse_left(&keys, gone)?;
+        } else {
+            self.deletion(table).in_order(&keys)?;
+        }
+        let mut shared_rows = SharedRows {
+            work: self,
+            table,
+            columns: &columns,
+        };
+        shared_rows.remove(number, shared)?;
+        Ok(StepOutcome::None)
+    }
+
+    /// Begins a removal of rows of `table`, which are noted already.
+    pub(super) fn deletion<'s>(&'s mut self, table: &'s ResolvedTable) -> Deletion<'s> {
+        Deletion {
+            database: &mut *self.database,
+            live: self.live,
+            table,
+        }
+    }
+
+    /// Refuses when rows that refer to those with these keys would silently change: what a step chose of the
+    /// users are also the placeholders of the disguise itself, which stay.
+    fn refuse_cascade_of(
+        &mut self,
+        table: &ResolvedTable,
+        keys: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        let dialect = self.database.dialect();
+        for some in lists(keys, table.identity.len()) {
+            let chosen = Fragment {
+                sql: among(dialect, &table.identity, some.len()),
+                parameters: some.concat(),
+            };
+            refuse_cascade(self.database, self.catalog, (table, &chosen), keys)?;
+        }
+        Ok(())
+    }
+
+    /// Notes rows about to be removed, each for its keeper, and the registrations that go with rows of users.
+    fn note_removed(
+        &mut self,
+        number: u32,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<(), Error> {
+        let users = table.name == self.live.pseudo.table;
+        self.stake(table, columns, &rows, Loss::Row)?;
+        let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
+        let mut accounts: Vec<Vec<u8>> = Vec::new();
+        let keepers = self.keepers(table, columns, &rows)?;
+        for (row, keeper) in rows.into_iter().zip(keepers) {
+            if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
+                let name = id.principal();
+                if let Some((public, standing)) = self.principals.known.get(&name).cloned() {
+                    let bag = self.notes.bag_of(keeper.clone())?;
+                    bag.principals.push((id.clone(), public, standing));
+                    accounts.push(name);
+                }
+            }
+            kept.entry(keeper).or_default().push(row);
+        }
+        registry::unregister(self.database, &accounts)?;
+        for (keeper, rows) in kept {
+            let columns = columns.to_vec();
+            self.notes
+                .add(keeper, number, table, Change::Removed { columns, rows })?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether nobody but the user has a word in the rows of a removal. In the users table it is so for a person alone: an
+    /// account of a placeholder may have to stay.
+    fn has_no_other_say(&self, table: &ResolvedTable) -> bool {
+        let Some(user) = self.user else {
+            return false;
+        };
+        if table.name == self.live.pseudo.table {
+            let name = user.principal();
+            let known = self.principals.known.get(&name);
+            let is_person = known.is_some_and(|(_, standing)| standing.is_person());
+            return is_person
+                && self.principals.own.len() == 1
+                && self.principals.own.contains(&name);
+        }
+        (table.owners.len() < 2 || table.goes_whole()) && table.readers.is_empty()
+    }
+
+    /// Returns whether a row of the users table may be removed: neither a placeholder made by this disguise, nor one
+    /// that shared rows and the copies of their other owners name.
+    pub(super) fn may_go(&self, columns: &[String], row: &[Value]) -> bool {
+        at(columns, row, &self.live.pseudo.id).is_none_or(|id| {
+            !self.principals.made.contains(&id.principal()) && !self.principals.is_departed(id)
+        })
+    }
+}

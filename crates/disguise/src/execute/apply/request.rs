@@ -1,0 +1,72 @@
+//! A request for a disguise, and the report of what it did.
+
+use std::collections::BTreeMap;
+
+use probity_format::Timestamp;
+
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::records::credential::Credential;
+use crate::records::day::Day;
+use crate::spec::Spec;
+
+/// A request to [`Engine::apply`](crate::Engine::apply).
+pub struct ApplyRequest<'a> {
+    /// The specification.
+    pub spec: &'a Spec,
+    /// The person whose rows are meant; everybody's when absent.
+    pub user: Option<Value>,
+    /// Reaches also the rows of the user's pseudoprincipals; needs a user.
+    pub over: Option<Credential<'a>>,
+    /// Values of the specification's parameters.
+    pub parameters: BTreeMap<String, Value>,
+    /// Until when it can be revealed, to the next beginning of a day in UTC; for good when absent. What other disguises
+    /// hide behind its placeholders ends with it.
+    pub expires: Option<Timestamp>,
+    /// The time of the entry and of generated timestamps.
+    pub time: Timestamp,
+}
+
+impl ApplyRequest<'_> {
+    /// The day at which its records end.
+    pub(crate) fn end(&self) -> Result<Day, Error> {
+        match self.expires {
+            None => Ok(Day::NEVER),
+            Some(end) if end > self.time => Ok(Day::not_before(end)),
+            Some(_) => Err(Error::Value {
+                what: "a disguise cannot end before it begins".to_owned(),
+            }),
+        }
+    }
+}
+
+/// The report of a disguise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Applied {
+    /// Its handle, needed to reveal it.
+    pub id: DisguiseId,
+    /// Rows touched in each table.
+    pub rows: BTreeMap<String, u64>,
+    /// Placeholder users made.
+    pub pseudoprincipals: u64,
+}
+
+impl Applied {
+    pub(crate) const fn none(id: DisguiseId) -> Self {
+        Self {
+            id,
+            rows: BTreeMap::new(),
+            pseudoprincipals: 0,
+        }
+    }
+
+    /// Counts in what another part of the same disguise did.
+    pub(crate) fn add(&mut self, part: &Self) {
+        for (table, count) in &part.rows {
+            let all = self.rows.entry(table.clone()).or_default();
+            *all = all.saturating_add(*count);
+        }
+        self.pseudoprincipals = self.pseudoprincipals.saturating_add(part.pseudoprincipals);
+    }
+}

@@ -1,0 +1,108 @@
+//! People whose rows a disguise of a user takes or changes beside the user's own: holds on these people stand in its way.
+
+use super::applier::{Applier, Loss};
+use super::co_owned::SharedRows;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::plan::step::Step;
+use crate::schema::ResolvedTable;
+use crate::spec::Kind;
+use crate::statements::row::at;
+
+impl Applier<'_> {
+    /// Notes who has a stake in rows: their owners, and of rows that go whole who reads them, too. An account is its person's alone,
+    /// whomever it refers to.
+    pub(super) fn stake(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+        loss: Loss,
+    ) -> Result<(), Error> {
+        if self.at_stake.is_none() {
+            return Ok(());
+        }
+        let reads = loss == Loss::Row && table.name != self.live.pseudo.table;
+        let readers = reads.then_some(&table.readers).into_iter().flatten();
+        let people: Vec<&String> = table.owners.iter().chain(readers).collect();
+        let named = rows.iter().flat_map(|row| {
+            let people = people.iter();
+            people.filter_map(|column| at(columns, row, column))
+        });
+        let named: Vec<&Value> = named.filter(|it| !it.is_nobody()).collect();
+        self.principals.meet(self.database, &named)?;
+        let names: Vec<Vec<u8>> = named
+            .into_iter()
+            .map(|it| self.principals.name(it))
+            .collect();
+        self.at_stake.get_or_insert_default().extend(names);
+        Ok(())
+    }
+
+    /// Notes who has a stake in rows that `step` chooses, before anything is changed.
+    pub(super) fn foresee(
+        &mut self,
+        table: &ResolvedTable,
+        step: &Step,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<(), Error> {
+        if self.at_stake.is_none() {
+            return Ok(());
+        }
+        match &step.kind {
+            Kind::Modify { .. } => self.stake(table, columns, &rows, Loss::Values),
+            Kind::Unlink { column } => self.foresee_unlinked(table, columns, &rows, column),
+            Kind::Remove => self.foresee_removed(table, columns, rows),
+            // Who is named beside somebody that gets a placeholder keeps the row.
+            Kind::Decorrelate { .. } => Ok(()),
+        }
+    }
+
+    fn foresee_removed(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<(), Error> {
+        let people = rows.iter();
+        let people = people.flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
+        self.principals
+            .meet(self.database, &people.collect::<Vec<_>>())?;
+        let parted = self.parted(table, columns, rows)?;
+        for column in table.readers.iter().filter(|it| table.unlinks(it)) {
+            self.foresee_unlinked(table, columns, &parted.read, column)?;
+            self.foresee_unlinked(table, columns, &parted.shared, column)?;
+        }
+        let mut rows = [parted.owned, parted.shared].concat();
+        if table.name == self.live.pseudo.table {
+            rows.retain(|row| self.may_go(columns, row));
+        }
+        let (shared, plain) = self.split(table, columns, rows);
+        self.stake(table, columns, &plain, Loss::Row)?;
+        let mut shared_rows = SharedRows {
+            work: self,
+            table,
+            columns,
+        };
+        let left = shared_rows.left_by_all(shared)?;
+        self.stake(table, columns, &left, Loss::Row)
+    }
+
+    fn foresee_unlinked(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+        column: &str,
+    ) -> Result<(), Error> {
+        let named = rows.iter().filter_map(|row| at(columns, row, column));
+        self.principals
+            .meet_owners(self.database, &named.collect::<Vec<_>>())?;
+        let meant = rows
+            .iter()
+            .filter(|row| at(columns, row, column).is_some_and(|it| self.principals.is_meant(it)));
+        let meant: Vec<Vec<Value>> = meant.cloned().collect();
+        self.stake(table, columns, &meant, Loss::Values)
+    }
+}

@@ -1,0 +1,388 @@
+//! Rows of several tables that wait for each other: they go back together, with references emptied until all are in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::put_back::missing_readers;
+use super::rewrite::is_constraint;
+use super::{Revealer, Sections, fits};
+use crate::database::value::Value;
+use crate::error::{Doing as _, Error};
+use crate::records::section::{Change, Section};
+use crate::schema::{Reference, ResolvedTable};
+use crate::statements::lax;
+use crate::statements::overwrite::{Write, try_update_keys};
+use crate::statements::row::{at, encoded, picked, put};
+use crate::statements::table::{Inserted, alike, present, try_insert};
+
+/// Removed rows of one section that wait for others.
+struct Group<'a> {
+    section: usize,
+    table: &'a ResolvedTable,
+    columns: Vec<String>,
+    /// References of the rows, their owners included.
+    references: Vec<Reference>,
+    rows: Vec<Waiting>,
+}
+
+struct Waiting {
+    /// As recorded.
+    original: Vec<Value>,
+    /// As it goes back, with owners that exist or are about to.
+    row: Vec<Value>,
+    is_in: bool,
+}
+
+/// Keys of rows, by table and columns.
+type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
+
+/// The keys of waiting rows, by table and column and by how others spell them.
+type Spelled = BTreeMap<(String, Vec<String>), BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// The point at which a try that failed begins anew.
+const SAVEPOINT: &str = "SAVEPOINT probity_circle";
+const BACK: &str = "ROLLBACK TO SAVEPOINT probity_circle";
+const RELEASE: &str = "RELEASE SAVEPOINT probity_circle";
+
+/// Rows that nothing keeps disguised but each other.
+pub(super) struct Circles<'w, 'a> {
+    pub(super) work: &'w mut Revealer<'a>,
+}
+
+impl<'a> Circles<'_, 'a> {
+    /// Puts back removed rows that nothing keeps disguised but each other; tells whether there were any.
+    pub(super) fn put_back(&mut self, due: &mut Sections) -> Result<bool, Error> {
+        let mut groups = self.groups(due)?;
+        let mut there = Vec::new();
+        for group in &groups {
+            there.push(self.there(group)?);
+        }
+        let spelled = self.spelled_otherwise(&groups, &there)?;
+        loop {
+            narrow(&mut groups, &there, &spelled);
+            if groups.iter().all(|group| group.rows.is_empty()) {
+                return Ok(false);
+            }
+            self.control(SAVEPOINT)?;
+            let all = self.insert_groups(&mut groups)?;
+            let done = all && self.refill(&groups)?;
+            if !done {
+                self.control(BACK)?;
+            }
+            self.control(RELEASE)?;
+            if done {
+                break;
+            }
+            if all {
+                return Ok(false);
+            }
+            // Who was refused takes along those who were to refer to it.
+            for group in &mut groups {
+                group.rows.retain(|it| it.is_in);
+                group.rows.iter_mut().for_each(|it| it.is_in = false);
+            }
+        }
+        for group in groups {
+            self.work.report.count(&group.table.name, group.rows.len());
+            if group.table.name == self.work.live.pseudo.table {
+                let rows = group.rows.iter().map(|it| it.row.as_slice());
+                self.work.people.accounts_back(&group.columns, rows);
+            }
+            let mut missing = Vec::new();
+            for it in &group.rows {
+                let (table, columns) = (group.table, &group.columns);
+                missing.extend(missing_readers(table, columns, &it.original, &it.row));
+            }
+            if let Some((index, section)) = due.get(group.section) {
+                let (index, step, table) = (*index, section.step, section.table.clone());
+                due.extend(missing.into_iter().map(|change| {
+                    let table = table.clone();
+                    let section = Section {
+                        step,
+                        table,
+                        change,
+                    };
+                    (index, section)
+                }));
+            }
+            let back: BTreeSet<Vec<u8>> =
+                group.rows.iter().map(|it| encoded(&it.original)).collect();
+            if let Some((_, section)) = due.get_mut(group.section)
+                && let Change::Removed { rows, .. } = &mut section.change
+            {
+                rows.retain(|row| !back.contains(&encoded(row)));
+            }
+        }
+        due.retain(|(_, section)| section.change.rows() > 0);
+        Ok(true)
+    }
+
+    fn control(&mut self, sql: &str) -> Result<(), Error> {
+        let done = self.work.database.execute(sql, &[]);
+        done.doing("putting back rows that refer to each other")?;
+        Ok(())
+    }
+
+    /// Removed rows that refer to rows which are not there.
+    fn groups(&mut self, due: &Sections) -> Result<Vec<Group<'a>>, Error> {
+        let live = self.work.live;
+        let awaited = self.awaited(due);
+        let mut groups = Vec::new();
+        for (number, (_, section)) in due.iter().enumerate() {
+            let (Some(table), Change::Removed { columns, rows }) =
+                (live.table(&section.table), &section.change)
+            else {
+                continue;
+            };
+            if !fits(table, &section.change) {
+                continue;
+            }
+            let owned = self.work.owners_back(table, columns, rows, &awaited)?;
+            let may_wait = self.work.may_wait(table, columns, rows)?;
+            let is_of_user = section.is_of_user();
+            let is_gone = |row: &[Value]| {
+                let is_user = table.name == live.pseudo.table
+                    && at(columns, row, &live.pseudo.id)
+                        .is_some_and(|id| self.work.people.is_gone(id));
+                is_user || (is_of_user && self.work.is_of_gone(table, columns, row))
+            };
+            let rows = rows.iter().zip(owned).zip(may_wait);
+            let may_return = |row: &[Value]| {
+                self.work.is_of_tenant(table, columns, row)
+                    && self.work.is_theirs(table, columns, row)
+            };
+            let rows = rows.filter_map(|((original, owned), may_wait)| {
+                let may_return = may_wait && !is_gone(original) && may_return(original);
+                Some(Waiting {
+                    original: original.clone(),
+                    row: owned.filter(|_| may_return)?,
+                    is_in: false,
+                })
+            });
+            let mut references = table.references.clone();
+            references.extend(live.others(table).map(|person| Reference {
+                columns: vec![person.clone()],
+                to_table: live.pseudo.table.clone(),
+                to_columns: vec![live.pseudo.id.clone()],
+            }));
+            groups.push(Group {
+                section: number,
+                table,
+                columns: columns.clone(),
+                references,
+                rows: rows.collect(),
+            });
+        }
+        for group in &mut groups {
+            let there = self.there(group)?;
+            let (columns, references) = (&group.columns, &group.references);
+            group.rows.retain(|it| {
+                let missing = |reference: &Reference| {
+                    key(columns, reference, &it.row)
+                        .is_some_and(|key| !holds(&there, reference, &key))
+                };
+                references.iter().any(missing)
+            });
+        }
+        Ok(groups)
+    }
+
+    /// Returns whose accounts wait to go back themselves.
+    fn awaited(&self, due: &Sections) -> BTreeSet<Vec<u8>> {
+        let pseudo = &self.work.live.pseudo;
+        let mut awaited = BTreeSet::new();
+        for (_, section) in due.iter().filter(|(_, it)| it.table == pseudo.table) {
+            if let Change::Removed { columns, rows } = &section.change {
+                let ids = rows.iter().filter_map(|row| at(columns, row, &pseudo.id));
+                let ids = ids
+                    .filter(|id| !self.work.people.is_gone(id))
+                    .map(Value::principal);
+                awaited.extend(ids.filter(|name| self.work.people.is_own(name)));
+            }
+        }
+        awaited
+    }
+
+    /// Returns which of the rows referred to exist.
+    fn there(&mut self, group: &Group<'_>) -> Result<Keys, Error> {
+        let mut there = Keys::new();
+        for reference in &group.references {
+            let mut seen = BTreeSet::new();
+            let keys = group.rows.iter();
+            let keys: Vec<Vec<Value>> = keys
+                .filter_map(|it| key(&group.columns, reference, &it.row))
+                .filter(|key| seen.insert(encoded(key)))
+                .collect();
+            let by = &reference.to_columns;
+            let found = present(self.work.database, &reference.to_table, by, &keys)?;
+            let all = there.entry((reference.to_table.clone(), by.clone()));
+            all.or_default().extend(found);
+        }
+        Ok(there)
+    }
+
+    /// The keys of rows that wait, by how other rows that wait spell them, where the database takes the two for the same.
+    fn spelled_otherwise(
+        &mut self,
+        groups: &[Group<'_>],
+        there: &[Keys],
+    ) -> Result<Spelled, Error> {
+        let mut spelled = Spelled::new();
+        for (group, there) in groups.iter().zip(there) {
+            for reference in group.references.iter().filter(|it| it.columns.len() == 1) {
+                let keys = waiting_keys(groups, reference);
+                let known: BTreeSet<Vec<u8>> = keys.iter().map(|key| encoded(key)).collect();
+                let names = group.rows.iter();
+                let names = names.filter_map(|it| key(&group.columns, reference, &it.row));
+                let names = names.filter(|name| {
+                    let is_met = known.contains(&encoded(name)) || holds(there, reference, name);
+                    !is_met && name.iter().all(Value::has_spellings)
+                });
+                let names: Vec<Value> = names.flatten().collect();
+                let ([to], false) = (reference.to_columns.as_slice(), names.is_empty()) else {
+                    continue;
+                };
+                let of = (reference.to_table.as_str(), to.as_str());
+                let found = alike(self.work.database, of, &names, &keys.concat())?;
+                let all = (reference.to_table.clone(), reference.to_columns.clone());
+                spelled.entry(all).or_default().extend(found);
+            }
+        }
+        Ok(spelled)
+    }
+
+    /// Inserts rows again and again while that brings more in; references that may be empty are empty at first. Tells
+    /// whether all are in.
+    fn insert_groups(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
+        loop {
+            let (mut helped, mut all) = (false, true);
+            for group in groups.iter_mut() {
+                let empty = emptied(group.table, &group.references);
+                for it in group.rows.iter_mut().filter(|it| !it.is_in) {
+                    let mut row = it.row.clone();
+                    for column in &empty {
+                        put(&group.columns, &mut row, column, Value::Null);
+                    }
+                    let (table, columns) = (group.table, &group.columns);
+                    let one = std::slice::from_ref(&row);
+                    let mut done = try_insert(self.work.database, table, columns, one)?;
+                    if done == Inserted::Refused {
+                        done = lax::insert(self.work.database, table, columns, &row)?;
+                    }
+                    it.is_in = done == Inserted::All;
+                    helped |= it.is_in;
+                    all &= it.is_in;
+                }
+            }
+            if all || !helped {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Writes the references that were empty at first; tells whether the database took them.
+    fn refill(&mut self, groups: &[Group<'_>]) -> Result<bool, Error> {
+        for group in groups {
+            let identity = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
+            let identities: Vec<Vec<Value>> = group.rows.iter().map(identity).collect();
+            for column in emptied(group.table, &group.references) {
+                let mut writes = Vec::new();
+                for (it, identity) in group.rows.iter().zip(&identities) {
+                    if let Some(value) = at(&group.columns, &it.row, column)
+                        && !value.is_null()
+                    {
+                        let values = std::slice::from_ref(value);
+                        writes.push(Write { identity, values });
+                    }
+                }
+                match try_update_keys(self.work.database, group.table, &[column], &writes) {
+                    Ok(()) => {}
+                    Err(error) if is_constraint(&error) => return Ok(false),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Leaves only rows all of whose parents are there or among the rows left.
+fn narrow(groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
+    loop {
+        let among = among(groups);
+        let mut changed = false;
+        for (group, there) in groups.iter_mut().zip(there) {
+            let before = group.rows.len();
+            let (columns, references) = (&group.columns, &group.references);
+            let parent = |reference: &Reference, row: &[Value]| {
+                key(columns, reference, row).is_none_or(|key| {
+                    let is_there = holds(there, reference, &key);
+                    is_there || is_among(&among, spelled, reference, &key)
+                })
+            };
+            group.rows.retain(|it| {
+                references
+                    .iter()
+                    .all(|reference| parent(reference, &it.row))
+            });
+            changed |= group.rows.len() < before;
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+fn key(columns: &[String], reference: &Reference, row: &[Value]) -> Option<Vec<Value>> {
+    let key = picked(columns, row, &reference.columns);
+    let nobody = |it: &Value| it.is_null() || (key.len() == 1 && it.is_nobody());
+    (key.len() == reference.columns.len() && !key.iter().any(nobody)).then_some(key)
+}
+
+fn holds(keys: &Keys, reference: &Reference, key: &[Value]) -> bool {
+    keys.get(&(reference.to_table.clone(), reference.to_columns.clone()))
+        .is_some_and(|known| known.contains(&encoded(key)))
+}
+
+/// Returns whether one of the rows that wait has this key, in whatever spelling.
+fn is_among(among: &Keys, spelled: &Spelled, reference: &Reference, key: &[Value]) -> bool {
+    let of = (reference.to_table.clone(), reference.to_columns.clone());
+    let named = spelled.get(&of).and_then(|all| all.get(&encoded(key)));
+    let is_waiting = named.zip(among.get(&of));
+    let is_waiting = is_waiting.is_some_and(|(named, known)| known.contains(named));
+    is_waiting || holds(among, reference, key)
+}
+
+/// The keys of waiting rows to which `reference` may lead.
+fn waiting_keys(groups: &[Group<'_>], reference: &Reference) -> Vec<Vec<Value>> {
+    let of = groups
+        .iter()
+        .filter(|group| group.table.name == reference.to_table);
+    let keys = of.flat_map(|group| {
+        let rows = group.rows.iter();
+        rows.map(|it| picked(&group.columns, &it.row, &reference.to_columns))
+    });
+    keys.collect()
+}
+
+/// The keys of the rows themselves by which others may refer to them.
+fn among(groups: &[Group<'_>]) -> Keys {
+    let mut keys = Keys::new();
+    for reference in groups.iter().flat_map(|group| &group.references) {
+        let name = (reference.to_table.clone(), reference.to_columns.clone());
+        if keys.contains_key(&name) {
+            continue;
+        }
+        let all = waiting_keys(groups, reference);
+        keys.insert(name, all.iter().map(|key| encoded(key)).collect());
+    }
+    keys
+}
+
+/// The referring columns that may be empty for a while.
+fn emptied<'t>(table: &ResolvedTable, references: &'t [Reference]) -> Vec<&'t String> {
+    let columns = references.iter().flat_map(|it| &it.columns);
+    columns
+        .filter(|column| !table.identity.contains(column))
+        .filter(|name| table.catalog.column(name).is_some_and(|it| it.nullable))
+        .collect()
+}

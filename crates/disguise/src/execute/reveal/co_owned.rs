@@ -1,0 +1,184 @@
+//! Shared rows: the first owner to return puts the row back from a copy, and voids the copies of the others.
+
+use std::collections::BTreeSet;
+
+use super::report::KeptReason;
+use super::{Due, Open, Revealer};
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::co_owned::{remove_slots, slot, slots};
+use crate::records::principal::Reached;
+use crate::records::registry::return_departed;
+use crate::records::section::Copied;
+use crate::schema::ResolvedTable;
+use crate::statements::row::{at, encoded, picked};
+use crate::statements::table::existing;
+
+/// Copies of rows that several people owned.
+pub(super) struct Copies<'w, 'a> {
+    pub(super) work: &'w mut Revealer<'a>,
+}
+
+impl<'a> Copies<'_, 'a> {
+    /// Opens the copies that lie behind placeholders of rows whose leaving is about to be undone.
+    pub(super) fn open(&mut self, opened: &mut Vec<Open<'a>>) -> Result<(), Error> {
+        let reach = self.work.reach;
+        if !reach.bags.iter().any(|it| it.found.locator.copies) {
+            return Ok(());
+        }
+        let left: BTreeSet<Vec<u8>> = opened
+            .iter()
+            .flat_map(|it| &it.bag.speaks_for)
+            .filter(|link| link.left)
+            .map(|link| link.new.principal())
+            .collect();
+        let ended = self.work.ended.clone();
+        let is_left = |it: &&Reached| it.found.locator.copies && !ended.contains(&it.found.row);
+        for reached in reach.bags.iter().filter(is_left) {
+            let latest = reached.placeholder.as_ref().and_then(|it| reach.left(it));
+            let behind = latest.is_some_and(|name| left.contains(&name));
+            if !behind {
+                continue;
+            }
+            let row = &reached.found.row;
+            if let Some(open) = opened.iter_mut().find(|it| it.reached.found.row == *row) {
+                open.due = Due::All;
+                continue;
+            }
+            opened.push(self.work.open(reached, Due::Copies)?);
+        }
+        Ok(())
+    }
+
+    /// Inserts shared rows from copies that are not void; gives those that stay.
+    pub(super) fn put_back(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        copies: Vec<Copied>,
+    ) -> Result<Vec<Copied>, Error> {
+        let named = |row: &[Value]| picked(columns, row, &table.identity);
+        let keys: Vec<Vec<Value>> = copies.iter().map(|it| named(&it.row)).collect();
+        let names: Vec<Vec<u8>> = keys
+            .iter()
+            .map(|key| slot(self.work.salt, &table.name, key))
+            .collect();
+        let there = self.work.identities(table, &keys)?;
+        let removed = slots(self.work.database, &names)?;
+        let (mut rows, mut void, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+        for ((copy, key), name) in copies.into_iter().zip(&keys).zip(names) {
+            if removed.get(&name) != Some(&copy.version) {
+                continue;
+            }
+            if there.contains(&encoded(key)) {
+                // The application made the row anew, and wins.
+                void.push(name);
+                continue;
+            }
+            versions.push((name, copy.version));
+            rows.push(copy.row);
+        }
+        let kept = self.work.put_back(table, columns, rows.clone())?;
+        let still: BTreeSet<Vec<u8>> = kept.iter().map(|row| encoded(row)).collect();
+        for row in &kept {
+            // The copies of the other owners name these placeholders too.
+            let people = table.people().filter_map(|it| at(columns, row, it));
+            self.work.needed.extend(people.map(Value::principal));
+        }
+        let mut left = Vec::new();
+        for (row, (name, version)) in rows.into_iter().zip(versions) {
+            if still.contains(&encoded(&row)) {
+                left.push(Copied { version, row });
+            } else {
+                void.push(name);
+            }
+        }
+        remove_slots(self.work.database, &void)?;
+        Ok(left)
+    }
+
+    /// Returns which of the rows named are removed and may come back with any of their owners.
+    pub(super) fn removed_shared(
+        &mut self,
+        table: &ResolvedTable,
+        identities: &[&[Value]],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let names: Vec<Vec<u8>> = identities
+            .iter()
+            .map(|identity| slot(self.work.salt, &table.name, identity))
+            .collect();
+        let removed = slots(self.work.database, &names)?;
+        Ok(identities
+            .iter()
+            .zip(names)
+            .filter(|(_, name)| removed.contains_key(name))
+            .map(|(identity, _)| encoded(identity))
+            .collect())
+    }
+
+    /// Tells of placeholders, made while their owner was away, that their owner has returned.
+    pub(super) fn return_departed(&mut self) -> Result<(), Error> {
+        if self.work.returned.is_empty() {
+            return Ok(());
+        }
+        let back: Vec<Vec<u8>> = self
+            .work
+            .reach
+            .links
+            .values()
+            .filter(|link| !link.left)
+            .filter(|link| {
+                let left = self.work.reach.left(&link.new);
+                left.is_some_and(|name| self.work.returned.contains(&name))
+            })
+            .map(|link| link.new.principal())
+            .collect();
+        return_departed(self.work.database, &back)
+    }
+
+    /// Notes placeholders that must stay because rows that are not there may come back with them.
+    pub(super) fn keep_departed(
+        &mut self,
+        table: &ResolvedTable,
+        kept: &[(crate::records::section::Modified, KeptReason)],
+    ) -> Result<(), Error> {
+        let absent: Vec<&crate::records::section::Modified> = kept
+            .iter()
+            .filter(|(row, reason)| {
+                *reason == KeptReason::Absent && self.work.people.is_left(&row.after)
+            })
+            .map(|(row, _)| row)
+            .collect();
+        let identities: Vec<&[Value]> = absent.iter().map(|row| row.identity.as_slice()).collect();
+        let removed = self.removed_shared(table, &identities)?;
+        for row in absent {
+            if removed.contains(&encoded(&row.identity)) {
+                self.work.needed.insert(row.after.principal());
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes placeholders that must stay because a row that is not there may come back with them: somebody else may have taken it
+    /// along. Where a row names one still, only its key is another by now.
+    pub(super) fn keep_taken_along(
+        &mut self,
+        table: &ResolvedTable,
+        column: &str,
+        kept: &[(crate::records::section::Modified, KeptReason)],
+    ) -> Result<(), Error> {
+        if !table.takes_along() || !table.owners.iter().any(|it| it == column) {
+            return Ok(());
+        }
+        let absent = kept.iter();
+        let absent = absent.filter(|(_, reason)| *reason == KeptReason::Absent);
+        let absent: Vec<Value> = absent.map(|(row, _)| row.after.clone()).collect();
+        let named = existing(self.work.database, &table.name, column, &absent)?;
+        let absent = absent.iter().map(Value::principal);
+        for name in absent.filter(|name| !named.contains(name)) {
+            self.work.taken.insert(name.clone());
+            self.work.needed.insert(name);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! Undoes a disguise from its records, row by row, keeping disguised whatever can no longer be put back safely.
+
+mod circle;
+mod co_owned;
+mod current_owner;
+mod deletion;
+mod joint_values;
+mod layers;
+mod leaving;
+mod meanwhile;
+mod moved_key;
+pub(crate) mod people;
+mod placeholders;
+mod put_back;
+pub(crate) mod report;
+mod rewrite;
+mod spilled_bags;
+mod undo;
+
+use std::collections::BTreeSet;
+
+use self::co_owned::Copies;
+use self::meanwhile::Placeholders;
+use self::moved_key::MovedKeys;
+use self::people::People;
+use self::report::Report;
+pub use self::report::{Kept, KeptReason, Revealed};
+use self::spilled_bags::Closed;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::execute::update::Updates;
+use crate::records::bag::Bag;
+use crate::records::credential::Credential;
+use crate::records::principal::{Reach, Reached};
+use crate::records::section::{Change, Section};
+use crate::schema::References;
+use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::statements::row::encoded;
+
+/// True if a row may come back in part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Rows {
+    /// Each column that is unchanged comes back.
+    #[default]
+    PerColumn,
+    /// A row of which one column changed stays disguised whole.
+    Whole,
+}
+
+/// What is asked of [`Engine::reveal`](crate::Engine::reveal).
+pub struct RevealRequest<'a> {
+    /// Who asks. NULL stands for whoever has the private key; with a password or a token it is refused.
+    pub user: Value,
+    /// What they prove it with.
+    pub credential: Credential<'a>,
+    /// Which disguise.
+    pub id: DisguiseId,
+    /// What happens to rows made meanwhile.
+    pub references: References,
+    /// True if rows may come back in part.
+    pub rows: Rows,
+    /// The time of the entry.
+    pub time: probity_format::Timestamp,
+}
+
+/// One reveal in progress.
+pub(crate) struct Revealer<'a> {
+    pub(crate) database: &'a mut dyn TenantConnection,
+    pub(crate) live: &'a ResolvedSchema,
+    pub(crate) salt: &'a [u8],
+    pub(crate) reach: &'a Reach,
+    pub(crate) people: People<'a>,
+    pub(crate) updates: Updates<'a>,
+    pub(crate) references: References,
+    pub(crate) rows: Rows,
+    /// About how many bytes of removed rows and overwritten values are held in memory.
+    pub(crate) room: usize,
+    pub(crate) report: Report,
+    /// The ids of records that went, because what they hid is back or because others hold what is left.
+    pub(crate) destroyed: Vec<Vec<u8>>,
+    /// Placeholders that kept records still need.
+    pub(crate) needed: BTreeSet<Vec<u8>>,
+    /// Those among them that rows name which somebody else may have taken away.
+    pub(crate) taken: BTreeSet<Vec<u8>>,
+    /// Placeholders that go with this reveal, as far as is known before the first of them does.
+    pub(crate) going: BTreeSet<Vec<u8>>,
+    /// Those of which a record has lost its row, which may be one of the rows that name them now.
+    pub(crate) doubtful: BTreeSet<Vec<u8>>,
+    /// True if owners that newer placeholders hold count as done.
+    pub(crate) settle: bool,
+    /// Placeholders behind which those who left shared rows came back.
+    pub(crate) returned: BTreeSet<Vec<u8>>,
+    /// What is still missing of rows that went back in the section at hand.
+    pub(crate) missing: Vec<Change>,
+    /// The locators of records whose end is over and that nothing holds.
+    pub(crate) ended: BTreeSet<Vec<u8>>,
+}
+
+/// A bag being emptied.
+struct Open<'a> {
+    reached: &'a Reached,
+    bag: Bag,
+    /// Why it is open.
+    due: Due,
+    /// Something was changed in a bag of which nothing is due.
+    changed: bool,
+    /// A placeholder of this bag could not go yet.
+    waiting: bool,
+}
+
+impl<'a> Open<'a> {
+    const fn new(reached: &'a Reached, bag: Bag, due: Due) -> Self {
+        Self {
+            reached,
+            bag,
+            due,
+            changed: false,
+            waiting: false,
+        }
+    }
+}
+
+/// What of a bag is to be undone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// What its own disguise did, now or since an earlier reveal.
+    Changes,
+    /// The copies of rows that its principal had left before.
+    Copies,
+    /// Both.
+    All,
+    /// Nothing; it may hold newer values of the same cells.
+    Nothing,
+}
+
+impl Due {
+    fn holds(self, section: &Section) -> bool {
+        match self {
+            Self::Changes => !section.is_for_departed(),
+            Self::Copies => section.is_for_departed(),
+            Self::All => true,
+            Self::Nothing => false,
+        }
+    }
+}
+
+/// Sections, each with the number of the open bag that it comes from.
+type Sections = Vec<(usize, Section)>;
+
+impl<'a> Revealer<'a> {
+    /// Opens a bag, with its records as the updates since make them.
+    fn open(&mut self, reached: &'a Reached, due: Due) -> Result<Open<'a>, Error> {
+        let mut bag = reached.read(self.database)?;
+        let known = reached.found.locator.origin.updates;
+        self.updates.apply(self.database, &mut bag, known)?;
+        Ok(Open::new(reached, bag, due))
+    }
+
+    /// Begins to follow rows whose keys may be others by now.
+    fn moved_keys(&mut self) -> MovedKeys<'_, 'a> {
+        MovedKeys {
+            database: &mut *self.database,
+            people: &self.people,
+        }
+    }
+
+    /// Reveals `id`, and tries again what earlier reveals left. Where it hides nothing any more, or never did, nothing is done.
+    pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
+        let meant =
+            |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
+        if !self.reach.bags.iter().any(meant) {
+            return Ok(());
+        }
+        self.report.revealed.found = true;
+        self.live.defer_foreign_keys(self.database)?;
+        let reach = self.reach;
+        let pending = |it: &Reached| it.found.locator.changes && it.found.locator.pending;
+        let ended = self.ended.clone();
+        let is_over = |it: &Reached| ended.contains(&it.found.row);
+        let due: BTreeSet<u64> = reach
+            .bags
+            .iter()
+            .filter(|it| meant(it) || (pending(it) && !is_over(it)))
+            .map(|it| it.found.locator.origin.disguise)
+            .collect();
+        // A chunk that has nothing left to undo has placeholders still, which others of the disguise may need.
+        let counts = |it: &Reached| it.found.locator.changes || it.found.locator.speaks_for;
+        let changes = reach.bags.iter().filter(|it| counts(it) && !is_over(it));
+        let mut opened = Vec::new();
+        let per_column = self.rows == Rows::PerColumn;
+        let updates = crate::execute::update::count(self.updates.recorded);
+        let mut closed = Closed::new(self.room, per_column, updates);
+        for reached in changes.filter(|it| due.contains(&it.found.locator.origin.disguise)) {
+            let mut open = self.open(reached, Due::Changes)?;
+            closed.take_rows(&mut open, opened.len());
+            opened.push(open);
+        }
+        Copies { work: self }.open(&mut opened)?;
+        self.open_values(&mut opened, closed.has_values())?;
+        closed.reopen_layers(self.database, &mut opened)?;
+        self.undo(&mut opened, closed)?;
+        Copies { work: self }.return_departed()?;
+        let undone = |it: &&mut Open<'_>| matches!(it.due, Due::Changes | Due::All);
+        for open in opened.iter_mut().filter(undone) {
+            self.principals(&mut open.bag)?;
+        }
+        let away = Placeholders { work: self }.away(&opened)?;
+        if (Placeholders { work: self }).may_delete() {
+            for open in opened.iter_mut().filter(undone) {
+                let (going, _) = Placeholders { work: self }.leaving(&mut open.bag, &away)?;
+                self.going
+                    .extend(going.iter().map(|(id, _)| id.principal()));
+            }
+        }
+        for open in opened.iter_mut().filter(undone) {
+            open.waiting = Placeholders { work: self }.clear_placeholders(&mut open.bag, &away)?;
+        }
+        self.put_away(opened)
+    }
+}
+
+/// Why no row of the change can go back: the table lacks what it speaks of.
+fn unfit(table: Option<&ResolvedTable>, change: &Change) -> Option<KeptReason> {
+    let Some(table) = table else {
+        return Some(KeptReason::SchemaChanged);
+    };
+    let has = |column: &String| table.catalog.column(column).is_some();
+    let (there, known) = match change {
+        Change::Removed { columns, .. } | Change::Copied { columns, .. } => {
+            (columns.iter().all(has), !table.identity.is_empty())
+        }
+        Change::Modified {
+            identity, column, ..
+        }
+        | Change::Decorrelated {
+            identity, column, ..
+        } => (has(column), *identity == table.identity),
+    };
+    match (there, known) {
+        (false, _) => Some(KeptReason::SchemaChanged),
+        (true, false) => Some(KeptReason::KeyChanged),
+        (true, true) => None,
+    }
+}
+
+/// Returns whether the table still has what the change speaks of.
+fn fits(table: &ResolvedTable, change: &Change) -> bool {
+    unfit(Some(table), change).is_none()
+}
+
+fn row_name(table: &ResolvedTable, identity: &[Value]) -> Vec<u8> {
+    let mut name = vec![Value::from(table.name.as_str())];
+    name.extend_from_slice(identity);
+    encoded(&name)
+}

@@ -1,0 +1,126 @@
+//! Records of rows whose key is another by now: an owner who is a part of it got another placeholder, or came back.
+
+use std::collections::BTreeSet;
+
+use super::people::People;
+use crate::database::placeholders;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::{Doing as _, Error};
+use crate::records::section::Modified;
+use crate::schema::ResolvedTable;
+use crate::statements::row::encoded;
+use crate::statements::table::{list, select_keys, with};
+
+/// The most principals behind and before an owner that are looked for.
+const PRINCIPALS_MAX: usize = 1_000;
+
+/// The rows of a table whose keys may be others by now.
+pub(super) struct MovedKeys<'d, 'a> {
+    pub(super) database: &'d mut dyn TenantConnection,
+    pub(super) people: &'d People<'a>,
+}
+
+impl MovedKeys<'_, '_> {
+    /// Gives records of rows that are not there under the key that they have the key that the row has now, as far as that can be
+    /// told by the placeholders of the person who returns: there is one such row, and no other record is about it.
+    pub(super) fn follow(
+        &mut self,
+        table: &ResolvedTable,
+        rows: &mut [Modified],
+    ) -> Result<(), Error> {
+        let is_person = |column: &&String| table.people().any(|it| it == *column);
+        if table.name == self.people.live.pseudo.table
+            || !table.identity.iter().any(|it| is_person(&it))
+        {
+            return Ok(());
+        }
+        let by = &table.identity;
+        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
+        let there = select_keys(self.database, &table.name, by, by, &keys)?;
+        let there: BTreeSet<Vec<u8>> = there.iter().map(|key| encoded(key)).collect();
+        let mut claimed: BTreeSet<Vec<u8>> = keys.iter().map(|key| encoded(key)).collect();
+        for row in rows {
+            if there.contains(&encoded(&row.identity)) {
+                continue;
+            }
+            if let Some(key) = self.key_now(table, &row.identity)?
+                && claimed.insert(encoded(&key))
+            {
+                row.identity = key;
+            }
+        }
+        Ok(())
+    }
+
+    /// The key of the one row that had this one: by a part that names a placeholder of the person, who else is named in it, and by
+    /// the parts that name nobody.
+    fn key_now(
+        &mut self,
+        table: &ResolvedTable,
+        key: &[Value],
+    ) -> Result<Option<Vec<Value>>, Error> {
+        let dialect = self.database.dialect();
+        let is_person = |column: &String| table.people().any(|it| it == column);
+        let people = table.identity.iter().filter(|it| is_person(it)).count();
+        let own = self
+            .database
+            .tenancy()
+            .and(dialect, &table.name, &table.name);
+        for (part, value) in table.identity.iter().zip(key) {
+            if !is_person(part) || !self.people.means_own(value) {
+                continue;
+            }
+            let mut all = self.along(value);
+            if people > 1 {
+                // Many rows name the person beside others, and one alone each placeholder.
+                all.retain(|it| self.people.reach.behind(it).next().is_some());
+                if self.people.reach.behind(value).next().is_none() {
+                    continue;
+                }
+            }
+            let mut conditions = vec![format!(
+                "{} IN ({})",
+                dialect.quote(part),
+                placeholders(all.len())
+            )];
+            let mut parameters = all;
+            for (column, value) in table.identity.iter().zip(key) {
+                if !is_person(column) {
+                    conditions.push(format!("{} = ?", dialect.quote(column)));
+                    parameters.push(value.clone());
+                }
+            }
+            let sql = format!(
+                "SELECT {} FROM {} WHERE {}{} LIMIT 2",
+                list(dialect, &table.identity),
+                dialect.quote(&table.name),
+                conditions.join(" AND "),
+                own.sql
+            );
+            let found = self.database.query(&sql, &with(parameters, &own));
+            let mut found = found.doing("looking for the row of a record")?;
+            if let (Some(key), true) = (found.pop(), found.is_empty()) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The principal and, of those of the person who returns, the ones that stand before it and behind it.
+    fn along(&self, id: &Value) -> Vec<Value> {
+        let name = id.principal();
+        let leads_here = |new: &Value| {
+            self.people
+                .reach
+                .behind(new)
+                .any(|it| it.principal() == name)
+        };
+        let before = self.people.reach.links.values().map(|link| &link.new);
+        let before = before.filter(|new| leads_here(new));
+        let all = std::iter::once(id)
+            .chain(self.people.reach.behind(id))
+            .chain(before);
+        all.take(PRINCIPALS_MAX).cloned().collect()
+    }
+}

@@ -1,0 +1,107 @@
+//! After the rows: registrations return, placeholders go, and what is left of the records is stored again.
+
+use std::collections::BTreeSet;
+
+use super::{Due, Open, Revealer};
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::bag::Bag;
+use crate::records::deadline::Cohorts;
+use crate::records::registry::KeyedPrincipal;
+use crate::records::section::Origin;
+use crate::records::stored::{Found, Stage, Stored};
+use crate::records::{registry, store};
+
+impl Revealer<'_> {
+    /// Registers principals whose rows are back.
+    pub(super) fn principals(&mut self, bag: &mut Bag) -> Result<(), Error> {
+        let ids: Vec<Value> = bag.principals.iter().map(|(id, _, _)| id.clone()).collect();
+        let there = self.people.users(self.database, &ids)?;
+        let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
+        let registered = registry::principals(self.database, &names)?;
+        let mut back = Vec::new();
+        for (id, public, standing) in std::mem::take(&mut bag.principals) {
+            let name = id.principal();
+            if self.people.is_gone(&id) {
+                continue;
+            }
+            if there.contains(&name) {
+                back.push(KeyedPrincipal {
+                    name,
+                    public,
+                    standing,
+                });
+            } else {
+                bag.principals.push((id, public, standing));
+            }
+        }
+        // Whoever had such an id meanwhile is gone from the users table, and what they registered goes too.
+        registry::register_anew(self.database, &registered, back)
+    }
+
+    /// Stores what is left of the bags, and forgets links that nothing hangs behind any more.
+    pub(super) fn put_away(&mut self, mut opened: Vec<Open<'_>>) -> Result<(), Error> {
+        opened.retain(|it| it.due != Due::Nothing || it.changed);
+        let rows: BTreeSet<&[u8]> = opened
+            .iter()
+            .map(|it| it.reached.found.row.as_slice())
+            .collect();
+        let untouched = self
+            .reach
+            .bags
+            .iter()
+            .filter(|it| !rows.contains(it.found.row.as_slice()));
+        let holds = |bag: &Bag| !bag.sections.is_empty() || !bag.principals.is_empty();
+        let more = opened.iter().any(|it| it.waiting || holds(&it.bag));
+        let linked = |bag: &Bag| bag.speaks_for.iter().any(|link| !link.gone);
+        let hanging = more
+            || opened.iter().any(|it| linked(&it.bag))
+            || untouched
+                .clone()
+                .any(|it| it.found.locator.changes || it.bag.as_ref().is_some_and(linked));
+        let mut gone: Vec<&Found> = opened.iter().map(|it| &it.reached.found).collect();
+        let cohorts = Cohorts::of(self.database, &gone)?;
+        let mut stored = Vec::new();
+        for Open {
+            reached,
+            bag,
+            due,
+            waiting,
+            ..
+        } in &opened
+        {
+            if holds(bag) || (hanging && !bag.speaks_for.is_empty()) {
+                stored.push(Stored {
+                    bag,
+                    public: reached.public.clone(),
+                    owner: match &reached.placeholder {
+                        Some(placeholder) => placeholder.principal(),
+                        None => self.people.person.0.clone(),
+                    },
+                    person: reached.placeholder.is_none(),
+                    origin: Origin {
+                        updates: crate::execute::update::count(self.updates.recorded),
+                        ..reached.found.locator.origin
+                    },
+                    cohorts: cohorts.beside(&reached.found),
+                    stage: match due {
+                        Due::Copies | Due::Nothing => Stage::Disguised,
+                        _ if *waiting => Stage::Waiting,
+                        _ => Stage::Pending,
+                    },
+                });
+            }
+        }
+        if !hanging {
+            // With no change left anywhere, neither links nor copies lead to anything.
+            let useless = untouched.filter(|it| match &it.bag {
+                Some(bag) => bag.speaks_for.iter().all(|link| link.gone),
+                None => it.found.locator.copies,
+            });
+            gone.extend(useless.map(|it| &it.found));
+        }
+        self.destroyed = store::record_ids(&gone)?;
+        store::remove_bags(self.database, self.salt, &gone)?;
+        store::put_bags(self.database, self.salt, &stored)
+    }
+}

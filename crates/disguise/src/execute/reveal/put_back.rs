@@ -1,0 +1,353 @@
+//! Removed rows go back when their keys are free and their owners and parents exist (checks C1, C3, C4).
+
+use std::collections::BTreeSet;
+
+use super::Revealer;
+use super::report::KeptReason;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::section::{Change, Modified};
+use crate::schema::ResolvedTable;
+use crate::statements::lax;
+use crate::statements::row::{at, encoded, picked, put};
+use crate::statements::table::{
+    Inserted, insertions, present, select_keys, select_keys_of_all, try_insert,
+};
+
+/// A row as recorded, and as it may go back.
+type Ready = Vec<(Vec<Value>, Vec<Value>)>;
+
+impl Revealer<'_> {
+    /// Inserts removed rows; gives those that stay.
+    pub(super) fn put_back(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let mut kept: Vec<(Vec<Value>, KeptReason)> = Vec::new();
+        let mut rows = rows;
+        if table.name == self.live.pseudo.table {
+            let id = self.live.pseudo.id.clone();
+            rows.retain(|row| at(columns, row, &id).is_none_or(|id| !self.people.is_gone(id)));
+        }
+        rows.retain(|row| {
+            let own = self.is_of_tenant(table, columns, row);
+            if !own {
+                kept.push((row.clone(), KeptReason::OtherTenant));
+            }
+            own
+        });
+        self.spell(table, columns, &rows)?;
+        rows.retain(|row| {
+            let theirs = self.is_theirs(table, columns, row);
+            if !theirs {
+                kept.push((row.clone(), KeptReason::OtherOwner));
+            }
+            theirs
+        });
+        let mut ready: Ready = Vec::new();
+        let owned = self.owners_back(table, columns, &rows, &BTreeSet::new())?;
+        for (row, owned) in rows.into_iter().zip(owned) {
+            if let Some(owned) = owned {
+                ready.push((row, owned));
+                continue;
+            }
+            let people = self
+                .live
+                .others(table)
+                .filter_map(|it| at(columns, &row, it));
+            let people = people.filter(|it| !it.is_nobody());
+            let reason = people.map(|owner| self.people.ownerless(owner)).max();
+            kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
+        }
+        self.drop_orphans(table, columns, &mut ready, &mut kept)?;
+        self.drop_strangers(table, columns, &mut ready, &mut kept)?;
+        let done = self.insert_ready(table, columns, &ready, &mut kept)?;
+        if table.name == self.live.pseudo.table {
+            let id = &self.live.pseudo.id;
+            let refused = kept.iter().filter_map(|(row, _)| at(columns, row, id));
+            let refused: BTreeSet<Vec<u8>> = refused.map(Value::principal).collect();
+            let back = ready.iter().map(|(_, row)| row.as_slice());
+            let back = back.filter(|row| {
+                at(columns, row, id).is_some_and(|it| !refused.contains(&it.principal()))
+            });
+            self.people.accounts_back(columns, back);
+        }
+        self.report.count(&table.name, done);
+        if !table.readers.is_empty() {
+            let still: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
+            ready.retain(|(row, _)| !still.contains(&encoded(row)));
+            for (original, row) in &ready {
+                let missing = missing_readers(table, columns, original, row);
+                self.missing.extend(missing);
+            }
+        }
+        for (row, reason) in &kept {
+            let identity = picked(columns, row, &table.identity);
+            self.report.keep(&table.name, &identity, None, *reason);
+        }
+        Ok(kept.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// Returns whether a row that was part of one in the users table was so of a placeholder that does not come back.
+    pub(super) fn is_of_gone(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
+        let mut people = table.people().filter_map(|it| at(columns, row, it));
+        people.any(|id| self.people.is_gone(id))
+    }
+
+    /// Each row with owners that exist, or nothing when an owner is missing (C4). Who only reads it does not keep it
+    /// from its owner: where the column may be empty, it is. Those who are `awaited` are about to come back.
+    pub(super) fn owners_back(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+        awaited: &BTreeSet<Vec<u8>>,
+    ) -> Result<Vec<Option<Vec<Value>>>, Error> {
+        let live = self.live;
+        let owners: Vec<Value> = rows
+            .iter()
+            .flat_map(|row| live.others(table).filter_map(|it| at(columns, row, it)))
+            .filter(|owner| !owner.is_nobody())
+            .cloned()
+            .collect();
+        if owners.is_empty() {
+            return Ok(rows.iter().cloned().map(Some).collect());
+        }
+        let nearest = self.people.nearest(self.database, &owners)?;
+        let owned = |row: &Vec<Value>| {
+            let mut row = row.clone();
+            for column in live.others(table) {
+                let owner = at(columns, &row, column)
+                    .filter(|it| !it.is_nobody())
+                    .cloned();
+                let Some(owner) = owner else { continue };
+                let name = owner.principal();
+                let nearest = nearest.get(&name).cloned();
+                let value = nearest.or_else(|| may_lack(table, column).then_some(Value::Null));
+                let is_awaited = awaited.contains(&name) && !self.people.replaced.contains(&name);
+                let value = value.or_else(|| is_awaited.then_some(owner));
+                put(columns, &mut row, column, value?);
+            }
+            Some(row)
+        };
+        Ok(rows.iter().map(owned).collect())
+    }
+
+    /// Check C3: moves rows whose parents are missing to `kept`; parents may be among the rows themselves.
+    pub(super) fn drop_orphans(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        ready: &mut Ready,
+        kept: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<(), Error> {
+        for reference in &table.references {
+            let key = |row: &[Value]| {
+                let key = picked(columns, row, &reference.columns);
+                // Of a column that the database works out it looks by itself.
+                let is_whole = key.len() == reference.columns.len();
+                (is_whole && !key.iter().any(Value::is_null)).then_some(key)
+            };
+            let mut seen = BTreeSet::new();
+            let keys: Vec<Vec<Value>> = ready
+                .iter()
+                .filter_map(|(_, row)| key(row))
+                .filter(|key| seen.insert(encoded(key)))
+                .collect();
+            let by = &reference.to_columns;
+            let found = present(self.database, &reference.to_table, by, &keys)?;
+            loop {
+                let own: BTreeSet<Vec<u8>> = if reference.to_table == table.name {
+                    ready
+                        .iter()
+                        .map(|(_, row)| encoded(&picked(columns, row, by)))
+                        .collect()
+                } else {
+                    BTreeSet::new()
+                };
+                let before = ready.len();
+                let holds = |row: &[Value]| {
+                    key(row).is_none_or(|key| {
+                        found.contains(&encoded(&key)) || own.contains(&encoded(&key))
+                    })
+                };
+                let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(ready)
+                    .into_iter()
+                    .partition(|(_, row)| holds(row));
+                *ready = stay;
+                kept.extend(
+                    gone.into_iter()
+                        .map(|(row, _)| (row, KeptReason::ParentMissing)),
+                );
+                if own.is_empty() || ready.len() == before {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Check C1 by the database's own keys: a run that is refused is tried row by row.
+    pub(super) fn insert_ready(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        ready: &[(Vec<Value>, Vec<Value>)],
+        kept: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<usize, Error> {
+        let rows: Vec<Vec<Value>> = ready.iter().map(|(_, row)| row.clone()).collect();
+        let mut originals = ready.iter();
+        let mut done: usize = 0;
+        let dialect = self.database.dialect();
+        for run in insertions(dialect, table, &rows, columns.len()) {
+            let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
+                originals.by_ref().take(run.len()).collect();
+            if try_insert(self.database, table, columns, run)? == Inserted::All {
+                done = done.saturating_add(run.len());
+                continue;
+            }
+            for (original, row) in run_of {
+                let one = std::slice::from_ref(row);
+                let mut put = try_insert(self.database, table, columns, one)?;
+                if put == Inserted::Refused {
+                    put = lax::insert(self.database, table, columns, row)?;
+                }
+                if put == Inserted::All {
+                    done = done.saturating_add(1);
+                    continue;
+                }
+                let key = picked(columns, row, &table.identity);
+                let keys = [key];
+                let reason = if !self.identities(table, &keys)?.is_empty() {
+                    KeptReason::RowExists
+                } else if !self.moved_away(table, &keys)?.is_empty() {
+                    KeptReason::OtherTenant
+                } else {
+                    let identity = picked(columns, original, &table.identity);
+                    self.report
+                        .note_refusal(self.database.refusal(), &table.name, &identity, None);
+                    KeptReason::Refused
+                };
+                kept.push((original.clone(), reason));
+            }
+        }
+        Ok(done)
+    }
+
+    /// Returns whether a row that was removed is one of the tenant still: a migration may have made it another's, or nobody's.
+    pub(super) fn is_of_tenant(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
+        let Some((column, tenant)) = self.database.tenancy().of(&table.name) else {
+            return true;
+        };
+        at(columns, row, column).is_some_and(|it| it.principal() == tenant.principal())
+    }
+
+    /// Learns whom rows mean that spell people in another way than the users table does.
+    fn spell(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        let is_strange = |id: &&Value| {
+            id.has_spellings() && !id.is_nobody() && !self.people.is_own(&id.principal())
+        };
+        let people = rows
+            .iter()
+            .flat_map(|row| table.people().filter_map(|it| at(columns, row, it)));
+        let strange: Vec<Value> = people.filter(is_strange).cloned().collect();
+        if !strange.is_empty() {
+            self.people.users(self.database, &strange)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
+    /// not say whose they are, but refer to one that does: see [`Self::drop_strangers`].
+    pub(super) fn is_theirs(
+        &self,
+        table: &ResolvedTable,
+        columns: &[String],
+        row: &[Value],
+    ) -> bool {
+        let is_own = |id: &Value| self.people.means_own(id);
+        if table.name == self.live.pseudo.table {
+            return at(columns, row, &self.live.pseudo.id).is_some_and(is_own);
+        }
+        if table.path.is_some() {
+            return true;
+        }
+        let people = table.people().filter_map(|it| at(columns, row, it));
+        let mut people = people.filter(|it| !it.is_nobody()).peekable();
+        people.peek().is_none() || people.any(is_own)
+    }
+
+    /// Returns which of the rows named are there as those of another tenant, as far as one identity is one row whatever the
+    /// tenant. They are not those of this one, which was looked for before.
+    pub(super) fn moved_away(
+        &mut self,
+        table: &ResolvedTable,
+        keys: &[Vec<Value>],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        if self.database.tenancy().of(&table.name).is_none() || table.is_keyed_by_tenant() {
+            return Ok(BTreeSet::new());
+        }
+        let by = &table.identity;
+        let rows = select_keys_of_all(self.database, &table.name, by, by, keys)?;
+        Ok(rows.iter().map(|row| encoded(row)).collect())
+    }
+
+    pub(super) fn identities(
+        &mut self,
+        table: &ResolvedTable,
+        keys: &[Vec<Value>],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let by = &table.identity;
+        let rows = select_keys(self.database, &table.name, by, by, keys)?;
+        Ok(rows.iter().map(|row| encoded(row)).collect())
+    }
+}
+
+/// Returns whether a row may do without the reader whom `column` names.
+pub(super) fn may_lack(table: &ResolvedTable, column: &str) -> bool {
+    let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
+    let is_among = |names: &[String]| names.iter().any(|it| it == column);
+    nullable && is_among(&table.readers) && !is_among(&table.identity)
+}
+
+/// The readers that a row which went back still lacks; a later reveal puts them back.
+pub(super) fn missing_readers(
+    table: &ResolvedTable,
+    columns: &[String],
+    original: &[Value],
+    row: &[Value],
+) -> Vec<Change> {
+    let lacks = |column: &&String| {
+        at(columns, row, column).is_some_and(Value::is_null)
+            && at(columns, original, column).is_some_and(|it| !it.is_nobody())
+    };
+    let change = |column: &String| Change::Decorrelated {
+        identity: table.identity.clone(),
+        column: column.clone(),
+        rows: vec![Modified {
+            identity: picked(columns, row, &table.identity),
+            before: at(columns, original, column)
+                .cloned()
+                .unwrap_or(Value::Null),
+            after: Value::Null,
+        }],
+    };
+    table.readers.iter().filter(lacks).map(change).collect()
+}

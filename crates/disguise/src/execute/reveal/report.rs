@@ -1,0 +1,181 @@
+//! The report of a reveal: what went back, what stayed, and why.
+
+use std::collections::BTreeMap;
+
+use crate::database::value::Value;
+use crate::statements::row::encoded;
+
+/// The reason for which a row stayed disguised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum KeptReason {
+    /// A row with its identity exists again.
+    RowExists,
+    /// A unique key or another constraint refuses it.
+    Refused,
+    /// The row to change is not there; another disguise may have removed it.
+    Absent,
+    /// The application changed the value meanwhile, and wins.
+    Changed,
+    /// The row names nobody there now: the application emptied it, or somebody brought the row back without whom it named.
+    Emptied,
+    /// Another column of the row was changed, and whole rows were asked for.
+    PartOfRow,
+    /// A row that it refers to is not there.
+    ParentMissing,
+    /// Its owner is not there.
+    OwnerMissing,
+    /// Its owner's id belongs to somebody else now.
+    OwnerReplaced,
+    /// None of the people whom it names is the one who returns, or a placeholder of theirs.
+    OtherOwner,
+    /// The row is another tenant's now, or would become one's.
+    OtherTenant,
+    /// The table or a column is no longer there.
+    SchemaChanged,
+    /// The table has no identifying columns any more, or others than those of the record.
+    KeyChanged,
+    /// Other rows refer to what was to go, or be changed, with the placeholder.
+    ReferredTo,
+}
+
+impl KeptReason {
+    /// One clause for a person.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RowExists => "a row with its key exists again",
+            Self::Refused => "a constraint of the database refuses it",
+            Self::Absent => "the row is not there",
+            Self::Changed => "the application changed it meanwhile",
+            Self::Emptied => "the row names nobody there now",
+            Self::PartOfRow => "another column of the row was changed meanwhile",
+            Self::ParentMissing => "a row that it refers to is not there",
+            Self::OwnerMissing => "its owner is not there",
+            Self::OwnerReplaced => "its owner's id belongs to somebody else now",
+            Self::OtherOwner => "it is somebody else's row",
+            Self::OtherTenant => "the row is another tenant's now",
+            Self::SchemaChanged => "its table or column is no longer there",
+            Self::KeyChanged => {
+                "its table has no identifying columns, or others than it had: give it a primary key, or record an update"
+            }
+            Self::ReferredTo => "other rows refer to it",
+        }
+    }
+}
+
+/// A row, a value or a placeholder that stayed; a later reveal tries it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kept {
+    /// Its table.
+    pub table: String,
+    /// Its identifying values.
+    pub identity: String,
+    /// The column, when it is about one.
+    pub column: Option<String>,
+    /// The reason.
+    pub reason: KeptReason,
+    /// The words of the database, without values, where it refuses it, or what refers to it.
+    pub said: Option<String>,
+}
+
+/// The report of a reveal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Revealed {
+    /// True if the disguise hid anything of the person that was still hidden: when it was revealed before, or found nothing of
+    /// theirs, there is nothing to do.
+    pub found: bool,
+    /// Removed rows put back in each table.
+    pub restored: BTreeMap<String, u64>,
+    /// Overwritten values put back in each table, owners among them.
+    pub values: BTreeMap<String, u64>,
+    /// Rows made while placeholders owned them that were deleted from each table, as the policy says.
+    pub deleted: BTreeMap<String, u64>,
+    /// Rows and values that stayed disguised.
+    pub kept: Vec<Kept>,
+}
+
+impl Revealed {
+    /// Returns whether everything came back.
+    pub const fn is_complete(&self) -> bool {
+        self.kept.is_empty()
+    }
+}
+
+/// A report while it is written.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) revealed: Revealed,
+    /// The words of the database about rows and values that it refused, by row and column.
+    pub(super) refusals: BTreeMap<Vec<u8>, String>,
+}
+
+impl Report {
+    /// Reports a row, a value or a placeholder that stays.
+    pub(super) fn keep(
+        &mut self,
+        table: &str,
+        identity: &[Value],
+        column: Option<&str>,
+        reason: KeptReason,
+    ) {
+        let said = match reason {
+            KeptReason::Refused | KeptReason::ReferredTo => {
+                self.refusals.get(&cell_name(table, identity, column))
+            }
+            _ => None,
+        };
+        self.revealed.kept.push(Kept {
+            table: table.to_owned(),
+            said: said.cloned(),
+            identity: shown(identity),
+            column: column.map(str::to_owned),
+            reason,
+        });
+    }
+
+    /// Remembers what the database `said` when it refused a row or a value.
+    pub(super) fn note_refusal(
+        &mut self,
+        said: Option<&str>,
+        table: &str,
+        identity: &[Value],
+        column: Option<&str>,
+    ) {
+        if let Some(said) = said {
+            let name = cell_name(table, identity, column);
+            self.refusals.insert(name, said.to_owned());
+        }
+    }
+
+    /// Counts rows that went back.
+    pub(super) fn count(&mut self, table: &str, rows: usize) {
+        add(&mut self.revealed.restored, table, rows);
+    }
+
+    /// Counts values that went back.
+    pub(super) fn count_values(&mut self, table: &str, values: usize) {
+        add(&mut self.revealed.values, table, values);
+    }
+}
+
+/// The name of a value of a row; without a column, that of the row.
+pub(super) fn cell_name(table: &str, identity: &[Value], column: Option<&str>) -> Vec<u8> {
+    let mut name = vec![Value::from(table), column.map_or(Value::Null, Value::from)];
+    name.extend_from_slice(identity);
+    encoded(&name)
+}
+
+fn shown(identity: &[Value]) -> String {
+    let values: Vec<String> = identity.iter().map(ToString::to_string).collect();
+    values.join(", ")
+}
+
+/// Adds to the count of a table.
+pub(super) fn add(counts: &mut BTreeMap<String, u64>, table: &str, more: usize) {
+    if more > 0 {
+        let count = counts.entry(table.to_owned()).or_default();
+        *count = count.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+    }
+}

@@ -1,0 +1,382 @@
+//! Overwritten values and owners go back while the disguised value is still there (check C2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::co_owned::Copies;
+use super::current_owner::Now;
+use super::put_back::may_lack;
+use super::report::{KeptReason, cell_name};
+use super::{Revealer, fits, row_name};
+use crate::database::DatabaseErrorKind;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::plan::cascade::{emptied, may_empty};
+use crate::records::section::{Change, Modified, Section};
+use crate::schema::ResolvedTable;
+use crate::statements::lax;
+use crate::statements::overwrite::{Write, try_update_keys};
+use crate::statements::row::{at, encoded};
+use crate::statements::table::select_keys;
+
+/// What becomes of a record.
+enum RecordOutcome {
+    /// The value goes into the row.
+    Ready(Value),
+    /// There is nothing to do any more.
+    Done,
+    /// Another record has to go first.
+    Later,
+    /// Another disguise has to be revealed first, and what is missing then is a spelling alone.
+    Waits,
+    /// Whoever left the row is back behind a newer placeholder.
+    Returned,
+    /// It stays.
+    Kept(KeptReason),
+}
+
+impl Revealer<'_> {
+    /// The values that rows hold now, by identity.
+    pub(super) fn current(
+        &mut self,
+        table: &ResolvedTable,
+        column: &str,
+        rows: &[Modified],
+    ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
+        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
+        let mut columns = table.identity.clone();
+        columns.push(column.to_owned());
+        let found = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
+        let mut current = BTreeMap::new();
+        for mut row in found {
+            if let Some(value) = row.pop() {
+                current.insert(encoded(&row), value);
+            }
+        }
+        Ok(current)
+    }
+
+    /// Rows of which some column can no longer come back (for whole rows).
+    pub(super) fn barred(
+        &mut self,
+        sections: &[(usize, Section)],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let mut barred = BTreeSet::new();
+        let live = self.live;
+        for (_, section) in sections {
+            let (Change::Modified { column, rows, .. } | Change::Decorrelated { column, rows, .. }) =
+                &section.change
+            else {
+                continue;
+            };
+            let Some(table) = live
+                .table(&section.table)
+                .filter(|it| fits(it, &section.change))
+            else {
+                continue;
+            };
+            let current = self.current(table, column, rows)?;
+            for row in rows {
+                let now = current.get(&encoded(&row.identity));
+                let safe = now.is_none_or(|now| now.same(&row.after) || now.same(&row.before));
+                if !safe {
+                    barred.insert(row_name(table, &row.identity));
+                }
+            }
+        }
+        Ok(barred)
+    }
+
+    /// Check C2: writes back what still holds the disguised value; gives the records that stay.
+    pub(super) fn rewrite(
+        &mut self,
+        table: &ResolvedTable,
+        column: &str,
+        mut rows: Vec<Modified>,
+        barred: &BTreeSet<Vec<u8>>,
+        owner: bool,
+    ) -> Result<Vec<Modified>, Error> {
+        self.moved_keys().follow(table, &mut rows)?;
+        let current = self.rows_now(table, &[column], &rows)?;
+        let nearest = if owner {
+            let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
+            self.people
+                .meet(self.database, current.values().flat_map(|now| &now.values))?;
+            self.people.nearest(self.database, &owners)?
+        } else {
+            BTreeMap::new()
+        };
+        let absent = rows.iter().map(|row| row.identity.clone());
+        let absent = absent.filter(|identity| !current.contains_key(&encoded(identity)));
+        let absent: Vec<Vec<Value>> = absent.collect();
+        let moved = self.moved_away(table, &absent)?;
+        let may_lack = owner && may_lack(table, column);
+        let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
+        let mut ready: Vec<(Modified, Value)> = Vec::new();
+        let mut later = Vec::new();
+        for row in rows {
+            // Of a reader who went missing the records have nothing but the id.
+            let is_left = owner && !row.after.is_null();
+            let target = if is_left && self.people.means_another(&row.before) {
+                None
+            } else if owner {
+                nearest.get(&row.before.principal()).cloned()
+            } else {
+                Some(row.before.clone())
+            };
+            let now = current.get(&encoded(&row.identity));
+            let is_emptied = may_lack && !row.after.is_null() && now.is_some_and(Now::is_empty);
+            // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
+            let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);
+            let now = within_reach(
+                now,
+                (table, &row),
+                (0, is_left || is_let_go),
+                &moved,
+                barred,
+            );
+            let fate = match (now, target) {
+                _ if is_emptied => RecordOutcome::Kept(KeptReason::Emptied),
+                (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => {
+                    RecordOutcome::Done
+                }
+                (Err(reason), _) => RecordOutcome::Kept(reason),
+                (Ok(_), None) => RecordOutcome::Kept(self.people.ownerless(&row.before)),
+                (Ok(now), Some(target)) => self.fate((&row, owner), now, target),
+            };
+            match fate {
+                RecordOutcome::Ready(target) => ready.push((row, target)),
+                RecordOutcome::Done => {}
+                RecordOutcome::Later | RecordOutcome::Waits => later.push(row),
+                RecordOutcome::Returned => drop(self.returned.insert(row.after.principal())),
+                RecordOutcome::Kept(reason) => kept.push((row, reason)),
+            }
+        }
+        if table.name == self.live.pseudo.table && column == self.live.pseudo.id {
+            // The accounts are no longer where they were found.
+            for (row, _) in &ready {
+                self.people.rightful.remove(&row.after.principal());
+            }
+        }
+        let done = self.write(table, column, ready, &mut kept)?;
+        self.report.count_values(&table.name, done);
+        self.keep_values(table, (column, owner), &kept)?;
+        if owner {
+            Copies { work: self }.keep_departed(table, &kept)?;
+            Copies { work: self }.keep_taken_along(table, column, &kept)?;
+        }
+        later.extend(kept.into_iter().map(|(row, _)| row));
+        Ok(later)
+    }
+
+    /// Reports what stays, and notes the placeholders that it needs.
+    fn keep_values(
+        &mut self,
+        table: &ResolvedTable,
+        (column, owner): (&str, bool),
+        kept: &[(Modified, KeptReason)],
+    ) -> Result<(), Error> {
+        let moved_on = self.moved_on(table, (column, owner), kept)?;
+        for (row, reason) in kept {
+            self.report
+                .keep(&table.name, &row.identity, Some(column), *reason);
+            // The row still names the placeholder, and so does one that its owner took away from its readers. Where it names
+            // nobody now, its owner may have the placeholder in a record, since the account was away when the row came back.
+            let named = match reason {
+                KeptReason::Changed => false,
+                KeptReason::Absent => {
+                    let is_read = table.readers.iter().any(|it| it == column);
+                    is_read || moved_on.contains(&row.after.principal())
+                }
+                _ => true,
+            };
+            if owner && *reason == KeptReason::Absent {
+                self.doubtful.insert(row.after.principal());
+            }
+            if owner && named {
+                if matches!(reason, KeptReason::Absent | KeptReason::Emptied) {
+                    self.taken.insert(row.after.principal());
+                }
+                self.needed.insert(row.after.principal());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a record is about the account of a placeholder that is gone, for its own disguise was revealed: nothing is left to
+    /// bring back.
+    pub(super) fn is_of_gone_account(&self, table: &ResolvedTable, row: &Modified) -> bool {
+        let pseudo = &self.live.pseudo;
+        let id = at(&table.identity, &row.identity, &pseudo.id);
+        table.name == pseudo.table && id.is_some_and(|id| self.people.is_gone(id))
+    }
+
+    /// The placeholders that rows of the table still name in a part of their key, though none has the key of the record any more:
+    /// another person who is named in the key left since, and their return gives it back.
+    fn moved_on(
+        &mut self,
+        table: &ResolvedTable,
+        (column, owner): (&str, bool),
+        kept: &[(Modified, KeptReason)],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        if !owner || !table.identity.iter().any(|it| it == column) {
+            return Ok(BTreeSet::new());
+        }
+        let absent = kept
+            .iter()
+            .filter(|(_, reason)| *reason == KeptReason::Absent);
+        let keys: Vec<Vec<Value>> = absent.map(|(row, _)| vec![row.after.clone()]).collect();
+        let by = [column.to_owned()];
+        let named = select_keys(self.database, &table.name, &by, &by, &keys)?;
+        Ok(named.iter().flatten().map(Value::principal).collect())
+    }
+
+    /// Returns what becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
+    /// while nobody else has the id.
+    fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> RecordOutcome {
+        let strange = || {
+            let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));
+            named.and_then(|named| self.people.stranger(named))
+        };
+        if now.same(&row.after) {
+            return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
+        }
+        if now.same(&target) {
+            return RecordOutcome::Done;
+        }
+        let is_same = |it: &Value| {
+            self.people.meant(&it.principal()) == self.people.meant(&target.principal())
+        };
+        if owner && is_same(now) && target.same(&row.before) {
+            return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
+        }
+        // An older decorrelation was undone first, so that the row is further back already.
+        if owner && self.reach.behind(&row.before).any(|it| it.same(now)) {
+            return strange().map_or(RecordOutcome::Done, RecordOutcome::Kept);
+        }
+        // A later decorrelation holds; its own reveal finds the way back along the chain.
+        if owner && self.reach.behind(now).any(|it| it.same(&row.after)) {
+            return match strange() {
+                Some(reason) => RecordOutcome::Kept(reason),
+                None if !self.settle => RecordOutcome::Later,
+                None if self.people.is_left(&row.after) => RecordOutcome::Returned,
+                // The chain leads back to the person, in the spelling of the users table.
+                None if self.people.meant(&row.before.principal()) != row.before.principal() => {
+                    RecordOutcome::Waits
+                }
+                None => RecordOutcome::Done,
+            };
+        }
+        // What was there already is hidden by nothing: another owner of the row had put the same there before.
+        if !owner && row.before.same(&row.after) {
+            return RecordOutcome::Done;
+        }
+        RecordOutcome::Kept(KeptReason::Changed)
+    }
+
+    pub(super) fn write(
+        &mut self,
+        table: &ResolvedTable,
+        column: &str,
+        ready: Vec<(Modified, Value)>,
+        kept: &mut Vec<(Modified, KeptReason)>,
+    ) -> Result<usize, Error> {
+        let all: Vec<&Modified> = ready.iter().map(|(row, _)| row).collect();
+        if !self.would_empty(table, column, &all)? {
+            let all: Vec<Write<'_>> = ready
+                .iter()
+                .map(|(row, target)| write(row, target))
+                .collect();
+            match try_update_keys(self.database, table, &[column], &all) {
+                Ok(()) => return Ok(all.len()),
+                Err(error) if is_constraint(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Some rows of the set may have been written by earlier runs; writing them again changes nothing.
+        let mut done: usize = 0;
+        for (row, target) in ready {
+            if self.would_empty(table, column, &[&row])? {
+                kept.push((row, KeptReason::Refused));
+                continue;
+            }
+            match try_update_keys(self.database, table, &[column], &[write(&row, &target)]) {
+                Ok(()) => done = done.saturating_add(1),
+                Err(error) if is_constraint(&error) => {
+                    let (place, change) = ((column, &*row.identity), (&target, &row.after));
+                    if lax::write(self.database, table, place, change)? {
+                        done = done.saturating_add(1);
+                    } else {
+                        self.report.note_refusal(
+                            self.database.refusal(),
+                            &table.name,
+                            &row.identity,
+                            Some(column),
+                        );
+                        kept.push((row, KeptReason::Refused));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Returns whether the database would empty references to one of `rows` when `column` changes there; what is said of it is noted.
+    fn would_empty(
+        &mut self,
+        table: &ResolvedTable,
+        column: &str,
+        rows: &[&Modified],
+    ) -> Result<bool, Error> {
+        if !may_empty(self.live, table, &[column]) {
+            return Ok(false);
+        }
+        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
+        let of = (table.identity.as_slice(), keys.as_slice());
+        let referring = emptied(self.database, self.live, (table, &[column]), of)?;
+        if let (Some(referring), [row]) = (&referring, rows) {
+            let name = cell_name(&table.name, &row.identity, Some(column));
+            self.report.refusals.insert(name, referring.said());
+        }
+        Ok(referring.is_some())
+    }
+}
+
+/// The value that a row holds now in the column at `place` of those asked for, or why nothing of it can go back whatever it
+/// holds. A placeholder that it names says itself whose the row is.
+pub(super) fn within_reach<'v>(
+    now: Option<&'v Now>,
+    (table, row): (&ResolvedTable, &Modified),
+    (place, names_placeholder): (usize, bool),
+    moved: &BTreeSet<Vec<u8>>,
+    barred: &BTreeSet<Vec<u8>>,
+) -> Result<&'v Value, KeptReason> {
+    let Some(now) = now else {
+        let is_moved = moved.contains(&encoded(&row.identity));
+        return Err(if is_moved {
+            KeptReason::OtherTenant
+        } else {
+            KeptReason::Absent
+        });
+    };
+    match now.strange {
+        Some(reason) if !names_placeholder => Err(reason),
+        _ if barred.contains(&row_name(table, &row.identity)) => Err(KeptReason::PartOfRow),
+        _ => now.values.get(place).ok_or(KeptReason::Absent),
+    }
+}
+
+fn write<'r>(row: &'r Modified, target: &'r Value) -> Write<'r> {
+    Write {
+        identity: &row.identity,
+        values: std::slice::from_ref(target),
+    }
+}
+
+pub(super) fn is_constraint(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Database { source, .. }
+            if matches!(source.kind, DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint)
+    )
+}

@@ -1,0 +1,186 @@
+//! Bags that a reveal has no room for: a person's rows may be millions, and those that were removed or of which a value was
+//! overwritten are read again when it is their turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Open;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::bag::Bag;
+use crate::records::principal::Reached;
+use crate::records::section::{Change, Section};
+
+/// Time and number of a disguise.
+pub(super) type Age = (i64, u64);
+/// When a section is undone: that of the newest disguise, and of its last step, comes first.
+pub(super) type Turn = (Option<Age>, u32);
+
+/// Bags whose rows wait in the database.
+pub(super) struct Closed<'a> {
+    /// Bytes of rows that may still be held.
+    room: usize,
+    /// True if each value comes back by itself, so that those of a row need not be looked at together.
+    per_column: bool,
+    /// How many updates are recorded.
+    updates: u32,
+    /// Sorted, the next one at the end.
+    waiting: Vec<Waiting<'a>>,
+}
+
+/// A bag with one section.
+struct Waiting<'a> {
+    /// The number of the open bag that the section comes from.
+    index: usize,
+    reached: &'a Reached,
+    turn: Turn,
+    rows: usize,
+    /// Of which table and column the section has values.
+    values: Option<Column>,
+}
+
+/// A table and a column of it.
+type Column = (String, String);
+
+impl<'a> Closed<'a> {
+    /// None so far; about `room` bytes of rows are held before one is closed.
+    pub(super) const fn new(room: usize, per_column: bool, updates: u32) -> Self {
+        Self {
+            room,
+            per_column,
+            updates,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Takes the rows out of the bag that has number `index`, where there is no room for them and nothing but they are in
+    /// question: copies and placeholders concern other bags, and updates change more than the bag. Values lie in layers, so
+    /// that [`Self::reopen_layers`] must follow.
+    pub(super) fn take_rows(&mut self, open: &mut Open<'a>, index: usize) {
+        let reached = open.reached;
+        let locator = &reached.found.locator;
+        let [section] = open.bag.sections.as_slice() else {
+            return;
+        };
+        let Some(bytes) = held_bytes(&section.change) else {
+            return;
+        };
+        let values = section.values().map(|(column, _)| column.to_owned());
+        let alone = !locator.copies && !locator.speaks_for;
+        let alone = alone && (values.is_none() || self.per_column);
+        if let Some(room) = self.room.checked_sub(bytes) {
+            self.room = room;
+        } else if alone && locator.origin.updates == self.updates {
+            self.waiting.push(Waiting {
+                index,
+                reached,
+                turn: (Some(age(reached)), section.step),
+                rows: section.change.rows(),
+                values: values.map(|column| (section.table.clone(), column)),
+            });
+            open.bag.sections.clear();
+        }
+    }
+
+    /// Returns whether values wait.
+    pub(super) fn has_values(&self) -> bool {
+        self.waiting.iter().any(|it| it.values.is_some())
+    }
+
+    /// Gives bags their values back that may be one layer of several: what another step or disguise put into the same column.
+    /// A step meets a row once, so that its own bags speak of different rows.
+    pub(super) fn reopen_layers(
+        &mut self,
+        database: &mut dyn TenantConnection,
+        opened: &mut [Open<'a>],
+    ) -> Result<(), Error> {
+        let mut turns: BTreeMap<Column, BTreeSet<Turn>> = BTreeMap::new();
+        for it in &self.waiting {
+            if let Some(column) = &it.values {
+                turns.entry(column.clone()).or_default().insert(it.turn);
+            }
+        }
+        for open in opened.iter() {
+            for section in &open.bag.sections {
+                if let Some((column, _)) = section.values()
+                    && let Some(turns) = turns.get_mut(&(section.table.clone(), column.to_owned()))
+                {
+                    turns.insert((Some(age(open.reached)), section.step));
+                }
+            }
+        }
+        let lies_alone = |it: &Waiting<'_>| {
+            let turns = it.values.as_ref().and_then(|column| turns.get(column));
+            turns.is_none_or(|turns| turns.len() == 1)
+        };
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (alone, layers): (_, Vec<_>) = waiting.partition(lies_alone);
+        self.waiting = alone;
+        for Waiting { index, reached, .. } in layers {
+            if let Some(open) = opened.get_mut(index) {
+                open.bag.sections = reached.read(database)?.sections;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts them in order.
+    pub(super) fn sort(&mut self) {
+        self.waiting.sort_by_key(|it| it.turn);
+    }
+
+    /// The turn of the next one.
+    pub(super) fn turn(&self) -> Option<Turn> {
+        self.waiting.last().map(|it| it.turn)
+    }
+
+    /// Returns how many rows wait.
+    pub(super) fn rows(&self) -> usize {
+        self.waiting.iter().map(|it| it.rows).sum()
+    }
+
+    /// Reads the next one, if there is one.
+    pub(super) fn open(
+        &mut self,
+        database: &mut dyn TenantConnection,
+    ) -> Result<Option<(usize, Section)>, Error> {
+        let Some(Waiting { index, reached, .. }) = self.waiting.pop() else {
+            return Ok(None);
+        };
+        let Bag { mut sections, .. } = reached.read(database)?;
+        Ok(sections.pop().map(|section| (index, section)))
+    }
+}
+
+/// Returns how old a bag's disguise is.
+pub(super) const fn age(reached: &Reached) -> Age {
+    let origin = &reached.found.locator.origin;
+    (origin.time, origin.disguise)
+}
+
+/// About how many bytes of memory the rows of a change take, where they can be read again.
+fn held_bytes(change: &Change) -> Option<usize> {
+    let value = |value: &Value| {
+        let own = match value {
+            Value::Text(text) => text.capacity(),
+            Value::Bytes(bytes) => bytes.capacity(),
+            _ => 0,
+        };
+        size_of::<Value>().saturating_add(own)
+    };
+    match change {
+        Change::Removed { rows, .. } => Some(rows.iter().flatten().map(value).sum()),
+        Change::Modified {
+            identity,
+            column,
+            rows,
+        } if !identity.contains(column) => {
+            let values = rows.iter().flat_map(|it| {
+                let both = [&it.before, &it.after];
+                it.identity.iter().chain(both)
+            });
+            Some(values.map(value).sum())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,180 @@
+//! Undoing sections: in the opposite order of the steps, and again as long as that helps.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::mem::take;
+
+use super::circle::Circles;
+use super::co_owned::Copies;
+use super::report::KeptReason;
+use super::spilled_bags::{Age, Closed, Turn, age};
+use super::{Open, Revealer, Rows, Sections, unfit};
+use crate::error::Error;
+use crate::records::section::{Change, Section};
+
+impl Revealer<'_> {
+    /// Undoes all changes in the opposite order of the steps, again and again while that helps; what cannot be
+    /// undone stays in the bags.
+    pub(super) fn undo(
+        &mut self,
+        opened: &mut [Open<'_>],
+        mut closed: Closed<'_>,
+    ) -> Result<(), Error> {
+        let mut due = Sections::new();
+        let mut disguises = BTreeSet::new();
+        for (index, open) in opened.iter_mut().enumerate() {
+            let (now, later): (Vec<_>, Vec<_>) = take(&mut open.bag.sections)
+                .into_iter()
+                .partition(|it| open.due.holds(it));
+            open.bag.sections = later;
+            due.extend(now.into_iter().map(|it| (index, it)));
+            disguises.insert(open.reached.found.locator.origin.disguise);
+        }
+        let covered = self.merge_values(opened, &mut due)?;
+        let mut barred = match self.rows {
+            Rows::PerColumn => BTreeSet::new(),
+            Rows::Whole => self.barred(&due)?,
+        };
+        if self.rows == Rows::Whole {
+            barred.extend(self.names(&covered));
+        }
+        // The newest disguise comes first: of rows with one key, removed one after the other, the last comes back.
+        let ages: Vec<Age> = opened.iter().map(|it| age(it.reached)).collect();
+        let turn = |(index, section): &(usize, Section)| (ages.get(*index).copied(), section.step);
+        due.sort_by_cached_key(|it| std::cmp::Reverse(turn(it)));
+        closed.sort();
+        // With several disguises the newer one may still be undone, and then the older one must be tried again.
+        self.settle = disguises.len() == 1;
+        loop {
+            let before = count(&due).saturating_add(closed.rows());
+            let mut helped = false;
+            due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
+            helped |= count(&due) < before;
+            if !helped && (Circles { work: self }).put_back(&mut due)? {
+                continue;
+            }
+            if due.is_empty() || (!helped && self.settle) {
+                break;
+            }
+            self.settle |= !helped;
+        }
+        for (_, section) in &covered {
+            if let Some((column, rows)) = section.values() {
+                let all = rows.iter().map(|row| row.identity.as_slice());
+                for identity in all {
+                    self.report
+                        .keep(&section.table, identity, Some(column), KeptReason::Changed);
+                }
+            }
+        }
+        due.extend(covered);
+        // The first of a bag's sections to be undone is its last.
+        for (index, section) in due.into_iter().rev() {
+            if let Some(open) = opened.get_mut(index) {
+                open.bag.sections.push(section);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries each section once, and those of closed bags in their turn; a row that went back in part counts as help,
+    /// though something of it is left.
+    fn pass(
+        &mut self,
+        (due, closed): (Sections, &mut Closed<'_>),
+        turn: impl Fn(&(usize, Section)) -> Turn,
+        barred: &BTreeSet<Vec<u8>>,
+        helped: &mut bool,
+    ) -> Result<Sections, Error> {
+        self.report.revealed.kept.clear();
+        self.needed.clear();
+        self.taken.clear();
+        self.doubtful.clear();
+        let mut left = Sections::new();
+        let mut due = VecDeque::from(due);
+        loop {
+            let next = closed.turn();
+            let before = next.map_or(due.len(), |next| due.partition_point(|it| turn(it) >= next));
+            let sections = due.make_contiguous().get(..before).unwrap_or_default();
+            let alike = self.alike(sections);
+            if alike > 1 {
+                let together = due.drain(..alike).collect();
+                left.extend(self.rewrite_together(together, barred)?);
+                continue;
+            }
+            let at_hand = if before == 0 {
+                closed.open(self.database)?
+            } else {
+                due.pop_front()
+            };
+            let Some((index, section)) = at_hand else {
+                return Ok(left);
+            };
+            let (step, table) = (section.step, section.table.clone());
+            left.extend(self.section(section, barred)?.map(|it| (index, it)));
+            for change in take(&mut self.missing) {
+                *helped = true;
+                let table = table.clone();
+                left.push((
+                    index,
+                    Section {
+                        step,
+                        table,
+                        change,
+                    },
+                ));
+            }
+        }
+    }
+
+    /// Tries one section; gives what is left of it.
+    fn section(
+        &mut self,
+        mut section: Section,
+        barred: &BTreeSet<Vec<u8>>,
+    ) -> Result<Option<Section>, Error> {
+        let live = self.live;
+        let known = live.table(&section.table);
+        let reason = unfit(known, &section.change);
+        let (Some(table), None) = (known, reason) else {
+            let reason = reason.unwrap_or(KeptReason::SchemaChanged);
+            self.keep_all(&section.table, &section.change, reason);
+            return Ok((section.change.rows() > 0).then_some(section));
+        };
+        let is_of_user = section.is_of_user();
+        match &mut section.change {
+            Change::Removed { columns, rows } => {
+                if is_of_user {
+                    rows.retain(|row| !self.is_of_gone(table, columns, row));
+                }
+                *rows = self.put_back(table, columns, take(rows))?;
+            }
+            Change::Copied { columns, rows, .. } => {
+                *rows = Copies { work: self }.put_back(table, columns, take(rows))?;
+            }
+            Change::Modified { column, rows, .. } => {
+                *rows = self.rewrite(table, column, take(rows), barred, false)?;
+            }
+            Change::Decorrelated { column, rows, .. } => {
+                *rows = self.rewrite(table, column, take(rows), barred, true)?;
+            }
+        }
+        Ok((section.change.rows() > 0).then_some(section))
+    }
+
+    fn keep_all(&mut self, table: &str, change: &Change, reason: KeptReason) {
+        if let Change::Decorrelated { rows, .. } = change {
+            let placeholders = rows.iter().map(|row| row.after.principal());
+            self.doubtful.extend(placeholders);
+        }
+        for _ in 0..change.rows() {
+            self.report.keep(table, &[], None, reason);
+        }
+    }
+}
+
+fn count(sections: &Sections) -> usize {
+    sections
+        .iter()
+        .map(|(_, section)| section.change.rows())
+        .sum()
+}

@@ -1,0 +1,301 @@
+//! An update written down: what the rows of one table become, as copies of columns, constants and SQL expressions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Row;
+use crate::database::tenant::TenantScope;
+use crate::database::value::Value;
+use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
+use crate::error::{SpecError, UpdateError};
+use crate::spec::predicate::Scope;
+
+/// The most bytes that a file of updates may have.
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// What the rows of one table become.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mapping {
+    /// Its name, by which the database knows it.
+    pub(crate) name: String,
+    /// The table whose rows it is about, as it was called before.
+    pub(crate) table: String,
+    /// A row becomes one row for each of these whose condition it meets; none means that rows vanish.
+    #[serde(default)]
+    pub(crate) into: Vec<Target>,
+}
+
+/// One row that a row becomes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Target {
+    pub(crate) table: String,
+    /// Every column that is neither dropped nor said here stays as it is.
+    #[serde(default)]
+    rest: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    drop: Vec<String>,
+    /// New column to the old one that it copies.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    columns: BTreeMap<String, String>,
+    /// New column to a constant.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, Constant>,
+    /// New column to an expression over the old columns.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sql: BTreeMap<String, String>,
+    /// A condition over the old columns.
+    #[serde(default, rename = "where", skip_serializing_if = "String::is_empty")]
+    condition: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Constant {
+    Truth(bool),
+    Number(i64),
+    Fraction(f64),
+    Text(String),
+}
+
+impl Constant {
+    fn value(&self) -> Value {
+        match self {
+            Self::Truth(truth) => Value::Int(i64::from(*truth)),
+            Self::Number(number) => Value::Int(*number),
+            Self::Fraction(number) => Value::Real(*number),
+            Self::Text(text) => Value::Text(text.clone()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    update: Vec<Mapping>,
+}
+
+impl Mapping {
+    /// Parses a file of updates, TOML or JSON, in the order in which they are to be recorded.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn parse(text: &str) -> Result<Vec<Self>, SpecError> {
+        if text.len() > FILE_BYTES_MAX {
+            let what = format!("is longer than {FILE_BYTES_MAX} bytes");
+            return Err(SpecError::new("the file", what));
+        }
+        let file: File = if text.trim_start().starts_with('{') {
+            serde_json::from_str(text).map_err(|error| {
+                let place = format!("line {}, column {}", error.line(), error.column());
+                SpecError::new(place, error.to_string())
+            })?
+        } else {
+            toml::from_str(text).map_err(|error| {
+                let before = error.span().and_then(|span| text.get(..span.start));
+                let line = before.unwrap_or_default().matches('\n').count();
+                let place = format!("line {}", line.saturating_add(1));
+                SpecError::new(place, error.message().to_owned())
+            })?
+        };
+        Ok(file.update)
+    }
+
+    /// Its name, by which the database knows it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Refuses what does not lead to the schema as it is now, after the migration.
+    pub(crate) fn check(&self, catalog: &Catalog) -> Result<(), SpecError> {
+        let wrong = |what| SpecError::new(format!("update {}", self.name), what);
+        if self.name.is_empty() {
+            return Err(SpecError::new("an update", "has no name"));
+        }
+        for target in &self.into {
+            let Some(table) = catalog.get(&target.table) else {
+                return Err(wrong(format!(
+                    "table {} is not in the database",
+                    target.table
+                )));
+            };
+            let written = target.columns.keys().chain(target.values.keys());
+            for column in written.chain(target.sql.keys()) {
+                if table.column(column).is_none() {
+                    let what = format!("table {} has no column {column}", target.table);
+                    return Err(wrong(what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that `row` becomes.
+    pub(crate) fn rows(
+        &self,
+        database: &mut dyn Database,
+        catalog: &Catalog,
+        row: &Row,
+    ) -> Result<Vec<Row>, UpdateError> {
+        let mut out = Vec::new();
+        for target in &self.into {
+            let mut query = Query::new(database.dialect(), catalog, row);
+            for (column, expression) in &target.sql {
+                query.ask(Some(column), expression).or_missing(row)?;
+            }
+            if !target.condition.is_empty() {
+                query.ask(None, &target.condition).or_missing(row)?;
+            }
+            let worked_out = query.run(database)?;
+            if worked_out.meets {
+                out.push(target.built(row, worked_out.values));
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl Target {
+    fn built(&self, row: &Row, worked_out: Vec<(String, Value)>) -> Row {
+        let mut columns: Vec<(String, Value)> = Vec::new();
+        if self.rest {
+            let said = |name: &String| {
+                self.columns.contains_key(name)
+                    || self.values.contains_key(name)
+                    || self.sql.contains_key(name)
+                    || self.drop.contains(name)
+            };
+            let rest = row.columns.iter().filter(|(name, _)| !said(name));
+            columns.extend(rest.cloned());
+        }
+        for (name, old) in &self.columns {
+            if let Some(value) = row.value(old) {
+                columns.push((name.clone(), value.clone()));
+            }
+        }
+        let constant = |(name, it): (&String, &Constant)| (name.clone(), it.value());
+        columns.extend(self.values.iter().map(constant));
+        columns.extend(worked_out);
+        Row {
+            table: self.table.clone(),
+            columns,
+            is_whole: row.is_whole,
+        }
+    }
+}
+
+/// What the database makes of the expressions of one target.
+struct WorkedOut {
+    values: Vec<(String, Value)>,
+    meets: bool,
+}
+
+/// Expressions over one row.
+struct Query<'a> {
+    dialect: Dialect,
+    live: Option<&'a CatalogTable>,
+    row: &'a Row,
+    alone: Catalog,
+    asked: Vec<Option<String>>,
+    sql: Vec<String>,
+    parameters: Vec<Value>,
+}
+
+impl<'a> Query<'a> {
+    fn new(dialect: Dialect, catalog: &'a Catalog, row: &'a Row) -> Self {
+        let columns = row.columns.iter().map(|(name, _)| Column {
+            name: name.clone(),
+            declared: String::new(),
+            nullable: true,
+            ..Column::default()
+        });
+        let table = CatalogTable {
+            columns: columns.collect(),
+            ..CatalogTable::default()
+        };
+        Self {
+            dialect,
+            live: catalog.get(&row.table),
+            row,
+            alone: Catalog::from([(row.table.clone(), table)]),
+            asked: Vec::new(),
+            sql: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// Adds an expression for `column`, or the condition.
+    fn ask(&mut self, column: Option<&String>, expression: &str) -> Asked {
+        // The row stands for itself; no table of the application is read.
+        let (named, alone) = (BTreeMap::new(), TenantScope::none());
+        let scope = Scope::new(self.dialect, &self.alone, (&named, &alone), &self.row.table);
+        match scope.value(expression) {
+            Ok(mut fragment) => {
+                let sql = match column {
+                    Some(_) => fragment.sql,
+                    None => format!("CASE WHEN {} THEN 1 ELSE 0 END", fragment.sql),
+                };
+                self.sql.push(sql);
+                self.parameters.append(&mut fragment.parameters);
+                self.asked.push(column.cloned());
+                Asked(Ok(()))
+            }
+            Err(what) => Asked(Err(what)),
+        }
+    }
+
+    fn run(mut self, database: &mut dyn Database) -> Result<WorkedOut, UpdateError> {
+        let mut out = WorkedOut {
+            values: Vec::new(),
+            meets: true,
+        };
+        if self.sql.is_empty() {
+            return Ok(out);
+        }
+        let cells: Vec<String> = self
+            .row
+            .columns
+            .iter()
+            .map(|(name, _)| {
+                let column = self.live.and_then(|table| table.column(name));
+                let mark = match (self.dialect, column) {
+                    // A parameter that nothing gives a type is text.
+                    (Dialect::Postgres, None) => "?::text".to_owned(),
+                    _ => self.dialect.typed(column),
+                };
+                format!("{mark} AS {}", self.dialect.quote(name))
+            })
+            .collect();
+        let sql = format!(
+            "SELECT {} FROM (SELECT {}) AS {}",
+            self.sql.join(","),
+            cells.join(","),
+            self.dialect.quote(&self.row.table)
+        );
+        let values = self.row.columns.iter().map(|(_, value)| value.clone());
+        self.parameters.extend(values);
+        let rows = database.query(&sql, &self.parameters)?;
+        for (asked, value) in self.asked.into_iter().zip(rows.into_iter().flatten()) {
+            match asked {
+                Some(column) => out.values.push((column, value)),
+                None => out.meets = value.to_string() == "1",
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// True if an expression could be asked.
+struct Asked(Result<(), String>);
+
+impl Asked {
+    /// A record of one value knows nothing of the other columns, so that what speaks of them is left out there.
+    fn or_missing(self, row: &Row) -> Result<(), UpdateError> {
+        match self.0 {
+            Err(what) if row.is_whole => Err(UpdateError::Wrong(what)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! How rows change while they are disguised: updates are recorded in order, and every record meets those that came
+//! after it when it is opened for a reveal.
+
+mod mapping;
+mod records;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::mapping::Mapping;
+pub(crate) use self::records::Updates;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::settings;
+
+/// The version of the list of updates.
+const LIST_VERSION: u32 = 1;
+
+/// A row as it was when it was hidden.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Row {
+    /// Its table.
+    pub table: String,
+    /// Its columns. A record of one overwritten value holds nothing but that column and the identifying ones.
+    pub columns: Vec<(String, Value)>,
+    /// True if all columns are there.
+    pub is_whole: bool,
+}
+
+impl Row {
+    /// A row of `table` with these columns, as an update gives it.
+    pub const fn new(table: String, columns: Vec<(String, Value)>) -> Self {
+        Self {
+            table,
+            columns,
+            is_whole: true,
+        }
+    }
+
+    /// The value of `column`.
+    pub fn value(&self, column: &str) -> Option<&Value> {
+        let mut columns = self.columns.iter();
+        columns
+            .find(|(name, _)| name == column)
+            .map(|(_, value)| value)
+    }
+}
+
+/// An update by code: what rows that were hidden before it become.
+///
+/// It must be deterministic and leave the ids of users as they are, and its name must stay for ever.
+pub trait Update {
+    /// The name under which it was recorded.
+    fn name(&self) -> &str;
+    /// The rows that `row` becomes; what it does not care about it gives back unchanged.
+    ///
+    /// # Errors
+    /// What is wrong with the row, one clause; the reveal is then refused and nothing changes.
+    fn rows(&self, row: Row) -> Result<Vec<Row>, String>;
+}
+
+/// An update as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Recorded {
+    pub(crate) name: String,
+    /// Nothing when it is code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mapping: Option<Mapping>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    version: u32,
+    updates: Vec<Recorded>,
+}
+
+/// The updates recorded, the oldest first.
+pub(crate) fn recorded(database: &mut dyn TenantConnection) -> Result<Vec<Recorded>, Error> {
+    listed(settings::updates(database)?.as_deref())
+}
+
+/// The updates of the list as it is stored, if there is one.
+pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
+    let Some(text) = text else {
+        return Ok(Vec::new());
+    };
+    let list: List = serde_json::from_slice(text).map_err(|_form| Error::Forged)?;
+    if list.version != LIST_VERSION {
+        return Err(Error::Value {
+            what: format!(
+                "the list of updates has the unknown version {}",
+                list.version
+            ),
+        });
+    }
+    Ok(list.updates)
+}
+
+/// Returns how many updates are recorded.
+pub(crate) fn count(updates: &[Recorded]) -> u32 {
+    u32::try_from(updates.len()).unwrap_or(u32::MAX)
+}
+
+/// Stores all updates.
+pub(crate) fn put(
+    database: &mut dyn TenantConnection,
+    updates: Vec<Recorded>,
+) -> Result<(), Error> {
+    let version = LIST_VERSION;
+    let list = List { version, updates };
+    let text = serde_json::to_vec(&list).map_err(|error| Error::Value {
+        what: error.to_string(),
+    })?;
+    settings::put_updates(database, &text)
+}

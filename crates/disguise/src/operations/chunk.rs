@@ -1,0 +1,511 @@
+//! Disguises in chunks: many rows, in transactions of a size that does not hold up others.
+
+use std::collections::BTreeMap;
+
+use probity_format::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::disguise::Disguise;
+use super::engine::Engine;
+use crate::crypto::random;
+use crate::crypto::suite::PublicKey;
+use crate::database::Database;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::execute::apply::chunk::Chunk;
+use crate::execute::apply::{Applied, ApplyRequest, Forgotten, PreviousChunks};
+use crate::plan::place::Place;
+use crate::plan::step::Step;
+use crate::records::chunk_note::{ChunkNote, ChunkNotes};
+use crate::records::credential::Credential;
+use crate::records::settings;
+use crate::transaction::audit::OperationRequest;
+use crate::transaction::context::ApplyContext;
+use crate::transaction::intent::{self, Intent, PLAN_BYTES};
+use crate::transaction::payload::Payload;
+use crate::transaction::scheduled::Order;
+
+/// The most rows that a chunk touches, unless something else is said.
+pub const CHUNK_ROWS: u32 = 1_000;
+
+/// What a chunk came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// More is to be done; so many rows and placeholders so far.
+    Going(Applied),
+    /// It is done.
+    Done(Applied),
+}
+
+/// A disguise in chunks that stopped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Halted {
+    /// Its handle, where it is begun still; absent where nothing of it is there.
+    pub begun: Option<DisguiseId>,
+    /// Why it stopped.
+    pub cause: Error,
+}
+
+/// The salt of the tenant at hand, and the user whose rows a disguise means, if one.
+pub(super) type Whom<'a> = (&'a [u8], Option<&'a Value>);
+/// What else the last chunk does.
+pub(super) type Last<'a, D> =
+    dyn FnMut(&mut Engine<D>, Whom<'_>, &Applied) -> Result<(), Error> + 'a;
+
+/// Whose rows a disguise in chunks means.
+pub(super) enum Whose {
+    User(Value),
+    Everybody,
+}
+
+impl Whose {
+    pub(super) fn of(intent: &Intent) -> Self {
+        match intent.order.user() {
+            Some(user) => Self::User(user.clone()),
+            None => Self::Everybody,
+        }
+    }
+}
+
+/// What became of the beginning of a disguise in chunks.
+enum Begun {
+    Noted,
+    /// Nothing: rows of these are to be looked at first.
+    Unsurveyed(Option<Vec<Value>>),
+}
+
+/// Whose rows a chunk means.
+struct Meant {
+    /// The user, and the placeholders that the credential reaches; everybody when absent.
+    owners: Option<Vec<Value>>,
+    /// The user's key, where a chunk before removed the account.
+    away: Option<PublicKey>,
+}
+
+impl<D: Database> Engine<D> {
+    /// Notes that a disguise is to be applied in chunks, and gives its handle; no row is touched yet. What was asked for,
+    /// with the user in clear, stays in the database until it is done. A credential is not kept: whoever goes on with a
+    /// disguise over placeholders gives it again.
+    ///
+    /// Where everybody is meant, or somebody is held, all rows are looked at, page by page, so that nothing begins that must stop
+    /// in the middle.
+    ///
+    /// # Errors
+    /// What [`Engine::apply`] would refuse, but for what constraints of the database refuse.
+    pub fn begin(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Error> {
+        let id = DisguiseId(u64::from_le_bytes(random()?));
+        let user = request.user.as_ref();
+        let asked = OperationRequest::new("disguise.begin", id.to_string(), user, request.time);
+        let mut is_surveyed = false;
+        if user.is_none() && request.over.is_none() {
+            let known = request.spec.refuse_unknown(&request.parameters, None);
+            let known = known.map_err(Error::from);
+            let surveyed = known.and_then(|()| self.survey(id, request, None));
+            self.told(&asked, surveyed)?;
+            is_surveyed = true;
+        }
+        loop {
+            let begun = self.operation(&asked, |engine| {
+                engine.begun(id, request, &asked, is_surveyed)
+            })?;
+            let Begun::Unsurveyed(owners) = begun else {
+                return Ok(id);
+            };
+            let surveyed = self.survey(id, request, owners.as_deref());
+            self.told(&asked, surveyed)?;
+            is_surveyed = true;
+        }
+    }
+
+    /// Notes a disguise in chunks, unless a hold is there and it was not looked for those on other people yet.
+    fn begun(
+        &mut self,
+        id: DisguiseId,
+        request: &ApplyRequest<'_>,
+        asked: &OperationRequest<'_>,
+        is_surveyed: bool,
+    ) -> Result<Begun, Error> {
+        let user = request.user.as_ref();
+        request.spec.refuse_unknown(&request.parameters, None)?;
+        request.end()?;
+        let context = self.context(user)?;
+        self.refuse_absent(&context, request)?;
+        let owners = self.owners(&context, request)?;
+        self.steps(request, owners.as_deref())?;
+        let public_key = self.may_be_hidden(&context, user)?;
+        if context.held.has_people() && !is_surveyed {
+            return Ok(Begun::Unsurveyed(owners));
+        }
+        let intent = Intent {
+            order: Order::of(request),
+            plan: self.plan_hash(request)?,
+            public_key,
+            over: request.over.is_some(),
+            time: request.time.nanoseconds(),
+            place: Place::START,
+            rows: BTreeMap::new(),
+            pseudoprincipals: 0,
+        };
+        intent::put(&mut self.database, id, &intent)?;
+        let key = intent.public_key.as_ref();
+        let payload = Payload::new().described(&context.salt, request, key);
+        self.done(asked, payload)?;
+        Ok(Begun::Noted)
+    }
+
+    /// Does the next chunk of a disguise, in one transaction; whatever is killed, the next call goes on where the last
+    /// committed chunk ended. A reveal takes back what is done so far, and ends it; one of everybody goes on without
+    /// whoever revealed it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDisguise`] when it is done or was ended; those of [`Engine::apply`], and then nothing of this
+    /// chunk has changed; [`Error::Value`] when the schema changed since it was begun, and when a credential is missing.
+    pub fn proceed(
+        &mut self,
+        id: DisguiseId,
+        rows: u32,
+        time: Timestamp,
+    ) -> Result<Progress, Error> {
+        self.proceed_over(id, None, rows, time)
+    }
+
+    /// The same for a disguise that was begun over placeholders, with the credential that it was begun with.
+    ///
+    /// # Errors
+    /// Those of [`Engine::proceed`], and [`Error::WrongCredential`].
+    pub fn proceed_over(
+        &mut self,
+        id: DisguiseId,
+        over: Option<&Credential<'_>>,
+        rows: u32,
+        time: Timestamp,
+    ) -> Result<Progress, Error> {
+        self.advance((id, over), rows, time, &mut |_, _, _| Ok(()))
+    }
+
+    /// The next chunk; `last` is done with the last one, in its transaction.
+    pub(super) fn advance(
+        &mut self,
+        (id, over): (DisguiseId, Option<&Credential<'_>>),
+        rows: u32,
+        time: Timestamp,
+        last: &mut Last<'_, D>,
+    ) -> Result<Progress, Error> {
+        let read = |engine: &mut Self| {
+            let intent = intent::read(&mut engine.database, id)?;
+            let (file, time) = (intent.order.parsed()?, intent.time()?);
+            Ok((intent, file, time))
+        };
+        let read = self.tried(|engine, read| engine.transaction(read), read);
+        let unknown = OperationRequest::new("disguise.apply", id.to_string(), None, time);
+        let (intent, file, begun) = self.told(&unknown, read)?;
+        let mut request = intent.order.request(&file, begun);
+        request.over = over.filter(|_| intent.over).map(Credential::again);
+        let user = request.user.as_ref();
+        let asked = OperationRequest::new("disguise.apply", id.to_string(), user, time);
+        self.operation(&asked, |engine| {
+            // Read again, now that nobody else can go on with it.
+            let mut intent = intent::read(&mut engine.database, id)?;
+            let steps = engine.chunk(id, &request, (&mut intent, rows))?;
+            let so_far = intent.so_far(id);
+            if usize::try_from(intent.place.step).is_ok_and(|step| step < steps) {
+                intent::put(&mut engine.database, id, &intent)?;
+                return Ok(Progress::Going(so_far));
+            }
+            intent::remove(&mut engine.database, id)?;
+            let salt = settings::salt(&mut engine.database)?;
+            let key = intent.public_key.as_ref();
+            let payload = Payload::of_applied(&so_far);
+            engine.done(&asked, payload.described(&salt, &request, key))?;
+            last(engine, (&salt, user), &so_far)?;
+            Ok(Progress::Done(so_far))
+        })
+    }
+
+    /// Does all chunks that are left of a disguise; `now` gives the time of each.
+    ///
+    /// # Errors
+    /// Those of [`Engine::proceed`]; what was committed before stays done, and is gone on with by the next call.
+    pub fn finish(
+        &mut self,
+        id: DisguiseId,
+        rows: u32,
+        now: impl FnMut() -> Timestamp,
+    ) -> Result<Applied, Error> {
+        self.finish_over(id, None, rows, now)
+    }
+
+    /// The same for a disguise that was begun over placeholders, with the credential that it was begun with.
+    ///
+    /// # Errors
+    /// Those of [`Engine::proceed_over`].
+    pub fn finish_over(
+        &mut self,
+        id: DisguiseId,
+        over: Option<&Credential<'_>>,
+        rows: u32,
+        mut now: impl FnMut() -> Timestamp,
+    ) -> Result<Applied, Error> {
+        loop {
+            if let Progress::Done(applied) = self.proceed_over(id, over, rows, now())? {
+                return Ok(applied);
+            }
+        }
+    }
+
+    /// Begins a disguise and does all of its chunks; `now` gives the time of each. Where the first is refused the disguise is
+    /// cancelled, so that no later [`Engine::unfinished`] finds it.
+    ///
+    /// # Errors
+    /// Those of [`Engine::begin`] and [`Engine::proceed_over`], with the handle of what is begun still and can be gone on with,
+    /// cancelled or revealed.
+    pub fn apply_in_chunks(
+        &mut self,
+        request: &ApplyRequest<'_>,
+        rows: u32,
+        mut now: impl FnMut() -> Timestamp,
+    ) -> Result<Applied, Halted> {
+        let unbegun = |cause| Halted { begun: None, cause };
+        let id = self.begin(request).map_err(unbegun)?;
+        let over = request.over.as_ref();
+        let applied = match self.proceed_over(id, over, rows, now()) {
+            Ok(Progress::Done(applied)) => return Ok(applied),
+            Ok(Progress::Going(_)) => self.finish_over(id, over, rows, now),
+            Err(cause) => {
+                let is_gone = !matches!(cause, Error::Unsettled(_))
+                    && self.withdraw(id, now()).unwrap_or(false);
+                let begun = (!is_gone).then_some(id);
+                return Err(Halted { begun, cause });
+            }
+        };
+        let begun = Some(id);
+        applied.map_err(|cause| Halted { begun, cause })
+    }
+
+    /// Cancels a disguise of which no chunk is done; whether it is gone.
+    fn withdraw(&mut self, id: DisguiseId, time: Timestamp) -> Result<bool, Error> {
+        let asked = OperationRequest::new("disguise.cancel", id.to_string(), None, time);
+        self.operation(&asked, |engine| {
+            let Some(intent) = intent::find(&mut engine.database, id)? else {
+                return Ok(true);
+            };
+            // Somebody else may have gone on with it meanwhile.
+            if intent.place != Place::START || intent.hidden() > 0 {
+                return Ok(false);
+            }
+            intent::remove(&mut engine.database, id)?;
+            engine.done(&asked, Payload::new().with("hidden", 0))?;
+            Ok(true)
+        })
+    }
+
+    /// The disguises that were begun and are neither done nor ended.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`].
+    pub fn unfinished(&mut self) -> Result<Vec<DisguiseId>, Error> {
+        self.transaction(|engine| intent::list(&mut engine.database))
+    }
+
+    /// Looks whether records can be kept for everybody who is meant, and nobody is held, before anything is changed: a page
+    /// of rows in each transaction. Of one user it is looked for holds alone, on whoever has a stake in the rows.
+    fn survey(
+        &mut self,
+        id: DisguiseId,
+        request: &ApplyRequest<'_>,
+        owners: Option<&[Value]>,
+    ) -> Result<(), Error> {
+        let (mut place, mut more) = (Place::START, true);
+        while more {
+            let from = place.clone();
+            let look = |engine: &mut Self| {
+                // It may be tried again.
+                place.clone_from(&from);
+                let context = engine.context(request.user.as_ref())?;
+                engine.surveyed(&context, (id, request), owners, &mut place)
+            };
+            more = self.tried(|engine, look| engine.transaction(look), look)?;
+        }
+        Ok(())
+    }
+
+    /// The same for one user, in the transaction at hand.
+    pub(super) fn refuse_stakes(
+        &mut self,
+        context: &ApplyContext,
+        (id, request): (DisguiseId, &ApplyRequest<'_>),
+        owners: Option<&[Value]>,
+    ) -> Result<(), Error> {
+        let mut place = Place::START;
+        if request.user.is_none() || !context.held.has_people() {
+            return Ok(());
+        }
+        while self.surveyed(context, (id, request), owners, &mut place)? {}
+        Ok(())
+    }
+
+    /// Looks at the next page of rows; whether there are more.
+    fn surveyed(
+        &mut self,
+        context: &ApplyContext,
+        (id, request): (DisguiseId, &ApplyRequest<'_>),
+        owners: Option<&[Value]>,
+        place: &mut Place,
+    ) -> Result<bool, Error> {
+        let rows = usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX);
+        let steps = self.steps(request, owners)?;
+        let disguise = Disguise {
+            id,
+            request,
+            owners,
+            forgotten: &Forgotten::default(),
+            earlier: None,
+            away: None,
+            most: None,
+        };
+        let mut more = false;
+        self.disguise(context, disguise, |work| {
+            more = Chunk::new(work, &steps).survey(place, rows)?;
+            Ok(())
+        })?;
+        Ok(more)
+    }
+
+    /// Does the next rows and moves the intent behind them; gives how many steps there are.
+    fn chunk(
+        &mut self,
+        id: DisguiseId,
+        request: &ApplyRequest<'_>,
+        (intent, rows): (&mut Intent, u32),
+    ) -> Result<usize, Error> {
+        if self.plan_hash(request)? != intent.plan {
+            let what =
+                "the schema changed since the disguise was begun; reveal it, and begin another";
+            return Err(Error::Value {
+                what: what.to_owned(),
+            });
+        }
+        let context = self.context(request.user.as_ref())?;
+        let meant = self.meant(id, &context, request, intent)?;
+        let steps = self.steps(request, meant.owners.as_deref())?;
+        let disguise = Disguise {
+            id,
+            request,
+            owners: meant.owners.as_deref(),
+            forgotten: &Forgotten::default(),
+            earlier: Some(PreviousChunks::default()),
+            away: meant.away,
+            most: None,
+        };
+        let place = &mut intent.place;
+        let (done, public_key) = self.disguise(&context, disguise, |work| {
+            Chunk::new(work, &steps).advance(place, rows)
+        })?;
+        intent.public_key = public_key;
+        let mut so_far = intent.so_far(id);
+        so_far.add(&done);
+        intent.rows = so_far.rows;
+        intent.pseudoprincipals = so_far.pseudoprincipals;
+        Ok(steps.len())
+    }
+
+    /// The key of the user, if one is meant, who is registered and not held.
+    pub(super) fn may_be_hidden(
+        &self,
+        context: &ApplyContext,
+        user: Option<&Value>,
+    ) -> Result<Option<PublicKey>, Error> {
+        let Some(user) = user else {
+            return Ok(None);
+        };
+        context.held.refuse_person(&context.salt, user)?;
+        let known = context.key_of(user).cloned();
+        known.map(Some).ok_or_else(|| Error::NotRegistered {
+            table: self.pseudo.table.clone(),
+        })
+    }
+
+    /// Returns whose rows the next chunk means.
+    fn meant(
+        &mut self,
+        id: DisguiseId,
+        context: &ApplyContext,
+        request: &ApplyRequest<'_>,
+        intent: &Intent,
+    ) -> Result<Meant, Error> {
+        let Some(user) = &request.user else {
+            return Ok(Meant {
+                owners: None,
+                away: None,
+            });
+        };
+        let mut owners = vec![user.clone()];
+        let mut away = intent.public_key.clone();
+        if intent.over {
+            let Some(over) = &request.over else {
+                return Err(Error::Value {
+                    what: "the disguise reaches rows behind placeholders, and the credential for that is not kept: give it again"
+                        .to_owned(),
+                });
+            };
+            let holder = self.holder_on(context, user, over)?;
+            let before = holder.reach().present_before(id);
+            owners.append(&mut self.acts_as(&holder, before)?);
+            away = Some(holder.public().clone());
+        }
+        Ok(Meant {
+            owners: Some(owners),
+            away,
+        })
+    }
+
+    /// A hash of what a disguise does to which tables, in which order.
+    fn plan_hash(&mut self, request: &ApplyRequest<'_>) -> Result<[u8; PLAN_BYTES], Error> {
+        let user = request.user.as_ref().map(std::slice::from_ref);
+        self.refresh()?;
+        let steps: Vec<Step> = self.steps(request, user)?;
+        let mut hash = Sha256::new();
+        for step in steps {
+            hash.update(format!(
+                "{} {:?} {}\n",
+                step.table, step.kind, step.chosen.sql
+            ));
+        }
+        let mut out = [0; PLAN_BYTES];
+        for (byte, hashed) in out.iter_mut().zip(hash.finalize()) {
+            *byte = hashed;
+        }
+        Ok(out)
+    }
+}
+
+/// Returns whether a disguise is one in chunks that is not done, and whose.
+pub(super) fn going_on(
+    database: &mut dyn TenantConnection,
+    id: DisguiseId,
+) -> Result<Option<Whose>, Error> {
+    let intent = intent::find(database, id)?;
+    Ok(intent.as_ref().map(Whose::of))
+}
+
+/// What it means for a disguise in chunks that a person took its records back or had them destroyed: that of a user ends,
+/// that of everybody goes on and bears `mark` on the names of the person.
+pub(super) fn leave_out(
+    database: &mut dyn TenantConnection,
+    id: DisguiseId,
+    whose: Option<&Whose>,
+    names: &[Vec<u8>],
+    mark: ChunkNote,
+) -> Result<(), Error> {
+    match whose {
+        None => Ok(()),
+        Some(Whose::User(_)) => intent::remove(database, id),
+        Some(Whose::Everybody) => {
+            let salt = settings::salt(database)?;
+            ChunkNotes { id, salt: &salt }.put(database, mark, names)
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Disguising people who have been inactive, page by page.
+
+use std::collections::BTreeMap;
+
+use probity_format::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::engine::Engine;
+use crate::crypto::random;
+use crate::database::fragment::Fragment;
+use crate::database::value::Value;
+use crate::database::{Column, Database};
+use crate::error::{DisguiseId, Doing as _, Error, SpecError};
+use crate::execute::apply::{Applied, ApplyRequest, Forgotten};
+use crate::records::hold::Held;
+use crate::records::tables::DECAYED;
+use crate::records::{registry, settings};
+use crate::spec::Spec;
+use crate::spec::predicate::Scope;
+use crate::statements::row::{at, encoded};
+use crate::statements::table::{delete_keys, insert_all, list, select_keys};
+use crate::transaction::audit::OperationRequest;
+
+/// What is asked of [`Engine::decay`].
+pub struct DecayRequest<'a> {
+    /// What is applied to each inactive person.
+    pub spec: &'a Spec,
+    /// A condition on the users table that says who is inactive, like `people.last_seen < :since`.
+    pub inactive: &'a str,
+    /// Values of the parameters of specification and condition.
+    pub parameters: BTreeMap<String, Value>,
+    /// Until when each disguise can be revealed.
+    pub expires: Option<Timestamp>,
+    /// The last id of the page before.
+    pub after: Option<Value>,
+    /// How many people the condition chooses at most in this page.
+    pub page: u32,
+    /// The time of the entries.
+    pub time: Timestamp,
+}
+
+/// What became of a page of inactive people.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Decayed {
+    /// What was applied, one person each; with [`Engine::inactive`], nothing.
+    pub applied: Vec<Applied>,
+    /// People to whom it applies.
+    pub people: u64,
+    /// People left out because nobody could ever bring them back: they have no key.
+    pub unregistered: u64,
+    /// People left out because they are held.
+    pub held: u64,
+    /// People left out because it was applied to them and they were not active since.
+    pub before: u64,
+    /// Why the disguise was refused for some.
+    pub refused: Vec<Error>,
+    /// Where the next page begins; absent after the last one.
+    pub next: Option<Value>,
+}
+
+impl<D: Database> Engine<D> {
+    /// Disguises a page of inactive people, each in a transaction of their own, so that a run that is stopped anywhere
+    /// loses nothing: whoever was done is done, and a new run takes the rest. Each can come back with their credential.
+    ///
+    /// # Errors
+    /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; what was committed before stays done. What is refused
+    /// for one person is in the answer.
+    pub fn decay(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
+        let checked = self.fits_for_decay(request);
+        let read = |engine: &mut Self| engine.page(request);
+        let page = checked.and_then(|()| self.tried(|engine, read| engine.transaction(read), read));
+        let nobody = OperationRequest::new("disguise.decay", String::new(), None, request.time);
+        let (mut decayed, candidates) = self.told(&nobody, page)?;
+        for id in candidates {
+            match self.decay_one(request, id) {
+                Ok(applied) => decayed.applied.push(applied),
+                Err(error) if error.ends_a_run() => return Err(error),
+                Err(error) => decayed.refused.push(error),
+            }
+        }
+        Ok(decayed)
+    }
+
+    /// Says to whom [`Engine::decay`] would apply, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Spec`], [`Error::Database`].
+    pub fn inactive(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
+        self.fits_for_decay(request)?;
+        Ok(self.transaction(|engine| engine.page(request))?.0)
+    }
+
+    fn fits_for_decay(&mut self, request: &DecayRequest<'_>) -> Result<(), Error> {
+        let (spec, parameters) = (request.spec, &request.parameters);
+        spec.refuse_unknown(parameters, Some(request.inactive))?;
+        self.fits(spec, parameters)
+    }
+
+    fn decay_one(&mut self, request: &DecayRequest<'_>, id: Value) -> Result<Applied, Error> {
+        let disguise = DisguiseId(u64::from_le_bytes(random()?));
+        let apply = ApplyRequest {
+            spec: request.spec,
+            user: Some(id),
+            over: None,
+            parameters: request.parameters.clone(),
+            expires: request.expires,
+            time: request.time,
+        };
+        let user = apply.user.as_ref();
+        let asked =
+            OperationRequest::new("disguise.decay", disguise.to_string(), user, request.time);
+        self.operation(&asked, |engine| {
+            let applied =
+                engine.applied(disguise, &apply, &asked, (&Forgotten::default(), None))?;
+            if let Some(user) = user {
+                engine.mark(request.spec, user)?;
+            }
+            Ok(applied)
+        })
+    }
+
+    /// The next people whom the condition chooses, and those among them to whom it applies.
+    fn page(&mut self, request: &DecayRequest<'_>) -> Result<(Decayed, Vec<Value>), Error> {
+        self.refresh()?;
+        let (columns, rows) = self.chosen(request)?;
+        let id = self.pseudo.id.clone();
+        let ids: Vec<Value> = rows
+            .iter()
+            .filter_map(|row| at(&columns, row, &id).cloned())
+            .collect();
+        let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
+        let database = &mut self.database;
+        let salt = settings::salt(database)?;
+        let registered = registry::principals(database, &names)?;
+        let held = Held::all(database)?;
+        let marks: Vec<Vec<Value>> = rows
+            .iter()
+            .map(|row| vec![mark(&salt, request.spec, row)])
+            .collect();
+        let (column, by) = (["mark".to_owned()], ["mark".to_owned()]);
+        let known = select_keys(database, DECAYED, &column, &by, &marks)?;
+        let mut decayed = Decayed::default();
+        let full = u32::try_from(rows.len()).is_ok_and(|count| count >= request.page);
+        decayed.next = ids.last().filter(|_last| full).cloned();
+        let mut candidates = Vec::new();
+        for ((id, name), mark) in ids.into_iter().zip(&names).zip(&marks) {
+            let count = match registered.get(name) {
+                None => &mut decayed.unregistered,
+                // A placeholder is nobody who could have been active.
+                Some((_, standing)) if !standing.is_person() => continue,
+                Some(_) if held.refuse_person(&salt, &id).is_err() => &mut decayed.held,
+                Some(_) if known.contains(mark) => &mut decayed.before,
+                Some(_) => {
+                    candidates.push(id);
+                    &mut decayed.people
+                }
+            };
+            *count = count.saturating_add(1);
+        }
+        Ok((decayed, candidates))
+    }
+
+    /// The columns of the users table, and the rows of the page.
+    fn chosen(
+        &mut self,
+        request: &DecayRequest<'_>,
+    ) -> Result<(Vec<String>, Vec<Vec<Value>>), Error> {
+        let dialect = self.database.dialect();
+        let (catalog, live) = self.described()?;
+        let (table, id) = (&live.pseudo.table, &live.pseudo.id);
+        let users = live.table(table).ok_or(Error::NotInstalled)?;
+        let wrong = |what: String| SpecError::new("the condition of inactivity", what);
+        let tenancy = &self.database.tenancy;
+        let scope = Scope::new(dialect, catalog, (&request.parameters, tenancy), table);
+        let Fragment {
+            sql,
+            mut parameters,
+        } = scope.condition(request.inactive).map_err(wrong)?;
+        let all: Vec<String> = users
+            .catalog
+            .columns
+            .iter()
+            .map(|column| column.name.clone())
+            .collect();
+        let (from, name) = (dialect.quote(table), dialect.quote(id));
+        let mut query = format!("SELECT {} FROM {from} WHERE ({sql})", list(dialect, &all));
+        if let Some(after) = &request.after {
+            let typed = dialect.typed(users.catalog.column(id));
+            query = format!("{query} AND {from}.{name} > {typed}");
+            parameters.push(after.clone());
+        }
+        let mut own = tenancy.and(dialect, table, table);
+        query.push_str(&own.sql);
+        parameters.append(&mut own.parameters);
+        let page = request.page;
+        let query = format!("{query} ORDER BY {from}.{name} LIMIT {page}");
+        let rows = self
+            .database
+            .query(&query, &parameters)
+            .doing("looking for inactive people")?;
+        Ok((all, rows))
+    }
+
+    /// Notes how the row of `user` is now, if there is one, so that only what changes it makes the person count again.
+    pub(super) fn mark(&mut self, spec: &Spec, user: &Value) -> Result<(), Error> {
+        let (_, live) = self.described()?;
+        let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());
+        let users = live.table(&table).map(|table| &table.catalog.columns);
+        let all: Vec<String> = users
+            .into_iter()
+            .flatten()
+            .map(|column: &Column| column.name.clone())
+            .collect();
+        let database = &mut self.database;
+        let salt = settings::salt(database)?;
+        let key = [vec![user.clone()]];
+        for row in select_keys(database, &table, &all, &[id], &key)? {
+            let mark = [vec![mark(&salt, spec, &row)]];
+            delete_keys(database, DECAYED, &["mark".to_owned()], &mark)?;
+            insert_all(database, DECAYED, &["mark"], &mark)?;
+        }
+        Ok(())
+    }
+}
+
+/// Stands for a row of the users table as it is and for what was applied to it.
+fn mark(salt: &[u8], spec: &Spec, row: &[Value]) -> Value {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise decay\0");
+    hash.update(salt);
+    hash.update(Sha256::digest(&spec.text));
+    hash.update(encoded(row));
+    Value::Bytes(hash.finalize().iter().copied().take(16).collect())
+}

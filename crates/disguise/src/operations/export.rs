@@ -1,0 +1,290 @@
+//! What a person's disguises hide, handed out to whoever holds the credential.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::Timestamp;
+
+use super::engine::Engine;
+use crate::database::Database;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Doing as _, Error};
+use crate::execute::update::{self, Updates};
+use crate::records::co_owned::slots_of;
+use crate::records::credential::Credential;
+use crate::records::hold::Held;
+use crate::records::principal::Reached;
+use crate::records::section::{Change, Copied, Modified};
+use crate::transaction::audit::OperationRequest;
+use crate::transaction::payload::Payload;
+
+/// Where everything is again before the transaction ends.
+const SAVEPOINT: &str = "SAVEPOINT probity_export";
+const BACK: &str = "ROLLBACK TO SAVEPOINT probity_export";
+const RELEASE: &str = "RELEASE SAVEPOINT probity_export";
+
+/// Columns and values, in the order of the table.
+pub type Cells = Vec<(String, Value)>;
+
+/// What a disguise did to a row.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum HiddenChange {
+    /// It took the row away, which was like this.
+    Removed(Cells),
+    /// It took the row away when the last of several owners had left; people are named by their placeholders.
+    Left(Cells),
+    /// It overwrote a value of the row.
+    Modified {
+        /// Which.
+        column: String,
+        /// What it was.
+        before: Value,
+        /// What it has been since.
+        after: Value,
+    },
+    /// It put a placeholder in the place of somebody whom the row names.
+    Decorrelated {
+        /// In which column.
+        column: String,
+        /// Whom it named.
+        before: Value,
+        /// The placeholder.
+        after: Value,
+    },
+}
+
+/// What is hidden of a row, and what has stood there since.
+pub type Difference<'a> = (Vec<(&'a str, &'a Value)>, Vec<(&'a str, &'a Value)>);
+
+impl HiddenChange {
+    /// Returns what was done to the row, in one word.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Removed(_) => "removed",
+            Self::Left(_) => "left",
+            Self::Modified { .. } => "modified",
+            Self::Decorrelated { .. } => "decorrelated",
+        }
+    }
+
+    /// The values that are hidden by the names of their columns, and for what was changed the values since.
+    pub fn difference(&self) -> Difference<'_> {
+        match self {
+            Self::Removed(cells) | Self::Left(cells) => {
+                let cells = cells.iter().map(|(name, value)| (name.as_str(), value));
+                (cells.collect(), Vec::new())
+            }
+            Self::Modified {
+                column,
+                before,
+                after,
+            }
+            | Self::Decorrelated {
+                column,
+                before,
+                after,
+            } => (
+                vec![(column.as_str(), before)],
+                vec![(column.as_str(), after)],
+            ),
+        }
+    }
+}
+
+/// One row, or one value of a row, that is hidden.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Hidden {
+    /// The disguise that hides it.
+    pub disguise: DisguiseId,
+    /// When it was applied, as its caller said.
+    pub time: Option<Timestamp>,
+    /// The table.
+    pub table: String,
+    /// The identifying values of the row as it is, or was when it was taken away.
+    pub identity: Cells,
+    /// What was done to it.
+    pub change: HiddenChange,
+}
+
+impl<D: Database> Engine<D> {
+    /// Everything that the disguises of the holder of `credential` hide, or one of them, the oldest first and in the
+    /// form that updates since give it; nothing is changed, and an entry tells of it.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Ended`], [`Error::Update`],
+    /// [`Error::Database`], [`Error::Audit`].
+    pub fn export(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+        id: Option<DisguiseId>,
+        time: Timestamp,
+    ) -> Result<Vec<Hidden>, Error> {
+        let key = id.map_or_else(String::new, |id| id.to_string());
+        let asked = OperationRequest::new("disguise.export", key, Some(user), time);
+        self.operation(&asked, |engine| {
+            // Updates note where shared rows are found from now on, for a reveal and not for this.
+            control(&mut engine.database, SAVEPOINT)?;
+            let hidden = engine.hidden(user, credential, id, time)?;
+            control(&mut engine.database, BACK)?;
+            control(&mut engine.database, RELEASE)?;
+            let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+            for it in &hidden {
+                let count = rows.entry(it.table.clone()).or_default();
+                *count = count.saturating_add(1);
+            }
+            engine.done(&asked, Payload::new().counting("rows", &rows))?;
+            Ok(hidden)
+        })
+    }
+
+    fn hidden(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+        id: Option<DisguiseId>,
+        time: Timestamp,
+    ) -> Result<Vec<Hidden>, Error> {
+        self.refresh()?;
+        let (salt, holder) = self.former_holder(user, credential)?;
+        let reach = holder.reach();
+        let of = |it: &&Reached| id.is_none_or(|id| it.found.locator.origin.disguise == id.0);
+        let meant: Vec<&Reached> = reach.bags.iter().filter(of).collect();
+        let changes = |it: &&Reached| it.found.locator.changes;
+        if id.is_some() && !meant.iter().any(changes) {
+            return Err(Error::NoSuchDisguise);
+        }
+        let found = meant.len();
+        let held = Held::all(&mut self.database)?;
+        let mut there = Vec::with_capacity(found);
+        for it in meant {
+            let is_over = it.found.locator.origin.expires.is_over(time);
+            if !is_over || self.is_kept((&salt, &held), user, it)? {
+                there.push(it);
+            }
+        }
+        let mut meant = there;
+        if id.is_some() && meant.len() < found {
+            return Err(Error::Ended);
+        }
+        meant.sort_by_key(|it| {
+            let origin = it.found.locator.origin;
+            (origin.time, origin.disguise)
+        });
+        let recorded = update::recorded(&mut self.database)?;
+        let (catalog, live) = self.described()?;
+        let (catalog, live) = (catalog.clone(), live.clone());
+        let updates = Updates {
+            recorded: &recorded,
+            code: &self.updates,
+            catalog: &catalog,
+            live: &live,
+            salt: &salt,
+            gone: BTreeSet::new(),
+        };
+        let mut hidden = Vec::new();
+        for it in meant {
+            let mut bag = it.read(&mut self.database)?;
+            let origin = it.found.locator.origin;
+            updates.apply(&mut self.database, &mut bag, origin.updates)?;
+            for section in bag.sections {
+                let row = |identity, change| Hidden {
+                    disguise: DisguiseId(origin.disguise),
+                    time: Timestamp::from_nanoseconds(origin.time).ok(),
+                    table: section.table.clone(),
+                    identity,
+                    change,
+                };
+                let key = live.table(&section.table).map(|it| it.identity.as_slice());
+                let rows = changed(&mut self.database, key.unwrap_or_default(), section.change)?;
+                hidden.extend(
+                    rows.into_iter()
+                        .map(|(identity, change)| row(identity, change)),
+                );
+            }
+        }
+        Ok(hidden)
+    }
+}
+
+fn control(database: &mut dyn TenantConnection, sql: &str) -> Result<(), Error> {
+    database
+        .execute(sql, &[])
+        .doing("reading without a change")?;
+    Ok(())
+}
+
+/// The rows of a change, each with its identity.
+fn changed(
+    database: &mut dyn TenantConnection,
+    key: &[String],
+    change: Change,
+) -> Result<Vec<(Cells, HiddenChange)>, Error> {
+    let whole = |columns: &[String], row: Vec<Value>| -> (Cells, Cells) {
+        let cells: Cells = columns.iter().cloned().zip(row).collect();
+        let of_key = |(name, _): &&(String, Value)| key.contains(name);
+        (cells.iter().filter(of_key).cloned().collect(), cells)
+    };
+    Ok(match change {
+        Change::Removed { columns, rows } => rows
+            .into_iter()
+            .map(|row| {
+                let (identity, cells) = whole(&columns, row);
+                (identity, HiddenChange::Removed(cells))
+            })
+            .collect(),
+        Change::Copied { columns, rows, .. } => in_force(database, rows)?
+            .into_iter()
+            .map(|row| {
+                let (identity, cells) = whole(&columns, row);
+                (identity, HiddenChange::Left(cells))
+            })
+            .collect(),
+        Change::Modified {
+            identity,
+            column,
+            rows,
+        } => values(&identity, rows, |before, after| HiddenChange::Modified {
+            column: column.clone(),
+            before,
+            after,
+        }),
+        Change::Decorrelated {
+            identity,
+            column,
+            rows,
+        } => values(&identity, rows, |before, after| {
+            HiddenChange::Decorrelated {
+                column: column.clone(),
+                before,
+                after,
+            }
+        }),
+    })
+}
+
+fn values(
+    identity: &[String],
+    rows: Vec<Modified>,
+    change: impl Fn(Value, Value) -> HiddenChange,
+) -> Vec<(Cells, HiddenChange)> {
+    let cells = |values: Vec<Value>| identity.iter().cloned().zip(values).collect();
+    rows.into_iter()
+        .map(|row| (cells(row.identity), change(row.before, row.after)))
+        .collect()
+}
+
+/// The rows of copies that are not void: nobody has put them back since.
+fn in_force(
+    database: &mut dyn TenantConnection,
+    copies: Vec<Copied>,
+) -> Result<Vec<Vec<Value>>, Error> {
+    let versions: Vec<u64> = copies.iter().map(|it| it.version).collect();
+    let removed = slots_of(database, &versions)?;
+    let removed: BTreeSet<u64> = removed.into_values().collect();
+    let is_removed = |it: &Copied| removed.contains(&it.version);
+    let copies = copies.into_iter().filter(is_removed);
+    Ok(copies.map(|it| it.row).collect())
+}

@@ -1,0 +1,220 @@
+//! Destroying records for good.
+
+use std::collections::BTreeSet;
+
+use probity_format::Timestamp;
+
+use super::chunk::{Whose, leave_out};
+use super::engine::Engine;
+use crate::database::Database;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::records::chunk_note::ChunkNote;
+use crate::records::credential::{self, Credential};
+use crate::records::deadline::Cohorts;
+use crate::records::hold::{Held, cohort};
+use crate::records::holder::Holder;
+use crate::records::name::digits;
+use crate::records::principal::{needed_by_others, stored_for_others};
+use crate::records::receipt::Receipt;
+use crate::records::stored::Stored;
+use crate::records::{forgotten, name, registry, store};
+use crate::transaction::audit::OperationRequest;
+use crate::transaction::payload::Payload;
+use crate::transaction::{intent, once};
+
+impl<D: Database> Engine<D> {
+    /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay. A hold on somebody whose
+    /// rows are among them stands in the way, too.
+    /// What it returns, once signed, is what the person takes away.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
+    pub fn forget(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+        id: DisguiseId,
+        time: Timestamp,
+    ) -> Result<Receipt, Error> {
+        let asked = OperationRequest::new("disguise.forget", id.to_string(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (salt, holder) = engine.former_holder(user, credential)?;
+            let held = refuse_held(&mut engine.database, &salt, user)?;
+            held.refuse_disguise(&salt, id)?;
+            let reach = holder.reach();
+            let database = &mut engine.database;
+            let meant: Vec<_> = reach
+                .bags
+                .iter()
+                .filter(|it| it.found.locator.origin.disguise == id.0)
+                .collect();
+            if !meant.iter().any(|it| it.found.locator.changes) {
+                return Err(Error::NoSuchDisguise);
+            }
+            let others = reach
+                .bags
+                .iter()
+                .any(|it| it.found.locator.origin.disguise != id.0);
+            let kept = if others {
+                needed_by_others(database, &meant)?
+            } else {
+                Vec::new()
+            };
+            engine.refuse_concerned((&salt, &held), meant.iter().copied())?;
+            let database = &mut engine.database;
+            let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
+            let cohort = cohort(&salt, &user.principal());
+            let mut ids = once::forget(database, &salt, cohort)?;
+            ids.append(&mut store::record_ids(&gone)?);
+            let ended = ended_for(&mut engine.database, BTreeSet::from([id]), &holder)?;
+            let database = &mut engine.database;
+            let cohorts = Cohorts::of(database, &gone)?;
+            store::remove_bags(database, &salt, &gone)?;
+            let stored: Vec<Stored<'_>> = kept
+                .iter()
+                .map(|(bag, it)| stored_for_others(bag, it, user, cohorts.beside(&it.found)))
+                .collect();
+            store::put_bags(database, &salt, &stored)?;
+            let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
+            let mut facts = facts(&receipt, &holder, &ended);
+            if !kept.is_empty() {
+                facts.put("links_kept", true);
+            }
+            engine.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
+            Ok(receipt)
+        })
+    }
+
+    /// Destroys all records and credentials of a person, and the registration: nothing that was ever hidden comes
+    /// back, and whatever key, password or token the person had opens nothing any more.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
+    pub fn forget_everything(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+        time: Timestamp,
+    ) -> Result<Receipt, Error> {
+        let asked = OperationRequest::new("disguise.forget", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (salt, holder) = engine.former_holder(user, credential)?;
+            let held = refuse_held(&mut engine.database, &salt, user)?;
+            let (key, reach) = (holder.key(), holder.reach());
+            for it in &reach.bags {
+                held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
+            }
+            engine.refuse_concerned((&salt, &held), reach.bags.iter())?;
+            let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
+            // All passwords and tokens of a key are called by its holder. It comes first: it is told of however much there is.
+            let mut ids = vec![credential::holder(key)?.to_vec()];
+            let database = &mut engine.database;
+            let cohort = cohort(&salt, &user.principal());
+            ids.append(&mut once::forget(database, &salt, cohort)?);
+            ids.append(&mut store::record_ids(&gone)?);
+            store::remove_bags(database, &salt, &gone)?;
+            forgotten::put(database, &[forgotten::key(&salt, key)?])?;
+            credential::remove_all(database, key)?;
+            let disguises = reach.bags.iter();
+            let disguises = disguises.map(|it| DisguiseId(it.found.locator.origin.disguise));
+            let disguises: BTreeSet<DisguiseId> = disguises.collect();
+            let mut chunks = disguises.clone();
+            chunks.extend(chunks_of(&mut engine.database, user, &holder)?);
+            let ended = ended_for(&mut engine.database, chunks, &holder)?;
+            let database = &mut engine.database;
+            if holder.is_registered() {
+                registry::unregister(database, &[user.principal()])?;
+            }
+            let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
+            let mut facts = facts(&receipt, &holder, &ended);
+            let disguises: Vec<String> = disguises.iter().map(ToString::to_string).collect();
+            facts.put("disguises", disguises);
+            engine.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
+            Ok(receipt)
+        })
+    }
+}
+
+/// The disguises in chunks of a person, of which none may have come to a row yet.
+fn chunks_of(
+    database: &mut dyn TenantConnection,
+    user: &Value,
+    holder: &Holder,
+) -> Result<Vec<DisguiseId>, Error> {
+    let mut own = Vec::new();
+    for id in intent::list(database)? {
+        let intent = intent::find(database, id)?;
+        let is_own = intent.is_some_and(|it| {
+            let is_named = it
+                .order
+                .user()
+                .is_some_and(|it| it.principal() == user.principal());
+            is_named && it.public_key.as_ref() == Some(holder.public())
+        });
+        own.extend(is_own.then_some(id));
+    }
+    Ok(own)
+}
+
+/// Ends those of `ids` that go on in chunks, or lets them leave the person out from then on, whose records were destroyed.
+fn ended_for(
+    database: &mut dyn TenantConnection,
+    ids: BTreeSet<DisguiseId>,
+    holder: &Holder,
+) -> Result<Ended, Error> {
+    let mut ended = Ended {
+        chunks: Vec::new(),
+        hidden: None,
+        placeholders: holder.reach().links.len(),
+    };
+    for id in ids {
+        let Some(intent) = intent::find(database, id)? else {
+            continue;
+        };
+        let names = holder.names(database)?;
+        let whose = Whose::of(&intent);
+        leave_out(database, id, Some(&whose), &names, ChunkNote::Forgotten)?;
+        ended.chunks.push(id.to_string());
+        if matches!(whose, Whose::User(_)) {
+            let hidden = ended.hidden.unwrap_or_default();
+            ended.hidden = Some(hidden.saturating_add(intent.hidden()));
+        }
+    }
+    Ok(ended)
+}
+
+/// Returns what is held; refused when the person is.
+fn refuse_held(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    user: &Value,
+) -> Result<Held, Error> {
+    let held = Held::all(database)?;
+    held.refuse_person(salt, user)?;
+    Ok(held)
+}
+
+/// What was ended with the records.
+struct Ended {
+    chunks: Vec<String>,
+    hidden: Option<u64>,
+    placeholders: usize,
+}
+
+/// Returns what the entry says: the log vouches for the receipt, and the receipt can be found in it.
+fn facts(receipt: &Receipt, holder: &Holder, ended: &Ended) -> Payload {
+    let mut facts = Payload::new()
+        .with("bags", receipt.bags)
+        .with("receipt", receipt.digest())
+        .with("public_key", digits(&holder.public().encode()))
+        .with("chunks", ended.chunks.clone());
+    if !ended.chunks.is_empty() {
+        facts.put("placeholders", ended.placeholders);
+    }
+    if let Some(hidden) = ended.hidden {
+        facts.put("hidden", hidden);
+    }
+    facts
+}

@@ -1,0 +1,383 @@
+//! After a backup was restored: what the log says was done since is done again, as far as that needs no secret.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::Timestamp;
+
+use super::chunk::going_on;
+use super::engine::Engine;
+use super::replay_action::{Leaver, ReplayAction};
+use super::replay_decision::Replay;
+use super::replay_obstacles::{Ending, Ground, end, ending};
+use crate::crypto::suite::PublicKey;
+use crate::database::Database;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::execute::apply::PreviousChunks;
+use crate::records::hold::{self, Authority, HoldId, Holding, cohort};
+use crate::records::registry::KeyedPrincipal;
+use crate::records::section::PrincipalKind;
+use crate::records::{forgotten, name, registry, settings};
+use crate::spec::Spec;
+use crate::transaction::audit::OperationRequest;
+use crate::transaction::operation::{self, LoggedOperation};
+use crate::transaction::payload::Payload;
+use crate::transaction::scheduled::{self, Order};
+use crate::transaction::{intent, once, record_names};
+
+/// What is asked of [`Engine::replay`].
+pub struct ReplayRequest<'a> {
+    /// The operations of the log, in its order.
+    pub told: &'a [LoggedOperation],
+    /// The specifications that were applied; each operation finds its own by hash.
+    pub specs: &'a [Spec],
+    /// Values of their parameters; an operation with other ones is not replayed.
+    pub parameters: BTreeMap<String, Value>,
+    /// The time of the entries.
+    pub time: Timestamp,
+}
+
+/// An operation that the database has missed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissingOperation {
+    /// The action of its entry.
+    pub action: String,
+    /// The disguise or hold that it was about.
+    pub key: String,
+    /// When it was done.
+    pub time: Timestamp,
+    /// What becomes of it.
+    pub outlook: Replayability,
+}
+
+/// What becomes of an operation that was missed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Replayability {
+    /// Nothing stands in its way, as far as that can be told without doing it.
+    Possible,
+    /// It was done again.
+    Done,
+    /// It cannot be done again, and why.
+    Not(String),
+}
+
+impl Replayability {
+    /// In a word or two.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Possible => "possible",
+            Self::Done => "done",
+            Self::Not(_) => "not done",
+        }
+    }
+
+    /// Why it cannot be done again, where that is so.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Not(why) => Some(why),
+            Self::Possible | Self::Done => None,
+        }
+    }
+}
+
+impl<D: Database> Engine<D> {
+    /// Returns what the log tells of and the database has missed, oldest first; changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`].
+    pub fn missed(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
+        self.refresh()?;
+        self.transaction(|engine| {
+            let replay = Replay::new(engine, request)?;
+            let subjects = replay.missing.iter().filter_map(|it| it.subject.as_ref());
+            let people = subjects.filter_map(|it| replay.people.get(it));
+            let mut ground = Ground::of(&mut engine.database, people, &replay.changed)?;
+            let mut all = Vec::with_capacity(replay.missing.len());
+            for told in &replay.missing {
+                let outlook = match replay.deed(told) {
+                    Ok(deed) => match engine.looked(&mut ground, &deed)? {
+                        Ok(Ending { rest: None, .. }) => Replayability::Possible,
+                        Ok(Ending {
+                            rest: Some(why), ..
+                        })
+                        | Err(why) => Replayability::Not(why),
+                    },
+                    Err(why) => Replayability::Not(why),
+                };
+                all.push(missed(told, outlook));
+            }
+            Ok(all)
+        })
+    }
+
+    /// Does again what the database has missed, oldest first, each operation in a transaction of its own: what is cut
+    /// short anywhere is finished by the next replay.
+    ///
+    /// Disguises keep their handles and are encrypted to the keys that their people had then, so that those reveal them as
+    /// if nothing had happened. Nothing is hidden under a key that is not registered: its password or token may have gone with
+    /// the database. Of what was forgotten since, no record is made.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was done before stays done. What is
+    /// refused for one operation is in the answer.
+    pub fn replay(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<MissingOperation>, Error> {
+        self.refresh()?;
+        let replay = self.transaction(|engine| Replay::new(engine, request))?;
+        let mut all = Vec::with_capacity(replay.missing.len());
+        for told in &replay.missing {
+            let outlook = match replay.deed(told) {
+                Err(why) => Replayability::Not(why),
+                Ok(deed) => self.done_again(&replay, (told, &deed), request.time)?,
+            };
+            all.push(missed(told, outlook));
+        }
+        Ok(all)
+    }
+
+    /// Returns what ends with a deed, or why it may not be done as the database is now.
+    fn stands(
+        &mut self,
+        replay: &Replay<'_>,
+        deed: &ReplayAction<'_>,
+    ) -> Result<Result<Ending, String>, Error> {
+        let mut ground = Ground::of(&mut self.database, deed.person(), &replay.changed)?;
+        self.looked(&mut ground, deed)
+    }
+
+    fn looked(
+        &mut self,
+        ground: &mut Ground<'_>,
+        deed: &ReplayAction<'_>,
+    ) -> Result<Result<Ending, String>, Error> {
+        if let Err(why) = ground.follow(deed) {
+            return Ok(Err(why));
+        }
+        if let ReplayAction::Apply { request, .. } = deed
+            && let Some(user) = &request.user
+            && request.spec.removes(&self.pseudo.table)
+        {
+            ground.leaves(user);
+        }
+        match deed.ends() {
+            Some(ends) => ending(&mut self.database, ends, deed.person()),
+            None => Ok(Ok(Ending::default())),
+        }
+    }
+
+    fn done_again(
+        &mut self,
+        replay: &Replay<'_>,
+        (told, deed): (&LoggedOperation, &ReplayAction<'_>),
+        time: Timestamp,
+    ) -> Result<Replayability, Error> {
+        let ending = match self.transaction(|engine| engine.stands(replay, deed))? {
+            Ok(ending) => ending,
+            Err(why) => return Ok(Replayability::Not(why)),
+        };
+        if let Some(rest) = ending.rest
+            && ending.chunks.is_empty()
+            && !replay.is_there(deed)
+        {
+            return Ok(Replayability::Not(rest));
+        }
+        match self.again(replay, (told, deed), time) {
+            Ok(None) => Ok(Replayability::Done),
+            Ok(Some(rest)) => Ok(Replayability::Not(rest)),
+            Err(error) if error.ends_a_run() => Err(error),
+            Err(error) => Ok(Replayability::Not(error.to_string())),
+        }
+    }
+
+    /// Does a deed, and gives what of it cannot be done: with that it stays missing.
+    fn again(
+        &mut self,
+        replay: &Replay<'_>,
+        (told, deed): (&LoggedOperation, &ReplayAction<'_>),
+        time: Timestamp,
+    ) -> Result<Option<String>, Error> {
+        let key = told.key.clone();
+        let asked = OperationRequest::new("disguise.replay", key, deed.person(), time);
+        self.operation(&asked, |engine| {
+            // Somebody may have changed a key or placed a hold since it was looked at.
+            let ending = engine.stands(replay, deed)?;
+            let ending = ending.map_err(|what| Error::Value { what })?;
+            if ending.rest.is_none() {
+                operation::remember(&mut engine.database, told.id)?;
+            }
+            if let Some(ends) = deed.ends() {
+                end(&mut engine.database, &ending, (ends, deed.person()))?;
+            }
+            match deed {
+                ReplayAction::Apply { .. } => {
+                    return engine.apply_again(deed, &asked).map(|()| None);
+                }
+                ReplayAction::Schedule { id, request, due } => {
+                    unschedule(&mut engine.database, *id)?;
+                    scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
+                }
+                ReplayAction::Cancel(ends) => {
+                    if let Some(id) = ends.id {
+                        unschedule(&mut engine.database, id)?;
+                    }
+                }
+                ReplayAction::Register(user, key) => {
+                    give_key(&mut engine.database, user, key.clone())?;
+                }
+                ReplayAction::HoldPerson(id, user) => {
+                    hold_again(&mut engine.database, told, *id, Holding::Person(user))?;
+                }
+                ReplayAction::HoldDisguise(id, disguise) => {
+                    hold_again(
+                        &mut engine.database,
+                        told,
+                        *id,
+                        Holding::Disguise(*disguise),
+                    )?;
+                }
+                ReplayAction::Lift(id) => match hold::lift(&mut engine.database, *id) {
+                    Ok(()) | Err(Error::NoSuchHold) => {}
+                    Err(error) => return Err(error),
+                },
+                ReplayAction::Forget {
+                    person,
+                    leaver,
+                    records,
+                    ..
+                } => {
+                    destroy(&mut engine.database, records)?;
+                    forget_answers(&mut engine.database, person.as_ref())?;
+                    unregister_leaver(&mut engine.database, leaver.as_ref())?;
+                }
+                ReplayAction::Reveal(_) | ReplayAction::Nothing => {}
+            }
+            engine.done(&asked, Payload::new())?;
+            Ok(ending.rest)
+        })
+    }
+
+    fn apply_again(
+        &mut self,
+        deed: &ReplayAction<'_>,
+        asked: &OperationRequest<'_>,
+    ) -> Result<(), Error> {
+        let ReplayAction::Apply {
+            id,
+            request,
+            forgotten,
+            is_decay,
+            ..
+        } = deed
+        else {
+            return Ok(());
+        };
+        unschedule(&mut self.database, *id)?;
+        let earlier = going_on(&mut self.database, *id)?.map(|_whose| PreviousChunks::default());
+        let context = self.context(request.user.as_ref())?;
+        self.applied_on(&context, (*id, request), asked, (forgotten, earlier))?;
+        if let Some(user) = request.user.as_ref().filter(|_user| *is_decay) {
+            self.mark(request.spec, user)?;
+        }
+        intent::remove(&mut self.database, *id)
+    }
+
+    /// Everybody in the users table, by all names that entries may have for them.
+    pub(super) fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
+        let mut people = BTreeMap::new();
+        for id in self.user_ids()? {
+            for name in self.naming.all(salt, &id.principal())? {
+                people.insert(name, id.clone());
+            }
+        }
+        Ok(people)
+    }
+}
+
+/// Destroys what is called so, and notes that it is none any more.
+fn destroy(database: &mut dyn TenantConnection, records: &BTreeSet<String>) -> Result<(), Error> {
+    let salt = settings::salt(database)?;
+    let meant = |id: &[u8]| records.contains(&name::record(&salt, id));
+    record_names::remove_records(database, meant)?;
+    let names = records.iter().filter_map(|name| forgotten::told(name));
+    let names: Vec<_> = names.collect();
+    forgotten::put(database, &names)
+}
+
+fn forget_answers(
+    database: &mut dyn TenantConnection,
+    person: Option<&Value>,
+) -> Result<(), Error> {
+    let Some(person) = person else {
+        return Ok(());
+    };
+    let salt = settings::salt(database)?;
+    let cohort = cohort(&salt, &person.principal());
+    once::forget(database, &salt, cohort).map(drop)
+}
+
+/// Takes the registration away of who left, unless it is one that they made since.
+fn unregister_leaver(
+    database: &mut dyn TenantConnection,
+    leaver: Option<&Leaver>,
+) -> Result<(), Error> {
+    let Some(Leaver { user, key }) = leaver else {
+        return Ok(());
+    };
+    let name = [user.principal()];
+    let known = registry::principals(database, &name)?;
+    let is_theirs =
+        |(public, _): &(PublicKey, PrincipalKind)| key.as_ref().is_none_or(|it| it == public);
+    if known.values().all(is_theirs) {
+        registry::unregister(database, &name)?;
+    }
+    Ok(())
+}
+
+fn hold_again(
+    database: &mut dyn TenantConnection,
+    told: &LoggedOperation,
+    id: HoldId,
+    what: Holding<'_>,
+) -> Result<(), Error> {
+    let salt = settings::salt(database)?;
+    let authority = Authority {
+        actor: &told.actor,
+        basis: &told.basis,
+        time: told.time,
+    };
+    hold::place(database, id, what.name(&salt), &authority)
+}
+
+fn unschedule(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
+    match scheduled::take(database, id) {
+        Ok(()) | Err(Error::NoSuchDisguise) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Registers the key that a person keeps.
+fn give_key(
+    database: &mut dyn TenantConnection,
+    user: &Value,
+    key: PublicKey,
+) -> Result<(), Error> {
+    let name = user.principal();
+    let known = registry::principals(database, std::slice::from_ref(&name))?;
+    let registration = KeyedPrincipal {
+        name,
+        public: key,
+        standing: PrincipalKind::Person,
+    };
+    registry::register_anew(database, &known, vec![registration])
+}
+
+fn missed(told: &LoggedOperation, outlook: Replayability) -> MissingOperation {
+    MissingOperation {
+        action: told.action.clone(),
+        key: told.key.clone(),
+        time: told.time,
+        outlook,
+    }
+}

@@ -1,0 +1,471 @@
+//! What the operations that a database has missed come to, by what the log says of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::Timestamp;
+
+use super::engine::Engine;
+use super::replay::ReplayRequest;
+use super::replay_action::{Bound, Ends, Leaver, ReplayAction};
+use super::replay_keys::Changed;
+use super::replay_obstacles::in_clear;
+use super::replay_strangers::strangers;
+use crate::database::Database;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::execute::apply::{ApplyRequest, Forgotten};
+use crate::records::settings;
+use crate::records::subject::Naming;
+use crate::spec::Spec;
+use crate::transaction::operation::{self, CommitOutcome, History, LoggedOperation, OperationId};
+use crate::transaction::record_names;
+
+const TOO_MANY: &str = "its records were too many for an entry, which takes the person's credential of that time: forget it again with it";
+
+const KEYLESS: &str = "its entry does not name the key, so that the records of a disguise before it are made again, which may be somebody else's by the same id: forget it again with the person's credential";
+
+const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
+
+/// What is missing, and what is needed to do it again.
+pub(super) struct Replay<'a> {
+    request: &'a ReplayRequest<'a>,
+    salt: Vec<u8>,
+    /// Everything that was done in this database, whether it has it or not.
+    done: Vec<&'a LoggedOperation>,
+    pub(super) missing: Vec<LoggedOperation>,
+    pub(super) people: BTreeMap<String, Value>,
+    /// Keys that are behind what the log says.
+    pub(super) changed: Changed,
+    /// Operations in the name of somebody whose key the log does not say it was.
+    strange: BTreeSet<OperationId>,
+    /// The names of records that there are.
+    there: BTreeSet<String>,
+    naming: Naming,
+    /// The specifications by hash.
+    specs: BTreeMap<String, &'a Spec>,
+}
+
+impl<'a> Replay<'a> {
+    pub(super) fn new<D: Database>(
+        engine: &mut Engine<D>,
+        request: &'a ReplayRequest<'a>,
+    ) -> Result<Self, Error> {
+        let salt = settings::salt(&mut engine.database)?;
+        let database = &mut engine.database;
+        let there = if request.told.iter().any(LoggedOperation::names_records) {
+            record_names::record_names(database, &salt)?
+        } else {
+            BTreeSet::new()
+        };
+        let History { done, mut missing } =
+            operation::history(database, &salt, request.told, &there)?;
+        let strange = strangers(&done);
+        let listed: BTreeSet<_> = missing.iter().map(|it| it.id).collect();
+        let is_new = |it: &LoggedOperation| strange.contains(&it.id) && !listed.contains(&it.id);
+        let new = done.iter().filter(|(it, _)| is_new(it));
+        missing.extend(new.map(|(it, _)| (*it).clone()));
+        // Replays did what others tell of, and what was only read leaves nothing to do.
+        let changes =
+            |it: &LoggedOperation| !matches!(&*it.action, "disguise.replay" | "disguise.export");
+        missing.retain(changes);
+        let people = if missing.is_empty() {
+            BTreeMap::new()
+        } else {
+            engine.people(&salt)?
+        };
+        let specs = request.specs.iter();
+        Ok(Self {
+            request,
+            salt,
+            done: done.into_iter().map(|(it, _)| it).collect(),
+            changed: Changed::of(&missing, &people),
+            missing,
+            people,
+            there,
+            strange,
+            naming: engine.naming.clone(),
+            specs: specs
+                .map(|spec| (operation::specification(&spec.text), spec))
+                .collect(),
+        })
+    }
+
+    /// Returns whether something is there that a deed destroys.
+    pub(super) fn is_there(&self, deed: &ReplayAction<'_>) -> bool {
+        let ReplayAction::Forget { records, .. } = deed else {
+            return false;
+        };
+        records.iter().any(|name| self.there.contains(name))
+    }
+
+    /// Returns what it takes to do an operation again, or why it cannot be done.
+    pub(super) fn deed(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let no = |why: &str| Err(why.to_owned());
+        if told.is_erased {
+            return no(
+                "its entry was erased from the log, so that nobody but its person can tell whether this database has missed it: with the credential of that time they see what is there, and do it again where it is missing",
+            );
+        }
+        if self.strange.contains(&told.id) {
+            return no(STRANGERS);
+        }
+        if told.is_put_back {
+            return self.forget_again(told);
+        }
+        if told.fate == CommitOutcome::Unknown {
+            return no(
+                "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
+            );
+        }
+        self.done_again(told)
+    }
+
+    /// Returns what it takes, going by the action.
+    fn done_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let no = |why: &str| Err(why.to_owned());
+        match told.action.as_str() {
+            "disguise.apply" | "disguise.decay" => self.apply_again(told),
+            "disguise.begin" => self.begin_again(told),
+            "disguise.schedule" => {
+                let id = disguise(told)?;
+                let ends = |it: &&LoggedOperation| {
+                    it.key == told.key
+                        && matches!(&*it.action, "disguise.apply" | "disguise.cancel")
+                };
+                if self.missing.iter().any(|it| ends(&it)) {
+                    return Ok(ReplayAction::Nothing);
+                }
+                let due = told.facts.due.map(Timestamp::from_nanoseconds);
+                let Some(Ok(due)) = due else {
+                    return no("its entry does not say when it is due");
+                };
+                let request = self.apply(told)?;
+                Ok(ReplayAction::Schedule { id, request, due })
+            }
+            "disguise.cancel" => Ok(ReplayAction::Cancel(self.ends(told, None)?)),
+            // What a password or token wrapped went with the backup.
+            "disguise.register" if !told.facts.key_alone => no(
+                "its entry does not say that the person keeps the private key alone, and passwords and tokens are not in the log: register the person again",
+            ),
+            "disguise.register" => match (self.person(told)?, told.public_key()) {
+                (Some(user), Some(key)) => Ok(ReplayAction::Register(user, key)),
+                _ => no("its entry does not name the public key"),
+            },
+            "disguise.hold" => {
+                let id = told.key.parse().map_err(|error: Error| error.to_string())?;
+                match &told.facts.disguise {
+                    Some(disguise) => {
+                        let disguise = disguise.parse();
+                        let disguise = disguise.map_err(|error: Error| error.to_string())?;
+                        Ok(ReplayAction::HoldDisguise(id, disguise))
+                    }
+                    None => match self.person(told)? {
+                        Some(person) => Ok(ReplayAction::HoldPerson(id, person)),
+                        None => no("its entry does not say what is held"),
+                    },
+                }
+            }
+            "disguise.lift" => {
+                let id = told.key.parse().map_err(|error: Error| error.to_string())?;
+                Ok(ReplayAction::Lift(id))
+            }
+            "disguise.forget" => self.forget(told),
+            "disguise.reveal" => self.reveal_again(told),
+            "disguise.key" => no(
+                "it takes the person's credential: rekey again with the one from before it, which is all that opens what this database has",
+            ),
+            "disguise.password" => no(
+                "passwords are not in the log: rekey again with the key, password or token from before it, for the old ones open what is here, and nothing else does",
+            ),
+            "disguise.update" => no("its mapping is not in the log: record it again"),
+            // The next sweep destroys what has ended, whatever the log says.
+            "disguise.expire" => Ok(ReplayAction::Nothing),
+            _ => no("nothing is known of such an operation"),
+        }
+    }
+
+    fn apply_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        Ok(ReplayAction::Apply {
+            id: disguise(told)?,
+            request: self.apply(told)?,
+            key: told.public_key(),
+            forgotten: self.forgotten(told),
+            is_decay: told.action == "disguise.decay",
+        })
+    }
+
+    /// Returns what was begun is either done, told of as an apply, or was taken back whole, or ended in the middle, or was still going on.
+    fn begin_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let since = || self.done.iter().skip_while(|it| it.id != told.id);
+        let own = || since().filter(|it| it.key == told.key);
+        let is_back =
+            |it: &&LoggedOperation| it.action == "disguise.reveal" && it.facts.kept == Some(0);
+        let is_over = |it: &&LoggedOperation| {
+            it.action == "disguise.apply" || told.subject.is_some() && is_back(it)
+        };
+        if own().any(is_over) {
+            return Ok(ReplayAction::Nothing);
+        }
+        let is_ended = |it: &&LoggedOperation| match it.action.as_str() {
+            "disguise.cancel" => it.key == told.key,
+            // It goes on without whoever reveals or forgets it, where everybody is meant.
+            "disguise.reveal" => told.subject.is_some() && it.key == told.key,
+            "disguise.forget" => {
+                let is_meant = it.key.is_empty() || it.key == told.key;
+                told.subject.is_some() && it.subject == told.subject && is_meant
+            }
+            _ => false,
+        };
+        match since().find(|it| is_ended(it)) {
+            None => self.apply_again(told),
+            Some(end) if end.facts.hidden == Some(0) => Ok(ReplayAction::Nothing),
+            Some(end) => Err(in_clear(end.facts.hidden)),
+        }
+    }
+
+    /// Returns what a reveal brought back takes the credential, unless it was never hidden here.
+    fn reveal_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let own = || self.done.iter().filter(|it| it.key == told.key);
+        let is_done = own().any(|it| it.action == "disguise.apply");
+        let is_begun_here = !self.lacks_beginning(told);
+        if !is_done && !is_begun_here && told.facts.kept == Some(0) {
+            return Ok(ReplayAction::Nothing);
+        }
+        let rest = "it takes the person's credential: reveal it again";
+        Ok(ReplayAction::Reveal(self.ends(told, Some(rest))?))
+    }
+
+    /// Returns whether the database has missed, too, that a disguise in chunks was begun.
+    fn lacks_beginning(&self, told: &LoggedOperation) -> bool {
+        let mut begun = self
+            .missing
+            .iter()
+            .filter(|it| it.action == "disguise.begin");
+        begun.any(|it| {
+            if told.key.is_empty() {
+                it.subject == told.subject
+            } else {
+                it.key == told.key
+            }
+        })
+    }
+
+    /// Returns what an operation ended of disguises in chunks.
+    fn ends(&self, told: &LoggedOperation, rest: Option<&'static str>) -> Result<Ends, String> {
+        let facts = &told.facts;
+        let id = (!told.key.is_empty()).then(|| disguise(told)).transpose()?;
+        let went_on = facts.chunks.as_deref().map(disguises).transpose()?;
+        Ok(Ends {
+            id,
+            went_on,
+            leaves_out: told.action != "disguise.cancel",
+            is_alone: facts.placeholders == Some(0),
+            key: told.public_key(),
+            hidden: facts.hidden.filter(|_rows| !self.lacks_beginning(told)),
+            rest,
+        })
+    }
+
+    /// The request as it was, as far as the entry and the caller say it.
+    fn apply(&self, told: &LoggedOperation) -> Result<ApplyRequest<'a>, String> {
+        let facts = &told.facts;
+        let Some(specification) = &facts.specification else {
+            return Err("its entry does not name the specification".to_owned());
+        };
+        let Some(spec) = self.specs.get(specification) else {
+            return Err(format!(
+                "its specification is not given: the one with SHA-256 {specification}"
+            ));
+        };
+        if facts.over {
+            return Err(
+                "it reached rows behind placeholders, which takes the person's credential: apply it again"
+                    .to_owned(),
+            );
+        }
+        let expires = facts.expires.map(Timestamp::from_nanoseconds).transpose();
+        let expires = expires.map_err(|error| error.to_string())?;
+        let mut request = ApplyRequest {
+            spec,
+            user: self.person(told)?,
+            over: None,
+            parameters: BTreeMap::new(),
+            expires,
+            time: told.time,
+        };
+        if let Some(expected) = &facts.parameters {
+            request.parameters.clone_from(&self.request.parameters);
+            if operation::parameters(&self.salt, &request) != *expected {
+                return Err("the values of its parameters are not given, or are others".to_owned());
+            }
+        }
+        Ok(request)
+    }
+
+    /// The person of an entry, if it is about one who is in the users table.
+    fn whose(&self, told: &LoggedOperation) -> Option<&Value> {
+        told.subject.as_ref().and_then(|it| self.people.get(it))
+    }
+
+    /// The person of an entry, if it is about one.
+    fn person(&self, told: &LoggedOperation) -> Result<Option<Value>, String> {
+        let Some(subject) = &told.subject else {
+            return Ok(None);
+        };
+        let person = self.people.get(subject).cloned();
+        person.map(Some).ok_or_else(|| {
+            "nobody whom it could be about is in the users table of this database".to_owned()
+        })
+    }
+
+    /// Returns who had the records of a disguise destroyed since it was applied, as far as a replay carries that out: what it leaves to the
+    /// person's credential must find records.
+    fn forgotten(&self, told: &LoggedOperation) -> Forgotten {
+        let mut forgotten = Forgotten {
+            naming: self.naming.clone(),
+            ..Forgotten::default()
+        };
+        // While chunks went on, people could have records destroyed that are told of as applied only when all were done.
+        let since = self.done.iter();
+        let since = since.skip_while(|it| it.id != told.id && it.key != told.key);
+        let is_other = |it: &LoggedOperation| match (&told.subject, &told.facts.public_key) {
+            (Some(_), Some(key)) => it.facts.public_key.as_ref() != Some(key),
+            _ => false,
+        };
+        for it in since.filter(|it| it.action == "disguise.forget" && !is_other(it)) {
+            let all = if it.key.is_empty() {
+                &mut forgotten.everything
+            } else if it.key == told.key {
+                &mut forgotten.disguise
+            } else {
+                continue;
+            };
+            if self.is_carried_out(it) {
+                all.extend(it.subject.clone().zip(it.public_key()));
+            }
+        }
+        forgotten
+    }
+
+    /// Returns whether this replay does what was forgotten again, or one before has done it.
+    fn is_carried_out(&self, told: &LoggedOperation) -> bool {
+        let missing = self.missing.iter().find(|it| it.id == told.id);
+        missing.is_none_or(|it| self.deed(it).is_ok())
+    }
+
+    /// Returns whether a disguise that `told` is about, or may be, is made again by this replay or was by one before.
+    fn is_made_again(&self, told: &LoggedOperation) -> bool {
+        let covers = |it: &LoggedOperation| {
+            let makes = matches!(
+                &*it.action,
+                "disguise.apply" | "disguise.decay" | "disguise.begin"
+            );
+            let is_theirs = it.subject.is_none()
+                || it.subject == told.subject
+                || self
+                    .whose(it)
+                    .is_some_and(|whose| self.whose(told) == Some(whose));
+            makes && is_theirs && (told.key.is_empty() || told.key == it.key)
+        };
+        let is_missing =
+            |it: &LoggedOperation| self.missing.iter().any(|missing| missing.id == it.id);
+        let is_replayed = |it: &LoggedOperation| {
+            let mut replays = self.done.iter().filter(|it| it.action == "disguise.replay");
+            replays.any(|replay| replay.key == it.key)
+        };
+        let mut before = self.done.iter().take_while(|it| it.id != told.id);
+        before.any(|it| covers(it) && (is_missing(it) || is_replayed(it)))
+    }
+
+    /// Returns what was forgotten is destroyed by the names of its records; a reveal or a new key since the backup gave them
+    /// others, which only their owner can follow.
+    fn forget(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let before = self.missing.iter().take_while(|it| it.id != told.id);
+        let renamed =
+            |it: &LoggedOperation| matches!(&*it.action, "disguise.reveal" | "disguise.key");
+        if before.clone().any(renamed) {
+            return Err(
+                "records may have been written anew before by a reveal or a new key, which takes the person's credential of that time to follow: forget it again with it"
+                    .to_owned(),
+            );
+        }
+        if told.facts.links_kept {
+            return Err(
+                "other disguises need links of its records, which takes the person's credential of that time: forget it again with it"
+                    .to_owned(),
+            );
+        }
+        if told.facts.destroyed_cut {
+            return Err(TOO_MANY.to_owned());
+        }
+        if told.public_key().is_none() && self.is_made_again(told) {
+            return Err(KEYLESS.to_owned());
+        }
+        match self.forget_again(told)? {
+            ReplayAction::Forget {
+                person,
+                leaver,
+                records,
+                bound,
+                ..
+            } => Ok(ReplayAction::Forget {
+                person,
+                leaver,
+                records,
+                bound,
+                ends: Some(self.ends(told, None)?),
+            }),
+            other => Ok(other),
+        }
+    }
+
+    /// Destroys what an entry names, whatever the operation.
+    fn forget_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+        let Some(records) = &told.facts.destroyed else {
+            return Err(TOO_MANY.to_owned());
+        };
+        let person = self.whose(told);
+        Ok(ReplayAction::Forget {
+            person: person.cloned(),
+            leaver: self.leaver(told, person),
+            records: records.iter().cloned().collect(),
+            bound: bound(told)?,
+            ends: None,
+        })
+    }
+
+    /// Returns who is not registered any more since everything of theirs was forgotten. Older entries do not name the key: they count
+    /// for nobody who registered later.
+    fn leaver(&self, told: &LoggedOperation, person: Option<&Value>) -> Option<Leaver> {
+        if told.action != "disguise.forget" || !told.key.is_empty() {
+            return None;
+        }
+        let key = told.public_key();
+        let later = self.request.told.iter().skip_while(|it| it.id != told.id);
+        let mut later = later.filter(|it| it.action == "disguise.register");
+        if key.is_none() && later.any(|it| self.whose(it) == person) {
+            return None;
+        }
+        person.cloned().map(|user| Leaver { user, key })
+    }
+}
+
+/// Returns what holds keep of what an operation destroyed: a reveal or a new key put others in the place of records.
+fn bound(told: &LoggedOperation) -> Result<Bound, String> {
+    Ok(match (told.action.as_str(), &told.facts.disguises) {
+        ("disguise.forget", _) if !told.key.is_empty() => Bound::Disguises(vec![disguise(told)?]),
+        ("disguise.forget", Some(ids)) => Bound::Disguises(disguises(ids)?),
+        ("disguise.reveal" | "disguise.key" | "disguise.password", _) => Bound::Free,
+        _ => Bound::AnyDisguise,
+    })
+}
+
+fn disguises(ids: &[String]) -> Result<Vec<DisguiseId>, String> {
+    let ids = ids.iter().map(|id| id.parse());
+    let ids: Result<_, Error> = ids.collect();
+    ids.map_err(|error| error.to_string())
+}
+
+fn disguise(told: &LoggedOperation) -> Result<DisguiseId, String> {
+    told.key.parse().map_err(|error: Error| error.to_string())
+}

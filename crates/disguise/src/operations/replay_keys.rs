@@ -1,0 +1,144 @@
+//! Keys of people while a replay goes on: what is hidden under one that nobody can open is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::replay_action::{Leaver, ReplayAction};
+use crate::crypto::suite::PublicKey;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::chunk_note;
+use crate::records::registry;
+use crate::transaction::operation::LoggedOperation;
+
+const UNREGISTERED: &str = "the key that its person had then is not registered here, and a password or token of it is not either: apply it again once its person is registered, or has a new key";
+const TAKEN: &str =
+    "another key is registered under this id by now, and stays: whoever has it goes on with it";
+const CHANGED: &str = "this database has missed that its person changed the key or the password, so that they may have nothing left that opens what would be hidden: apply it again once they have changed it again";
+const CHANGED_BY_SOMEBODY: &str = "this database has missed that somebody changed their key or password, who may have nothing left that opens what would be hidden: apply it again once they have changed it again";
+const CHANGED_SINCE: &str = "its person changed the key or the password since, and this database does not have what opens it now: register the person again";
+
+/// Keys of which the database has missed that their people replaced them, or what wraps them.
+#[derive(Default)]
+pub(super) struct Changed {
+    keys: Vec<PublicKey>,
+    /// People whose entries of that time do not name the key.
+    people: BTreeSet<Vec<u8>>,
+}
+
+impl Changed {
+    /// As far as `missing` tells, among which are operations whose commit is unknown.
+    pub(super) fn of(missing: &[LoggedOperation], people: &BTreeMap<String, Value>) -> Self {
+        let mut changed = Self::default();
+        let changes = |it: &&LoggedOperation| {
+            let is_change = matches!(&*it.action, "disguise.key" | "disguise.password");
+            is_change && !it.is_put_back && !it.is_erased
+        };
+        for it in missing.iter().filter(changes) {
+            let before = match it.action.as_str() {
+                "disguise.key" => it.old_key(),
+                _ => it.public_key(),
+            };
+            let person = || it.subject.as_ref().and_then(|it| people.get(it));
+            if before.is_none() {
+                changed.people.extend(person().map(Value::principal));
+            }
+            changed.keys.extend(before);
+            changed.keys.extend(it.public_key());
+        }
+        changed
+    }
+
+    fn has(&self, name: &[u8], key: Option<&PublicKey>) -> bool {
+        self.people.contains(name) || key.is_some_and(|key| self.keys.contains(key))
+    }
+}
+
+/// The keys with which people are registered.
+pub(super) struct Keys<'a> {
+    registered: BTreeMap<Vec<u8>, PublicKey>,
+    changed: &'a Changed,
+    /// Somebody is registered with a key that was changed since.
+    is_behind: bool,
+}
+
+impl<'a> Keys<'a> {
+    /// The keys of `people`, as far as they are registered.
+    pub(super) fn of<'p>(
+        database: &mut dyn TenantConnection,
+        people: impl IntoIterator<Item = &'p Value>,
+        changed: &'a Changed,
+    ) -> Result<Self, Error> {
+        let names: Vec<_> = people.into_iter().map(Value::principal).collect();
+        let known = registry::principals(database, &names)?.into_iter();
+        let of_entries: Vec<Vec<u8>> = changed.people.iter().cloned().collect();
+        let mut is_behind = !registry::principals(database, &of_entries)?.is_empty();
+        for key in &changed.keys {
+            is_behind |= !chunk_note::registered(database, key)?.is_empty();
+        }
+        Ok(Self {
+            registered: known.map(|(name, (key, _))| (name, key)).collect(),
+            changed,
+            is_behind,
+        })
+    }
+
+    /// What is registered once `deed` is done, or why it may not be done.
+    ///
+    /// A key that is registered has its passwords and tokens beside it, or had none. One that is not may have had some, and
+    /// they went with the database: nothing is sealed to it. Nor is anything to one that the log says was replaced, or was given
+    /// another password, since what is here was written: its person may have thrown away what opens it.
+    pub(super) fn follow(&mut self, deed: &ReplayAction<'_>) -> Result<(), String> {
+        match deed {
+            ReplayAction::Apply { request, key, .. } => {
+                let user = request.user.as_ref();
+                return self.seals(user, key.as_ref());
+            }
+            ReplayAction::Schedule { request, .. } => {
+                return self.seals(request.user.as_ref(), None);
+            }
+            ReplayAction::Register(user, key) => {
+                let name = user.principal();
+                if self.changed.has(&name, Some(key)) {
+                    return Err(CHANGED_SINCE.to_owned());
+                }
+                let registered = self.registered.entry(name);
+                if registered.or_insert_with(|| key.clone()) != key {
+                    return Err(TAKEN.to_owned());
+                }
+            }
+            ReplayAction::Forget {
+                leaver: Some(Leaver { user, key }),
+                ..
+            } => {
+                let name = user.principal();
+                let is_theirs = |it: &PublicKey| key.as_ref().is_none_or(|key| key == it);
+                if self.registered.get(&name).is_some_and(is_theirs) {
+                    self.registered.remove(&name);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn unregister(&mut self, user: &Value) {
+        self.registered.remove(&user.principal());
+    }
+
+    /// Whether what is sealed to `user`, or to everybody who is registered, can be opened. `key` is the one of then.
+    fn seals(&self, user: Option<&Value>, key: Option<&PublicKey>) -> Result<(), String> {
+        let Some(name) = user.map(Value::principal) else {
+            let behind = self.is_behind.then_some(CHANGED_BY_SOMEBODY);
+            return behind.map_or(Ok(()), |why| Err(why.to_owned()));
+        };
+        let registered = self.registered.get(&name);
+        if key.is_some() && registered != key {
+            return Err(UNREGISTERED.to_owned());
+        }
+        if self.changed.has(&name, registered) {
+            return Err(CHANGED.to_owned());
+        }
+        Ok(())
+    }
+}

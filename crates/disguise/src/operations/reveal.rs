@@ -1,0 +1,279 @@
+//! What the holder of a credential may do: reveal, act as placeholders, see what is hidden.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::Timestamp;
+
+use super::chunk::{Whose, leave_out};
+use super::engine::Engine;
+use crate::database::Database;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::execute::reveal::people::People;
+use crate::execute::reveal::report::Report;
+use crate::execute::reveal::{self, RevealRequest, Revealed};
+use crate::execute::update::Updates;
+use crate::records::chunk_note::ChunkNote;
+use crate::records::credential::Credential;
+use crate::records::day::Day;
+use crate::records::hold::Held;
+use crate::records::holder::{Claim, Holder};
+use crate::records::principal::{Reach, Reached};
+use crate::records::{name, registry};
+use crate::transaction::audit::OperationRequest;
+use crate::transaction::context::RevealContext;
+use crate::transaction::payload::Payload;
+
+/// A disguise that hides something of a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// Its handle.
+    pub id: DisguiseId,
+    /// When it was applied, as its caller said.
+    pub time: Option<Timestamp>,
+    /// A reveal was asked for and left something disguised.
+    pub pending: bool,
+    /// When it can no longer be revealed.
+    pub expires: Option<Timestamp>,
+}
+
+impl<D: Database> Engine<D> {
+    /// Reveals a disguise as far as that is safe; what stays disguised can be tried again. One that hides nothing of this person,
+    /// any more or at all, is revealed: [`Revealed::found`] says so.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::Database`]; nothing has changed then.
+    pub fn reveal(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
+        let asked = |user| {
+            let id = request.id.to_string();
+            OperationRequest::new("disguise.reveal", id, user, request.time)
+        };
+        let found;
+        let user = if request.user.is_null() {
+            found = self.operation(&asked(None), |engine| {
+                engine.refresh()?;
+                engine.whose(&request.credential)
+            })?;
+            &found
+        } else {
+            &request.user
+        };
+        let asked = asked(Some(user));
+        self.operation(&asked, |engine| engine.revealed(request, user, &asked))
+    }
+
+    /// The pseudoprincipals that the holder of `credential` may act as, along chains of any length. A refusal is told of.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
+    pub fn speaks_for(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+        time: Timestamp,
+    ) -> Result<Vec<Value>, Error> {
+        let asked = OperationRequest::new("disguise.speaks-for", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (_, holder) = engine.former_holder(user, credential)?;
+            engine.acts_as(&holder, holder.reach().present())
+        })
+    }
+
+    /// The disguises that hide something of the holder of `credential`, the oldest first. A refusal is told of.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
+    pub fn list(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+        time: Timestamp,
+    ) -> Result<Vec<Listed>, Error> {
+        let asked = OperationRequest::new("disguise.list", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (_, holder) = engine.former_holder(user, credential)?;
+            Ok(listed(holder.reach()))
+        })
+    }
+
+    /// Reveals a disguise in chunks that has not come to this person's rows: it ends, or leaves them out.
+    fn declined(
+        &mut self,
+        request: &RevealRequest<'_>,
+        asked: &OperationRequest<'_>,
+        (whose, holder): (&Whose, &Holder),
+    ) -> Result<Revealed, Error> {
+        let names = holder.names(&mut self.database)?;
+        let meant = match whose {
+            Whose::User(user) => {
+                let user = registry::named(&self.database.tenancy, &user.principal());
+                names.contains(&user.principal())
+            }
+            Whose::Everybody => !names.is_empty(),
+        };
+        if !meant {
+            let nothing = Revealed::default();
+            self.done(asked, payload(&nothing))?;
+            return Ok(nothing);
+        }
+        leave_out(
+            &mut self.database,
+            request.id,
+            Some(whose),
+            &names,
+            ChunkNote::Returned,
+        )?;
+        let revealed = Revealed {
+            found: true,
+            ..Revealed::default()
+        };
+        self.done(asked, payload(&revealed))?;
+        Ok(revealed)
+    }
+
+    fn revealed(
+        &mut self,
+        request: &RevealRequest<'_>,
+        user: &Value,
+        asked: &OperationRequest<'_>,
+    ) -> Result<Revealed, Error> {
+        self.refresh()?;
+        let database = &mut self.database;
+        let RevealContext {
+            salt,
+            updates: recorded,
+            intent,
+            registered,
+        } = RevealContext::read(database, request.id, user)?;
+        let whose = intent.as_ref().map(Whose::of);
+        let claim = Claim {
+            user,
+            credential: &request.credential,
+            cost: self.cost,
+            registered,
+        };
+        let holder = Holder::find(database, &salt, &claim)?;
+        let reach = holder.reach();
+        if let Some(whose) = &whose
+            && !reach.hides_by(request.id)
+        {
+            return self.declined(request, asked, (whose, &holder));
+        }
+        let names = match whose {
+            Some(Whose::Everybody) => holder.names(&mut self.database)?,
+            Some(Whose::User(_)) | None => Vec::new(),
+        };
+        let ended = self.ended(&salt, (user, reach), request)?;
+        let Some((_, catalog, live)) = &self.live else {
+            return Err(Error::NotInstalled);
+        };
+        let person = (user.principal(), holder.public().clone());
+        let mut work = reveal::Revealer {
+            updates: Updates {
+                recorded: &recorded,
+                code: &self.updates,
+                catalog,
+                live,
+                salt: &salt,
+                gone: reach.gone(),
+            },
+            database: &mut self.database,
+            live,
+            salt: &salt,
+            reach,
+            people: People::new(live, reach, person, holder.is_registered()),
+            references: request.references,
+            rows: request.rows,
+            room: self.reveal_bytes,
+            report: Report::default(),
+            destroyed: Vec::new(),
+            needed: BTreeSet::new(),
+            taken: BTreeSet::new(),
+            going: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            settle: false,
+            returned: BTreeSet::new(),
+            missing: Vec::new(),
+            ended,
+        };
+        work.run(request.id)?;
+        let (revealed, destroyed) = (work.report.revealed, work.destroyed);
+        // What is taken back is not gone on with.
+        let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
+        leave_out(&mut self.database, request.id, whose, &names, mark)?;
+        let destroyed = name::records(&salt, &destroyed);
+        self.done(asked, payload(&revealed).destroying(&destroyed))?;
+        Ok(revealed)
+    }
+
+    /// Returns those of `placeholders` that the person may act as.
+    pub(super) fn acts_as(
+        &mut self,
+        holder: &Holder,
+        placeholders: Vec<Value>,
+    ) -> Result<Vec<Value>, Error> {
+        let users = (self.pseudo.table.as_str(), self.pseudo.id.as_str());
+        holder.acts_as(&mut self.database, placeholders, users)
+    }
+
+    /// The locators of what has ended and is not held: no sweep was there yet, or old rows were put back. Refuses where that is asked for.
+    fn ended(
+        &mut self,
+        salt: &[u8],
+        (user, reach): (&Value, &Reach),
+        request: &RevealRequest<'_>,
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let is_over = |it: &&Reached| {
+            let end = it.found.locator.origin.expires;
+            end.is_over(request.time)
+        };
+        let over: Vec<&Reached> = reach.bags.iter().filter(is_over).collect();
+        if over.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let held = Held::all(&mut self.database)?;
+        let mut ended = BTreeSet::new();
+        for it in over {
+            if self.is_kept((salt, &held), user, it)? {
+                continue;
+            }
+            if it.found.locator.origin.disguise == request.id.0 {
+                return Err(Error::Ended);
+            }
+            ended.insert(it.found.row.clone());
+        }
+        Ok(ended)
+    }
+}
+
+/// Returns what the entry says of a reveal.
+fn payload(revealed: &Revealed) -> Payload {
+    Payload::new()
+        .counting("rows", &revealed.restored)
+        .counting("values", &revealed.values)
+        .counting("deleted", &revealed.deleted)
+        .with("kept", revealed.kept.len())
+}
+
+/// The disguises that hide something of whoever reaches this, the oldest first.
+fn listed(reach: &Reach) -> Vec<Listed> {
+    let mut listed: BTreeMap<(i64, u64), (bool, Day)> = BTreeMap::new();
+    for locator in reach.bags.iter().map(|it| &it.found.locator) {
+        if locator.changes {
+            let name = (locator.origin.time, locator.origin.disguise);
+            let (pending, end) = listed.entry(name).or_insert((false, Day::NEVER));
+            *pending |= locator.pending;
+            *end = locator.origin.expires.min(*end);
+        }
+    }
+    let listed = listed.into_iter();
+    listed
+        .map(|((time, id), (pending, end))| Listed {
+            id: DisguiseId(id),
+            time: Timestamp::from_nanoseconds(time).ok(),
+            pending,
+            expires: end.time(),
+        })
+        .collect()
+}

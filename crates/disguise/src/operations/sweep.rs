@@ -1,0 +1,182 @@
+//! What is due: disguises whose grace period is over, and records that end.
+
+use probity_format::Timestamp;
+
+use super::engine::Engine;
+use crate::crypto::random;
+use crate::database::Database;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::execute::apply::{Applied, ApplyRequest, Forgotten};
+use crate::records::deadline::{self, Kept, Over};
+use crate::records::refusal;
+use crate::transaction::audit::OperationRequest;
+use crate::transaction::payload::Payload;
+use crate::transaction::scheduled::{self, Order, Scheduled};
+use crate::transaction::{intent, once};
+
+/// The most records that one transaction of a sweep destroys.
+pub const SWEEP_RECORDS: u32 = 1_000;
+
+/// What a sweep did, or would do.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Disguises whose grace period was over.
+    pub applied: Vec<Applied>,
+    /// Disguises that are due, where nothing was to be changed.
+    pub due: Vec<DisguiseId>,
+    /// Those that were refused; they stay scheduled.
+    pub refused: Vec<(DisguiseId, Error)>,
+    /// Records destroyed, because their disguise had ended.
+    pub records: u64,
+    /// Records that have ended and are held, or may lead to what is.
+    pub held: u64,
+}
+
+impl<D: Database> Engine<D> {
+    /// Schedules a disguise for `due`; until it is applied then by [`Engine::sweep`], [`Engine::cancel`] is all it
+    /// takes to stop it. The specification and the user lie in the database in clear until then, as the rows do.
+    ///
+    /// # Errors
+    /// What [`Engine::apply`] would refuse now, and [`Error::Value`] with a credential, which is not kept.
+    pub fn schedule(
+        &mut self,
+        request: &ApplyRequest<'_>,
+        due: Timestamp,
+    ) -> Result<DisguiseId, Error> {
+        let id = DisguiseId(u64::from_le_bytes(random()?));
+        let user = request.user.as_ref();
+        let asked = OperationRequest::new("disguise.schedule", id.to_string(), user, request.time);
+        self.operation(&asked, |engine| {
+            if request.over.is_some() {
+                return Err(Error::Value {
+                    what: "a credential is not kept for a disguise that comes later".to_owned(),
+                });
+            }
+            request.end()?;
+            engine.check(request.spec, &request.parameters)?;
+            let context = engine.context(user)?;
+            engine.refuse_absent(&context, request)?;
+            engine.may_be_hidden(&context, user)?;
+            let owners = engine.owners(&context, request)?;
+            let steps = engine.steps(request, owners.as_deref())?;
+            engine.refuse_left_behind(&steps, user)?;
+            engine.refuse_stakes(&context, (id, request), owners.as_deref())?;
+            scheduled::put(&mut engine.database, id, due, &Order::of(request))?;
+            let payload = Payload::new().with("due", due.nanoseconds());
+            engine.done(&asked, payload.described(&context.salt, request, None))
+        })?;
+        Ok(id)
+    }
+
+    /// Stops a scheduled disguise, or one in chunks: what is done of that stays hidden, and can be revealed as if it were all.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDisguise`] when it was applied or cancelled already, [`Error::Database`], [`Error::Audit`].
+    pub fn cancel(&mut self, id: DisguiseId, time: Timestamp) -> Result<(), Error> {
+        let asked = OperationRequest::new("disguise.cancel", id.to_string(), None, time);
+        self.operation(&asked, |engine| {
+            let database = &mut engine.database;
+            let Some(intent) = intent::find(database, id)? else {
+                scheduled::take(database, id)?;
+                return engine.done(&asked, Payload::new());
+            };
+            intent::remove(database, id)?;
+            engine.done(&asked, Payload::new().with("hidden", intent.hidden()))
+        })
+    }
+
+    /// The scheduled disguises, or those of `user`, the next first.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`].
+    pub fn scheduled(&mut self, user: Option<&Value>) -> Result<Vec<Scheduled>, Error> {
+        self.transaction(|engine| scheduled::list(&mut engine.database, user))
+    }
+
+    /// Applies what is due and destroys the records of disguises that have ended, in transactions of at most
+    /// [`SWEEP_RECORDS`] records: a sweep that is stopped anywhere is finished by the next. Answers that were kept for
+    /// requests asked again go, too, once their time is over.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was committed before stays done.
+    pub fn sweep(&mut self, time: Timestamp) -> Result<Swept, Error> {
+        let mut swept = Swept::default();
+        for due in self.scheduled(None)? {
+            if due.is_due(time) {
+                match self.apply_scheduled(due.id, time) {
+                    Ok(applied) => swept.applied.push(applied),
+                    // Somebody cancelled it, or another sweep was first.
+                    Err(Error::NoSuchDisguise) => {}
+                    Err(error) if error.ends_a_run() => return Err(error),
+                    Err(error) => swept.refused.push((due.id, error)),
+                }
+            }
+        }
+        let mut kept = None;
+        loop {
+            let destroyed = self.destroy_over(time, &mut kept)?;
+            swept.records = swept.records.saturating_add(destroyed);
+            if destroyed == 0 {
+                break;
+            }
+        }
+        self.transaction(|engine| {
+            once::remove_over(&mut engine.database, time)?;
+            refusal::remove_over(&mut engine.database, time)
+        })?;
+        swept.held = self.transaction(|engine| deadline::count_over(&mut engine.database, time))?;
+        Ok(swept)
+    }
+
+    /// Returns what [`Engine::sweep`] would do, as far as that can be told without doing it.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`].
+    pub fn due(&mut self, time: Timestamp) -> Result<Swept, Error> {
+        let scheduled = self.scheduled(None)?;
+        let due = scheduled.iter().filter(|it| it.is_due(time));
+        let due = due.map(|it| it.id).collect();
+        self.transaction(|engine| {
+            let database = &mut engine.database;
+            let kept = Kept::find(database, time, None)?;
+            let records = Over::find(database, &kept, time, u32::MAX)?.count();
+            let all = deadline::count_over(database, time)?;
+            Ok(Swept {
+                due,
+                records,
+                held: all.saturating_sub(records),
+                ..Swept::default()
+            })
+        })
+    }
+
+    fn apply_scheduled(&mut self, id: DisguiseId, time: Timestamp) -> Result<Applied, Error> {
+        let order = self.transaction(|engine| scheduled::read(&mut engine.database, id))?;
+        let file = order.parsed()?;
+        let request = order.request(&file, time);
+        let user = request.user.as_ref();
+        let asked = OperationRequest::new("disguise.apply", id.to_string(), user, time);
+        self.operation(&asked, |engine| {
+            scheduled::take(&mut engine.database, id)?;
+            engine.applied(id, &request, &asked, (&Forgotten::default(), None))
+        })
+    }
+
+    fn destroy_over(&mut self, time: Timestamp, kept: &mut Option<Kept>) -> Result<u64, Error> {
+        let asked = OperationRequest::new("disguise.expire", String::new(), None, time);
+        self.operation(&asked, |engine| {
+            let database = &mut engine.database;
+            let now = Kept::find(database, time, kept.take())?;
+            let over = Over::find(database, &now, time, SWEEP_RECORDS)?;
+            *kept = Some(now);
+            if over.count() > 0 {
+                over.destroy(database)?;
+                let payload = Payload::new().with("records", over.count());
+                engine.done(&asked, payload.with("disguises", over.disguises))?;
+            }
+            Ok(over.count())
+        })
+    }
+}

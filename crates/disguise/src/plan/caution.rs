@@ -1,0 +1,237 @@
+//! What the database does by itself to tables that a specification touches, and a disguise does not see.
+
+use crate::database::{Column, Dialect, OnDelete, Property};
+use crate::plan::cascade::{all_emptying_unseen, emptying};
+use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::spec::filler::is_time;
+use crate::spec::{Kind, Spec};
+
+impl ResolvedSchema {
+    /// One sentence for each thing that a person should know before `spec` is applied.
+    pub(crate) fn cautions(&self, dialect: Dialect, spec: &Spec) -> Vec<String> {
+        let removes = |name: &str| {
+            let mut all = spec.transformations.iter();
+            all.any(|it| it.table == name && it.kind == Kind::Remove)
+        };
+        // Placeholders come into the users table, and go.
+        let makes_placeholders = |kind: &Kind| !matches!(kind, Kind::Modify { .. });
+        let mut kinds = spec.transformations.iter().map(|it| &it.kind);
+        let users = kinds
+            .any(makes_placeholders)
+            .then_some(self.pseudo.table.as_str());
+        let mut touched = spec.tables();
+        touched.extend(users.filter(|users| !spec.tables().contains(users)));
+        let mut cautions = Vec::new();
+        for table in touched.into_iter().filter_map(|name| self.table(name)) {
+            cautions.extend(of_triggers(table));
+            cautions.extend(of_versions(table));
+            cautions.extend(self.of_emptied(table, spec));
+            if dialect == Dialect::Sqlite {
+                cautions.extend(self.of_types(table));
+            }
+            let leaves = removes(&table.name) || removes(&self.pseudo.table);
+            cautions.extend(of_two_people(table, spec, leaves));
+            if users == Some(&table.name) {
+                cautions.extend(self.of_times(table));
+            }
+            if removes(&table.name) {
+                if table.name == self.pseudo.table {
+                    cautions.extend(self.unsaid());
+                }
+                cautions.extend(of_referrers(table));
+            } else if users == Some(&table.name) {
+                cautions.extend(of_placeholders(table));
+            }
+        }
+        cautions.extend(
+            users
+                .into_iter()
+                .flat_map(|_| self.of_unnamed(removes(&self.pseudo.table))),
+        );
+        cautions
+    }
+
+    /// Rows that may come to refer to a placeholder while nothing says whom they name. Of users who refer to each other something
+    /// else is said where users leave.
+    fn of_unnamed(&self, is_left: bool) -> Vec<String> {
+        let users = &self.pseudo.table;
+        let mut cautions = Vec::new();
+        for child in self.tables.values() {
+            let is_person = |it: &String| self.others(child).any(|column| column == it);
+            let unnamed = child.catalog.foreign_keys.iter().filter(|key| {
+                let is_said = key.columns.iter().any(is_person);
+                key.to_table == *users && !is_said && !(is_left && child.name == *users)
+            });
+            cautions.extend(unnamed.map(|key| {
+                format!(
+                    "rows of {} that refer to a placeholder by foreign key ({}) keep it in {users} when it is revealed, for nothing says that the column names an owner or a reader",
+                    child.name,
+                    key.columns.join(", ")
+                )
+            }));
+        }
+        cautions
+    }
+
+    /// Keys by which the database would empty references when what they refer to gets another owner or value.
+    fn of_emptied(&self, table: &ResolvedTable, spec: &Spec) -> Vec<String> {
+        let own = spec.transformations.iter();
+        let own = own.filter(|it| it.table == table.name);
+        let overwritten = own.filter_map(|it| match &it.kind {
+            Kind::Modify { column, .. } => Some(column),
+            _ => None,
+        });
+        let changed = overwritten.chain(self.others(table));
+        let changed: Vec<&str> = changed.map(String::as_str).collect();
+        let mut keys: Vec<(&str, &[String])> = Vec::new();
+        for child in self.tables.values() {
+            let own = emptying(child, table, &changed);
+            keys.extend(own.map(|it| (child.name.as_str(), it.columns.as_slice())));
+        }
+        let others = all_emptying_unseen(table, &changed);
+        keys.extend(others.map(|it| (it.table.as_str(), it.columns.as_slice())));
+        let sentence = |(child, columns): (&str, &[String])| {
+            format!(
+                "rows of {child} would lose what they refer to in {} by foreign key ({}), ON UPDATE SET NULL or SET DEFAULT: while any refers to a row, neither a disguise nor a reveal changes the key of that row",
+                table.name,
+                columns.join(", ")
+            )
+        };
+        keys.into_iter().map(sentence).collect()
+    }
+
+    /// Columns that name people and may hold an id as what only a foreign key takes for the same: it compares by the type of the id.
+    fn of_types(&self, table: &ResolvedTable) -> impl Iterator<Item = String> {
+        let users = self.table(&self.pseudo.table);
+        let id = users.and_then(|it| it.catalog.column(&self.pseudo.id));
+        let people = table.people().filter_map(|it| table.catalog.column(it));
+        let pairs = people.filter_map(move |column| id.map(|id| (column, id)));
+        let others = pairs.filter(|(column, id)| {
+            let of = affinity(column);
+            of != Affinity::Number && of != affinity(id)
+        });
+        others.map(|(column, id)| {
+            format!(
+                "column {} of {} has another type than {} of {}: a row that names its owner there by a value of another type, as the text 1 for the number, is not found and stays as it is; give the column the same type",
+                column.name, table.name, id.name, self.pseudo.table
+            )
+        })
+    }
+
+    /// Times that the database fills in when a placeholder is made.
+    fn of_times(&self, users: &ResolvedTable) -> impl Iterator<Item = String> {
+        let is_made = |column: &&Column| {
+            let mut made = self.pseudo.columns.iter();
+            made.any(|(name, _)| *name == column.name)
+        };
+        let columns = users.catalog.columns.iter();
+        let left = columns.filter(move |it| it.has_default && is_time(it) && !is_made(it));
+        left.map(|column| {
+            format!(
+                "placeholders get what the database fills into column {} of {}; where that is the time, those that one disguise makes show that they are of one person, so name a constant for it under placeholder",
+                column.name, users.name
+            )
+        })
+    }
+}
+
+/// What `SQLite` makes of values on their way into a column, as far as comparisons tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Affinity {
+    Text,
+    Number,
+    None,
+}
+
+/// See <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>.
+fn affinity(column: &Column) -> Affinity {
+    let declared = column.declared.to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    if has(&["INT"]) {
+        Affinity::Number
+    } else if has(&["CHAR", "CLOB", "TEXT"]) {
+        Affinity::Text
+    } else if declared.is_empty() || has(&["BLOB"]) {
+        Affinity::None
+    } else {
+        Affinity::Number
+    }
+}
+
+fn of_triggers(table: &ResolvedTable) -> Option<String> {
+    let triggers = &table.catalog.triggers;
+    let called = triggers.join(", ");
+    (!triggers.is_empty()).then(|| {
+        format!(
+            "table {} has triggers ({called}), which run with each row that is hidden or comes back; what they write elsewhere is not seen, and may hold what is hidden",
+            table.name
+        )
+    })
+}
+
+fn of_versions(table: &ResolvedTable) -> Option<String> {
+    table.catalog.has(Property::KeepsVersions).then(|| {
+        format!(
+            "table {} keeps former versions of its rows, in which what is hidden can be read until they are deleted (DELETE HISTORY)",
+            table.name
+        )
+    })
+}
+
+/// Of a row that two people are the key of, each disguise records the key that it had then.
+fn of_two_people(table: &ResolvedTable, spec: &Spec, leaves: bool) -> Option<String> {
+    let is_key = |column: &&String| table.identity.contains(column);
+    let people: Vec<&String> = table.people().filter(is_key).collect();
+    let changes_key = |kind: &Kind| match kind {
+        Kind::Decorrelate { owners, .. } => {
+            owners.is_empty() || owners.iter().any(|it| people.contains(&it))
+        }
+        _ => false,
+    };
+    let mut steps = spec.transformations.iter();
+    let changes = steps.any(|it| it.table == table.name && changes_key(&it.kind));
+    let is_left = leaves && table.readers.iter().any(|it| is_key(&it));
+    (people.len() > 1 && (changes || is_left)).then(|| {
+        let people: Vec<&str> = people.iter().map(|it| it.as_str()).collect();
+        format!(
+            "people are the key of {} ({}): after several disguises that put placeholders into it a record may not find its row again, which then stays as it is; remove such rows instead",
+            table.name,
+            people.join(", ")
+        )
+    })
+}
+
+/// Placeholders go when they are revealed, and the users table is not one that the specification removes from.
+fn of_placeholders(users: &ResolvedTable) -> impl Iterator<Item = String> {
+    let changing = users.catalog.referrers.iter();
+    let changing = changing.filter(|it| it.on_delete == OnDelete::Change);
+    changing.map(|it| {
+        format!(
+            "rows of {} that are made under a placeholder are removed or changed when it goes, by foreign key ({}), which no specification reaches",
+            it.table,
+            it.columns.join(", ")
+        )
+    })
+}
+
+fn of_referrers(table: &ResolvedTable) -> Vec<String> {
+    let refusing = table.catalog.referrers.iter();
+    let refusing = refusing.filter(|it| it.on_delete == OnDelete::Refuse);
+    let mut cautions: Vec<String> = refusing
+        .map(|it| {
+            format!(
+                "the database refuses to remove rows of {} while rows of {} refer to them by foreign key ({}), which no specification reaches",
+                table.name,
+                it.table,
+                it.columns.join(", ")
+            )
+        })
+        .collect();
+    if table.catalog.has(Property::UnseenReferrers) {
+        cautions.push(format!(
+            "foreign keys that refer to {} from other databases are seen only where the account has rights there, and by one with ON DELETE CASCADE rows go for good; run check once with an account that reads all databases",
+            table.name
+        ));
+    }
+    cautions
+}

@@ -1,0 +1,582 @@
+//! From a specification and a live schema to the ordered steps of a disguise.
+
+use std::collections::BTreeMap;
+
+use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantScope;
+use crate::database::value::Value;
+use crate::database::{Catalog, Column, Dialect, OnDelete, Property, placeholders};
+use crate::error::SpecError;
+use crate::plan::cascade::Referring;
+use crate::schema::generate::Generator;
+use crate::schema::name_matching::{CatalogNames, Fitting};
+use crate::schema::{ResolvedSchema, ResolvedTable};
+use crate::spec::predicate::Scope;
+use crate::spec::redact::{Names, Redactors};
+use crate::spec::{Kind, Replacement, Spec, Transformation};
+use crate::statements::table::list;
+
+/// Beyond this many owners the statement reads them from a temporary table.
+const OWNERS_INLINE_MAX: usize = 500;
+/// The temporary table.
+pub(crate) const SCOPE: &str = "probity_scope";
+
+/// One step: which rows of which table, and what happens to them.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) table: String,
+    pub(crate) chosen: Fragment,
+    pub(crate) kind: Kind,
+    /// The names that a redaction looks for.
+    pub(crate) names: Names,
+}
+
+/// One step as shown to a person before anything is changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlannedStep {
+    /// The table.
+    pub table: String,
+    /// `remove`, `modify`, `redact`, `decorrelate` or `unlink`.
+    pub action: &'static str,
+    /// The query that chooses the rows, with `?` for each bound value.
+    pub statement: String,
+    /// How many rows it chooses now; a redaction changes those of them in which it finds something.
+    pub rows: u64,
+    /// How many placeholder users it would make.
+    pub placeholders: u64,
+    /// How the database means to find the rows, in its own words.
+    pub access: Vec<String>,
+    /// Of a removal, the rows for which it would be refused now.
+    pub refused: Vec<Referring>,
+}
+
+impl Step {
+    pub(crate) const fn action(&self) -> &'static str {
+        match self.kind {
+            Kind::Remove => "remove",
+            Kind::Modify {
+                replacement: Replacement::Redacted(_),
+                ..
+            } => "redact",
+            Kind::Modify { .. } => "modify",
+            Kind::Decorrelate { .. } => "decorrelate",
+            Kind::Unlink { .. } => "unlink",
+        }
+    }
+}
+
+/// What a plan is made for.
+pub(crate) struct PlanContext<'a> {
+    pub(crate) dialect: Dialect,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) live: &'a ResolvedSchema,
+    pub(crate) named: &'a BTreeMap<String, Value>,
+    /// The principals whose rows are meant; nobody in particular when absent.
+    pub(crate) owners: Option<&'a [Value]>,
+    pub(crate) redactors: &'a Redactors,
+    pub(crate) tenancy: &'a TenantScope,
+}
+
+impl PlanContext<'_> {
+    /// Returns whether the owners are too many for a statement and must be in the temporary table.
+    pub(crate) fn needs_scope_table(&self) -> bool {
+        self.owners
+            .is_some_and(|owners| owners.len() > OWNERS_INLINE_MAX)
+    }
+
+    /// Checks `spec` and orders its steps: removals of referring tables first, users last.
+    pub(crate) fn plan(&self, spec: &Spec) -> Result<Vec<Step>, SpecError> {
+        let spec = &Fitting::new(CatalogNames::new(self.dialect, self.catalog)).spec(spec);
+        let named = self.parameters(spec)?;
+        self.refuse_orphans(spec)?;
+        let users = &self.live.pseudo.table;
+        let order = self.removal_order();
+        let mut removals: Vec<&Transformation> = Vec::new();
+        let mut changes: Vec<&Transformation> = Vec::new();
+        for it in &spec.transformations {
+            if it.kind == Kind::Remove {
+                removals.push(it);
+            } else {
+                changes.push(it);
+            }
+        }
+        let rank = |it: &Transformation| order.iter().position(|table| *table == it.table);
+        removals.sort_by_key(|it| rank(it));
+        // Who looks for people's names does so while they are there; other changes to the users table come before any
+        // placeholder is in it.
+        changes.sort_by_key(|it| match &it.kind {
+            kind if own_names(kind) => 0,
+            _ if it.table == *users => 1,
+            _ => 2,
+        });
+        let (last, first): (Vec<_>, Vec<_>) =
+            removals.into_iter().partition(|it| it.table == *users);
+        let mut steps: Vec<&Transformation> =
+            first.into_iter().chain(changes).chain(last).collect();
+        self.put_before_owners(&mut steps);
+        let mut planned = Vec::with_capacity(steps.len());
+        for it in steps {
+            let step = self.step(it, (&named, spec.of_edna))?;
+            if it.table == *users && it.kind == Kind::Remove {
+                planned.extend(self.leaving(spec, (it, &step))?);
+            }
+            planned.push(step);
+        }
+        Ok(planned)
+    }
+
+    /// Moves steps on tables that are owned through others before all steps on those, so that their owners are still
+    /// told when their turn comes. Who decorrelates such a table says itself which columns are meant.
+    fn put_before_owners(&self, steps: &mut Vec<&Transformation>) {
+        let path = |it: &Transformation| match it.kind {
+            Kind::Decorrelate { .. } => None,
+            _ => self.live.table(&it.table)?.path.as_ref(),
+        };
+        let mut moving: Vec<&Transformation> = steps.clone();
+        moving.retain(|it| path(it).is_some());
+        // The nearest to their owners first, so that those behind them end up before them.
+        moving.sort_by_key(|it| path(it).map(|path| path.steps.len()));
+        for it in moving {
+            let Some(path) = path(it) else { continue };
+            let from = steps.iter().position(|step| std::ptr::eq(*step, it));
+            let to = steps.iter().position(|step| path.leads_over(&step.table));
+            if let (Some(from), Some(to)) = (from, to)
+                && to < from
+            {
+                let it = steps.remove(from);
+                steps.insert(to, it);
+            }
+        }
+    }
+
+    fn parameters(&self, spec: &Spec) -> Result<BTreeMap<String, Value>, SpecError> {
+        let mut named = self.named.clone();
+        for (name, default) in &spec.parameters {
+            match (named.contains_key(name), default) {
+                (false, Some(default)) => {
+                    named.insert(name.clone(), Value::Text(default.clone()));
+                }
+                (false, None) => {
+                    return Err(SpecError::new(format!("parameter {name}"), "is not given"));
+                }
+                (true, _) => {}
+            }
+        }
+        Ok(named)
+    }
+
+    fn step(
+        &self,
+        it: &Transformation,
+        (named, of_edna): (&BTreeMap<String, Value>, bool),
+    ) -> Result<Step, SpecError> {
+        let wrong = |what: String| SpecError::new(it.place.clone(), what);
+        let Some(table) = self.live.table(&it.table) else {
+            return Err(wrong(format!("table {} is not in the database", it.table)));
+        };
+        self.check_step(table, &it.kind).map_err(wrong)?;
+        let names = self.names(table, &it.kind, named).map_err(wrong)?;
+        let said = (named, self.tenancy);
+        let scope = || Scope::new(self.dialect, self.catalog, said, &it.table).of_edna(of_edna);
+        let owned = self.owned(table, &it.kind).map_err(wrong)?;
+        let chosen = match (&it.from, &it.predicate) {
+            (None, None) => owned.unwrap_or_else(everything),
+            (None, Some(predicate)) => {
+                let chosen = scope().condition(predicate).map_err(wrong)?;
+                both(chosen, owned)
+            }
+            (Some(from), predicate) => {
+                let (from, chosen) = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
+                // The owners stand inside too, so that the join is not made for the rows of everybody.
+                let inside = both(chosen, owned.clone());
+                both(self.through_join(table, &from, &inside), owned)
+            }
+        };
+        Ok(Step {
+            table: it.table.clone(),
+            chosen,
+            kind: it.kind.clone(),
+            names,
+        })
+    }
+
+    /// Refuses a change that could not be made or taken back.
+    pub(crate) fn check_step(&self, table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
+        let name = &table.name;
+        if table.identity.is_empty() {
+            return Err(format!("table {name} has no identifying columns"));
+        }
+        if !table.catalog.is_transactional {
+            return Err(format!(
+                "changes to table {name} cannot be undone by a rollback, convert it to InnoDB"
+            ));
+        }
+        if table.catalog.has(Property::HidesRows) {
+            return Err(format!(
+                "row-level security hides rows of {name} from the account of the database; use one that sees them all: the owner of the table, unless the security is forced on it, too, or one with BYPASSRLS"
+            ));
+        }
+        let is_written = |key: &&String| table.catalog.column(key).is_some();
+        if let Some(key) = table.identity.iter().find(|key| !is_written(key)) {
+            return Err(format!(
+                "the database works out column {key} of {name}, so that it names no row to put back; name other identifying columns under identity"
+            ));
+        }
+        if table.catalog.has_heirs && *kind == Kind::Remove {
+            return Err(format!(
+                "rows of tables that inherit from {name} would come back without their own columns"
+            ));
+        }
+        check_kind(table, kind)?;
+        self.check_of_tenant(table, kind)
+    }
+
+    /// Refuses a change that would not stay with the tenant.
+    fn check_of_tenant(&self, table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
+        let Some(tenant) = &table.tenant else {
+            let name = &table.name;
+            return match (self.live.has_tenants, table.shared) {
+                (false, _) => Ok(()),
+                (true, true) => Err(format!(
+                    "table {name} is shared by all tenants, so that a disguise of one changes nothing in it"
+                )),
+                (true, false) => Err(format!(
+                    "table {name} has no tenant column; name it under tenant, or say shared = true"
+                )),
+            };
+        };
+        match kind {
+            Kind::Modify { column, .. } if column == tenant => {
+                Err(format!("column {column} holds the tenant"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The names that a redaction looks for beside those of the users table; refused when it does not fit.
+    fn names(
+        &self,
+        table: &ResolvedTable,
+        kind: &Kind,
+        named: &BTreeMap<String, Value>,
+    ) -> Result<Names, String> {
+        let Kind::Modify {
+            column,
+            replacement: Replacement::Redacted(redact),
+        } = kind
+        else {
+            return Ok(Names::default());
+        };
+        if let Some(fault) = redact.fault() {
+            return Err(format!("column {column}: {fault}"));
+        }
+        if !table.catalog.column(column).is_some_and(Column::is_text) {
+            return Err(format!(
+                "column {column} of {} is no text that could be redacted",
+                table.name
+            ));
+        }
+        let users = self.live.table(&self.live.pseudo.table);
+        let has = |name: &String| users.is_some_and(|it| it.catalog.column(name).is_some());
+        if let Some(missing) = redact.own_names.iter().find(|name| !has(name)) {
+            return Err(format!("the users table has no column {missing}"));
+        }
+        let known = |name: &&String| self.redactors.contains_key(*name);
+        if let Some(missing) = redact.code.iter().find(|name| !known(name)) {
+            return Err(format!("there is no code for redactor {missing}"));
+        }
+        redact.said(|name| named.get(name).map(ToString::to_string))
+    }
+
+    fn through_join(&self, table: &ResolvedTable, from: &str, chosen: &Fragment) -> Fragment {
+        let name = self.dialect.quote(&table.name);
+        let keys: Vec<String> = table
+            .identity
+            .iter()
+            .map(|key| format!("{name}.{}", self.dialect.quote(key)))
+            .collect();
+        let chosen = self.tenancy.bound(self.dialect, &table.name, chosen);
+        let query = format!("SELECT {} FROM {from} WHERE {}", keys.join(","), chosen.sql);
+        let sql = format!(
+            "({}) IN {}",
+            list(self.dialect, &table.identity),
+            self.dialect.apart(&query)
+        );
+        Fragment {
+            sql,
+            parameters: chosen.parameters,
+        }
+    }
+
+    /// That a row must belong to one of the owners meant, if any are meant; a removal means those too who only read.
+    fn owned(&self, table: &ResolvedTable, kind: &Kind) -> Result<Option<Fragment>, String> {
+        let Some(owners) = self.owners else {
+            return Ok(self.of_somebody(table, kind));
+        };
+        let mut any: Vec<Fragment> = Vec::new();
+        let direct = |column: &String| {
+            let of = self.dialect.quote(&table.name);
+            self.among_owners(&format!("{of}.{}", self.dialect.quote(column)), owners)
+        };
+        match (kind, &table.path) {
+            (Kind::Decorrelate { .. }, Some(_)) => {}
+            (_, Some(path)) => {
+                let of = (self.dialect, self.tenancy);
+                let owned = |column: &str| self.among_owners(column, owners);
+                any.push(path.condition(of, &table.name, owned));
+            }
+            (_, None) if table.owners.is_empty() => {
+                return Err(format!(
+                    "table {} has no owner column, so a user's rows are unknown",
+                    table.name
+                ));
+            }
+            (_, None) => any.extend(table.owners.iter().map(direct)),
+        }
+        match kind {
+            Kind::Modify { .. } | Kind::Unlink { .. } => {}
+            // Whoever refers to a user who leaves stays.
+            Kind::Remove if table.name == self.live.pseudo.table => {}
+            Kind::Remove => any.extend(table.readers.iter().map(direct)),
+            Kind::Decorrelate { owners, .. } => {
+                let named = table.readers.iter().filter(|it| owners.contains(it));
+                any.extend(named.map(direct));
+            }
+        }
+        let sql: Vec<String> = any.iter().map(|it| it.sql.clone()).collect();
+        Ok(Some(Fragment {
+            sql: sql.join(" OR "),
+            parameters: any.into_iter().flat_map(|it| it.parameters).collect(),
+        }))
+    }
+
+    /// That a row is somebody's: of everybody, rows that name nobody are left alone, for they would be given to nobody.
+    fn of_somebody(&self, table: &ResolvedTable, kind: &Kind) -> Option<Fragment> {
+        let is_meant = matches!(kind, Kind::Remove | Kind::Modify { .. });
+        if !is_meant || table.name == self.live.pseudo.table {
+            return None;
+        }
+        if let Some(path) = &table.path {
+            let end = self.live.table(&path.steps.last()?.to_table)?;
+            let owner = end.catalog.column(&path.owner)?;
+            let of = (self.dialect, self.tenancy);
+            let named = |column: &str| self.names_somebody(column, owner);
+            return Some(path.condition(of, &table.name, named));
+        }
+        let of = self.dialect.quote(&table.name);
+        let people = table.people().filter_map(|it| table.catalog.column(it));
+        let any = people.map(|it| {
+            let column = format!("{of}.{}", self.dialect.quote(&it.name));
+            self.names_somebody(&column, it).sql
+        });
+        let any: Vec<String> = any.collect();
+        (!any.is_empty()).then(|| Fragment {
+            sql: any.join(" OR "),
+            parameters: Vec::new(),
+        })
+    }
+
+    /// That a value of `known` is neither NULL nor what stands for nobody by convention.
+    fn names_somebody(&self, column: &str, known: &Column) -> Fragment {
+        let nobody = match self.dialect {
+            Dialect::Sqlite => Some("0, '', '0'"),
+            _ if known.is_integer() => Some("0"),
+            _ if known.is_text() => Some("'', '0'"),
+            _ => None,
+        };
+        let sql = match nobody {
+            Some(nobody) => format!("({column} IS NOT NULL AND {column} NOT IN ({nobody}))"),
+            None => format!("({column} IS NOT NULL)"),
+        };
+        Fragment {
+            sql,
+            parameters: Vec::new(),
+        }
+    }
+
+    /// That `column` names one of `owners`.
+    pub(crate) fn among_owners(&self, column: &str, owners: &[Value]) -> Fragment {
+        if self.needs_scope_table() {
+            let sql = format!("{column} IN (SELECT id FROM {SCOPE})");
+            return Fragment {
+                sql,
+                parameters: Vec::new(),
+            };
+        }
+        Fragment {
+            sql: format!("{column} IN ({})", placeholders(owners.len())),
+            parameters: owners.to_vec(),
+        }
+    }
+
+    /// Refuses removals that leave a declared foreign key of an untouched table behind, or by which the database would remove or
+    /// change rows that no specification reaches.
+    fn refuse_orphans(&self, spec: &Spec) -> Result<(), SpecError> {
+        let removals = spec.transformations.iter();
+        let removals = removals.filter(|it| it.kind == Kind::Remove);
+        let mut removed: Vec<(&str, &str)> = removals
+            .map(|it| (it.table.as_str(), it.place.as_str()))
+            .collect();
+        let users = self.live.pseudo.table.as_str();
+        if removed.iter().any(|(table, _)| *table == users) {
+            let along = self.live.tables.values().filter(|it| it.takes_along());
+            removed.extend(along.map(|it| (it.name.as_str(), "on_leave")));
+        }
+        let mut touched = spec.tables();
+        touched.extend(removed.iter().map(|(table, _)| *table));
+        for (table, place) in removed {
+            let known = self.catalog.get(table);
+            let mut referrers = known.into_iter().flat_map(|table| &table.referrers);
+            if let Some(key) = referrers.find(|key| key.on_delete == OnDelete::Change) {
+                let what = format!(
+                    "removing rows of {table} would remove or change rows of {} by foreign key ({}), for good: a specification reaches one schema or database; make the key ON DELETE RESTRICT, or keep these rows",
+                    key.table,
+                    key.columns.join(", ")
+                );
+                return Err(SpecError::new(place, what));
+            }
+            for (child, known) in self.catalog {
+                let is_said =
+                    |columns: &[String]| table == users && self.live.is_said(child, columns);
+                let keys = known.foreign_keys.iter();
+                let keys = keys.filter(|key| key.to_table == table && !is_said(&key.columns));
+                let key = keys.min_by_key(|key| &key.columns);
+                if let Some(key) = key
+                    && !touched.contains(&child.as_str())
+                {
+                    let what = format!(
+                        "removing rows of {table} would orphan foreign key {child}({}), and {child} is not in the specification",
+                        key.columns.join(", ")
+                    );
+                    return Err(SpecError::new(place, what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All tables, each before those it refers to, as far as there are no cycles.
+    fn removal_order(&self) -> Vec<&str> {
+        let mut order: Vec<&str> = Vec::new();
+        let mut open: Vec<&str> = Vec::new();
+        for name in self.live.tables.keys() {
+            self.visit(name, &mut open, &mut order);
+        }
+        order.reverse();
+        order
+    }
+
+    fn visit<'a>(&'a self, name: &'a str, open: &mut Vec<&'a str>, order: &mut Vec<&'a str>) {
+        if order.contains(&name) || open.contains(&name) {
+            return;
+        }
+        open.push(name);
+        if let Some(table) = self.live.table(name) {
+            for reference in &table.references {
+                self.visit(&reference.to_table, open, order);
+            }
+        }
+        open.pop();
+        order.push(name);
+    }
+}
+
+/// Returns whether it looks for names that the users table has.
+fn own_names(kind: &Kind) -> bool {
+    matches!(kind, Kind::Modify { replacement: Replacement::Redacted(redact), .. }
+        if !redact.own_names.is_empty())
+}
+
+fn everything() -> Fragment {
+    Fragment {
+        sql: "1=1".to_owned(),
+        parameters: Vec::new(),
+    }
+}
+
+/// Returns what satisfies both, each in brackets of its own, so that no OR of one escapes the other.
+fn both(chosen: Fragment, owned: Option<Fragment>) -> Fragment {
+    let Some(mut owned) = owned else {
+        return chosen;
+    };
+    let mut parameters = chosen.parameters;
+    parameters.append(&mut owned.parameters);
+    Fragment {
+        sql: format!("({}) AND ({})", chosen.sql, owned.sql),
+        parameters,
+    }
+}
+
+fn check_kind(table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
+    let has = |column: &String| match table.catalog.column(column) {
+        Some(_) => Ok(()),
+        None => Err(format!("table {} has no column {column}", table.name)),
+    };
+    let may_change = |column: &String| match &table.catalog.numbered_by {
+        Some(numbered) if numbered == column => Err(format!(
+            "the database numbers the rows of {} by column {column} and lets nobody change it (GENERATED ALWAYS AS IDENTITY)",
+            table.name
+        )),
+        _ => Ok(()),
+    };
+    match kind {
+        Kind::Remove => Ok(()),
+        Kind::Unlink { column } => may_change(column),
+        Kind::Modify {
+            column,
+            replacement,
+        } => {
+            has(column)?;
+            may_change(column)?;
+            match replacement {
+                Replacement::Drawn(generator) => check_generator(table, column, generator),
+                Replacement::Redacted(_) => Ok(()),
+            }
+        }
+        Kind::Decorrelate { group_by, owners } => {
+            if owners.is_empty() {
+                return Err("names no owner column".to_owned());
+            }
+            for column in group_by {
+                has(column)?;
+            }
+            for owner in owners {
+                has(owner)?;
+                may_change(owner)?;
+                if table.people().any(|it| it == owner) {
+                    continue;
+                }
+                if let Some(step) = table.path.as_ref().and_then(|path| path.steps.first()) {
+                    return Err(format!(
+                        "rows of {} belong to whoever owns their row of {}, decorrelate that table",
+                        table.name, step.to_table
+                    ));
+                }
+                return Err(format!(
+                    "column {owner} of {} is not an owner column",
+                    table.name
+                ));
+            }
+            Ok(())
+        }
+    }
+}
+
+fn check_generator(
+    table: &ResolvedTable,
+    column: &str,
+    generator: &Generator,
+) -> Result<(), String> {
+    if let Some(fault) = generator.fault() {
+        return Err(format!("column {column}: {fault}"));
+    }
+    let nullable = table
+        .catalog
+        .column(column)
+        .is_some_and(|column| column.nullable);
+    if *generator == Generator::Null && !nullable {
+        return Err(format!("column {column} of {} may not be NULL", table.name));
+    }
+    Ok(())
+}

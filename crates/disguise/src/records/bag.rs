@@ -1,0 +1,564 @@
+//! The bytes of a bag and of the locator that finds it (docs/disguise.md, "Records").
+
+use probity_format::DecodeError;
+use probity_format::wire::{Reader, put_varint};
+
+use super::repeat::{Values, Writer};
+use super::section::{Change, Copied, Modified, Origin, PrincipalKind, Section, SpeaksFor};
+use crate::crypto::KEY_BYTES;
+use crate::crypto::suite::{PublicKey, Suite};
+use crate::database::value::{Value, put_bytes, take_bytes, take_text};
+use crate::records::day::Day;
+
+/// The version of the bag's form, in which every public key is one of X25519.
+const BAG_VERSION: u8 = 2;
+/// The version in which public keys have their length before them.
+const BAG_VERSION_OF_SUITES: u8 = 3;
+/// The version of the locator's form.
+const LOCATOR_VERSION: u8 = 3;
+/// The version of locators that did not say whose they are.
+const LOCATOR_VERSION_UNOWNED: u8 = 2;
+/// Every locator has this length before it is sealed.
+pub(crate) const LOCATOR_BYTES: usize = 80;
+/// Bytes of the salted hash that says whose a locator is.
+pub(crate) const OWNER_BYTES: usize = 16;
+/// The most entries a list in a bag may have.
+const LIST_MAX: usize = 1 << 28;
+/// The least padded length.
+const PADDED_BYTES_MIN: usize = 256;
+
+/// Everything that one disguise hid from one principal.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bag {
+    /// Keys of the pseudoprincipals are derived from it.
+    pub(crate) seed: [u8; KEY_BYTES],
+    /// Principals whose registration was removed with their row.
+    pub(crate) principals: Vec<(Value, PublicKey, PrincipalKind)>,
+    pub(crate) speaks_for: Vec<SpeaksFor>,
+    pub(crate) sections: Vec<Section>,
+}
+
+impl Bag {
+    /// A bag with nothing in it yet.
+    pub(crate) const fn empty(seed: [u8; KEY_BYTES]) -> Self {
+        Self {
+            seed,
+            principals: Vec::new(),
+            speaks_for: Vec::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Returns whether its own disguise changed something of its principal.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.principals.is_empty() || !self.sections.iter().all(Section::is_for_departed)
+    }
+
+    /// Returns whether nothing is in it.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.principals.is_empty() && self.speaks_for.is_empty() && self.sections.is_empty()
+    }
+
+    /// Its bytes, padded to a size class so that their length tells little.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let suites = self.principals.iter().map(|(_, public, _)| public.suite());
+        let plain = suites.into_iter().all(|suite| suite == Suite::X25519);
+        let version = if plain {
+            BAG_VERSION
+        } else {
+            BAG_VERSION_OF_SUITES
+        };
+        let mut out = vec![version];
+        out.extend_from_slice(&self.seed);
+        let mut values = Writer::default();
+        put_count(&mut out, self.principals.len());
+        for (id, public, standing) in &self.principals {
+            values.put(id, &mut out);
+            if plain {
+                out.extend_from_slice(public.as_bytes());
+            } else {
+                put_bytes(&mut out, &public.encode());
+            }
+            out.push(standing.code());
+        }
+        put_count(&mut out, self.speaks_for.len());
+        for link in &self.speaks_for {
+            values.put(&link.old, &mut out);
+            values.put(&link.new, &mut out);
+            put_varint(&mut out, u64::from(link.index));
+            out.push(u8::from(link.gone) | u8::from(link.left) << 1 | u8::from(link.retained) << 2);
+        }
+        put_count(&mut out, self.sections.len());
+        for section in &self.sections {
+            encode_section(section, &mut values, &mut out);
+        }
+        out.push(1);
+        let padded = padded_bytes(out.len());
+        out.resize(padded, 0);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes, "bag");
+        let plain = match reader.u8()? {
+            BAG_VERSION => true,
+            BAG_VERSION_OF_SUITES => false,
+            _ => return Err(reader.error("has an unknown version")),
+        };
+        let seed = reader.array()?;
+        let mut values = Values::default();
+        let count = reader.length(LIST_MAX)?;
+        let mut principals = Vec::new();
+        for _ in 0..count {
+            let id = values.take(&mut reader)?;
+            let public = if plain {
+                PublicKey::X25519(reader.array()?)
+            } else {
+                PublicKey::decode(take_bytes(&mut reader)?)
+                    .map_err(|_suite| reader.error("has a public key of an unknown suite"))?
+            };
+            let standing = PrincipalKind::from_code(reader.u8()?.into())
+                .ok_or_else(|| reader.error("has an unknown kind of principal"))?;
+            principals.push((id, public, standing));
+        }
+        let count = reader.length(LIST_MAX)?;
+        let mut speaks_for = Vec::new();
+        for _ in 0..count {
+            let (old, new) = (values.take(&mut reader)?, values.take(&mut reader)?);
+            let index = u32::try_from(reader.varint()?)
+                .map_err(|_wide| reader.error("has an index past 32 bits"))?;
+            let flags = reader.u8()?;
+            if flags > 7 {
+                return Err(reader.error("has unknown flags of a speaks-for record"));
+            }
+            speaks_for.push(SpeaksFor {
+                old,
+                new,
+                index,
+                gone: flags & 1 != 0,
+                left: flags & 2 != 0,
+                retained: flags & 4 != 0,
+            });
+        }
+        let count = reader.length(LIST_MAX)?;
+        let mut sections = Vec::new();
+        for _ in 0..count {
+            sections.push(decode_section(&mut reader, &mut values)?);
+        }
+        if reader.u8()? != 1 || reader.rest().iter().any(|byte| *byte != 0) {
+            return Err(reader.error("has wrong padding"));
+        }
+        Ok(Self {
+            seed,
+            principals,
+            speaks_for,
+            sections,
+        })
+    }
+}
+
+fn encode_section<'v>(section: &'v Section, values: &mut Writer<'v>, out: &mut Vec<u8>) {
+    values.begin();
+    put_varint(out, u64::from(section.step));
+    put_bytes(out, section.table.as_bytes());
+    match &section.change {
+        Change::Removed { columns, rows } => {
+            out.push(0);
+            put_names(out, columns);
+            put_count(out, rows.len());
+            for row in rows {
+                values.row(row.iter(), out);
+            }
+        }
+        Change::Copied {
+            departed,
+            columns,
+            rows,
+        } => {
+            out.push(if *departed { 4 } else { 1 });
+            put_names(out, columns);
+            put_count(out, rows.len());
+            for copy in rows {
+                out.extend_from_slice(&copy.version.to_le_bytes());
+                values.row(copy.row.iter(), out);
+            }
+        }
+        Change::Modified {
+            identity,
+            column,
+            rows,
+        } => {
+            out.push(2);
+            encode_rows((identity, column), rows, values, out);
+        }
+        Change::Decorrelated {
+            identity,
+            column,
+            rows,
+        } => {
+            out.push(3);
+            encode_rows((identity, column), rows, values, out);
+        }
+    }
+}
+
+fn encode_rows<'v>(
+    (identity, column): (&[String], &str),
+    rows: &'v [Modified],
+    values: &mut Writer<'v>,
+    out: &mut Vec<u8>,
+) {
+    put_names(out, identity);
+    put_bytes(out, column.as_bytes());
+    put_count(out, rows.len());
+    for row in rows {
+        let cells = [&row.before, &row.after];
+        values.row(row.identity.iter().chain(cells), out);
+    }
+}
+
+fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Section, DecodeError> {
+    let step =
+        u32::try_from(reader.varint()?).map_err(|_wide| reader.error("has a step past 32 bits"))?;
+    let table = take_text(reader)?;
+    values.begin();
+    let change = match reader.u8()? {
+        0 => {
+            let columns = take_names(reader)?;
+            let count = reader.length(LIST_MAX)?;
+            let mut rows = Vec::new();
+            for _ in 0..count {
+                rows.push(values.row(reader, columns.len())?);
+            }
+            Change::Removed { columns, rows }
+        }
+        kind @ (1 | 4) => {
+            let columns = take_names(reader)?;
+            let count = reader.length(LIST_MAX)?;
+            let mut rows = Vec::new();
+            for _ in 0..count {
+                let version = reader.u64()?;
+                let row = values.row(reader, columns.len())?;
+                rows.push(Copied { version, row });
+            }
+            Change::Copied {
+                departed: kind == 4,
+                columns,
+                rows,
+            }
+        }
+        2 => {
+            let ColumnRows {
+                identity,
+                column,
+                rows,
+            } = decode_rows(reader, values)?;
+            Change::Modified {
+                identity,
+                column,
+                rows,
+            }
+        }
+        3 => {
+            let ColumnRows {
+                identity,
+                column,
+                rows,
+            } = decode_rows(reader, values)?;
+            Change::Decorrelated {
+                identity,
+                column,
+                rows,
+            }
+        }
+        _ => return Err(reader.error("has an unknown kind of change")),
+    };
+    Ok(Section {
+        step,
+        table,
+        change,
+    })
+}
+
+/// Rows of which one column was overwritten.
+struct ColumnRows {
+    identity: Vec<String>,
+    column: String,
+    rows: Vec<Modified>,
+}
+
+fn decode_rows(reader: &mut Reader<'_>, values: &mut Values) -> Result<ColumnRows, DecodeError> {
+    let identity = take_names(reader)?;
+    let column = take_text(reader)?;
+    let count = reader.length(LIST_MAX)?;
+    let mut rows = Vec::new();
+    for _ in 0..count {
+        let mut row = values.row(reader, identity.len().saturating_add(2))?;
+        let (Some(after), Some(before)) = (row.pop(), row.pop()) else {
+            return Err(reader.error("has a row without values"));
+        };
+        rows.push(Modified {
+            identity: row,
+            before,
+            after,
+        });
+    }
+    Ok(ColumnRows {
+        identity,
+        column,
+        rows,
+    })
+}
+
+fn put_names(out: &mut Vec<u8>, names: &[String]) {
+    put_count(out, names.len());
+    for name in names {
+        put_bytes(out, name.as_bytes());
+    }
+}
+
+fn take_names(reader: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
+    let count = reader.length(4_096)?;
+    (0..count).map(|_| take_text(reader)).collect()
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    put_varint(out, u64::try_from(count).unwrap_or(u64::MAX));
+}
+
+/// The size class of `bytes`: at most about 12 % more, and few distinct lengths (the Padme rule).
+fn padded_bytes(bytes: usize) -> usize {
+    if bytes <= PADDED_BYTES_MIN {
+        return PADDED_BYTES_MIN;
+    }
+    let exponent = bytes.ilog2();
+    let mantissa = exponent.ilog2().saturating_add(1);
+    let step = 1_usize << exponent.saturating_sub(mantissa);
+    bytes.div_ceil(step).saturating_mul(step)
+}
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent flags of one byte"
+)]
+/// Where a bag is and how it is opened; sealed to its principal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Locator {
+    pub(crate) origin: Origin,
+    /// Seals the parts of the bag and names them.
+    pub(crate) key: [u8; KEY_BYTES],
+    pub(crate) parts: u32,
+    /// The bag holds speaks-for records.
+    pub(crate) speaks_for: bool,
+    /// The bag holds changes that its own disguise made to its principal's rows.
+    pub(crate) changes: bool,
+    /// The bag holds copies of shared rows that its principal had left before.
+    pub(crate) copies: bool,
+    /// The bag holds overwritten values.
+    pub(crate) values: bool,
+    /// A reveal was asked for and left something disguised; later reveals try again.
+    pub(crate) pending: bool,
+    /// A salted hash of its principal; older locators have none.
+    pub(crate) owner: Option<[u8; OWNER_BYTES]>,
+}
+
+impl Locator {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let version = match self.owner {
+            Some(_) => LOCATOR_VERSION,
+            None => LOCATOR_VERSION_UNOWNED,
+        };
+        let mut out = vec![version];
+        out.extend_from_slice(&self.origin.disguise.to_le_bytes());
+        out.extend_from_slice(&self.origin.time.to_le_bytes());
+        out.extend_from_slice(&self.origin.updates.to_le_bytes());
+        out.extend_from_slice(&self.key);
+        out.extend_from_slice(&self.parts.to_le_bytes());
+        out.push(
+            u8::from(self.speaks_for)
+                | u8::from(self.changes) << 1
+                | u8::from(self.pending) << 2
+                | u8::from(self.copies) << 3
+                | u8::from(self.values) << 4,
+        );
+        out.extend_from_slice(&self.origin.expires.number().to_le_bytes());
+        out.push(self.origin.cohort);
+        out.extend_from_slice(&self.owner.unwrap_or_default());
+        out.resize(LOCATOR_BYTES, 0);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes, "locator");
+        let version = reader.u8()?;
+        if !matches!(version, LOCATOR_VERSION | LOCATOR_VERSION_UNOWNED) {
+            return Err(reader.error("has an unknown version"));
+        }
+        let (disguise, time) = (reader.u64()?, i64::from_le_bytes(reader.array()?));
+        let (updates, key) = (reader.u32()?, reader.array()?);
+        let (parts, flags) = (reader.u32()?, reader.u8()?);
+        let (expires, cohort) = (Day::from_number(reader.u32()?), reader.u8()?);
+        let owner = match version {
+            LOCATOR_VERSION => Some(reader.array()?),
+            _ => None,
+        };
+        if flags > 31 || has_rest(&reader) {
+            return Err(reader.error("has wrong padding"));
+        }
+        Ok(Self {
+            origin: Origin {
+                disguise,
+                time,
+                updates,
+                expires,
+                cohort,
+            },
+            key,
+            parts,
+            speaks_for: flags & 1 != 0,
+            changes: flags & 2 != 0,
+            pending: flags & 4 != 0,
+            copies: flags & 8 != 0,
+            values: flags & 16 != 0,
+            owner,
+        })
+    }
+}
+
+fn has_rest(reader: &Reader<'_>) -> bool {
+    reader.rest().iter().any(|byte| *byte != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::SecretKey;
+
+    fn bag() -> Bag {
+        let row = Modified {
+            identity: vec![Value::Int(7)],
+            before: Value::Null,
+            after: Value::from("gone"),
+        };
+        let section = |step, change| Section {
+            step,
+            table: "posts".to_owned(),
+            change,
+        };
+        let columns = vec!["id".to_owned(), "text".to_owned()];
+        let identity = vec!["id".to_owned()];
+        Bag {
+            seed: [7; 32],
+            principals: vec![(
+                Value::Int(19),
+                PublicKey::X25519([1; 32]),
+                PrincipalKind::Departed,
+            )],
+            speaks_for: vec![SpeaksFor {
+                old: Value::Int(19),
+                new: Value::Int(1 << 40),
+                index: 3,
+                gone: true,
+                left: true,
+                retained: false,
+            }],
+            sections: vec![
+                section(
+                    0,
+                    Change::Removed {
+                        columns: columns.clone(),
+                        rows: vec![vec![Value::Int(1), Value::Null]],
+                    },
+                ),
+                section(
+                    0,
+                    Change::Copied {
+                        departed: true,
+                        columns,
+                        rows: vec![Copied {
+                            version: u64::MAX,
+                            row: vec![Value::Int(2), Value::Null],
+                        }],
+                    },
+                ),
+                section(
+                    1,
+                    Change::Modified {
+                        identity: identity.clone(),
+                        column: "text".to_owned(),
+                        rows: vec![row.clone()],
+                    },
+                ),
+                section(
+                    2,
+                    Change::Decorrelated {
+                        identity,
+                        column: "who".to_owned(),
+                        rows: vec![row],
+                    },
+                ),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_bag_comes_back_and_no_cut_or_flip_panics() {
+        let bytes = bag().encode();
+        assert_eq!(Bag::decode(&bytes).unwrap(), bag());
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 0x55;
+            drop(Bag::decode(&flipped));
+            drop(Bag::decode(&bytes[..at]));
+        }
+    }
+
+    #[test]
+    fn a_bag_with_keys_of_several_suites_comes_back() {
+        let mut bag = bag();
+        let hybrid = SecretKey::generate_of(Suite::XWing).unwrap();
+        let hybrid = hybrid.public().unwrap();
+        bag.principals
+            .push((Value::Int(20), hybrid, PrincipalKind::Person));
+        let bytes = bag.encode();
+        assert_eq!(Bag::decode(&bytes).unwrap(), bag);
+        for at in 0..bytes.len() {
+            drop(Bag::decode(&bytes[..at]));
+        }
+    }
+
+    #[test]
+    fn size_classes_cost_little_and_are_few() {
+        let classes: std::collections::BTreeSet<usize> = (1..100_000).map(padded_bytes).collect();
+        assert!(classes.len() < 200);
+        assert!(
+            (257..100_000)
+                .all(|bytes| padded_bytes(bytes) >= bytes
+                    && padded_bytes(bytes) * 100 <= bytes * 113)
+        );
+    }
+
+    #[test]
+    fn a_locator_comes_back() {
+        let locator = Locator {
+            origin: Origin {
+                disguise: u64::MAX,
+                time: -1,
+                updates: 2,
+                expires: Day::from_number(7),
+                cohort: 8,
+            },
+            key: [9; 32],
+            parts: 4,
+            speaks_for: true,
+            changes: false,
+            copies: true,
+            values: false,
+            pending: true,
+            owner: Some([6; OWNER_BYTES]),
+        };
+        let bytes = locator.encode();
+        assert_eq!(bytes.len(), LOCATOR_BYTES);
+        assert_eq!(Locator::decode(&bytes).unwrap(), locator);
+    }
+}

@@ -1,0 +1,181 @@
+//! The engine's own tables: made where they are missing, by one of all the processes that come to a database at once.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::crypto::random;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect, Said};
+use crate::error::{Doing as _, Error};
+use crate::records::settings::{SALT, description, put_setting, setting};
+use crate::records::tables::{
+    ANSWERS, BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, FORGOTTEN, HOLDS, INTENTS, LOCATORS,
+    OPERATIONS, PRINCIPALS, REFUSALS, SCHEDULED, SETTINGS, SHARED,
+};
+
+/// The setting that says which tables there are.
+const LAYOUT: &[u8] = b"layout";
+/// Bytes of the hash of all tables.
+const LAYOUT_BYTES: usize = 16;
+
+/// What a database is prepared for.
+pub(crate) struct Installation<'a> {
+    /// What is said of the application.
+    pub(crate) description: &'a str,
+    layout: Vec<u8>,
+}
+
+impl<'a> Installation<'a> {
+    pub(crate) fn new(dialect: Dialect, description: &'a str) -> Self {
+        let mut hash = Sha256::new();
+        for statement in tables(dialect) {
+            hash.update(statement);
+            hash.update([0]);
+        }
+        let layout = hash.finalize().iter().copied().take(LAYOUT_BYTES).collect();
+        Self {
+            description,
+            layout,
+        }
+    }
+
+    /// Returns whether the tables are there and the description is the one that is stored.
+    pub(crate) fn is_done(&self, database: &mut dyn Database) -> Result<bool, Error> {
+        Ok(self.has_tables(database)? && self.is_described(database)?)
+    }
+
+    /// Returns whether all tables are there.
+    pub(crate) fn has_tables(&self, database: &mut dyn Database) -> Result<bool, Error> {
+        match setting(database, LAYOUT) {
+            Ok(layout) => Ok(layout.as_ref() == Some(&self.layout)),
+            Err(Error::NotInstalled) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether the description is the one that is stored.
+    pub(crate) fn is_described(&self, database: &mut dyn Database) -> Result<bool, Error> {
+        match description(database) {
+            Ok(text) => Ok(text == self.description),
+            Err(Error::NotInstalled) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes that all tables are there, with a salt where the database has none yet.
+    pub(crate) fn note_tables(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
+        if setting(database, SALT)?.is_none() {
+            put_setting(database, SALT, &random::<16>()?)?;
+        }
+        if self.has_tables(database)? {
+            return Ok(());
+        }
+        put_setting(database, LAYOUT, &self.layout)
+    }
+}
+
+/// Creates the tables that are not there yet.
+pub(crate) fn create(database: &mut dyn TenantConnection) -> Result<(), Error> {
+    for statement in tables(database.dialect()) {
+        database
+            .execute(&statement, &[])
+            .doing("creating the disguise tables")?;
+    }
+    Ok(())
+}
+
+/// Waits until nobody else prepares the database. The lock is the connection's until [`unlock`] or its end; a server that
+/// defines tables at once for several refuses some of them, whatever they say of tables that exist.
+pub(crate) fn lock(database: &mut dyn Database) -> Result<(), Error> {
+    const DOING: &str = "waiting for others to prepare the database";
+    let Some(lock) = database.dialect().installation_lock() else {
+        return Ok(());
+    };
+    database.begin().doing(DOING)?;
+    let taken = match lock.patience {
+        Some(sql) => database.execute(sql, &[]),
+        None => Ok(0),
+    };
+    let taken = taken.and_then(|_| database.query(lock.take, &[]));
+    if taken.is_ok() {
+        database.commit().doing(DOING)?;
+    } else {
+        database.rollback().unwrap_or_default();
+    }
+    // Where the server gives up waiting it answers with a zero.
+    if taken.doing(DOING)?.concat() == [Value::Int(0)] {
+        let message = "another process has been preparing it for too long".to_owned();
+        let kind = DatabaseErrorKind::Busy;
+        return Err(DatabaseError {
+            kind,
+            message,
+            said: Said::default(),
+        })
+        .doing(DOING);
+    }
+    Ok(())
+}
+
+/// Lets others prepare the database.
+pub(crate) fn unlock(database: &mut dyn Database) {
+    if let Some(lock) = database.dialect().installation_lock() {
+        // A connection that cannot say so is lost, and its locks with it.
+        database.query(lock.give, &[]).unwrap_or_default();
+    }
+}
+
+fn tables(dialect: Dialect) -> impl Iterator<Item = String> {
+    let (binary, key, end) = (dialect.binary(), dialect.binary_key(), dialect.table_end());
+    [
+        format!(
+            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {key} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, standing INTEGER NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {LOCATORS} (id {key} NOT NULL PRIMARY KEY, mailbox {key} NOT NULL, sealed {binary} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {LOCATORS}_mailbox ON {LOCATORS} (mailbox)"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {BAGS} (id {key} NOT NULL PRIMARY KEY, body {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {key} NOT NULL PRIMARY KEY, holder {key} NOT NULL, wrapped {binary} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {CREDENTIALS}_holder ON {CREDENTIALS} (holder)"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {key} NOT NULL PRIMARY KEY, version {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {key} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {HOLDS} (id {key} NOT NULL PRIMARY KEY, held {key} NOT NULL, since BIGINT NOT NULL, actor {binary} NOT NULL, basis {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {DEADLINES} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, disguise {key} NOT NULL, cohort {key} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {DEADLINES}_due ON {DEADLINES} (due)"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {FLEETING} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {SCHEDULED} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, what {binary} NOT NULL) {end}"
+        ),
+        format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {FORGOTTEN} (id {key} NOT NULL PRIMARY KEY, mailbox {key} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {FORGOTTEN}_mailbox ON {FORGOTTEN} (mailbox)"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {REFUSALS} (id {key} NOT NULL PRIMARY KEY, refused BIGINT NOT NULL, latest BIGINT NOT NULL) {end}"
+        ),
+        format!("CREATE TABLE IF NOT EXISTS {OPERATIONS} (id {key} NOT NULL PRIMARY KEY) {end}"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {INTENTS} (id {key} NOT NULL PRIMARY KEY, what {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {ANSWERS} (id {key} NOT NULL PRIMARY KEY, request {key} NOT NULL, due BIGINT NOT NULL, sealed {binary} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {ANSWERS}_due ON {ANSWERS} (due)"),
+    ]
+    .into_iter()
+}

@@ -1,0 +1,27 @@
+//! What is kept of a disguise, for whom, and which key opens it?
+
+pub(crate) mod bag;
+pub(crate) mod chunk_note;
+pub(crate) mod co_owned;
+pub(crate) mod concerned;
+pub(crate) mod credential;
+pub(crate) mod credential_text;
+pub(crate) mod day;
+pub(crate) mod deadline;
+pub(crate) mod forgotten;
+pub(crate) mod hold;
+pub(crate) mod holder;
+pub(crate) mod installation;
+pub(crate) mod name;
+pub(crate) mod principal;
+pub(crate) mod receipt;
+pub(crate) mod refusal;
+pub(crate) mod registry;
+pub(crate) mod repeat;
+pub(crate) mod section;
+pub(crate) mod settings;
+pub(crate) mod share;
+pub(crate) mod store;
+pub(crate) mod stored;
+pub(crate) mod subject;
+pub(crate) mod tables;

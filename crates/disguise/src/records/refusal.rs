@@ -1,0 +1,47 @@
+//! How often a credential was refused for each person, under the name that the person has in the log.
+
+use probity_format::Timestamp;
+
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::{Doing as _, Error};
+use crate::records::tables::REFUSALS;
+use crate::records::tables::{bytes, uninstalled};
+
+/// After so long without a refusal a count begins anew.
+const KEPT_NANOSECONDS: i64 = 90 * 86_400 * 1_000_000_000;
+
+/// What is done when the database refuses.
+const DOING: &str = "counting a refusal";
+
+/// Counts one more for `name`, and says how many there were.
+pub(crate) fn count(
+    database: &mut dyn TenantConnection,
+    name: &str,
+    time: Timestamp,
+) -> Result<u64, Error> {
+    let (id, time) = (bytes(name.as_bytes()), Value::Int(time.nanoseconds()));
+    let sql = format!("UPDATE {REFUSALS} SET refused = refused + 1, latest = ? WHERE id = ?");
+    let counted = database.execute(&sql, &[time.clone(), id.clone()]);
+    if counted.map_err(uninstalled)? == 0 {
+        let sql = format!("INSERT INTO {REFUSALS} (id, refused, latest) VALUES (?, 1, ?)");
+        database.execute(&sql, &[id.clone(), time]).doing(DOING)?;
+    }
+    let sql = format!("SELECT refused FROM {REFUSALS} WHERE id = ?");
+    let rows = database.query(&sql, &[id]).doing(DOING)?;
+    match rows.into_iter().flatten().next() {
+        Some(Value::Int(count)) => Ok(u64::try_from(count).unwrap_or_default()),
+        _ => Err(Error::Forged),
+    }
+}
+
+/// Forgets the counts of all tenants to which nothing was added for long.
+pub(crate) fn remove_over(
+    database: &mut dyn TenantConnection,
+    time: Timestamp,
+) -> Result<(), Error> {
+    let sql = format!("DELETE FROM {REFUSALS} WHERE latest < ?");
+    let before = time.nanoseconds().saturating_sub(KEPT_NANOSECONDS);
+    let removed = database.execute(&sql, &[Value::Int(before)]);
+    removed.map_err(uninstalled).map(drop)
+}

@@ -1,0 +1,159 @@
+//! What a reveal needs: the records of one principal and one disguise, kept together in a bag.
+
+use crate::database::value::Value;
+use crate::records::day::Day;
+
+/// Set in the step of removed rows into which an update split a row of the users table: they go where that row goes.
+const OF_USER: u32 = 1 << 31;
+
+/// The changes of one step of a disguise to one table, as they concern one principal.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Section {
+    /// Number of the step, and a mark of [`Section::of_user`]; a reveal goes from high to low.
+    pub(crate) step: u32,
+    pub(crate) table: String,
+    pub(crate) change: Change,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// Whole rows that were removed.
+    Removed {
+        columns: Vec<String>,
+        rows: Vec<Vec<Value>>,
+    },
+    /// Shared rows that were removed when the last owner left. Every owner keeps a copy that names placeholders
+    /// alone, and whoever returns first puts it back.
+    Copied {
+        /// The holder had left before, so that the copy counts once that leaving is revealed.
+        departed: bool,
+        columns: Vec<String>,
+        rows: Vec<Copied>,
+    },
+    /// Values that were overwritten, by the identity that the row had afterwards.
+    Modified {
+        identity: Vec<String>,
+        column: String,
+        rows: Vec<Modified>,
+    },
+    /// Owners that were replaced, by the identity that the row had afterwards.
+    Decorrelated {
+        identity: Vec<String>,
+        column: String,
+        rows: Vec<Modified>,
+    },
+}
+
+impl Change {
+    pub(crate) const fn rows(&self) -> usize {
+        match self {
+            Self::Removed { rows, .. } => rows.len(),
+            Self::Copied { rows, .. } => rows.len(),
+            Self::Modified { rows, .. } | Self::Decorrelated { rows, .. } => rows.len(),
+        }
+    }
+}
+
+impl Section {
+    /// The values that were overwritten, when it is about values.
+    pub(crate) fn values(&self) -> Option<(&str, &[Modified])> {
+        match &self.change {
+            Change::Modified { column, rows, .. } => Some((column, rows)),
+            _ => None,
+        }
+    }
+
+    /// The step of rows into which an update split a row of the users table that `step` removed.
+    pub(crate) const fn of_user(step: u32) -> u32 {
+        step | OF_USER
+    }
+
+    /// Returns whether its rows were part of a row of the users table once.
+    pub(crate) const fn is_of_user(&self) -> bool {
+        self.step & OF_USER != 0
+    }
+
+    /// Copies for a holder who had left before: they do not count with their own disguise.
+    pub(crate) const fn is_for_departed(&self) -> bool {
+        matches!(self.change, Change::Copied { departed: true, .. })
+    }
+}
+
+/// A copy of a removed shared row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Copied {
+    /// Names this removal; the copy is void once the row was put back or removed again.
+    pub(crate) version: u64,
+    pub(crate) row: Vec<Value>,
+}
+
+/// One overwritten value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Modified {
+    pub(crate) identity: Vec<Value>,
+    pub(crate) before: Value,
+    pub(crate) after: Value,
+}
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent flags of one byte"
+)]
+/// A speaks-for record: `old` may act as `new`, whose key comes from the bag's seed and `index`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SpeaksFor {
+    pub(crate) old: Value,
+    pub(crate) new: Value,
+    pub(crate) index: u32,
+    /// The placeholder row is gone; the link stays because something may hang behind it.
+    pub(crate) gone: bool,
+    /// It was made because `old` left a shared row.
+    pub(crate) left: bool,
+    /// A reveal left it where it is, with the rows made meanwhile.
+    pub(crate) retained: bool,
+}
+
+/// Which disguise made a record, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) disguise: u64,
+    /// Nanoseconds since 1970, as the caller of the disguise said.
+    pub(crate) time: i64,
+    /// How many of the rows' updates were known then.
+    pub(crate) updates: u32,
+    /// When the record ends.
+    pub(crate) expires: Day,
+    /// A byte of a hash of the principal, by which a hold on a person keeps records from ending.
+    pub(crate) cohort: u8,
+}
+
+/// What a registered principal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PrincipalKind {
+    /// A real account.
+    Person,
+    /// A placeholder behind which its person still owns what it owns.
+    Placeholder,
+    /// A placeholder of a person who left the shared row that it owns.
+    Departed,
+}
+
+impl PrincipalKind {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Person => 0,
+            Self::Placeholder => 1,
+            Self::Departed => 2,
+        }
+    }
+
+    pub(crate) fn from_code(code: i64) -> Option<Self> {
+        [Self::Person, Self::Placeholder, Self::Departed]
+            .into_iter()
+            .find(|it| i64::from(it.code()) == code)
+    }
+
+    pub(crate) const fn is_person(self) -> bool {
+        matches!(self, Self::Person)
+    }
+}

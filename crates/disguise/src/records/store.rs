@@ -1,0 +1,256 @@
+//! Bags and their locators: sealed and stored, found and opened, removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::crypto::suite::PublicKey;
+use crate::crypto::{SecretKey, open_part, random, seal_part, seal_to};
+use crate::database::placeholders;
+use crate::database::tenant::{TenantConnection, TenantScope};
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::bag::{Bag, Locator};
+use crate::records::day::Day;
+use crate::records::deadline::{self, Record};
+use crate::records::forgotten::{self, ANY_MAILBOX};
+use crate::records::section::Section;
+use crate::records::stored::{Found, Stage, Stored, mailbox, owner_tag, part_id};
+use crate::records::tables::FORGOTTEN;
+use crate::records::tables::{BAGS, LOCATORS, bytes, uninstalled};
+use crate::statements::table::{delete_keys, insert_all, lists, runs, select_keys};
+
+/// Bytes of a sealed part of a bag.
+const PART_BYTES: usize = 256 * 1024;
+/// Bytes of a sealed part of a short bag: several parts fit into a page of a database, where a longer one would take pages of its own.
+const SHORT_PART_BYTES: usize = 944;
+/// The longest bag that is short.
+const SHORT_BYTES_MAX: usize = 8 * 1024;
+/// Parts read by one statement.
+const PARTS_READ: u32 = 64;
+
+/// Returns what a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
+fn bound(tenancy: &TenantScope, mailbox: &[u8]) -> Vec<u8> {
+    [mailbox, tenancy.tag()].concat()
+}
+
+/// Encrypts and stores bags and their locators.
+pub(crate) fn put_bags(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    stored: &[Stored<'_>],
+) -> Result<(), Error> {
+    let mut locators = Vec::with_capacity(stored.len());
+    let mut deadlines = Vec::new();
+    for run in runs(stored, 16) {
+        let mut parts = Vec::new();
+        for it in run {
+            let key = random()?;
+            let body = it.bag.encode();
+            let mut count: u32 = 0;
+            let part_bytes = if body.len() > SHORT_BYTES_MAX {
+                PART_BYTES
+            } else {
+                SHORT_PART_BYTES
+            };
+            for part in body.chunks(part_bytes) {
+                let mut sealed = part.to_vec();
+                seal_part(&key, count, &mut sealed)?;
+                let id = part_id(&key, count)?;
+                if it.origin.expires != Day::NEVER {
+                    deadlines.push(deadline::row(Record::Part, &id, salt, it));
+                }
+                parts.push(vec![bytes(&id), Value::Bytes(sealed)]);
+                count = count.saturating_add(1);
+            }
+            let locator = Locator {
+                origin: it.origin,
+                key,
+                parts: count,
+                speaks_for: !it.bag.speaks_for.is_empty(),
+                changes: it.stage == Stage::Waiting || it.bag.has_changes(),
+                copies: it.bag.sections.iter().any(Section::is_for_departed),
+                values: it.bag.sections.iter().any(|it| it.values().is_some()),
+                pending: it.stage != Stage::Disguised,
+                owner: Some(owner_tag(salt, &it.owner)),
+            };
+            let mailbox = mailbox(salt, &it.public, it.person);
+            let bound = bound(database.tenancy(), &mailbox);
+            let sealed = seal_to(&it.public, &locator.encode(), &bound)?;
+            let id = random::<16>()?;
+            if it.origin.expires != Day::NEVER {
+                deadlines.push(deadline::row(Record::Locator, &id, salt, it));
+            }
+            locators.push(vec![
+                bytes(&id),
+                Value::Bytes(mailbox),
+                Value::Bytes(sealed),
+            ]);
+        }
+        // Random ids in sorted order: nothing in the tables tells which bags were written together.
+        parts.sort_by(|left, right| {
+            left.first()
+                .map(Value::principal)
+                .cmp(&right.first().map(Value::principal))
+        });
+        insert_all(database, BAGS, &["id", "body"], &parts)?;
+    }
+    insert_all(database, LOCATORS, &["id", "mailbox", "sealed"], &locators)?;
+    deadline::put(database, &deadlines)
+}
+
+/// The contents of mailboxes for some keys.
+#[derive(Default)]
+pub(crate) struct Located {
+    /// The locators, each with the place of its key.
+    pub(crate) found: Vec<(usize, Found)>,
+    /// Names of what was forgotten, among them those of others.
+    pub(crate) forgotten: BTreeSet<Vec<u8>>,
+}
+
+/// A key whose mailbox is read.
+pub(crate) struct MailboxKey<'k> {
+    pub(crate) secret: &'k SecretKey,
+    pub(crate) public: PublicKey,
+    /// Set for a person's key, not for a placeholder's.
+    pub(crate) is_person: bool,
+}
+
+/// Opens every locator in the mailboxes that belongs to one of `keys`; what was
+/// forgotten and is there again is left out.
+pub(crate) fn locators(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    keys: &[MailboxKey<'_>],
+) -> Result<Located, Error> {
+    let mut owners: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    for (index, key) in keys.iter().enumerate() {
+        owners.insert(mailbox(salt, &key.public, key.is_person), index);
+    }
+    let wanted: Vec<Value> = owners.keys().map(|mailbox| bytes(mailbox)).collect();
+    let mut located = Located::default();
+    let mut sealed = Vec::new();
+    for asked in lists(&wanted, 2) {
+        let marks = placeholders(asked.len());
+        let sql = format!(
+            "SELECT 0, id, mailbox, sealed FROM {LOCATORS} WHERE mailbox IN ({marks}) UNION ALL SELECT 1, id, mailbox, id FROM {FORGOTTEN} WHERE mailbox IN ({marks},?)"
+        );
+        let mut parameters = [asked.as_slice(), asked.as_slice()].concat();
+        parameters.push(bytes(ANY_MAILBOX));
+        for row in database.query(&sql, &parameters).map_err(uninstalled)? {
+            match <[Value; 4]>::try_from(row) {
+                Ok(
+                    [
+                        Value::Int(0),
+                        Value::Bytes(id),
+                        Value::Bytes(mailbox),
+                        Value::Bytes(body),
+                    ],
+                ) => {
+                    sealed.push((id, mailbox, body));
+                }
+                Ok([Value::Int(1), Value::Bytes(name), _, _]) => {
+                    located.forgotten.insert(name);
+                }
+                _ => return Err(Error::Forged),
+            }
+        }
+    }
+    for (row, mailbox, sealed) in sealed {
+        let owner = owners.get(&mailbox);
+        let Some((index, key)) = owner.and_then(|at| Some((*at, keys.get(*at)?))) else {
+            continue;
+        };
+        let Some(content) = key
+            .secret
+            .open(&sealed, &bound(database.tenancy(), &mailbox))
+        else {
+            continue;
+        };
+        let locator = Locator::decode(&content)?;
+        if !located
+            .forgotten
+            .contains(&forgotten::bag_name(salt, &locator.key)?)
+        {
+            let found = Found {
+                row,
+                mailbox,
+                locator,
+            };
+            located.found.push((index, found));
+        }
+    }
+    Ok(located)
+}
+
+/// Reads and decrypts a bag.
+pub(crate) fn read_bag(
+    database: &mut dyn TenantConnection,
+    locator: &Locator,
+) -> Result<Bag, Error> {
+    let mut body = Vec::new();
+    let columns = ["id", "body"].map(str::to_owned);
+    let mut next = 0;
+    while next < locator.parts {
+        let end = next.saturating_add(PARTS_READ).min(locator.parts);
+        let ids = (next..end).map(|part| part_id(&locator.key, part));
+        let ids: Vec<[u8; 16]> = ids.collect::<Result<_, _>>()?;
+        let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
+        let rows = select_keys(database, BAGS, &columns, &["id".to_owned()], &keys)?;
+        let mut found: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        for row in rows {
+            if let Ok([Value::Bytes(id), Value::Bytes(sealed)]) = <[Value; 2]>::try_from(row) {
+                found.insert(id, sealed);
+            }
+        }
+        for (id, part) in ids.iter().zip(next..end) {
+            let mut sealed = found.remove(id.as_slice()).ok_or(Error::Forged)?;
+            open_part(&locator.key, part, &mut sealed)?;
+            body.append(&mut sealed);
+        }
+        next = end;
+    }
+    Ok(Bag::decode(&body)?)
+}
+
+/// The ids of the first parts of bags, then those of their locators, and then those of all other parts. A first part is found
+/// under this name whatever somebody calls the locator that leads there, and without it nothing is read.
+pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
+    let part = |it: &Found, part| Ok::<_, Error>(part_id(&it.locator.key, part)?.to_vec());
+    let first = found.iter().map(|it| part(it, 0));
+    let mut ids: Vec<Vec<u8>> = first.collect::<Result<_, _>>()?;
+    ids.extend(found.iter().map(|it| it.row.clone()));
+    for it in found {
+        for number in 1..it.locator.parts {
+            ids.push(part(it, number)?);
+        }
+    }
+    Ok(ids)
+}
+
+/// Removes bags and their locators, whatever they make room for, and notes that they are none any more: nothing opens them again when
+/// somebody puts them back.
+pub(crate) fn remove_bags(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    found: &[&Found],
+) -> Result<(), Error> {
+    forgotten::put_bags(database, salt, found)?;
+    let (mut parts, mut ending) = (Vec::new(), Vec::new());
+    for it in found {
+        let ends = it.locator.origin.expires != Day::NEVER;
+        for part in 0..it.locator.parts {
+            let id = part_id(&it.locator.key, part)?;
+            if ends {
+                ending.push((Record::Part, id.to_vec()));
+            }
+            parts.push(vec![bytes(&id)]);
+        }
+        if ends {
+            ending.push((Record::Locator, it.row.clone()));
+        }
+    }
+    deadline::remove(database, &ending)?;
+    delete_keys(database, BAGS, &["id".to_owned()], &parts)?;
+    let rows: Vec<Vec<Value>> = found.iter().map(|it| vec![bytes(&it.row)]).collect();
+    delete_keys(database, LOCATORS, &["id".to_owned()], &rows)?;
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The names by which entries speak of people.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use crate::crypto::{KEY_BYTES, derive};
+use crate::database::value::put_bytes;
+use crate::error::Error;
+use crate::records::name::digits;
+
+/// Bytes of a name.
+const NAME_BYTES: usize = 16;
+
+/// Makes the names by which the entries of a log speak of people. It comes from the key of the log: the names in a log say nothing
+/// to whoever has the database with its salt, and nothing to whoever reads the log without the database.
+pub struct SubjectKey(Zeroizing<[u8; KEY_BYTES]>);
+
+impl SubjectKey {
+    /// The key for a log whose own key, which nobody can guess, is `secret`.
+    pub fn of_log(secret: &[u8]) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"probity disguise subject key\0");
+        hash.update(secret);
+        Self(Zeroizing::new(hash.finalize().into()))
+    }
+}
+
+/// What people are called in the log at hand.
+#[derive(Clone, Default)]
+pub(crate) struct Naming(pub(crate) Option<Arc<SubjectKey>>);
+
+impl Naming {
+    /// The name of a principal of the database, or of the tenant, that has this salt.
+    pub(crate) fn of(&self, salt: &[u8], principal: &[u8]) -> Result<String, Error> {
+        let Some(key) = &self.0 else {
+            return Ok(unkeyed(salt, principal));
+        };
+        let mut person = Vec::new();
+        put_bytes(&mut person, salt);
+        put_bytes(&mut person, principal);
+        let name: [u8; NAME_BYTES] = derive(&key.0, b"subject", &person)?;
+        Ok(digits(&name))
+    }
+
+    /// All names that the log may have for a principal: that of now, and the one in entries from before there was a key.
+    pub(crate) fn all(&self, salt: &[u8], principal: &[u8]) -> Result<Vec<String>, Error> {
+        let mut names = vec![self.of(salt, principal)?];
+        if self.0.is_some() {
+            names.push(unkeyed(salt, principal));
+        }
+        Ok(names)
+    }
+}
+
+/// The name without a key, which whoever knows the salt can make.
+fn unkeyed(salt: &[u8], principal: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise subject\0");
+    hash.update(salt);
+    hash.update(principal);
+    digits(hash.finalize().get(..NAME_BYTES).unwrap_or_default())
+}

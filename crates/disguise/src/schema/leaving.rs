@@ -1,0 +1,136 @@
+//! References to people who leave, and the rules for them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::SpecError;
+use crate::schema::{ResolvedSchema, ResolvedTable, TableNotes};
+
+/// A rule for references to a person who is removed from the users table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnLeave {
+    /// The row goes, whoever else it names.
+    Remove,
+    /// It is set to NULL, and the person's records keep what it was.
+    Null,
+    /// A placeholder takes the person's place.
+    Placeholder,
+}
+
+impl TableNotes {
+    /// The columns of which it is said that their rows go, or that they stay.
+    pub(crate) fn leaving(&self, goes: bool) -> impl Iterator<Item = &String> {
+        let all = self.on_leave.iter();
+        let meant = all.filter(move |(_, how)| (**how == OnLeave::Remove) == goes);
+        meant.map(|(column, _)| column)
+    }
+}
+
+impl ResolvedTable {
+    /// Returns whether whoever leaves takes a row along, whoever else owns it: so it is said, or an owner is part of the key, so that there
+    /// is no such row without its people.
+    pub(crate) fn goes_whole(&self) -> bool {
+        let said = |owner: &String| self.on_leave.get(owner) == Some(&OnLeave::Remove);
+        let in_key = |owner: &String| self.identity.contains(owner);
+        self.owners.len() > 1 && (self.owners.iter().all(said) || self.owners.iter().any(in_key))
+    }
+
+    /// Returns whether rows go with somebody who leaves although no transformation says so.
+    pub(crate) fn takes_along(&self) -> bool {
+        self.on_leave.values().any(|how| *how == OnLeave::Remove)
+    }
+
+    /// Returns whether a reference to somebody who leaves becomes NULL.
+    pub(crate) fn unlinks(&self, column: &str) -> bool {
+        self.on_leave.get(column) == Some(&OnLeave::Null)
+    }
+}
+
+impl ResolvedSchema {
+    /// Refuses what is said of references and cannot be done.
+    pub(crate) fn check_on_leave(&self) -> Result<(), SpecError> {
+        for table in self.tables.values() {
+            for (column, how) in &table.on_leave {
+                self.check_leaving(table, column, *how).map_err(|what| {
+                    SpecError::new(format!("table {}, on_leave of {column}", table.name), what)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_leaving(
+        &self,
+        table: &ResolvedTable,
+        column: &String,
+        how: OnLeave,
+    ) -> Result<(), String> {
+        let is_users = table.name == self.pseudo.table;
+        if is_users && *column == self.pseudo.id {
+            return Err("is the id of the users, by which nobody is referred to".to_owned());
+        }
+        if how != OnLeave::Remove && !is_users && table.owners.contains(column) {
+            return Err(
+                "is an owner, with whom the row goes; name it under readers, or nowhere else"
+                    .to_owned(),
+            );
+        }
+        match how {
+            OnLeave::Remove if is_users => Err("no user leaves with another".to_owned()),
+            OnLeave::Remove if table.readers.contains(column) => {
+                Err("is a reader, whose leaving removes no row".to_owned())
+            }
+            OnLeave::Remove => {
+                let stays = |owner: &&String| table.on_leave.get(*owner) != Some(&OnLeave::Remove);
+                match table.owners.iter().find(stays) {
+                    Some(owner) if !table.goes_whole() => Err(format!(
+                        "owner {owner} would stay with a row that is gone; say remove of it, too, or name it under readers"
+                    )),
+                    _ => Ok(()),
+                }
+            }
+            OnLeave::Null if table.identity.contains(column) => {
+                Err("is part of the key, so that it cannot be NULL".to_owned())
+            }
+            OnLeave::Null => match table.catalog.column(column) {
+                Some(known) if known.nullable => Ok(()),
+                _ => Err("may not be NULL; say placeholder".to_owned()),
+            },
+            OnLeave::Placeholder => Ok(()),
+        }
+    }
+
+    /// One sentence for each declared key of the users table to itself of which nothing is said: whoever is referred to could not
+    /// leave.
+    pub(crate) fn unsaid(&self) -> Vec<String> {
+        let users = self.table(&self.pseudo.table);
+        let keys = users.into_iter().flat_map(|it| &it.catalog.foreign_keys);
+        let own = keys.filter(|key| key.to_table == self.pseudo.table);
+        let unsaid = own.filter(|key| !self.is_said(&self.pseudo.table, &key.columns));
+        let note = |columns: String| {
+            format!(
+                "users of {} refer to each other by foreign key ({columns}), and whoever is referred to cannot leave while nothing is said of it under on_leave",
+                self.pseudo.table
+            )
+        };
+        unsaid.map(|key| note(key.columns.join(", "))).collect()
+    }
+
+    /// Returns whether it is said what becomes of the references of `child` by these columns to users who leave.
+    pub(crate) fn is_said(&self, child: &str, columns: &[String]) -> bool {
+        let child = self.table(child);
+        child.is_some_and(|child| {
+            let tenant = |it: &&String| child.tenant.as_ref() != Some(*it);
+            let mut columns = columns.iter().filter(tenant);
+            columns
+                .next()
+                .is_some_and(|it| child.on_leave.contains_key(it))
+                && columns.next().is_none()
+        })
+    }
+}
+
+/// The rules for the references of one table, by their columns.
+pub(crate) type Said = BTreeMap<String, OnLeave>;

@@ -1,0 +1,418 @@
+//! Which tables are there, whose are their rows, and what is said of them?
+
+pub(crate) mod generate;
+pub(crate) mod leaving;
+pub(crate) mod name_matching;
+pub(crate) mod path;
+pub(crate) mod separation;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::database::value::Value;
+use crate::database::{Catalog, CatalogTable, Database, Dialect};
+use crate::error::SpecError;
+use crate::error::{Doing as _, Error};
+use crate::schema::generate::Generator;
+use crate::schema::leaving::Said;
+use crate::schema::name_matching::{CatalogNames, Fitting};
+use crate::schema::path::Path;
+
+/// The way in which placeholder users are made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pseudo {
+    pub(crate) table: String,
+    pub(crate) id: String,
+    pub(crate) columns: Vec<(String, Generator)>,
+}
+
+impl Pseudo {
+    /// The row of a placeholder with this id, for `users`; `now` is the time as the database writes it.
+    pub(crate) fn row(
+        &self,
+        (dialect, users): (Dialect, &CatalogTable),
+        id: &Value,
+        now: &str,
+    ) -> Result<Vec<Value>, Error> {
+        let columns = self.columns.iter();
+        let drawn = columns.map(|(column, generator)| {
+            if *column == self.id {
+                Ok(id.clone())
+            } else {
+                generator.draw_into((dialect, users.column(column)), &Value::Null, now)
+            }
+        });
+        drawn.collect()
+    }
+}
+
+/// A reference that must hold again before a row is put back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reference {
+    pub(crate) columns: Vec<String>,
+    pub(crate) to_table: String,
+    pub(crate) to_columns: Vec<String>,
+}
+
+/// The fate of rows made while a placeholder owned things, when it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum References {
+    /// They go to the returning owner.
+    #[default]
+    Recorrelate,
+    /// They are deleted.
+    Delete,
+    /// They and the placeholder stay.
+    Retain,
+}
+
+/// Annotations of one table by a developer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TableNotes {
+    /// The primary key when absent.
+    pub(crate) identity: Option<Vec<String>>,
+    /// The columns with declared foreign keys to the users table when absent.
+    pub(crate) owners: Option<Vec<String>>,
+    /// Columns that name people who see the row and do not own it.
+    pub(crate) readers: Vec<String>,
+    /// The columns by which a row refers to the one whose owner owns it too.
+    pub(crate) through: Option<Vec<String>>,
+    /// Beside the declared ones.
+    pub(crate) references: Vec<Reference>,
+    /// The fate of rows made while a placeholder owned things, whatever a reveal says.
+    pub(crate) meanwhile: Option<References>,
+    /// Rules for references to people who leave.
+    pub(crate) on_leave: Said,
+    /// The column that says of which tenant a row is, where it is another than in most tables.
+    pub(crate) tenant: Option<String>,
+    /// Its rows are of no tenant.
+    pub(crate) shared: bool,
+}
+
+/// Annotations of a database by a developer; without it, owners are the foreign keys to the users table.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Schema {
+    pub(crate) notes: BTreeMap<String, TableNotes>,
+    /// The column that says of which tenant a row is, in most tables.
+    pub(crate) tenant: Option<String>,
+    /// True if it is Edna's table information, in which slips are noted that she does not notice.
+    pub(crate) of_edna: bool,
+}
+
+impl Schema {
+    /// Returns whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.notes.is_empty() && self.tenant.is_none()
+    }
+
+    /// Returns whether the rows of the database are those of several tenants.
+    pub fn has_tenants(&self) -> bool {
+        let notes = self.notes.values();
+        self.tenant.is_some() || notes.into_iter().any(|notes| notes.tenant.is_some())
+    }
+}
+
+/// One table with everything known about it.
+#[derive(Debug, Clone)]
+pub(crate) struct ResolvedTable {
+    pub(crate) name: String,
+    pub(crate) catalog: CatalogTable,
+    pub(crate) identity: Vec<String>,
+    pub(crate) owners: Vec<String>,
+    pub(crate) readers: Vec<String>,
+    /// The way to the owner, where there is no owner column.
+    pub(crate) path: Option<Path>,
+    pub(crate) references: Vec<Reference>,
+    pub(crate) meanwhile: Option<References>,
+    /// Rules for references to people who leave. Columns whose rows stay are among the readers, those whose rows go among the owners.
+    pub(crate) on_leave: Said,
+    /// The column that says of which tenant a row is.
+    pub(crate) tenant: Option<String>,
+    /// Its rows are of no tenant, and nobody's.
+    pub(crate) shared: bool,
+}
+
+impl ResolvedTable {
+    /// Returns whether the same identity may be that of a row of another tenant.
+    pub(crate) fn is_keyed_by_tenant(&self) -> bool {
+        self.tenant.as_ref().is_some_and(|tenant| {
+            self.identity.contains(tenant) || self.catalog.primary_key.contains(tenant)
+        })
+    }
+
+    /// Returns whether the database holds rows of it to refer to rows of it.
+    pub(crate) fn refers_to_itself(&self) -> bool {
+        let mut keys = self.catalog.foreign_keys.iter();
+        keys.any(|key| key.to_table == self.name)
+    }
+
+    /// The columns that name people: owners, and those who only read. In the users table the one owner is the user.
+    pub(crate) fn people(&self) -> impl Iterator<Item = &String> {
+        self.owners.iter().chain(&self.readers)
+    }
+}
+
+/// The whole database as the engine sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct ResolvedSchema {
+    pub(crate) tables: BTreeMap<String, ResolvedTable>,
+    pub(crate) pseudo: Pseudo,
+    /// True if the rows are those of several tenants.
+    pub(crate) has_tenants: bool,
+    /// Parts of the description that are not as the database has it, and are passed over.
+    pub(crate) notes: Vec<String>,
+}
+
+impl ResolvedSchema {
+    /// The users table, as the database has it.
+    pub(crate) fn users(&self) -> Result<&CatalogTable, Error> {
+        let users = self.table(&self.pseudo.table).map(|it| &it.catalog);
+        users.ok_or(Error::NotInstalled)
+    }
+
+    /// Lets foreign keys be checked at commit where tables declare some: `SQLite` prepares all statements anew then.
+    pub(crate) fn defer_foreign_keys(&self, database: &mut dyn Database) -> Result<(), Error> {
+        let declares = |table: &ResolvedTable| !table.catalog.foreign_keys.is_empty();
+        if !self.tables.values().any(declares) {
+            return Ok(());
+        }
+        database
+            .defer_foreign_keys()
+            .doing("deferring foreign keys")
+    }
+
+    /// Lays `schema` over `catalog` and refuses what does not fit.
+    pub(crate) fn new(
+        dialect: Dialect,
+        catalog: Catalog,
+        schema: &Schema,
+        pseudo: &Pseudo,
+    ) -> Result<Self, SpecError> {
+        let mut fitting = Fitting::new(CatalogNames::new(dialect, &catalog));
+        let (schema, pseudo) = (&fitting.schema(schema), &fitting.pseudo(pseudo));
+        let notes = fitting.notes;
+        for (name, notes) in &schema.notes {
+            check_notes(&catalog, name, notes)?;
+        }
+        check_pseudo(&catalog, pseudo)?;
+        let mut tables = BTreeMap::new();
+        for (name, table) in catalog {
+            let known = known(&name, table, schema, pseudo);
+            tables.insert(name, known);
+        }
+        path::resolve(&mut tables, schema, &pseudo.table)?;
+        let live = Self {
+            tables,
+            pseudo: pseudo.clone(),
+            has_tenants: schema.has_tenants(),
+            notes,
+        };
+        live.check_on_leave()?;
+        if live.has_tenants {
+            live.check_tenants()?;
+        }
+        Ok(live)
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Option<&ResolvedTable> {
+        self.tables.get(name)
+    }
+
+    /// Tables and columns that name an owner or a reader; in the users table a user is no owner of others.
+    pub(crate) fn people_columns(&self) -> impl Iterator<Item = (&ResolvedTable, &str)> {
+        self.tables.values().flat_map(|table| {
+            let columns = self.others(table);
+            columns.map(move |column| (table, column.as_str()))
+        })
+    }
+
+    /// The columns of `table` that name people other than the row itself.
+    pub(crate) fn others<'t>(&self, table: &'t ResolvedTable) -> impl Iterator<Item = &'t String> {
+        let is_users = table.name == self.pseudo.table;
+        let owners = (!is_users).then_some(&table.owners);
+        owners.into_iter().flatten().chain(&table.readers)
+    }
+}
+
+/// The columns that are said to name owners and readers. A user is owned by nobody else, and read only by whom they refer to.
+fn people_said(notes: &TableNotes, is_users: bool) -> (Vec<String>, Vec<String>) {
+    let mut owners = notes.owners.clone().unwrap_or_default();
+    let mut readers = notes.readers.clone();
+    if is_users {
+        readers.clear();
+    }
+    for (people, goes) in [(&mut owners, true), (&mut readers, false)] {
+        for column in notes.leaving(goes) {
+            if !people.contains(column) {
+                people.push(column.clone());
+            }
+        }
+    }
+    (owners, readers)
+}
+
+fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> ResolvedTable {
+    let notes = schema.notes.get(name);
+    let declared = |key: &&crate::database::ForeignKey| key.columns.len() == key.to_columns.len();
+    let shared = notes.is_some_and(|notes| notes.shared);
+    let tenant = schema.tenant_column(name, &table);
+    let of_users = schema.notes.get(&pseudo.table);
+    let of_users = of_users.and_then(|notes| notes.tenant.as_ref());
+    let of_users = of_users.or(schema.tenant.as_ref());
+    let mut owners: Vec<String> = Vec::new();
+    let mut readers: Vec<String> = Vec::new();
+    let mut references: Vec<Reference> = Vec::new();
+    let mut identity = table.primary_key.clone();
+    if let Some(notes) = notes {
+        if let Some(said) = &notes.identity {
+            identity.clone_from(said);
+        }
+        (owners, readers) = people_said(notes, name == pseudo.table);
+        references.clone_from(&notes.references);
+    }
+    if name == pseudo.table {
+        owners = vec![pseudo.id.clone()];
+    }
+    for key in table.foreign_keys.iter().filter(declared) {
+        // Where ids are unique within a tenant alone, a foreign key to a person names the tenant too.
+        let pairs = key.columns.iter().zip(&key.to_columns);
+        let of_tenant = |(from, to): &(&String, &String)| {
+            Some(*from) == tenant.as_ref() && Some(*to) == of_users
+        };
+        let columns: Vec<&String> = pairs
+            .filter(|pair| !of_tenant(pair))
+            .map(|(from, _)| from)
+            .collect();
+        // A column that the database works out takes no other owner.
+        let is_written = columns.iter().all(|it| table.column(it).is_some());
+        let owner = key.to_table == pseudo.table && columns.len() == 1 && is_written && !shared;
+        let said = notes.is_some_and(|it| it.owners.is_some() || it.through.is_some());
+        if owner && !said && name != pseudo.table {
+            let new = columns.iter().copied();
+            let new = new.filter(|it| !owners.contains(it) && !readers.contains(it));
+            let new: Vec<String> = new.cloned().collect();
+            owners.extend(new);
+        }
+        let people = |column: &&String| owners.contains(column) || readers.contains(column);
+        let names_people = owner && columns.iter().all(people);
+        if !names_people && !references.iter().any(|known| known.columns == key.columns) {
+            references.push(Reference {
+                columns: key.columns.clone(),
+                to_table: key.to_table.clone(),
+                to_columns: key.to_columns.clone(),
+            });
+        }
+    }
+    ResolvedTable {
+        name: name.to_owned(),
+        catalog: table,
+        identity,
+        owners,
+        readers,
+        path: None,
+        references,
+        meanwhile: notes.and_then(|notes| notes.meanwhile),
+        on_leave: notes
+            .map(|notes| notes.on_leave.clone())
+            .unwrap_or_default(),
+        tenant,
+        shared,
+    }
+}
+
+fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), SpecError> {
+    let place = format!("table {name}");
+    let Some(table) = catalog.get(name) else {
+        return Err(SpecError::new(place, "is not in the database"));
+    };
+    let identity = notes.identity.as_ref().unwrap_or(&table.primary_key);
+    if identity.is_empty() {
+        return Err(SpecError::new(place, "names no identifying column"));
+    }
+    let own = notes
+        .references
+        .iter()
+        .flat_map(|reference| &reference.columns);
+    let people = notes.owners.iter().flatten().chain(&notes.readers);
+    let through = notes.through.iter().flatten().chain(&notes.tenant);
+    let through = through.chain(notes.on_leave.keys());
+    for column in identity.iter().chain(people).chain(through).chain(own) {
+        if table.column(column).is_none() {
+            return Err(SpecError::new(place, format!("has no column {column}")));
+        }
+    }
+    let owners = notes.owners.iter().flatten();
+    if let Some(both) = owners.clone().find(|it| notes.readers.contains(it)) {
+        return Err(SpecError::new(
+            place,
+            format!("{both} is an owner and a reader"),
+        ));
+    }
+    let owners = owners.chain(notes.leaving(true));
+    if notes.through.is_some() && owners.count() > 0 {
+        let what = "has owners of its own, so that it belongs to nobody through another table";
+        return Err(SpecError::new(place, what));
+    }
+    let people = notes.owners.iter().flatten().chain(&notes.readers);
+    let people = people.chain(notes.on_leave.keys());
+    if notes.shared && (people.count() > 0 || notes.through.is_some() || notes.tenant.is_some()) {
+        let what = "is shared by all tenants, so that its rows belong to nobody";
+        return Err(SpecError::new(place, what));
+    }
+    for reference in &notes.references {
+        let Some(target) = catalog.get(&reference.to_table) else {
+            let what = format!(
+                "refers to table {}, which is not in the database",
+                reference.to_table
+            );
+            return Err(SpecError::new(place, what));
+        };
+        if let Some(column) = reference
+            .to_columns
+            .iter()
+            .find(|it| target.column(it).is_none())
+        {
+            let what = format!(
+                "refers to {}.{column}, which does not exist",
+                reference.to_table
+            );
+            return Err(SpecError::new(place, what));
+        }
+    }
+    Ok(())
+}
+
+fn check_pseudo(catalog: &Catalog, pseudo: &Pseudo) -> Result<(), SpecError> {
+    let place = "the pseudoprincipal generator";
+    let Some(table) = catalog.get(&pseudo.table) else {
+        return Err(SpecError::new(
+            place,
+            format!("names table {}, which is not in the database", pseudo.table),
+        ));
+    };
+    if !pseudo
+        .columns
+        .iter()
+        .any(|(column, _)| *column == pseudo.id)
+    {
+        return Err(SpecError::new(
+            place,
+            format!("does not generate its id column {}", pseudo.id),
+        ));
+    }
+    for (column, generator) in &pseudo.columns {
+        if table.column(column).is_none() {
+            return Err(SpecError::new(
+                place,
+                format!("names column {column}, which {} lacks", pseudo.table),
+            ));
+        }
+        if let Some(fault) = generator.fault() {
+            return Err(SpecError::new(place, format!("column {column}: {fault}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! How are the rows of a table read and changed, many by one statement?
+
+pub(crate) mod lax;
+pub(crate) mod outcome;
+pub(crate) mod overwrite;
+pub(crate) mod row;
+pub(crate) mod table;

@@ -1,0 +1,583 @@
+//! Set-based statements over one table: select, insert, update and delete many rows at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::database::{
+    DatabaseErrorKind, Dialect, INSERT_INTO, PARAMETERS_MAX, placeholders, tuples,
+};
+use crate::error::{Doing as _, Error};
+use crate::schema::ResolvedTable;
+use crate::statements::outcome::{Done, inserted, is_there};
+use crate::statements::row::encoded;
+
+/// The most rows or keys in one statement.
+const ROWS_MAX: usize = 1_024;
+
+/// The most questions in one statement, below what every engine takes as columns of an answer.
+const QUESTIONS_MAX: usize = 256;
+
+/// As many values as a question about one key stands for, so that a statement has few enough of them.
+const QUESTION_WIDTH: usize = 60;
+
+/// Up to here rows go in by one statement of exactly their number; beyond, runs are powers of two. A statement that was
+/// prepared for another number costs a round trip more, each further run costs one too.
+const EXACT_ROWS_MAX: usize = 64;
+
+/// Returns how many tuples of `width` values fit into one statement, a power of two.
+fn rows_max(width: usize) -> usize {
+    let most = PARAMETERS_MAX.checked_div(width.max(1)).unwrap_or(1);
+    power_of_two(most.clamp(1, ROWS_MAX))
+}
+
+/// The greatest power of two that is not above `count`, which is not zero.
+const fn power_of_two(count: usize) -> usize {
+    match count.checked_ilog2() {
+        Some(log) => 1 << log,
+        None => 1,
+    }
+}
+
+/// Cuts `rows` of `width` values into runs that fit into one statement each.
+pub(crate) fn runs<T>(mut rows: &[T], width: usize) -> impl Iterator<Item = &[T]> {
+    let most = rows_max(width);
+    std::iter::from_fn(move || {
+        let count = match rows.len() {
+            0 => return None,
+            few if few <= most.min(EXACT_ROWS_MAX) => few,
+            many => power_of_two(many.min(most)),
+        };
+        let (run, rest) = rows.split_at(count);
+        rows = rest;
+        Some(run)
+    })
+}
+
+/// Cuts `keys` of `width` values into lists for one statement each, whose lengths are powers of two, so that few
+/// texts are prepared: the last key is repeated, which changes nothing for a statement that asks what is among them.
+pub(crate) fn lists<T: Clone>(keys: &[T], width: usize) -> impl Iterator<Item = Vec<T>> {
+    keys.chunks(rows_max(width)).map(|some| {
+        let mut list = some.to_vec();
+        if let Some(last) = some.last() {
+            list.resize(some.len().next_power_of_two(), last.clone());
+        }
+        list
+    })
+}
+
+pub(crate) fn list(dialect: Dialect, columns: &[String]) -> String {
+    columns
+        .iter()
+        .map(|column| dialect.quote(column))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// `(a,b) IN (...)` over `rows` keys.
+pub(crate) fn among(dialect: Dialect, columns: &[String], rows: usize) -> String {
+    if let [column] = columns {
+        return format!("{} IN ({})", dialect.quote(column), placeholders(rows));
+    }
+    let values = if dialect == Dialect::Sqlite {
+        "VALUES "
+    } else {
+        ""
+    };
+    format!(
+        "({}) IN ({values}{})",
+        list(dialect, columns),
+        tuples(rows, columns.len())
+    )
+}
+
+/// `parameters` and then those of `own`.
+pub(crate) fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
+    parameters.extend_from_slice(&own.parameters);
+    parameters
+}
+
+/// The rows that `chosen` selects, at most `most` of them.
+pub(crate) fn select(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    columns: &[String],
+    chosen: &Fragment,
+    most: Option<u32>,
+) -> Result<Vec<Vec<Value>>, Error> {
+    let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, table, chosen);
+    let sql = format!(
+        "SELECT {} FROM {} WHERE {}{}",
+        list(dialect, columns),
+        dialect.quote(table),
+        chosen.sql,
+        limit(most)
+    );
+    database
+        .query(&sql, &chosen.parameters)
+        .doing("reading rows")
+}
+
+fn limit(most: Option<u32>) -> String {
+    most.map_or_else(String::new, |most| format!(" LIMIT {most}"))
+}
+
+/// The rows whose `by` columns are among `keys`.
+pub(crate) fn select_keys(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    columns: &[String],
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<Vec<Vec<Value>>, Error> {
+    let own = database.tenancy().and(database.dialect(), table, table);
+    select_keys_of(database, table, columns, (by, keys), &own)
+}
+
+/// The same among the rows of all tenants: only to learn whether a key is taken or a row has moved.
+pub(crate) fn select_keys_of_all(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    columns: &[String],
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<Vec<Vec<Value>>, Error> {
+    select_keys_of(database, table, columns, (by, keys), &Fragment::default())
+}
+
+fn select_keys_of(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    columns: &[String],
+    (by, keys): (&[String], &[Vec<Value>]),
+    own: &Fragment,
+) -> Result<Vec<Vec<Value>>, Error> {
+    let dialect = database.dialect();
+    let mut out = Vec::new();
+    for asked in lists(keys, by.len()) {
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {}{}",
+            list(dialect, columns),
+            dialect.quote(table),
+            among(dialect, by, asked.len()),
+            own.sql
+        );
+        out.append(
+            &mut database
+                .query(&sql, &with(asked.concat(), own))
+                .doing("reading rows by key")?,
+        );
+    }
+    Ok(out)
+}
+
+/// Returns which of `columns` name any of `ids`: one statement asks many of them.
+pub(crate) fn naming<'c>(
+    database: &mut dyn TenantConnection,
+    columns: &[(&'c ResolvedTable, &'c str)],
+    ids: &[Value],
+) -> Result<Vec<(&'c ResolvedTable, &'c str)>, Error> {
+    let mut found = Vec::new();
+    for some in columns.chunks(QUESTIONS_MAX) {
+        let mut named = vec![false; some.len()];
+        for asked in lists(ids, some.len()) {
+            let (sql, parameters) = who_names(database, some, &asked);
+            let rows = database
+                .query(&sql, &parameters)
+                .doing("looking who is named")?;
+            for (named, answer) in named.iter_mut().zip(rows.iter().flatten()) {
+                *named |= *answer != Value::Int(0);
+            }
+        }
+        let named = some.iter().zip(named).filter(|(_, named)| *named);
+        found.extend(named.map(|(column, _)| *column));
+    }
+    Ok(found)
+}
+
+/// Returns how many rows of each of `columns` name one of `ids`. They are counted although one would do: a planner that
+/// hopes to find the one soon reads the whole table in order, and mostly there is none.
+fn who_names(
+    database: &dyn TenantConnection,
+    columns: &[(&ResolvedTable, &str)],
+    ids: &[Value],
+) -> (String, Vec<Value>) {
+    let dialect = database.dialect();
+    let mut questions = Vec::with_capacity(columns.len());
+    let mut parameters = Vec::new();
+    for (table, column) in columns {
+        let own = database.tenancy().and(dialect, &table.name, &table.name);
+        questions.push(format!(
+            "(SELECT COUNT(*) FROM {} WHERE {}{})",
+            dialect.quote(&table.name),
+            among(dialect, &[(*column).to_owned()], ids.len()),
+            own.sql
+        ));
+        parameters.extend(with(ids.to_vec(), &own));
+    }
+    (format!("SELECT {}", questions.join(",")), parameters)
+}
+
+/// Deletes the rows whose `by` columns are among `keys`.
+pub(crate) fn delete_keys(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<u64, Error> {
+    let mut count: u64 = 0;
+    for asked in lists(keys, by.len()) {
+        let (sql, parameters) = deletion(database, table, by, &asked);
+        let done = database.execute(&sql, &parameters).doing("deleting rows")?;
+        count = count.saturating_add(done);
+    }
+    Ok(count)
+}
+
+/// The statement that deletes the rows whose `by` columns are among `keys`, and its parameters.
+pub(crate) fn deletion(
+    database: &dyn TenantConnection,
+    table: &str,
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> (String, Vec<Value>) {
+    let dialect = database.dialect();
+    let own = database.tenancy().and(dialect, table, table);
+    let sql = format!(
+        "DELETE FROM {} WHERE {}{}",
+        dialect.quote(table),
+        among(dialect, by, keys.len()),
+        own.sql
+    );
+    (sql, with(keys.concat(), &own))
+}
+
+/// The outcome of a deletion of some rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deleted {
+    /// All of them are gone.
+    All,
+    /// Something refers to one of them; all are there.
+    Refused,
+}
+
+/// Deletes rows by one list of keys, all of them or none, which is no reason to give up.
+pub(crate) fn try_delete_keys(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    keys: &[Vec<Value>],
+) -> Result<Deleted, Error> {
+    let (sql, parameters) = deletion(database, &table.name, &table.identity, keys);
+    match database.attempt(&sql, &parameters) {
+        Ok(_) => Ok(Deleted::All),
+        Err(error) if error.kind == DatabaseErrorKind::Constraint => Ok(Deleted::Refused),
+        Err(source) => Err(Error::Database {
+            doing: "deleting rows",
+            source,
+        }),
+    }
+}
+
+/// Deletes the rows that `chosen` selects.
+pub(crate) fn delete(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    chosen: &Fragment,
+) -> Result<u64, Error> {
+    let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, table, chosen);
+    let sql = format!("DELETE FROM {} WHERE {}", dialect.quote(table), chosen.sql);
+    database
+        .execute(&sql, &chosen.parameters)
+        .doing("deleting rows")
+}
+
+/// Returns whether [`take`] can say at most how many rows it deletes.
+pub(crate) fn takes(database: &dyn TenantConnection, table: &ResolvedTable) -> bool {
+    // Elsewhere a trigger may keep a row, which is told of by nothing but that it is not among those given.
+    let has_place = table.catalog.row_place.is_some() && table.catalog.triggers.is_empty();
+    database.returns_deleted() && (database.dialect() == Dialect::Mysql || has_place)
+}
+
+/// Deletes rows that `chosen` selects, at most `most` of them, and gives them; only for a table of which the database
+/// [`takes`] rows.
+pub(crate) fn take(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[String],
+    chosen: &Fragment,
+    most: Option<u32>,
+) -> Result<Vec<Vec<Value>>, Error> {
+    let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, &table.name, chosen);
+    let name = dialect.quote(&table.name);
+    let some = format!("{}{}", chosen.sql, limit(most));
+    let meant = match (&table.catalog.row_place, dialect, most) {
+        (Some(place), Dialect::Sqlite, Some(_)) => {
+            format!("{place} IN (SELECT {place} FROM {name} WHERE {some})")
+        }
+        (Some(place), Dialect::Postgres, Some(_)) => {
+            format!("{place} = ANY(ARRAY(SELECT {place} FROM {name} WHERE {some}))")
+        }
+        _ => some,
+    };
+    let columns = list(dialect, columns);
+    let sql = format!("DELETE FROM {name} WHERE {meant} RETURNING {columns}");
+    database
+        .query(&sql, &chosen.parameters)
+        .doing("deleting rows")
+}
+
+/// What an insertion of many rows did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inserted {
+    /// All rows are in.
+    All,
+    /// A key was taken or a constraint refused; none of the rows is in.
+    Refused,
+}
+
+/// Inserts `rows`, all of them or none, which is no reason to give up.
+pub(crate) fn try_insert(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Inserted, Error> {
+    let into = (table.catalog.insert_into(), table.name.as_str());
+    let sql = insertion(database.dialect(), into, columns, rows.len());
+    let done = database.attempt(&sql, &rows.concat());
+    let done = inserted(done, rows.len())?;
+    let Done::Passed(left) = done else {
+        return Ok(done.outcome());
+    };
+    if let [row] = rows
+        && is_there(database, table, columns, row)?
+    {
+        return Ok(Inserted::All);
+    }
+    let source = database.passed_over(&table.name, left);
+    if rows.len() == 1 {
+        return Ok(Inserted::Refused);
+    }
+    // Which of them are in cannot be told; tables that do so have triggers, and take their rows one by one.
+    Err(Error::Database {
+        doing: "inserting rows",
+        source,
+    })
+}
+
+/// The statement that inserts so many rows; `into` are the words with which it begins.
+pub(crate) fn insertion(
+    dialect: Dialect,
+    (into, table): (&str, &str),
+    columns: &[String],
+    rows: usize,
+) -> String {
+    format!(
+        "{into} {} ({}) {}VALUES {}",
+        dialect.quote(table),
+        list(dialect, columns),
+        dialect.own_values(),
+        tuples(rows, columns.len())
+    )
+}
+
+/// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
+pub(crate) fn insert(
+    database: &mut dyn TenantConnection,
+    into: (&str, &str),
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Inserted, Error> {
+    if rows.is_empty() {
+        return Ok(Inserted::All);
+    }
+    if database.dialect() != Dialect::Sqlite {
+        for run in runs(rows, columns.len()) {
+            let sql = insertion(database.dialect(), into, columns, run.len());
+            let done = database.execute(&sql, &run.concat());
+            let done = inserted(done, run.len())?;
+            if done != Done::All {
+                return Ok(refused(database, into, done));
+            }
+        }
+        return Ok(Inserted::All);
+    }
+    // A statement for many rows would keep a journal of its own, and copy each page into it.
+    let sql = insertion(Dialect::Sqlite, into, columns, 1);
+    let done = database.execute_each(&sql, rows);
+    let done = inserted(done, rows.len())?;
+    Ok(refused(database, into, done))
+}
+
+/// The outcome, with what is said of rows that were passed over.
+fn refused(database: &mut dyn TenantConnection, (_, table): (&str, &str), done: Done) -> Inserted {
+    if let Done::Passed(rows) = done {
+        // Whoever hears of the refusal reads it from the connection.
+        drop(database.passed_over(table, rows));
+    }
+    done.outcome()
+}
+
+/// Returns how many of `rows` go into one statement when each may be refused, or passed over by a trigger.
+pub(crate) fn insertions<'r>(
+    dialect: Dialect,
+    table: &ResolvedTable,
+    rows: &'r [Vec<Value>],
+    width: usize,
+) -> Box<dyn Iterator<Item = &'r [Vec<Value>]> + 'r> {
+    match dialect {
+        Dialect::Sqlite => Box::new(rows.chunks(1)),
+        Dialect::Postgres if !table.catalog.triggers.is_empty() => Box::new(rows.chunks(1)),
+        _ => Box::new(runs(rows, width)),
+    }
+}
+
+/// Inserts rows that nothing should stand in the way of.
+pub(crate) fn insert_all(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    columns: &[&str],
+    rows: &[Vec<Value>],
+) -> Result<(), Error> {
+    let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
+    if insert(database, (INSERT_INTO, table), &columns, rows)? == Inserted::Refused {
+        return Err(Error::Value {
+            what: format!("a row of {table} is in the way"),
+        });
+    }
+    Ok(())
+}
+
+/// Returns which of `ids` exist in the column `id` of `table`, as principals. They count as they are asked for, though the table may have
+/// them in another spelling.
+pub(crate) fn existing(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    id: &str,
+    ids: &[Value],
+) -> Result<BTreeSet<Vec<u8>>, Error> {
+    Ok(found(database, table, id, ids)?.into_keys().collect())
+}
+
+/// The same, each with what the table has.
+pub(crate) fn found(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    id: &str,
+    ids: &[Value],
+) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![id.clone()]).collect();
+    let column = [id.to_owned()];
+    let rows = select_keys(database, table, &column, &column, &keys)?;
+    let held = rows.into_iter().flatten();
+    let held: BTreeMap<Vec<u8>, Value> = held.map(|it| (it.principal(), it)).collect();
+    let mut found = BTreeMap::new();
+    let mut others = Vec::new();
+    for key in keys {
+        let name = key.iter().map(Value::principal).next().unwrap_or_default();
+        match held.get(&name) {
+            Some(same) => drop(found.insert(name, same.clone())),
+            None => others.push(key),
+        }
+    }
+    for (key, held) in spelled(database, table, &column, others)? {
+        found.extend(key.iter().map(|it| (it.principal(), held.clone())));
+    }
+    Ok(found)
+}
+
+/// Returns which of `keys` the columns `by` of `table` have, each as it is asked for and encoded, though the table may have it in another
+/// spelling.
+pub(crate) fn present(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let rows = select_keys(database, table, by, by, keys)?;
+    let mut present: BTreeSet<Vec<u8>> = rows.iter().map(|row| encoded(row)).collect();
+    let others = keys.iter().filter(|key| !present.contains(&encoded(key)));
+    let others = others.cloned().collect();
+    let spelled = spelled(database, table, by, others)?;
+    present.extend(spelled.iter().map(|(key, _)| encoded(key)));
+    Ok(present)
+}
+
+/// Returns those of `keys` that `table` has in another spelling, with what its first column has. What is the same only the database can
+/// tell, so it is asked for each.
+fn spelled(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    by: &[String],
+    mut keys: Vec<Vec<Value>>,
+) -> Result<Vec<(Vec<Value>, Value)>, Error> {
+    keys.retain(|key| key.iter().any(Value::has_spellings) && !key.iter().any(Value::is_null));
+    let (Some(first), dialect) = (by.first(), database.dialect()) else {
+        return Ok(Vec::new());
+    };
+    let own = database.tenancy().and(dialect, table, table);
+    let same: Vec<String> = by
+        .iter()
+        .map(|column| format!("{} = ?", dialect.quote(column)))
+        .collect();
+    let question = format!(
+        "(SELECT {} FROM {} WHERE {}{} LIMIT 1)",
+        dialect.quote(first),
+        dialect.quote(table),
+        same.join(" AND "),
+        own.sql
+    );
+    let mut spelled = Vec::new();
+    for some in keys.chunks(QUESTIONS_MAX) {
+        for asked in lists(some, QUESTION_WIDTH.max(by.len())) {
+            let sql = format!("SELECT {}", vec![question.as_str(); asked.len()].join(","));
+            let parameters = asked.iter().flat_map(|key| with(key.clone(), &own));
+            let parameters: Vec<Value> = parameters.collect();
+            let answer = database.query(&sql, &parameters);
+            let answer = answer.doing("looking for another spelling")?.concat();
+            let held = asked.into_iter().zip(answer);
+            spelled.extend(held.filter(|(_, held)| !held.is_null()));
+        }
+    }
+    Ok(spelled)
+}
+
+/// Returns which of `names` the column `by` of `table` takes for the same as one of `keys`, which it does not have: each name encoded, with
+/// the key.
+pub(crate) fn alike(
+    database: &mut dyn TenantConnection,
+    (table, by): (&str, &str),
+    names: &[Value],
+    keys: &[Value],
+) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
+    let dialect = database.dialect();
+    let column = dialect.quote(by);
+    // The first of the queries gives all of them the collation of the column.
+    let none = format!(
+        "SELECT {column} AS k FROM {} WHERE 1=0",
+        dialect.quote(table)
+    );
+    let mut alike = BTreeMap::new();
+    for name in names {
+        for some in keys.chunks(QUESTIONS_MAX) {
+            let more = " UNION ALL SELECT ?".repeat(some.len());
+            let sql = format!("SELECT q.k FROM ({none}{more}) AS q WHERE q.k = ?");
+            let mut parameters = some.to_vec();
+            parameters.push(name.clone());
+            let found = database.query(&sql, &parameters);
+            let found = found.doing("looking for another spelling")?;
+            let found = found.into_iter().flatten().next();
+            alike.extend(found.map(|it| {
+                (
+                    encoded(std::slice::from_ref(name)),
+                    encoded(std::slice::from_ref(&it)),
+                )
+            }));
+        }
+    }
+    Ok(alike)
+}

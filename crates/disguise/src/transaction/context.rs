@@ -1,0 +1,203 @@
+//! What a disguise and its reveal stand on, read by one question: each further one would be a way to the server and back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::crypto::suite::PublicKey;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::{DisguiseId, Error};
+use crate::execute::update::{self, Recorded};
+use crate::records::hold::Held;
+use crate::records::registry::{Registered, named, registration};
+use crate::records::settings::{SALT, UPDATES};
+use crate::records::tables::{HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninstalled};
+use crate::schema::Pseudo;
+use crate::transaction::intent::{self, Intent};
+
+/// What marks the rows of the answer.
+const SETTING: i64 = 0;
+const HOLD: i64 = 1;
+const REGISTRATION: i64 = 2;
+const INTENT: i64 = 3;
+const ROW: i64 = 4;
+
+/// A disguise stands on this.
+pub(crate) struct ApplyContext {
+    /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
+    pub(crate) salt: Vec<u8>,
+    /// How many updates are recorded.
+    pub(crate) updates: u32,
+    pub(crate) held: Held,
+    /// The registration of the user who is meant, if there is one.
+    pub(crate) registered: Registered,
+    /// True if the users table has a row of that user.
+    pub(crate) has_row: bool,
+}
+
+impl ApplyContext {
+    pub(crate) fn read(
+        database: &mut dyn TenantConnection,
+        user: Option<&Value>,
+        users: &Pseudo,
+    ) -> Result<Self, Error> {
+        let own = database.tenancy().among_keys("WHERE");
+        let mut question = Question::new();
+        question.ask(
+            &format!("SELECT {HOLD}, held, held, 0 FROM {HOLDS}{}", own.sql),
+            &own.parameters,
+        );
+        if let Some(user) = user {
+            question.ask_registration(database, user);
+            question.ask_row(database, user, users);
+        }
+        let mut answer = question.put(database)?;
+        let mut registered = BTreeMap::new();
+        for (key, standing) in answer.registrations {
+            if let Some(user) = user {
+                registered.insert(user.principal(), registration(&key, standing)?);
+            }
+        }
+        Ok(Self {
+            salt: salt(database, &mut answer.settings)?,
+            updates: update::count(&recorded(&answer.settings)?),
+            held: Held::of(answer.held),
+            registered,
+            has_row: answer.has_row,
+        })
+    }
+
+    /// The key of the user who is meant, if they are registered.
+    pub(crate) fn key_of(&self, user: &Value) -> Option<&PublicKey> {
+        let known = self.registered.get(&user.principal());
+        known.map(|(public, _)| public)
+    }
+}
+
+/// A reveal stands on this.
+pub(crate) struct RevealContext {
+    /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
+    pub(crate) salt: Vec<u8>,
+    /// The updates recorded, the oldest first.
+    pub(crate) updates: Vec<Recorded>,
+    /// The disguise, as long as it comes in chunks and is neither done nor ended.
+    pub(crate) intent: Option<Intent>,
+    /// The key with which somebody is registered under the id of the user, if anybody is.
+    pub(crate) registered: Option<PublicKey>,
+}
+
+impl RevealContext {
+    pub(crate) fn read(
+        database: &mut dyn TenantConnection,
+        id: DisguiseId,
+        user: &Value,
+    ) -> Result<Self, Error> {
+        let key = intent::key(database, id);
+        let mut question = Question::new();
+        question.ask_registration(database, user);
+        let sql = format!("SELECT {INTENT}, id, what, 0 FROM {INTENTS} WHERE id = ?");
+        question.ask(&sql, &[key]);
+        let mut answer = question.put(database)?;
+        let intent = answer.intent.as_deref().map(Intent::decode);
+        Ok(Self {
+            salt: salt(database, &mut answer.settings)?,
+            updates: recorded(&answer.settings)?,
+            intent: intent.transpose()?,
+            registered: match answer.registrations.pop() {
+                Some((key, standing)) => Some(registration(&key, standing)?.0),
+                None => None,
+            },
+        })
+    }
+}
+
+/// Several questions in one; the settings are always among them.
+struct Question {
+    sql: String,
+    parameters: Vec<Value>,
+}
+
+/// What came back, by who asked.
+#[derive(Default)]
+struct Answer {
+    settings: BTreeMap<Vec<u8>, Vec<u8>>,
+    held: BTreeSet<Vec<u8>>,
+    /// Public keys and codes of standing.
+    registrations: Vec<(Vec<u8>, i64)>,
+    intent: Option<Vec<u8>>,
+    has_row: bool,
+}
+
+impl Question {
+    fn new() -> Self {
+        Self {
+            sql: format!("SELECT {SETTING}, name, value, 0 FROM {SETTINGS} WHERE name IN (?, ?)"),
+            parameters: vec![bytes(SALT), bytes(UPDATES)],
+        }
+    }
+
+    fn ask(&mut self, sql: &str, parameters: &[Value]) {
+        self.sql.push_str(" UNION ALL ");
+        self.sql.push_str(sql);
+        self.parameters.extend_from_slice(parameters);
+    }
+
+    fn ask_registration(&mut self, database: &dyn TenantConnection, user: &Value) {
+        let name = named(database.tenancy(), &user.principal());
+        let sql = format!(
+            "SELECT {REGISTRATION}, id, public_key, standing FROM {PRINCIPALS} WHERE id = ?"
+        );
+        self.ask(&sql, &[name]);
+    }
+
+    /// Asks whether `users` have a row of `user`. The salt stands in the place of what the row holds, which is of other types.
+    fn ask_row(&mut self, database: &dyn TenantConnection, user: &Value, users: &Pseudo) {
+        let dialect = database.dialect();
+        let (table, id) = (dialect.quote(&users.table), dialect.quote(&users.id));
+        let mut own = database.tenancy().and(dialect, &users.table, &users.table);
+        let sql = format!(
+            "SELECT {ROW}, name, value, 0 FROM {SETTINGS} WHERE name = ? AND EXISTS (SELECT 1 FROM {table} WHERE {table}.{id} = ?{})",
+            own.sql
+        );
+        let mut parameters = vec![bytes(SALT), user.clone()];
+        parameters.append(&mut own.parameters);
+        self.ask(&sql, &parameters);
+    }
+
+    fn put(&self, database: &mut dyn TenantConnection) -> Result<Answer, Error> {
+        let rows = database.query(&self.sql, &self.parameters);
+        let mut answer = Answer::default();
+        for row in rows.map_err(uninstalled)? {
+            let Ok(
+                [
+                    Value::Int(kind),
+                    Value::Bytes(name),
+                    Value::Bytes(value),
+                    Value::Int(number),
+                ],
+            ) = <[Value; 4]>::try_from(row)
+            else {
+                return Err(Error::Forged);
+            };
+            match kind {
+                SETTING => drop(answer.settings.insert(name, value)),
+                HOLD => drop(answer.held.insert(name)),
+                REGISTRATION => answer.registrations.push((value, number)),
+                ROW => answer.has_row = true,
+                _ => answer.intent = Some(value),
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn salt(
+    database: &dyn TenantConnection,
+    settings: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+) -> Result<Vec<u8>, Error> {
+    let own = settings.remove(SALT).ok_or(Error::NotInstalled)?;
+    Ok(database.tenancy().salt(own))
+}
+
+fn recorded(settings: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Vec<Recorded>, Error> {
+    update::listed(settings.get(UPDATES).map(Vec::as_slice))
+}

@@ -1,0 +1,234 @@
+//! Disguises in chunks: what was asked for and how far it is, kept in the database until it is done.
+
+use std::collections::BTreeMap;
+
+use probity_format::wire::{Reader, put_varint};
+use probity_format::{DecodeError, Timestamp};
+
+use crate::crypto::suite::PublicKey;
+use crate::database::tenant::TenantConnection;
+use crate::database::value::{Value, put_bytes, take_bytes, take_text};
+use crate::error::{DisguiseId, Error};
+use crate::execute::apply::Applied;
+use crate::plan::place::Place;
+use crate::records::chunk_note::ChunkNotes;
+use crate::records::tables::{INTENTS, uninstalled};
+use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::transaction::scheduled::Order;
+
+/// The version of an intent's form.
+const INTENT_VERSION: u8 = 3;
+/// The most columns of a key, and the most tables, that an intent may speak of.
+const PARTS_MAX: usize = 65_536;
+/// Bytes of the hash of the plan.
+pub(crate) const PLAN_BYTES: usize = 16;
+
+/// Bytes of the key of an intent, beside what stands for a tenant; those of marks are longer.
+const ID_BYTES: usize = 8;
+
+/// What was asked for, and how far it is.
+pub(crate) struct Intent {
+    pub(crate) order: Order,
+    /// The hash of the steps, so that a schema that changed meanwhile is noticed.
+    pub(crate) plan: [u8; PLAN_BYTES],
+    /// The key of the user, if one is meant.
+    pub(crate) public_key: Option<PublicKey>,
+    /// A credential is needed to go on.
+    pub(crate) over: bool,
+    /// When it was begun.
+    pub(crate) time: i64,
+    pub(crate) place: Place,
+    /// Rows touched in each table.
+    pub(crate) rows: BTreeMap<String, u64>,
+    pub(crate) pseudoprincipals: u64,
+}
+
+impl Intent {
+    pub(crate) fn time(&self) -> Result<Timestamp, Error> {
+        Timestamp::from_nanoseconds(self.time).map_err(|_range| Error::Forged)
+    }
+
+    /// Returns what the chunks came to together.
+    pub(crate) fn so_far(&self, id: DisguiseId) -> Applied {
+        Applied {
+            id,
+            rows: self.rows.clone(),
+            pseudoprincipals: self.pseudoprincipals,
+        }
+    }
+
+    /// Returns how many rows the chunks touched.
+    pub(crate) fn hidden(&self) -> u64 {
+        let counts = self.rows.values().copied();
+        counts.fold(0, u64::saturating_add)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
+        let mut out = vec![INTENT_VERSION];
+        put_bytes(&mut out, &self.order.encode());
+        out.extend_from_slice(&self.plan);
+        let key = self.public_key.as_ref().map(PublicKey::encode);
+        put_bytes(&mut out, &key.unwrap_or_default());
+        out.push(u8::from(self.over));
+        out.extend_from_slice(&self.time.to_le_bytes());
+        put_varint(&mut out, u64::from(self.place.step));
+        put_varint(&mut out, u64::from(self.place.part));
+        put_varint(&mut out, count(self.place.seen.len()));
+        self.place
+            .seen
+            .iter()
+            .for_each(|value| value.encode(&mut out));
+        put_varint(&mut out, count(self.rows.len()));
+        for (table, rows) in &self.rows {
+            put_bytes(&mut out, table.as_bytes());
+            put_varint(&mut out, *rows);
+        }
+        put_varint(&mut out, self.pseudoprincipals);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes, "disguise in chunks");
+        if reader.u8()? != INTENT_VERSION {
+            return Err(reader.error("has an unknown version"));
+        }
+        let order = Order::decode(take_bytes(&mut reader)?)?;
+        let plan = reader.array()?;
+        let public_key = match take_bytes(&mut reader)? {
+            [] => None,
+            key => Some(
+                PublicKey::decode(key)
+                    .map_err(|_suite| reader.error("has a public key of an unknown suite"))?,
+            ),
+        };
+        let over = match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(reader.error("has unknown flags")),
+        };
+        let time = i64::from_le_bytes(reader.array()?);
+        let step = u32::try_from(reader.varint()?);
+        let step = step.map_err(|_range| reader.error("has a step out of range"))?;
+        let part = u32::try_from(reader.varint()?);
+        let part = part.map_err(|_range| reader.error("has a part out of range"))?;
+        let mut seen = Vec::new();
+        for _ in 0..reader.length(PARTS_MAX)? {
+            seen.push(Value::decode(&mut reader)?);
+        }
+        let mut rows = BTreeMap::new();
+        for _ in 0..reader.length(PARTS_MAX)? {
+            let table = take_text(&mut reader)?;
+            rows.insert(table, reader.varint()?);
+        }
+        let pseudoprincipals = reader.varint()?;
+        reader.finish()?;
+        Ok(Self {
+            order,
+            plan,
+            public_key,
+            over,
+            time,
+            place: Place { step, part, seen },
+            rows,
+            pseudoprincipals,
+        })
+    }
+}
+
+/// Returns what an intent is stored under.
+pub(crate) fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
+    database.tenancy().key(&id.0.to_le_bytes())
+}
+
+/// Stores an intent, in the place of what was stored of it before.
+pub(crate) fn put(
+    database: &mut dyn TenantConnection,
+    id: DisguiseId,
+    intent: &Intent,
+) -> Result<(), Error> {
+    let by = [vec![key(database, id)]];
+    delete_keys(database, INTENTS, &["id".to_owned()], &by)?;
+    let row = vec![key(database, id), Value::Bytes(intent.encode())];
+    insert_all(database, INTENTS, &["id", "what"], &[row])
+}
+
+/// Ends an intent, if there is one, with all that its chunks left for each other.
+pub(crate) fn remove(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
+    ChunkNotes::remove(database, id)?;
+    let key = [vec![key(database, id)]];
+    delete_keys(database, INTENTS, &["id".to_owned()], &key)?;
+    Ok(())
+}
+
+pub(crate) fn read(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<Intent, Error> {
+    find(database, id)?.ok_or(Error::NoSuchDisguise)
+}
+
+/// The intent, as long as the disguise is neither done nor ended.
+pub(crate) fn find(
+    database: &mut dyn TenantConnection,
+    id: DisguiseId,
+) -> Result<Option<Intent>, Error> {
+    let (columns, by) = (["what".to_owned()], ["id".to_owned()]);
+    let key = [vec![key(database, id)]];
+    let rows = select_keys(database, INTENTS, &columns, &by, &key)?;
+    match rows.into_iter().flatten().next() {
+        Some(Value::Bytes(what)) => Ok(Some(Intent::decode(&what)?)),
+        _ => Ok(None),
+    }
+}
+
+/// The disguises that are not done yet.
+pub(crate) fn list(database: &mut dyn TenantConnection) -> Result<Vec<DisguiseId>, Error> {
+    let own = database.tenancy().among_keys("AND");
+    let length = database.tenancy().tag().len().saturating_add(ID_BYTES);
+    let sql = format!(
+        "SELECT id FROM {INTENTS} WHERE LENGTH(id) = {length}{} ORDER BY id",
+        own.sql
+    );
+    let rows = database.query(&sql, &own.parameters).map_err(uninstalled)?;
+    let id = |value: &Value| match value {
+        Value::Bytes(id) => <[u8; ID_BYTES]>::try_from(database.tenancy().own(id)).ok(),
+        _ => None,
+    };
+    let ids = rows.iter().flatten().map(id);
+    ids.map(|id| {
+        id.map(|id| DisguiseId(u64::from_le_bytes(id)))
+            .ok_or(Error::Forged)
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intent_comes_back_and_no_cut_of_it_is_read() {
+        comes_back_whole(Some(PublicKey::X25519([8; 32])));
+        comes_back_whole(None);
+    }
+
+    fn comes_back_whole(public_key: Option<PublicKey>) {
+        let intent = Intent {
+            order: Order::sample(),
+            plan: [7; PLAN_BYTES],
+            public_key,
+            over: true,
+            time: 12,
+            place: Place {
+                step: 3,
+                part: 2,
+                seen: vec![Value::from("a"), Value::Null],
+            },
+            rows: BTreeMap::from([("posts".to_owned(), 9)]),
+            pseudoprincipals: 4,
+        };
+        let bytes = intent.encode();
+        assert_eq!(Intent::decode(&bytes).unwrap().encode(), bytes);
+        for cut in 0..bytes.len() {
+            assert!(Intent::decode(&bytes[..cut]).is_err());
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! How does an operation happen once, in its turn, with an entry in the log?
+
+pub(crate) mod admission;
+pub(crate) mod audit;
+pub(crate) mod context;
+pub(crate) mod intent;
+pub(crate) mod once;
+pub(crate) mod operation;
+pub(crate) mod pace;
+pub(crate) mod payload;
+pub(crate) mod pending_entry;
+pub(crate) mod record_names;
+pub(crate) mod scheduled;

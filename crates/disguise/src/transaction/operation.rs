@@ -1,0 +1,427 @@
+//! Operations as a log tells of them and as the database remembers them, so that a restored backup can be told what it
+//! has missed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::{Entry, Outcome, Timestamp};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::crypto::suite::{PublicKey, XWING_STORED_BYTES};
+use crate::crypto::{KEY_BYTES, random};
+use crate::database::tenant::{TenantConnection, TenantScope};
+use crate::database::value::{Value, put_bytes};
+use crate::database::{Database, DatabaseErrorKind};
+use crate::error::Error;
+use crate::execute::apply::ApplyRequest;
+use crate::records::name::name;
+use crate::records::name::{digits, undigits};
+use crate::records::settings::own_salt;
+use crate::records::tables::OPERATIONS;
+use crate::statements::table::{delete_keys, insert_all, select_keys};
+use crate::transaction::payload::Payload;
+
+/// Bytes of the random id of an operation.
+const ID_BYTES: usize = 8;
+
+/// What an entry says of a commit about which nobody could be asked.
+const UNKNOWN: &str = "unknown";
+
+/// The random id of an operation.
+pub(crate) type OperationId = [u8; ID_BYTES];
+
+/// What became of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitOutcome {
+    Done,
+    Undone,
+    /// The connection was lost at the commit, and nobody could be asked.
+    Unknown,
+}
+
+/// What an entry of a log says of an operation.
+#[derive(Debug, Clone)]
+pub struct LoggedOperation {
+    pub(crate) id: OperationId,
+    pub(crate) fate: CommitOutcome,
+    pub(crate) action: String,
+    pub(crate) key: String,
+    pub(crate) subject: Option<String>,
+    pub(crate) actor: String,
+    pub(crate) basis: String,
+    pub(crate) time: Timestamp,
+    /// The database remembers that it was done, or what its person did next, and has some of what it destroyed: somebody has
+    /// put that back.
+    pub(crate) is_put_back: bool,
+    /// Its entry was erased: which operation it was, and where it was done, is not known.
+    pub(crate) is_erased: bool,
+    pub(crate) facts: LoggedFacts,
+}
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a payload may say, each by itself"
+)]
+/// What a payload says beside counts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LoggedFacts {
+    operation: String,
+    database: String,
+    pub(crate) specification: Option<String>,
+    pub(crate) parameters: Option<String>,
+    pub(crate) public_key: Option<String>,
+    /// The public key that was replaced.
+    pub(crate) old_key: Option<String>,
+    /// Its person keeps the private key, and nothing else opens it.
+    pub(crate) key_alone: bool,
+    /// A credential reached rows behind placeholders.
+    pub(crate) over: bool,
+    pub(crate) expires: Option<i64>,
+    pub(crate) due: Option<i64>,
+    pub(crate) disguise: Option<String>,
+    /// What became of its commit, where that is all the entry says.
+    commit: Option<String>,
+    /// Links were kept of what was forgotten, for other disguises.
+    pub(crate) links_kept: bool,
+    /// Names of records that were destroyed; entries of programs before lack them when they were too many.
+    pub(crate) destroyed: Option<Vec<String>>,
+    /// There were more than the entry names.
+    pub(crate) destroyed_cut: bool,
+    /// The disguises whose records were destroyed with everything else of a person.
+    pub(crate) disguises: Option<Vec<String>>,
+    /// Disguises in chunks that went on and were ended for the person, or left them out from then on.
+    pub(crate) chunks: Option<Vec<String>>,
+    /// How many placeholders the person spoke for then.
+    pub(crate) placeholders: Option<u64>,
+    /// How many rows a disguise in chunks had touched when it was ended.
+    pub(crate) hidden: Option<u64>,
+    /// How much a reveal left.
+    pub(crate) kept: Option<u64>,
+}
+
+impl LoggedOperation {
+    /// Returns what `entry` says of an operation that the database remembers if it was done: that it is about to be committed, or
+    /// that this came to nothing. The last entry of an operation is the truth, so that all of them are needed.
+    pub fn of(entry: &Entry<'_>) -> Option<Self> {
+        if !entry.action.starts_with("disguise.") {
+            return None;
+        }
+        let facts: LoggedFacts = serde_json::from_slice(entry.payload).ok()?;
+        let fate = match entry.outcome {
+            Outcome::Ok => CommitOutcome::Done,
+            _ if facts.commit.as_deref() == Some(UNKNOWN) => CommitOutcome::Unknown,
+            _ => CommitOutcome::Undone,
+        };
+        Some(Self {
+            id: undigits(&facts.operation)?,
+            fate,
+            action: entry.action.to_owned(),
+            key: String::from_utf8(entry.key.to_vec()).ok()?,
+            subject: entry.subjects.iter().next().map(str::to_owned),
+            actor: entry.actor.to_owned(),
+            basis: entry.basis.to_owned(),
+            time: entry.time,
+            is_put_back: false,
+            is_erased: false,
+            facts,
+        })
+    }
+
+    /// Returns what is left of an entry about somebody whom the log has erased: that there was such an operation.
+    fn of_erased(entry: &Entry<'_>) -> Option<Self> {
+        let is_done = entry.action.starts_with("disguise.") && entry.outcome == Outcome::Ok;
+        is_done.then(|| Self {
+            id: OperationId::default(),
+            fate: CommitOutcome::Done,
+            action: entry.action.to_owned(),
+            key: String::new(),
+            subject: None,
+            actor: String::new(),
+            basis: String::new(),
+            time: entry.time,
+            is_put_back: false,
+            is_erased: true,
+            facts: LoggedFacts::default(),
+        })
+    }
+
+    /// Returns whether it was done in the database with this salt.
+    pub(crate) fn is_of(&self, salt: &[u8]) -> bool {
+        self.facts.database == name(b"database", &[salt])
+    }
+
+    /// Returns whether it names records that were destroyed.
+    pub(crate) fn names_records(&self) -> bool {
+        self.facts
+            .destroyed
+            .as_ref()
+            .is_some_and(|it| !it.is_empty())
+    }
+
+    /// Returns whether the same once more by its person makes up for it.
+    fn may_be_repeated(&self) -> bool {
+        let again = ["register", "reveal", "key", "password", "forget", "update"];
+        let action = self.action.strip_prefix("disguise.");
+        action.is_some_and(|action| again.contains(&action))
+    }
+
+    /// The key with which a person began a change of a credential.
+    fn begun_with(&self) -> Option<&str> {
+        match self.action.as_str() {
+            "disguise.password" => self.facts.public_key.as_deref(),
+            "disguise.key" => self.facts.old_key.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The key that a person had after it.
+    fn ended_with(&self) -> Option<&str> {
+        let changes = matches!(&*self.action, "disguise.password" | "disguise.key");
+        self.facts.public_key.as_deref().filter(|_key| changes)
+    }
+
+    /// The public key that it names.
+    pub(crate) fn public_key(&self) -> Option<PublicKey> {
+        Self::key(self.facts.public_key.as_deref()?)
+    }
+
+    /// The public key that it says was replaced.
+    pub(crate) fn old_key(&self) -> Option<PublicKey> {
+        Self::key(self.facts.old_key.as_deref()?)
+    }
+
+    fn key(digits: &str) -> Option<PublicKey> {
+        let plain = undigits::<KEY_BYTES>(digits).map(|key| key.to_vec());
+        let hybrid = || undigits::<XWING_STORED_BYTES>(digits).map(|key| key.to_vec());
+        PublicKey::decode(&plain.or_else(hybrid)?).ok()
+    }
+}
+
+/// The operations that the streams of a log tell of.
+#[derive(Debug, Default)]
+pub struct Operations(BTreeMap<String, Vec<LoggedOperation>>);
+
+impl Operations {
+    /// Takes the next entry of `stream`; entries that tell of no operation are left out. Of one that `is_erased` no more is known
+    /// than its action and time.
+    pub fn add(&mut self, stream: &str, entry: &Entry<'_>, is_erased: bool) {
+        let told = if is_erased {
+            LoggedOperation::of_erased(entry)
+        } else {
+            LoggedOperation::of(entry)
+        };
+        if let Some(told) = told {
+            self.0.entry(stream.to_owned()).or_default().push(told);
+        }
+    }
+
+    /// All of them by their times; those of one stream stay in its order.
+    pub fn in_order(self) -> Vec<LoggedOperation> {
+        let mut streams: Vec<_> = self.0.into_values().map(Vec::into_iter).collect();
+        let mut next = BTreeMap::new();
+        for (place, stream) in streams.iter_mut().enumerate() {
+            next.extend(stream.next().map(|it| ((it.time.nanoseconds(), place), it)));
+        }
+        let mut all = Vec::new();
+        while let Some(((_, place), told)) = next.pop_first() {
+            all.push(told);
+            let after = streams.get_mut(place).and_then(Iterator::next);
+            next.extend(after.map(|it| ((it.time.nanoseconds(), place), it)));
+        }
+        all
+    }
+}
+
+/// Remembers a new operation in the transaction that does it, and gives the payload of its entry.
+pub(crate) fn begin(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    payload: Payload,
+) -> Result<(OperationId, String), Error> {
+    let id = random::<ID_BYTES>()?;
+    let key = database.tenancy().key(&id);
+    insert_all(database, OPERATIONS, &["id"], &[vec![key]])?;
+    Ok((id, named(payload, database.tenancy(), salt, id)))
+}
+
+/// Returns what the entry says of an operation that was told of as done, and was not, or of which that is not known.
+pub(crate) fn taken_back(
+    tenancy: &TenantScope,
+    salt: &[u8],
+    (id, fate): (OperationId, CommitOutcome),
+    reason: Option<&Error>,
+) -> String {
+    let mut payload = Payload::new();
+    if let Some(error) = reason {
+        payload.put("reason", error.reason());
+    }
+    if fate == CommitOutcome::Unknown {
+        payload.put("commit", UNKNOWN);
+    }
+    named(payload, tenancy, salt, id)
+}
+
+fn named(mut payload: Payload, tenancy: &TenantScope, salt: &[u8], id: OperationId) -> String {
+    payload.put("operation", digits(&id));
+    if !tenancy.tag().is_empty() {
+        payload.put("tenant", digits(tenancy.tag()));
+    }
+    payload
+        .with("database", name(b"database", &[salt]))
+        .into_text()
+}
+
+/// Returns whether the operation that was to be remembered under `key` was committed, as far as a connection in no transaction can
+/// tell. Over `another` connection than its own it may still be under way, and an insertion of the same key waits for
+/// its end.
+pub(crate) fn fate(
+    database: &mut dyn Database,
+    salt: &[u8],
+    key: &Value,
+    another: bool,
+) -> Option<CommitOutcome> {
+    // Under the same address there may be another place by now, which knows nothing of the operation.
+    if own_salt(database).ok()? != salt {
+        return None;
+    }
+    if is_remembered(database, key)? {
+        return Some(CommitOutcome::Done);
+    }
+    if !another {
+        return Some(CommitOutcome::Undone);
+    }
+    match inserted(database, key) {
+        Ok(()) => Some(CommitOutcome::Undone),
+        Err(DatabaseErrorKind::Unique) => Some(CommitOutcome::Done),
+        Err(_) => is_remembered(database, key)?.then_some(CommitOutcome::Done),
+    }
+}
+
+fn is_remembered(database: &mut dyn Database, key: &Value) -> Option<bool> {
+    let sql = format!("SELECT id FROM {OPERATIONS} WHERE id = ?");
+    let rows = database.query(&sql, std::slice::from_ref(key));
+    Some(!rows.ok()?.is_empty())
+}
+
+/// Tries an insertion and takes it back.
+fn inserted(database: &mut dyn Database, key: &Value) -> Result<(), DatabaseErrorKind> {
+    let sql = format!("INSERT INTO {OPERATIONS} (id) VALUES (?)");
+    database.begin().map_err(|error| error.kind)?;
+    let patience = database.dialect().short_patience();
+    let outcome = patience
+        .map_or(Ok(0), |sql| database.execute(sql, &[]))
+        .and_then(|_| database.attempt(&sql, std::slice::from_ref(key)));
+    // The connection is not used for anything else.
+    database.rollback().unwrap_or_default();
+    outcome.map(drop).map_err(|error| error.kind)
+}
+
+/// Remembers an operation that a replay may have remembered before.
+pub(crate) fn remember(database: &mut dyn TenantConnection, id: OperationId) -> Result<(), Error> {
+    let row = vec![vec![database.tenancy().key(&id)]];
+    delete_keys(database, OPERATIONS, &["id".to_owned()], &row)?;
+    insert_all(database, OPERATIONS, &["id"], &row)
+}
+
+/// Returns what the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
+pub(crate) fn refused(tenancy: &TenantScope, refusals: Option<u64>, error: &Error) -> String {
+    let mut payload = Payload::new().with("reason", error.reason());
+    if let Some(refusals) = refusals {
+        payload.put("refusals", refusals);
+    }
+    if !tenancy.tag().is_empty() {
+        payload.put("tenant", digits(tenancy.tag()));
+    }
+    payload.into_text()
+}
+
+/// The operations of a log that were done in this database, or may have been, for the tenant at hand or for all.
+pub(crate) struct History<'a> {
+    /// All of them in the order of the log, each with whether the database has it, or what its person did with its key next.
+    pub(crate) done: Vec<(&'a LoggedOperation, bool)>,
+    pub(crate) missing: Vec<LoggedOperation>,
+}
+
+/// Returns those of `told` that were done in this database. Missing are those that it does
+/// not remember, in the same order. What its person did again since is not missing any more. What was forgotten or replaced is
+/// missing, too, when some of its records are among those which are `there`, whatever was done since: under the same id
+/// that may have been somebody else. What was erased from the log may have been missed.
+pub(crate) fn history<'a>(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    told: &'a [LoggedOperation],
+    there: &BTreeSet<String>,
+) -> Result<History<'a>, Error> {
+    let whole = own_salt(database)?;
+    let key = |it: &LoggedOperation| {
+        let of_all = it.is_of(&whole).then(|| it.id.to_vec());
+        let own = || database.tenancy().key(&it.id).principal();
+        of_all.or_else(|| it.is_of(salt).then(own))
+    };
+    // What is told of later counts more.
+    let known = told.iter().filter(|it| !it.is_erased);
+    let fates: BTreeMap<OperationId, CommitOutcome> = known.map(|it| (it.id, it.fate)).collect();
+    let fate = |it: &LoggedOperation| fates.get(&it.id).copied().unwrap_or(it.fate);
+    let promised = told.iter().filter(|it| it.fate == CommitOutcome::Done);
+    let own = promised.filter(|it| it.is_erased || fate(it) != CommitOutcome::Undone);
+    let own = own.map(|it| (it, key(it)));
+    let own: Vec<(&LoggedOperation, Option<Vec<u8>>)> = own
+        .filter(|(it, key)| it.is_erased || key.is_some())
+        .collect();
+    let keys = own.iter().filter_map(|(_, key)| key.clone());
+    let keys: Vec<Vec<Value>> = keys.map(|key| vec![Value::Bytes(key)]).collect();
+    let by = ["id".to_owned()];
+    let rows = select_keys(database, OPERATIONS, &by, &by, &keys)?;
+    let known: BTreeSet<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
+    let mut later = BTreeSet::new();
+    // Keys with which their people went on in this database.
+    let mut begun = BTreeSet::new();
+    let (mut done, mut missing) = (Vec::new(), Vec::new());
+    for (it, key) in own.into_iter().rev() {
+        let Some(key) = key else {
+            missing.push(it.clone());
+            continue;
+        };
+        let name = (&it.action, &it.key, &it.subject);
+        let is_there_again = it
+            .facts
+            .destroyed
+            .iter()
+            .flatten()
+            .any(|it| there.contains(it));
+        let is_known = known.contains(&key);
+        if is_known {
+            begun.extend(it.begun_with());
+        }
+        let went_on = it.ended_with().is_some_and(|key| begun.contains(key));
+        done.push((it, is_known || went_on));
+        if is_known && !is_there_again {
+            later.insert(name);
+        } else if is_known || is_there_again || !it.may_be_repeated() || !later.contains(&name) {
+            missing.push(LoggedOperation {
+                fate: fate(it),
+                is_put_back: is_known || is_there_again && went_on,
+                ..it.clone()
+            });
+        }
+    }
+    done.reverse();
+    missing.reverse();
+    Ok(History { done, missing })
+}
+
+/// The hash by which entries speak of a specification.
+pub(crate) fn specification(text: &str) -> String {
+    digits(&Sha256::digest(text))
+}
+
+/// The hash by which entries speak of the values of parameters, which may tell of people.
+pub(crate) fn parameters(salt: &[u8], request: &ApplyRequest<'_>) -> String {
+    let mut all = Vec::new();
+    for (name, value) in &request.parameters {
+        put_bytes(&mut all, name.as_bytes());
+        value.encode(&mut all);
+    }
+    name(b"parameters", &[salt, &all])
+}

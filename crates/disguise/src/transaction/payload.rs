@@ -1,0 +1,112 @@
+//! The facts that an entry states beside its fields: a JSON object, without personal data in clear.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use crate::crypto::suite::PublicKey;
+use crate::execute::apply::{Applied, ApplyRequest};
+use crate::records::name::digits;
+use crate::transaction::operation::{parameters, specification};
+
+/// The most records that an entry names.
+const RECORDS_TOLD_MAX: usize = 20_000;
+
+/// Facts by their names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Payload(Map<String, Json>);
+
+impl Payload {
+    /// No facts.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns how many rows a disguise touched and how many placeholders it made.
+    pub(crate) fn of_applied(applied: &Applied) -> Self {
+        Self::new()
+            .counting("rows", &applied.rows)
+            .with("pseudoprincipals", applied.pseudoprincipals)
+    }
+
+    /// The same with one fact more.
+    pub(crate) fn with(mut self, name: &str, fact: impl Into<Json>) -> Self {
+        self.put(name, fact);
+        self
+    }
+
+    /// Adds a fact.
+    pub(crate) fn put(&mut self, name: &str, fact: impl Into<Json>) {
+        self.0.insert(name.to_owned(), fact.into());
+    }
+
+    /// The same with numbers of rows by table; names of tables are no personal data.
+    pub(crate) fn counting(self, kind: &str, rows: &BTreeMap<String, u64>) -> Self {
+        let rows = rows.iter();
+        let rows: Map<String, Json> = rows
+            .map(|(table, count)| (table.clone(), Json::from(*count)))
+            .collect();
+        self.with(kind, rows)
+    }
+
+    /// The same with everything that a replay of `request` needs to know; nothing of it names a person.
+    pub(crate) fn described(
+        mut self,
+        salt: &[u8],
+        request: &ApplyRequest<'_>,
+        public_key: Option<&PublicKey>,
+    ) -> Self {
+        self.put("specification", specification(&request.spec.text));
+        if !request.parameters.is_empty() {
+            self.put("parameters", parameters(salt, request));
+        }
+        if let Some(key) = public_key {
+            self.put("public_key", digits(&key.encode()));
+        }
+        if request.over.is_some() {
+            self.put("over", true);
+        }
+        if let Some(expires) = request.expires {
+            self.put("expires", expires.nanoseconds());
+        }
+        self
+    }
+
+    /// The same with the names of the records that were destroyed, by which they are found in a backup and where somebody puts
+    /// them back. Of more than an entry names it has the first, and says so.
+    pub(crate) fn destroying(self, names: &[String]) -> Self {
+        let named = names.get(..RECORDS_TOLD_MAX).unwrap_or(names);
+        let told = self.with("destroyed", named);
+        if named.len() < names.len() {
+            return told.with("destroyed_cut", true);
+        }
+        told
+    }
+
+    /// As it stands in an entry.
+    pub(crate) fn into_text(self) -> String {
+        Json::Object(self.0).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::name::{record, records};
+
+    #[test]
+    fn an_entry_names_the_first_of_too_many_records_and_says_so() {
+        for (count, is_cut) in [(RECORDS_TOLD_MAX, false), (RECORDS_TOLD_MAX + 1, true)] {
+            let ids: Vec<Vec<u8>> = (0..count).map(|id| id.to_string().into_bytes()).collect();
+            let made = Payload::new().with("bags", 1);
+            let text = made.destroying(&records(b"salt", &ids)).into_text();
+            let payload: Json = serde_json::from_str(&text).unwrap();
+            let names = payload.get("destroyed").and_then(Json::as_array).unwrap();
+            assert_eq!(names.len(), RECORDS_TOLD_MAX);
+            let first = record(b"salt", ids.first().unwrap());
+            assert_eq!(names.first().unwrap(), &first);
+            assert_eq!(payload.get("bags"), Some(&1.into()));
+            assert_eq!(payload.get("destroyed_cut").is_some(), is_cut);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The names of records, credentials and kept answers in entries, and their removal by these names, for which it takes no key.
+
+use std::collections::BTreeSet;
+
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::credential;
+use crate::records::deadline::{self, Record};
+use crate::records::name::record;
+use crate::records::tables::{BAGS, CREDENTIALS, LOCATORS, uninstalled};
+use crate::statements::table::delete_keys;
+use crate::transaction::once;
+
+/// The names by which entries speak of the records and credentials that there are.
+pub(crate) fn record_names(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+) -> Result<BTreeSet<String>, Error> {
+    let mut names = BTreeSet::new();
+    for table in [LOCATORS, BAGS] {
+        for id in all_ids(database, table)? {
+            names.insert(record(salt, &id));
+        }
+    }
+    for it in credentials(database)? {
+        names.extend(it.called.iter().map(|name| record(salt, name)));
+    }
+    let answers = once::kept(database)?;
+    names.extend(answers.iter().map(|(_, called)| record(salt, called)));
+    Ok(names)
+}
+
+/// Removes records and credentials of which `meant` chooses what they are called, and gives how many there were.
+pub(crate) fn remove_records(
+    database: &mut dyn TenantConnection,
+    meant: impl Fn(&[u8]) -> bool,
+) -> Result<u64, Error> {
+    let mut removed: u64 = 0;
+    for (table, kind) in [(LOCATORS, Record::Locator), (BAGS, Record::Part)] {
+        let mut ids = all_ids(database, table)?;
+        ids.retain(|id| meant(id));
+        let ending: Vec<_> = ids.iter().map(|id| (kind, id.clone())).collect();
+        deadline::remove(database, &ending)?;
+        removed = removed.saturating_add(delete_ids(database, table, ids)?);
+    }
+    let mut answers = once::kept(database)?;
+    answers.retain(|(_, called)| meant(called));
+    once::empty(database, answers.into_iter().map(|(id, _)| id).collect())?;
+    let mut gone = credentials(database)?;
+    gone.retain(|it| it.called.iter().any(|name| meant(name)));
+    let ids = gone.into_iter().map(|it| it.id).collect();
+    Ok(removed.saturating_add(delete_ids(database, CREDENTIALS, ids)?))
+}
+
+/// A row of a password or a token, and what it is called: by itself, and with all others of its key.
+struct Called {
+    id: Vec<u8>,
+    called: [Vec<u8>; 2],
+}
+
+fn credentials(database: &mut dyn TenantConnection) -> Result<Vec<Called>, Error> {
+    let rows = database.query(&format!("SELECT id, holder FROM {CREDENTIALS}"), &[]);
+    let called = |row: Vec<Value>| {
+        let [id, holder] = <[Value; 2]>::try_from(row).ok()?;
+        let (id, holder) = (id.principal(), holder.principal());
+        let called = [credential::named(&id, &holder), holder];
+        Some(Called { id, called })
+    };
+    let rows = rows.map_err(uninstalled)?.into_iter();
+    Ok(rows.filter_map(called).collect())
+}
+
+fn all_ids(database: &mut dyn TenantConnection, table: &str) -> Result<Vec<Vec<u8>>, Error> {
+    let rows = database.query(&format!("SELECT id FROM {table}"), &[]);
+    let ids = rows.map_err(uninstalled)?.into_iter().flatten();
+    Ok(ids.map(|id| id.principal()).collect())
+}
+
+fn delete_ids(
+    database: &mut dyn TenantConnection,
+    table: &str,
+    ids: Vec<Vec<u8>>,
+) -> Result<u64, Error> {
+    let keys: Vec<Vec<Value>> = ids.into_iter().map(|id| vec![Value::Bytes(id)]).collect();
+    delete_keys(database, table, &["id".to_owned()], &keys)
+}

@@ -1,0 +1,201 @@
+//! Disguises that wait for the end of a grace period.
+
+use std::collections::BTreeMap;
+
+use probity_format::wire::{Reader, put_varint};
+use probity_format::{DecodeError, Timestamp};
+
+use crate::database::tenant::TenantConnection;
+use crate::database::value::{Value, put_bytes, take_text};
+use crate::error::{DisguiseId, Doing as _, Error};
+use crate::execute::apply::ApplyRequest;
+use crate::records::tables::SCHEDULED;
+use crate::spec::SpecFile;
+use crate::statements::table::{delete_keys, insert_all, select_keys};
+
+/// The version of an order's form.
+const ORDER_VERSION: u8 = 1;
+/// The most parameters that an order may have.
+const PARAMETERS_MAX: usize = 1_024;
+
+/// A disguise that is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scheduled {
+    /// Its handle, the same before and after it is applied.
+    pub id: DisguiseId,
+    /// When it is applied.
+    pub due: Option<Timestamp>,
+}
+
+impl Scheduled {
+    pub(crate) fn is_due(&self, time: Timestamp) -> bool {
+        self.due.is_none_or(|due| due <= time)
+    }
+}
+
+/// What was asked for, as it is stored until then.
+pub(crate) struct Order {
+    text: String,
+    user: Option<Value>,
+    parameters: BTreeMap<String, Value>,
+    expires: Option<Timestamp>,
+}
+
+impl Order {
+    pub(crate) fn of(request: &ApplyRequest<'_>) -> Self {
+        Self {
+            text: request.spec.text.clone(),
+            user: request.user.clone(),
+            parameters: request.parameters.clone(),
+            expires: request.expires,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        Self {
+            text: "a specification".to_owned(),
+            user: Some(Value::Int(7)),
+            parameters: BTreeMap::from([("name".to_owned(), Value::Null)]),
+            expires: None,
+        }
+    }
+
+    pub(crate) const fn user(&self) -> Option<&Value> {
+        self.user.as_ref()
+    }
+
+    pub(crate) fn parsed(&self) -> Result<SpecFile, Error> {
+        Ok(SpecFile::parse(&self.text)?)
+    }
+
+    pub(crate) fn request<'a>(&self, file: &'a SpecFile, time: Timestamp) -> ApplyRequest<'a> {
+        ApplyRequest {
+            spec: &file.spec,
+            user: self.user.clone(),
+            over: None,
+            parameters: self.parameters.clone(),
+            expires: self.expires,
+            time,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![ORDER_VERSION];
+        put_bytes(&mut out, self.text.as_bytes());
+        self.user.as_ref().unwrap_or(&Value::Null).encode(&mut out);
+        let expires = self.expires.map_or(0, Timestamp::nanoseconds);
+        out.extend_from_slice(&expires.to_le_bytes());
+        put_varint(
+            &mut out,
+            u64::try_from(self.parameters.len()).unwrap_or(u64::MAX),
+        );
+        for (name, value) in &self.parameters {
+            put_bytes(&mut out, name.as_bytes());
+            value.encode(&mut out);
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes, "scheduled disguise");
+        if reader.u8()? != ORDER_VERSION {
+            return Err(reader.error("has an unknown version"));
+        }
+        let text = take_text(&mut reader)?;
+        let user = Value::decode(&mut reader)?;
+        let expires = i64::from_le_bytes(reader.array()?);
+        let expires = match expires {
+            0 => None,
+            other => Some(
+                Timestamp::from_nanoseconds(other)
+                    .map_err(|_range| reader.error("has a time out of range"))?,
+            ),
+        };
+        let mut parameters = BTreeMap::new();
+        for _ in 0..reader.length(PARAMETERS_MAX)? {
+            let name = take_text(&mut reader)?;
+            parameters.insert(name, Value::decode(&mut reader)?);
+        }
+        reader.finish()?;
+        Ok(Self {
+            text,
+            user: Some(user).filter(|user| !user.is_null()),
+            parameters,
+            expires,
+        })
+    }
+}
+
+fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
+    database.tenancy().key(&id.0.to_le_bytes())
+}
+
+pub(crate) fn put(
+    database: &mut dyn TenantConnection,
+    id: DisguiseId,
+    due: Timestamp,
+    order: &Order,
+) -> Result<(), Error> {
+    let row = vec![
+        key(database, id),
+        Value::Int(due.nanoseconds()),
+        Value::Bytes(order.encode()),
+    ];
+    insert_all(database, SCHEDULED, &["id", "due", "what"], &[row])
+}
+
+/// Takes a scheduled disguise away.
+pub(crate) fn take(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
+    let key = [vec![key(database, id)]];
+    match delete_keys(database, SCHEDULED, &["id".to_owned()], &key)? {
+        0 => Err(Error::NoSuchDisguise),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn read(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<Order, Error> {
+    let (columns, by) = (["what".to_owned()], ["id".to_owned()]);
+    let key = [vec![key(database, id)]];
+    let rows = select_keys(database, SCHEDULED, &columns, &by, &key)?;
+    match rows.into_iter().flatten().next() {
+        Some(Value::Bytes(what)) => Ok(Order::decode(&what)?),
+        _ => Err(Error::NoSuchDisguise),
+    }
+}
+
+/// All scheduled disguises, or those of `user`, the next first.
+pub(crate) fn list(
+    database: &mut dyn TenantConnection,
+    user: Option<&Value>,
+) -> Result<Vec<Scheduled>, Error> {
+    let own = database.tenancy().among_keys("WHERE");
+    let sql = format!(
+        "SELECT id, due, what FROM {SCHEDULED}{} ORDER BY due, id",
+        own.sql
+    );
+    let rows = database
+        .query(&sql, &own.parameters)
+        .doing("reading what is scheduled")?;
+    let mut scheduled = Vec::new();
+    for row in rows {
+        let [Value::Bytes(id), Value::Int(due), Value::Bytes(what)] = row.as_slice() else {
+            return Err(Error::Forged);
+        };
+        if let Some(user) = user {
+            let order = Order::decode(what)?;
+            let whom = order.user.as_ref().map(Value::principal);
+            if whom != Some(user.principal()) {
+                continue;
+            }
+        }
+        let id = <[u8; 8]>::try_from(database.tenancy().own(id));
+        let id = id.map_err(|_length| Error::Forged)?;
+        scheduled.push(Scheduled {
+            id: DisguiseId(u64::from_le_bytes(id)),
+            due: Timestamp::from_nanoseconds(*due).ok(),
+        });
+    }
+    Ok(scheduled)
+}
