@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::flash::FlashError;
+use crate::pager::flash::FlashError;
 
 /// The reason why an operation failed; the committed state is unchanged in every case.
 #[derive(Debug, Clone, PartialEq, Eq)]

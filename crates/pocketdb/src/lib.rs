@@ -12,56 +12,25 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-mod arena;
-mod blocks;
-mod buffer;
-mod bytes;
-mod catalogue;
-mod change;
-mod directory;
 pub mod error;
-pub mod flash;
-mod hashes;
-mod index;
-mod keys;
 pub mod limits;
-mod list;
-mod log;
-#[cfg(feature = "std")]
-mod medium;
-mod memory;
-mod part;
+mod pager;
 mod query;
-mod recovery;
-mod reorganize;
-mod ring;
-pub mod root;
-mod rows;
-mod run;
-mod scratch;
-mod seal;
-#[cfg(feature = "std")]
-pub mod secure;
-mod series;
-mod sort;
-mod sql;
-mod store;
-mod stretch;
-mod unit;
-mod usage;
-mod value;
-mod window;
+mod tables;
 
-pub use catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
 pub use error::{Error, Result};
-pub use index::Search;
 #[cfg(feature = "std")]
-pub use medium::SystemFailure;
+pub use pager::medium::SystemFailure;
+pub use pager::root::SecureStore;
+pub use pager::seal::CipherCounters;
+#[cfg(feature = "std")]
+pub use pager::secure;
+pub use pager::usage::{Operations, Usage};
+pub use pager::{flash, root};
 pub use query::select::{Heading, Row, Sink};
-pub use reorganize::{Extent, Progress};
-pub use root::SecureStore;
-pub use seal::CipherCounters;
-pub use sql::{Outcome, Statements};
-pub use store::{Store, StoreCounters};
-pub use usage::{Operations, Usage};
-pub use value::{Value, ValueType};
+pub use query::sql::{Outcome, Statements};
+pub use tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
+pub use tables::index::Search;
+pub use tables::reorganize::{Extent, Progress};
+pub use tables::store::{Store, StoreCounters};
+pub use tables::value::{Value, ValueType};

@@ -1,13 +1,13 @@
 //! Aggregation: one record for each group, into which rows and other records of the group are
 //! combined.
 
-use crate::bytes::{part, put, take};
 use crate::error::{Error, Result};
 use crate::limits::OUTPUTS_MAX;
+use crate::pager::bytes::{part, put, take};
+use crate::pager::series::Series;
+use crate::pager::sort::Combine;
 use crate::query::select::{Function, Output, Select};
-use crate::series::Series;
-use crate::sort::Combine;
-use crate::value::{
+use crate::tables::value::{
     NUMBER_BYTES, ValueType, decode_integer, decode_real, encode_integer, encode_real,
 };
 

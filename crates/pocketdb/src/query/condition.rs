@@ -2,15 +2,15 @@
 
 use core::cmp::Ordering;
 
-use crate::catalogue::{ID, Kind};
 use crate::error::Result;
-use crate::flash::Nand;
 use crate::limits::{TESTS_MAX, VALUES_MAX};
-use crate::root::SecureStore;
-use crate::scratch::Scratch;
-use crate::series::Series;
-use crate::store::Store;
-use crate::value::{Value, ValueType, decode, encode_integer};
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::pager::series::Series;
+use crate::tables::catalogue::{ID, Kind};
+use crate::tables::store::Store;
+use crate::tables::value::{Value, ValueType, decode, encode_integer};
 
 /// The comparison of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,7 +67,7 @@ impl Comparison {
 /// A column of a query and its path from the root table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reach {
-    /// The slot of the root's join row, or [`crate::catalogue::OWN`] for the root itself.
+    /// The slot of the root's join row, or [`crate::tables::catalogue::OWN`] for the root itself.
     pub(crate) slot: u8,
     /// The table in that slot.
     pub(crate) table: u8,

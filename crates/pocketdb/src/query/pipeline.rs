@@ -1,18 +1,18 @@
 //! The stages from the rows of a query to its result: groups, distinct rows, order and limit.
 
-use crate::arena::Area;
-use crate::bytes::{part, put};
 use crate::error::Result;
-use crate::flash::Nand;
+use crate::pager::arena::Area;
+use crate::pager::bytes::{part, put};
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::pager::sort::{Repeats, Sorter};
 use crate::query::aggregate::Grouping;
 use crate::query::rows::{Chunk, Rows};
 use crate::query::select::{Function, Row, Select, Sink};
 use crate::query::stream::Candidates;
-use crate::root::SecureStore;
-use crate::scratch::Scratch;
-use crate::sort::{Repeats, Sorter};
-use crate::store::Store;
-use crate::value::encode_integer;
+use crate::tables::store::Store;
+use crate::tables::value::encode_integer;
 
 /// Number of frames that no stage takes: for pages, and for sorting while all stages are active.
 const LEFT_FRAMES: usize = 4;

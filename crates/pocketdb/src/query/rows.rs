@@ -5,23 +5,23 @@
 //! loaded once per chunk. A result larger than a chunk is fetched table by table, each in the
 //! order of that table's ids. Sorting restores the result's own order.
 
-use crate::arena::Area;
-use crate::bytes::{narrow, part, put, take, u32_at};
-use crate::catalogue::{ID, ID_BYTES, OWN};
 use crate::error::{Error, Result};
-use crate::flash::Nand;
 use crate::limits::{COLUMNS_MAX, TABLES_MAX};
-use crate::list::List;
+use crate::pager::arena::Area;
+use crate::pager::bytes::{narrow, part, put, take, u32_at};
+use crate::pager::flash::Nand;
+use crate::pager::list::List;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::pager::series::Series;
+use crate::pager::sort::{Repeats, Run, RunWriter, Sorter};
 use crate::query::condition::Condition;
 use crate::query::select::{Select, Source};
 use crate::query::sieve::Sieve;
 use crate::query::stream::Candidates;
-use crate::root::SecureStore;
-use crate::scratch::Scratch;
-use crate::series::Series;
-use crate::sort::{Repeats, Run, RunWriter, Sorter};
-use crate::store::Store;
-use crate::value::encode_integer;
+use crate::tables::catalogue::{ID, ID_BYTES, OWN};
+use crate::tables::store::Store;
+use crate::tables::value::encode_integer;
 
 /// Length of a pair that sorts a chunk into the order of a table, in bytes.
 const PAIR_BYTES: usize = 8;

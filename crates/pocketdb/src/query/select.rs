@@ -1,12 +1,12 @@
 //! A query bound to the catalogue: columns to read, functions of them, and the order of the result.
 
-use crate::bytes::part;
 use crate::limits::{KEYS_MAX, OUTPUTS_MAX, STREAMS_MAX};
-use crate::list::List;
+use crate::pager::bytes::part;
+use crate::pager::list::List;
+use crate::pager::series::Series;
 use crate::query::condition::{Condition, Reach};
 use crate::query::stream::STREAM_BYTES;
-use crate::series::Series;
-use crate::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
+use crate::tables::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
 
 /// The function of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,13 +3,13 @@
 //! Tests of referenced tables are made slot by slot for all rows of a chunk, in the order of the
 //! referenced ids. So each page of those tables is read once per chunk.
 
-use crate::catalogue::OWN;
 use crate::error::Result;
-use crate::flash::Nand;
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
 use crate::query::condition::Condition;
 use crate::query::rows::{Chunk, Reached};
-use crate::root::SecureStore;
-use crate::store::Store;
+use crate::tables::catalogue::OWN;
+use crate::tables::store::Store;
 
 /// The criteria by which candidates are kept.
 pub(crate) struct Sieve<'c, 'a> {

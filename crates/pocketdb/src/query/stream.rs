@@ -3,19 +3,19 @@
 //! A stream contains every row that fulfils its test. It may contain others, because a value was
 //! updated or the row still waits in the buffer. So its reader checks those again.
 
-use crate::catalogue::{ID, OWN};
 use crate::error::{Error, Result};
-use crate::flash::Nand;
-use crate::index::{Cursor, number_of, trimmed};
-use crate::keys::Listing;
 use crate::limits::{KEY_BYTES_MAX, STREAMS_MAX};
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::seal::KeyHash;
+use crate::pager::series::Series;
+use crate::pager::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::query::condition::{Comparison, Condition, Node, Test};
-use crate::root::SecureStore;
-use crate::seal::KeyHash;
-use crate::series::Series;
-use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
-use crate::store::{Store, rows_per_page};
-use crate::value::{Value, encode};
+use crate::tables::catalogue::{ID, OWN};
+use crate::tables::index::{Cursor, number_of, trimmed};
+use crate::tables::keys::Listing;
+use crate::tables::store::{Store, rows_per_page};
+use crate::tables::value::{Value, encode};
 
 /// Greatest number of values of an `IN` list with a stream each; longer lists are checked row by
 /// row.

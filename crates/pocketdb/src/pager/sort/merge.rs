@@ -1,0 +1,149 @@
+//! Merging of sorted runs.
+
+use super::{Combine, Run};
+use crate::error::Result;
+use crate::pager::bytes::{narrow, part, put};
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::tables::store::Store;
+
+/// Number of bytes of a record that are compared without loading its page.
+const HEAD_BYTES: usize = size_of::<u128>();
+
+/// Returns how many runs can be merged at once when `reserve` frames stay free.
+pub(super) fn fan_in<F: Nand, S: SecureStore>(store: &Store<F, S>, reserve: usize) -> usize {
+    store.arena.cached().saturating_sub(reserve).max(2)
+}
+
+/// Reads the head of every run.
+pub(super) fn prepare<F: Nand, S: SecureStore>(
+    store: &mut Store<F, S>,
+    runs: &mut [Run],
+    width: usize,
+) -> Result<()> {
+    for run in runs.iter_mut() {
+        if let Some((frame, at)) = run.place(store, width)? {
+            run.head = head_of(part(store.arena.page(frame), at, width));
+        }
+    }
+    Ok(())
+}
+
+fn head_of(record: &[u8]) -> u128 {
+    let mut head = [0u8; HEAD_BYTES];
+    put(&mut head, 0, part(record, 0, record.len().min(HEAD_BYTES)));
+    u128::from_be_bytes(head)
+}
+
+/// Returns the run with the smallest next record.
+fn smallest<F: Nand, S: SecureStore>(
+    store: &mut Store<F, S>,
+    runs: &[Run],
+    width: usize,
+) -> Result<Option<usize>> {
+    let mut best: Option<usize> = None;
+    for (number, run) in runs.iter().enumerate() {
+        if run.read >= run.records {
+            continue;
+        }
+        let Some(other) = best.and_then(|best| runs.get(best)) else {
+            best = Some(number);
+            continue;
+        };
+        let less = match run.head.cmp(&other.head) {
+            core::cmp::Ordering::Less => true,
+            core::cmp::Ordering::Greater => false,
+            core::cmp::Ordering::Equal => width > HEAD_BYTES && is_less(store, run, other, width)?,
+        };
+        if less {
+            best = Some(number);
+        }
+    }
+    Ok(best)
+}
+
+fn is_less<F: Nand, S: SecureStore>(
+    store: &mut Store<F, S>,
+    run: &Run,
+    other: &Run,
+    width: usize,
+) -> Result<bool> {
+    let Some((first, at)) = run.place(store, width)? else {
+        return Ok(false);
+    };
+    // The cache has two frames at least, so the page stays while the other one is loaded.
+    let Some((second, other_at)) = other.place(store, width)? else {
+        return Ok(true);
+    };
+    let record = part(store.arena.page(first), at, width);
+    Ok(record < part(store.arena.page(second), other_at, width))
+}
+
+/// Reads the smallest record of `runs`, combined with all records of the same key.
+pub(super) fn next_merged<F: Nand, S: SecureStore, C: Combine>(
+    store: &mut Store<F, S>,
+    runs: &mut [Run],
+    width: usize,
+    combine: &C,
+    out: &mut [u8],
+) -> Result<bool> {
+    let Some(best) = smallest(store, runs, width)? else {
+        return Ok(false);
+    };
+    take_record(store, runs, best, out)?;
+    let Some(key) = combine.key_bytes() else {
+        return Ok(true);
+    };
+    while let Some(next) = smallest(store, runs, width)? {
+        let run = runs.get(next).copied().unwrap_or_default();
+        if heads_differ(run.head, head_of(out), key)
+            || !combine_next(store, runs, (next, key), combine, out)?
+        {
+            break;
+        }
+    }
+    Ok(true)
+}
+
+/// Returns whether two records differ in the part of a key of `key` bytes that their heads contain.
+fn heads_differ(one: u128, other: u128, key: usize) -> bool {
+    let beyond = narrow(HEAD_BYTES.saturating_sub(key) * 8);
+    (one ^ other).checked_shr(beyond).unwrap_or(0) != 0
+}
+
+/// Reads the next record of run `next` into `out` if its key is the same; otherwise returns
+/// `false`.
+fn combine_next<F: Nand, S: SecureStore, C: Combine>(
+    store: &mut Store<F, S>,
+    runs: &mut [Run],
+    (next, key): (usize, usize),
+    combine: &C,
+    out: &mut [u8],
+) -> Result<bool> {
+    let mut other = Scratch::new(out.len());
+    let run = runs.get(next).copied().unwrap_or_default();
+    run.peek(store, &mut other)?;
+    if part(&other, 0, key) != part(out, 0, key) {
+        return Ok(false);
+    }
+    take_record(store, runs, next, &mut other)?;
+    combine.combine(out, &other)?;
+    Ok(true)
+}
+
+fn take_record<F: Nand, S: SecureStore>(
+    store: &mut Store<F, S>,
+    runs: &mut [Run],
+    number: usize,
+    out: &mut [u8],
+) -> Result<()> {
+    let Some(run) = runs.get_mut(number) else {
+        return Ok(());
+    };
+    run.next(store, out)?;
+    if let Some((frame, at)) = run.place(store, out.len())? {
+        run.head = head_of(part(store.arena.page(frame), at, out.len()));
+    }
+    Ok(())
+}

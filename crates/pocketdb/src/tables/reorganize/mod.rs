@@ -1,0 +1,424 @@
+//! Reorganisation: builds a part with the rows of a moment, beside the present parts.
+//!
+//! It includes all rows that are newer than the parts. It also merges the newest parts: all, or as
+//! many as pay off. The work is a fixed sequence of tasks: the sections of every table,
+//! then the keys of every index. Each task reads the present parts and the units as of the start of
+//! the reorganisation. So a task can be repeated at any time with the same result. A record stores
+//! the number of tasks done. Queries and changes between tasks use the present parts. One last
+//! record replaces the merged parts by the new one.
+//! parts; one last record puts the new part in the place of those that it took in.
+
+mod entries;
+mod fusion;
+mod levels;
+mod sections;
+
+pub use self::levels::Extent;
+
+use crate::error::{Error, Result};
+use crate::limits::UNIT_ROWS;
+use crate::pager::arena::Area;
+use crate::pager::directory::{CHUNK_ENTRIES, Entry, owner_of};
+use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
+use crate::pager::log::Log;
+use crate::pager::root::{
+    Level, PartState, RootRecord, SecureStore, read_chain, write_chain, write_generation,
+};
+use crate::pager::seal::next_secrets;
+use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
+use crate::tables::change::Moment;
+use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Side, Spot, all_sides, section_number};
+use crate::tables::store::{Pending, Store};
+
+/// The progress of a reorganisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Number of tasks done.
+    pub done: u32,
+    /// Number of tasks in total.
+    pub tasks: u32,
+    /// `true` once the new part is in use.
+    pub finished: bool,
+}
+
+/// One task of a reorganisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Section { table: usize, section: u32 },
+    Index(usize),
+}
+
+/// The state that the tasks of a reorganisation share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Site {
+    /// The new part: its place, and its rows, which are those at the start of the reorganisation.
+    pub(crate) frozen: Part,
+    /// The deletes and updates that are already applied in the oldest merged part.
+    counted: Moment,
+    /// The two logs.
+    pub(crate) body: Log,
+    pub(crate) lists: Log,
+}
+
+impl Site {
+    /// Returns the deletes and updates at the start of the reorganisation.
+    fn until(&self) -> Moment {
+        Moment {
+            deletes: self.frozen.rows(DELETES),
+            updates: self.frozen.rows(UPDATES),
+        }
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Begins a reorganisation of `extent`, or continues one, for at most `tasks` tasks.
+    ///
+    /// A whole one replaces a smaller one in progress; a smaller one continues a whole one.
+    ///
+    /// After `operations` operations of the flash device the current task is abandoned, and the
+    /// next call starts it again. Completed tasks survive a loss of power. Queries and changes are
+    /// allowed between two calls.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] inside a transaction, or a failure of the device. [`Error::DeviceFull`]
+    /// when the device has no room for both parts, which changes nothing.
+    pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
+        self.usable()?;
+        if self.has_changes() || self.in_transaction {
+            return Err(Error::Refused(
+                "a reorganisation inside a transaction".into(),
+            ));
+        }
+        self.drop_temporary()?;
+        self.allowance = Some(operations);
+        let result = self.do_tasks(extent, tasks);
+        self.allowance = None;
+        match result {
+            Ok(progress) => Ok(progress),
+            Err(Error::Stopped) => {
+                self.leave_task()?;
+                Ok(self.progress())
+            }
+            Err(Error::DeviceFull) => {
+                self.leave_task()?;
+                Err(Error::DeviceFull)
+            }
+            Err(error) => {
+                self.poison();
+                Err(error)
+            }
+        }
+    }
+
+    /// Cancels a reorganisation in progress; the present parts stay.
+    ///
+    /// # Errors
+    /// A failure of the device or the secure store.
+    pub fn cancel_reorganization(&mut self) -> Result<()> {
+        self.usable()?;
+        if self.has_changes() || self.in_transaction {
+            return Err(Error::Refused(
+                "a reorganisation inside a transaction".into(),
+            ));
+        }
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Result<()> {
+        if !self.committed.part.building {
+            return Ok(());
+        }
+        self.disown_side(self.building_side())?;
+        let record = self.record_with(PartState {
+            building: false,
+            ..self.committed.part
+        })?;
+        self.finish(&record)?;
+        self.remark_blocks()
+    }
+
+    /// Returns the progress of the current reorganisation; finished if there is none.
+    pub fn progress(&self) -> Progress {
+        let state = self.committed.part;
+        Progress {
+            done: if state.building { state.tasks } else { 0 },
+            tasks: crate::pager::bytes::narrow(self.tasks().count()),
+            finished: !state.building,
+        }
+    }
+
+    /// Returns the number of reorganisations completed since the database was created.
+    pub fn instance(&self) -> u32 {
+        self.committed.part.instance
+    }
+
+    /// Returns the number of reorganised parts; each costs a search in every index.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn do_tasks(&mut self, extent: Extent, tasks: u32) -> Result<Progress> {
+        if extent == Extent::Whole && self.committed.part.kept > 0 {
+            self.give_up()?;
+        }
+        if !self.committed.part.building {
+            let kept = match extent {
+                Extent::Whole => 0,
+                Extent::Levels if self.new_rows() == 0 => return Ok(self.progress()),
+                Extent::Levels => self.parts_to_keep(),
+            };
+            self.begin_part(kept)?;
+        }
+        for _ in 0..tasks {
+            let number = self.committed.part.tasks as usize;
+            let Some(task) = self.tasks().nth(number) else {
+                break;
+            };
+            self.do_task(task)?;
+        }
+        let mut progress = self.progress();
+        if progress.done == progress.tasks {
+            // The window is rewritten, which cannot be abandoned in between.
+            self.allowance = None;
+            if let Err(error) = self.use_part() {
+                self.poison();
+                return Err(error);
+            }
+            progress.finished = true;
+        }
+        Ok(progress)
+    }
+
+    /// Returns the tasks, referenced tables first.
+    fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
+        let tables = 0..self.catalogue.len();
+        let sections = tables.clone().flat_map(move |table| {
+            (0..SECTIONS_MAX)
+                .filter(move |&section| self.section_pages(table, section, 1) > 0)
+                .map(move |section| Task::Section { table, section })
+        });
+        let indexes = tables.flat_map(move |table| self.catalogue.indexes_of(table));
+        sections.chain(indexes.map(Task::Index))
+    }
+
+    fn building_side(&self) -> Side {
+        Side::new(self.committed.part.next.side)
+    }
+
+    fn disown_side(&mut self, side: Side) -> Result<()> {
+        side.owners()
+            .into_iter()
+            .try_for_each(|owner| self.disown(owner))
+    }
+
+    fn record_with(&mut self, part: PartState) -> Result<RootRecord> {
+        let mut record = self.next_record()?;
+        record.part = part;
+        Ok(record)
+    }
+
+    /// Records the start: every row that is committed now, and that is in none of the `kept` oldest
+    /// parts, belongs to the new part.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
+    fn begin_part(&mut self, kept: usize) -> Result<()> {
+        let state = self.committed.part;
+        // Pages of a cancelled reorganisation have the keys of the next generation, which is used
+        // again.
+        let (next, since_sequence) = if state.next.since > 0 {
+            (state.next, state.since_sequence)
+        } else {
+            (self.begin_generation()?, self.window.next())
+        };
+        let side = Side::new(next.side);
+        self.disown_side(side)?;
+        let older = kept
+            .checked_sub(1)
+            .and_then(|number| self.parts.get(number).copied());
+        for table in 0..self.catalogue.len() {
+            let rows = self.count(table);
+            let first = match older {
+                Some(part) => part.rows(table),
+                // Changes applied in all parts need not be kept.
+                None if table < FIRST_TABLE => rows,
+                None => 0,
+            };
+            let entry = Entry {
+                page: 0,
+                epoch: u64::from(rows) | u64::from(first) << 32,
+                rows: 0,
+            };
+            self.set_entry(side.contents, section_number(table, LIVE), &entry)?;
+        }
+        let record = self.record_with(PartState {
+            building: true,
+            kept: u8::try_from(kept).unwrap_or(0),
+            tasks: 0,
+            next: Level {
+                body: 0,
+                lists: 0,
+                ..next
+            },
+            since_sequence,
+            ..state
+        })?;
+        self.finish(&record)
+    }
+
+    /// Creates the keys of the next generation.
+    fn begin_generation(&mut self) -> Result<Level> {
+        let state = self.committed.part;
+        let free = all_sides().find(|&side| !state.is_in_use(side));
+        let side = free.ok_or(Error::Root("has no room for another part"))?;
+        let [next, chain] = next_secrets(&*read_chain(&mut self.secure)?);
+        write_generation(&mut self.secure, side, &next)?;
+        // Without the previous secret these keys cannot be derived again once they are destroyed.
+        write_chain(&mut self.secure, &chain)?;
+        self.pending = self.pending.max(Pending::Entries);
+        self.seal.set_side(side, Some(&next));
+        Ok(Level {
+            side,
+            since: self.committed.epoch,
+            ..Level::default()
+        })
+    }
+
+    fn do_task(&mut self, task: Task) -> Result<()> {
+        loop {
+            match self.try_task(task) {
+                // The failed block is abandoned; the task starts again after it.
+                Err(Error::Flash(FlashError::BadBlock)) => self.leave_task()?,
+                result => return result,
+            }
+        }
+    }
+
+    fn try_task(&mut self, task: Task) -> Result<()> {
+        self.arena.reset();
+        self.grown = [0; 2];
+        let state = self.committed.part;
+        let mut site = self.site()?;
+        match task {
+            Task::Section { table, section } => self.build_section(&mut site, table, section)?,
+            Task::Index(index) => self.build_keys(&mut site, index)?,
+        }
+        self.arena.reset();
+        self.drop_temporary()?;
+        let record = self.record_with(PartState {
+            tasks: state.tasks + 1,
+            next: Level {
+                body: site.body.pages,
+                lists: site.lists.pages,
+                ..state.next
+            },
+            ..state
+        })?;
+        self.finish(&record)
+    }
+
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
+    fn site(&mut self) -> Result<Site> {
+        let state = self.committed.part;
+        let side = self.building_side();
+        let frozen = self.read_part_state(side)?;
+        let oldest = self.parts.get(usize::from(state.kept)).unwrap_or(&frozen);
+        Ok(Site {
+            frozen,
+            counted: Moment {
+                deletes: oldest.rows(DELETES),
+                updates: oldest.rows(UPDATES),
+            },
+            body: self.continue_log(side.body, state.next.body)?,
+            lists: self.continue_log(side.lists, state.next.lists)?,
+        })
+    }
+
+    /// Returns the place of a row once the new part is in use: in it, or in a part that stays.
+    fn spot_after(&self, site: &Site, table: usize, id: u32) -> Result<Spot> {
+        if id > site.frozen.first(table) {
+            return Ok(site.frozen.spot(table));
+        }
+        self.spot(table, id).ok_or(Error::Root("lacks a part"))
+    }
+
+    /// Continues a log of the new part after its first `pages` pages and all pages of abandoned
+    /// tasks.
+    fn continue_log(&mut self, owner: u8, pages: u32) -> Result<Log> {
+        let mut log = Log { owner, pages };
+        if !pages.is_multiple_of(BLOCK_PAGES) {
+            let entry = self.entry(owner, pages / BLOCK_PAGES)?;
+            let next = entry.page + pages % BLOCK_PAGES;
+            if self.is_bad(entry.page / BLOCK_PAGES)?
+                || !self.seal.is_present(entry.epoch)
+                || !self.is_clean(next)?
+            {
+                log.pages = pages.next_multiple_of(BLOCK_PAGES);
+            }
+        }
+        Ok(log)
+    }
+
+    /// Records that a log has `blocks` blocks, if it is one of the part being built.
+    pub(crate) fn note_growth(&mut self, owner: u8, blocks: u32) {
+        let side = self.building_side();
+        if self.committed.part.building {
+            let logs = [side.body, side.lists].into_iter().zip(&mut self.grown);
+            for (_, grown) in logs.filter(|(log, _)| *log == owner) {
+                *grown = blocks.max(*grown);
+            }
+        }
+    }
+
+    /// Abandons the pages that a task has written; their blocks are free, as after an opening.
+    fn leave_task(&mut self) -> Result<()> {
+        self.arena.reset();
+        self.grown = [0; 2];
+        self.drop_temporary()?;
+        self.remark_blocks()
+    }
+
+    /// Replaces the merged parts by the new one, and frees their blocks.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
+    fn use_part(&mut self) -> Result<()> {
+        // Waiting rows are rewritten under the next generation; the pages before become unreadable
+        // with its keys.
+        self.densify()?;
+        // No block is taken from here on, because directory entries of parts in use are removed.
+        let catalogue = self.move_catalogue()?;
+        let state = self.committed.part;
+        for level in state.merged() {
+            self.disown_side(Side::new(level.side))?;
+        }
+        let part = self.read_part_state(self.building_side())?;
+        for table in 0..self.catalogue.len() {
+            let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
+            self.disown_before(owner_of(table), chunk)?;
+        }
+        self.pending = Pending::Structure;
+        let after = state.advanced();
+        let record = RootRecord {
+            catalogue,
+            ..self.record_with(after)?
+        };
+        self.finish(&record)?;
+        for side in all_sides() {
+            if state.is_in_use(side) && !after.is_in_use(side) {
+                self.destroy_generation(side)?;
+            }
+        }
+        self.grown = [0; 2];
+        self.read_parts()?;
+        self.remark_blocks()?;
+        self.summary.clear();
+        self.summarize()
+    }
+
+    /// Closes the first page of `area` and programs it as the next page of a log of the new part.
+    pub(crate) fn part_append(&mut self, log: &mut Log, role: u8, area: Area) -> Result<()> {
+        if log.pages.is_multiple_of(BLOCK_PAGES) {
+            self.log_block(log.owner, log.pages / BLOCK_PAGES)?;
+        }
+        self.log_program(log, role, area, 0)?;
+        self.arena.area_mut(area).fill(0);
+        Ok(())
+    }
+}
