@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::limits::BAD_BLOCKS_MAX;
 use crate::pager::flash::Nand;
 use crate::pager::root::{SecureStore, read_bad, write_bad};
-use crate::tables::store::{Pending, Store};
+use crate::pager::{Pager, Pending};
 
 /// Number of blocks in the map: the bits of one word.
 const MAP_BLOCKS: u32 = u64::BITS;
@@ -123,7 +123,7 @@ impl Blocks {
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Adds a block to the list of failed blocks, which are never used again.
     pub(crate) fn retire(&mut self, block: u32) -> Result<()> {
         self.blocks.retire(block);

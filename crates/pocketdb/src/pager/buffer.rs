@@ -12,15 +12,15 @@ use crate::pager::seal::{MAC_BYTES, PAYLOAD_BYTES};
 pub(crate) const HEAD_BYTES: usize = 8 + MAC_BYTES + 4 + 2;
 /// Offset of the number of rows.
 const COUNT_AT: usize = HEAD_BYTES - 2;
-/// Bytes before each row: its table and id.
+/// Bytes before each row: its owner and id.
 const ROW_HEAD_BYTES: usize = 5;
 /// The largest row that fits into a page, in bytes.
 pub(crate) const ROW_FIT_BYTES: usize = PAYLOAD_BYTES - HEAD_BYTES - ROW_HEAD_BYTES;
 
-/// One row of a page: its table, its id and the offset of its bytes.
+/// One row of a page: its owner, its id and the offset of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Located {
-    pub(crate) table: u8,
+    pub(crate) owner: u8,
     pub(crate) id: u32,
     pub(crate) at: usize,
 }
@@ -39,7 +39,7 @@ pub(crate) fn begin(page: &mut [u8], previous: &Link) -> usize {
 pub(crate) fn append(
     page: &mut [u8],
     used: usize,
-    table: u8,
+    owner: u8,
     id: u32,
     row: &[u8],
 ) -> Option<usize> {
@@ -49,7 +49,7 @@ pub(crate) fn append(
     }
     let count = count(page) + 1;
     put(page, COUNT_AT, &count.to_le_bytes());
-    put(page, used, &[table]);
+    put(page, used, &[owner]);
     put(page, used + 1, &id.to_le_bytes());
     put(page, used + ROW_HEAD_BYTES, row);
     Some(end)
@@ -69,17 +69,17 @@ pub(crate) fn previous(page: &[u8]) -> Link {
     }
 }
 
-/// Returns an iterator over the rows of `page`; `width` returns the width of a table's rows.
-pub(crate) fn rows(page: &[u8], width: impl Fn(usize) -> usize) -> impl Iterator<Item = Located> {
+/// Returns an iterator over the rows of `page`; `width` returns the width of an owner's rows.
+pub(crate) fn rows(page: &[u8], width: impl Fn(u8) -> usize) -> impl Iterator<Item = Located> {
     let mut at = HEAD_BYTES;
     (0..count(page)).map_while(move |_| {
-        let table = *part(page, at, 1).first()?;
+        let owner = *part(page, at, 1).first()?;
         let located = Located {
-            table,
+            owner,
             id: u32_at(page, at + 1),
             at: at + ROW_HEAD_BYTES,
         };
-        at = located.at + width(usize::from(table));
+        at = located.at + width(owner);
         Some(located)
     })
 }
@@ -109,13 +109,13 @@ mod tests {
             accepted += 1;
         }
         assert_eq!(accepted, rows_per_page(100));
-        let found: std::vec::Vec<_> = rows(&page, |table| 50 * (table + 1)).collect();
+        let found: std::vec::Vec<_> = rows(&page, |owner| 50 * (usize::from(owner) + 1)).collect();
         assert_eq!(found.len(), accepted as usize);
         assert!(
             found
                 .iter()
                 .zip(1..)
-                .all(|(row, id)| row.id == id && row.table == 1)
+                .all(|(row, id)| row.id == id && row.owner == 1)
         );
         assert_eq!(previous(&page), end);
     }

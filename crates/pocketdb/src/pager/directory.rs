@@ -11,7 +11,7 @@ use crate::pager::root::{
     DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, STRUCTURE_BYTES, SecureStore, StructureState,
     structure_at, structure_code,
 };
-use crate::tables::store::{Pending, Store};
+use crate::pager::{Pager, Pending};
 
 /// Number of entries of a chunk.
 pub(crate) const CHUNK_ENTRIES: u32 = 64;
@@ -89,7 +89,7 @@ pub(crate) fn chunks_max(store_bytes: usize) -> usize {
         .min(STRUCTURE_BYTES / CHUNK_STATE_BYTES)
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Returns the entry `number` of `owner`.
     pub(crate) fn entry(&mut self, owner: u8, number: u32) -> Result<Entry> {
         let found = self.entry_if_any(owner, number)?;
@@ -273,14 +273,4 @@ fn chunk_owner(state: &[u8]) -> (u8, u32) {
     let number = u32::from(u16_at(state, 0));
     let [owner, ..] = (number >> RANK_BITS).to_le_bytes();
     (owner, number % RANKS)
-}
-
-/// Returns the owner number of a table's units.
-pub(crate) fn owner_of(table: usize) -> u8 {
-    u8::try_from(table).unwrap_or(u8::MAX)
-}
-
-/// Returns the number of rows of a unit as stored in the directory.
-pub(crate) fn rows_of(rows: u32) -> u16 {
-    u16::try_from(rows).unwrap_or(u16::MAX)
 }

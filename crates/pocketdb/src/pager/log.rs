@@ -5,12 +5,12 @@
 //! and the reorganised part.
 
 use crate::error::{Error, Result};
+use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::directory::{Entry, TEMPORARY};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PageIdentity, ROLE_TEMPORARY};
-use crate::tables::store::Store;
 
 /// A log that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct Log {
     pub(crate) pages: u32,
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
+impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Closes page `number` of `area` and programs it as the next page of `log`.
     pub(crate) fn log_append(
         &mut self,
@@ -71,6 +71,44 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn log_load(&mut self, owner: u8, role: u8, number: u32) -> Result<usize> {
         let identity = self.log_identity(owner, role, number)?;
         self.load(&identity)
+    }
+
+    /// Continues a log of the new part after its first `pages` pages and all pages of abandoned
+    /// tasks.
+    pub(crate) fn continue_log(&mut self, owner: u8, pages: u32) -> Result<Log> {
+        let mut log = Log { owner, pages };
+        if !pages.is_multiple_of(BLOCK_PAGES) {
+            let entry = self.entry(owner, pages / BLOCK_PAGES)?;
+            let next = entry.page + pages % BLOCK_PAGES;
+            if self.is_bad(entry.page / BLOCK_PAGES)?
+                || !self.seal.is_present(entry.epoch)
+                || !self.is_clean(next)?
+            {
+                log.pages = pages.next_multiple_of(BLOCK_PAGES);
+            }
+        }
+        Ok(log)
+    }
+
+    /// Records that a log has `blocks` blocks, if it is one of the part being built.
+    fn note_growth(&mut self, owner: u8, blocks: u32) {
+        let side = self.building_side();
+        if self.committed.part.building {
+            let logs = [side.body, side.lists].into_iter().zip(&mut self.grown);
+            for (_, grown) in logs.filter(|(log, _)| *log == owner) {
+                *grown = blocks.max(*grown);
+            }
+        }
+    }
+
+    /// Closes the first page of `area` and programs it as the next page of a log of the new part.
+    pub(crate) fn part_append(&mut self, log: &mut Log, role: u8, area: Area) -> Result<()> {
+        if log.pages.is_multiple_of(BLOCK_PAGES) {
+            self.log_block(log.owner, log.pages / BLOCK_PAGES)?;
+        }
+        self.log_program(log, role, area, 0)?;
+        self.arena.area_mut(area).fill(0);
+        Ok(())
     }
 
     /// Frees the temporary log of statements.

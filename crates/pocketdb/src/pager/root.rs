@@ -10,7 +10,7 @@ use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, ROOT_RECORD_BYTES, TABLES_MAX};
 use crate::pager::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::pager::ring::RING_END;
 use crate::pager::seal::{Generations, MAC_BYTES, Seal, Since};
-use crate::tables::part::SIDES;
+use crate::pager::side::SIDES;
 
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";

@@ -16,13 +16,13 @@ const BLOCKS_MAX: usize = OPEN as usize / BLOCK_PAGES as usize;
 /// opening uses far fewer numbers than then remain.
 pub(crate) const OFFSET_FAR: u64 = 1 << 47;
 const OFFSET_BYTES: usize = 6;
-/// Number of bits of the row count in a run; the others contain the table.
+/// Number of bits of the row count in a run; the others contain the owner.
 const COUNT_BITS: u32 = 11;
 const COUNT_MAX: u16 = (1 << COUNT_BITS) - 1;
 const _: () = assert!(
     crate::limits::TABLES_MAX < 1 << (u16::BITS - COUNT_BITS)
         && crate::pager::flash::PAGE_BYTES / 5 < 1 << COUNT_BITS,
-    "a run tells its table, and counts the rows of a page"
+    "a run tells its owner, and counts the rows of a page"
 );
 const _: () = assert!(size_of::<Run>() == 14 && size_of::<Used>() == 10);
 
@@ -66,24 +66,24 @@ impl Offset {
     }
 }
 
-/// Rows of one table in one page, with consecutive ids.
+/// Rows of one owner in one page, with consecutive ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Index of the block in the list of blocks, times the pages of a block, plus the page in it.
     place: u16,
     first: Halves,
     offset: Offset,
-    table_and_count: u16,
+    owner_and_count: u16,
 }
 
 impl Run {
-    /// Creates the run of the row `id` of `table` in the page being filled.
-    pub(crate) fn open(table: u8, id: u32) -> Self {
+    /// Creates the run of the row `id` of `owner` in the page being filled.
+    pub(crate) fn open(owner: u8, id: u32) -> Self {
         Self {
             place: OPEN,
             first: Halves::new(id),
             offset: Offset([0; 3]),
-            table_and_count: u16::from(table) << COUNT_BITS | 1,
+            owner_and_count: u16::from(owner) << COUNT_BITS | 1,
         }
     }
 
@@ -97,12 +97,13 @@ impl Run {
         self.first.number()
     }
 
-    pub(crate) fn table(&self) -> usize {
-        usize::from(self.table_and_count >> COUNT_BITS)
+    pub(crate) fn owner(&self) -> u8 {
+        let [owner, _] = (self.owner_and_count >> COUNT_BITS).to_le_bytes();
+        owner
     }
 
     fn count(&self) -> u16 {
-        self.table_and_count & COUNT_MAX
+        self.owner_and_count & COUNT_MAX
     }
 
     /// Returns the id after its last row.
@@ -110,15 +111,15 @@ impl Run {
         self.first() + u32::from(self.count())
     }
 
-    /// Adds the row `id` if it is the next one of the same table in the same page; returns whether
+    /// Adds the row `id` if it is the next one of the same owner in the same page; returns whether
     /// it was added.
-    fn take(&mut self, place: u16, table: u8, id: u32) -> bool {
+    fn take(&mut self, place: u16, owner: u8, id: u32) -> bool {
         let next = self.place == place
-            && self.table() == usize::from(table)
+            && self.owner() == owner
             && self.end() == id
             && self.count() < COUNT_MAX;
         if next {
-            self.table_and_count += 1;
+            self.owner_and_count += 1;
         }
         next
     }
@@ -279,16 +280,16 @@ impl Runs {
     }
 
     /// Returns whether a row of a transaction fits into an existing or a new run.
-    pub(crate) fn has_room(&self, table: u8, id: u32) -> bool {
-        let own = |run: &Run| run.clone().take(OPEN, table, id);
+    pub(crate) fn has_room(&self, owner: u8, id: u32) -> bool {
+        let own = |run: &Run| run.clone().take(OPEN, owner, id);
         self.all.len() < self.room || self.all.iter().any(own)
     }
 
     /// Records a row of the page being filled.
-    pub(crate) fn note_row(&mut self, table: u8, id: u32) {
+    pub(crate) fn note_row(&mut self, owner: u8, id: u32) {
         let mut known = self.all.iter_mut().rev();
-        if !known.any(|run| run.take(OPEN, table, id)) {
-            self.all.push(Run::open(table, id));
+        if !known.any(|run| run.take(OPEN, owner, id)) {
+            self.all.push(Run::open(owner, id));
         }
     }
 
@@ -296,16 +297,16 @@ impl Runs {
     pub(crate) fn note_old_row(
         &mut self,
         (page, sequence): (u32, u64),
-        table: u8,
+        owner: u8,
         id: u32,
     ) -> Result<()> {
         let place = self.place(page)?;
         let mut known = self.all.iter_mut().rev();
-        if !known.any(|run| run.take(place, table, id)) {
+        if !known.any(|run| run.take(place, owner, id)) {
             self.all.push(Run {
                 place,
                 offset: Offset::new(sequence, self.base)?,
-                ..Run::open(table, id)
+                ..Run::open(owner, id)
             });
         }
         Ok(())
@@ -332,11 +333,11 @@ impl Runs {
             .retain(|run| kept(run, base + run.offset.distance()));
     }
 
-    /// Removes and returns the run of `table` with the lowest ids that was written before sequence
+    /// Removes and returns the run of `owner` with the lowest ids that was written before sequence
     /// number `start`. In this order rewriting produces fewer runs.
-    pub(crate) fn take_oldest(&mut self, table: usize, start: u64) -> Option<Run> {
+    pub(crate) fn take_oldest(&mut self, owner: u8, start: u64) -> Option<Run> {
         let old = |run: &&(usize, &Run)| {
-            run.1.table() == table && !run.1.is_open() && self.sequence(run.1) < start
+            run.1.owner() == owner && !run.1.is_open() && self.sequence(run.1) < start
         };
         let runs = self.all.iter().enumerate();
         let (number, _) = runs
@@ -351,9 +352,9 @@ impl Runs {
         self.blocks.shrink_to(blocks);
     }
 
-    /// Returns the run that contains the row `id` of `table`.
-    pub(crate) fn find(&self, table: usize, id: u32) -> Option<Run> {
-        let holds = |run: &&Run| run.table() == table && (run.first()..run.end()).contains(&id);
+    /// Returns the run that contains the row `id` of `owner`.
+    pub(crate) fn find(&self, owner: u8, id: u32) -> Option<Run> {
+        let holds = |run: &&Run| run.owner() == owner && (run.first()..run.end()).contains(&id);
         self.all.iter().find(holds).copied()
     }
 }
@@ -376,7 +377,7 @@ mod tests {
             runs.note_old_row((3, far), 17, id).unwrap();
         }
         let run = runs.find(17, 11).unwrap();
-        assert_eq!((run.table(), run.first(), run.end()), (17, 10, 12));
+        assert_eq!((run.owner(), run.first(), run.end()), (17, 10, 12));
         assert_eq!(runs.sequence(&run), far);
         assert!(runs.is_far(far) && !runs.is_far(7 + OFFSET_FAR - 1) && runs.is_far(6));
         runs.note_block(0x0102_0304, far).unwrap();

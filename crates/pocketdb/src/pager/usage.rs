@@ -4,11 +4,11 @@
 //! so they lack the operations of an opening that was interrupted.
 
 use crate::error::Result;
+use crate::pager::Pager;
 use crate::pager::bytes::{put, u64_at};
 use crate::pager::flash::{FlashCounters, Nand};
 use crate::pager::root::SecureStore;
 use crate::pager::seal::CipherCounters;
-use crate::tables::store::Store;
 
 /// Offset of the numbers in the secure store, between head and records.
 const USAGE_AT: usize = 64;
@@ -133,32 +133,27 @@ impl Usage {
     }
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Returns the operations since the store was opened.
-    pub fn operations(&self) -> Operations {
-        let counters = self.counters();
+impl<F: Nand, S: SecureStore> Pager<F, S> {
+    /// Returns the operations since the opening.
+    pub(crate) fn operations(&self) -> Operations {
         Operations {
-            flash: counters.flash,
-            cipher: counters.cipher,
-            root_writes: counters.root_writes,
+            flash: self.flash.counters(),
+            cipher: self.seal.counters,
+            root_writes: self.root_writes,
         }
     }
 
-    /// Closes the store and adds the operations of this opening; an open transaction is lost.
-    ///
-    /// # Errors
-    /// The secure store cannot be read or written.
-    pub fn close(mut self) -> Result<(F, S)> {
+    /// Adds the operations of this opening, which planned `planned` bytes, to the sums.
+    pub(crate) fn close(&mut self, planned: usize) -> Result<()> {
         let before = Usage::read(&mut self.secure)?;
         let last = self.operations();
         let usage = Usage {
-            memory_planned: before.memory_planned.max(self.plan.used as u64),
+            memory_planned: before.memory_planned.max(planned as u64),
             total: before.total.plus(&last),
             last,
             ..before
         };
         usage.write(&mut self.secure)?;
-        self.secure.sync()?;
-        Ok(self.into_parts())
+        self.secure.sync()
     }
 }

@@ -6,21 +6,35 @@
 //! flash has all of its rows.
 
 use crate::error::{Error, Result};
-use crate::limits::{BUFFER_BLOCKS_MAX, UNIT_ROWS};
+use crate::limits::{BUFFER_BLOCKS_MAX, TABLES_MAX, UNIT_ROWS};
+use crate::pager::Pager;
 use crate::pager::arena::HELD;
 use crate::pager::buffer;
 use crate::pager::bytes::part;
-use crate::pager::directory::owner_of;
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{Link, RootRecord, SecureStore};
 use crate::pager::run::{Run, Runs, rewrite_blocks};
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_BUFFER};
-use crate::tables::memory::Plan;
-use crate::tables::store::Store;
+use crate::pager::shape::Shape;
 
 /// Number of frames up to which an operation may need all of them.
 const FRAMES_FEW: usize = 7;
+
+/// The memory of frames and of the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Number of runs of waiting elements, and the number of them that transactions may fill.
+    pub(crate) runs: usize,
+    pub(crate) spare: usize,
+    /// Greatest number of pages of densely written waiting elements.
+    pub(crate) waiting: usize,
+    /// Number of runs at which the waiting elements are rewritten densely.
+    pub(crate) crowded: usize,
+    /// Number of page frames.
+    pub(crate) frames: usize,
+}
+
 /// The state of the commit buffer in memory.
 pub(crate) struct Window {
     /// Number of bytes in use of the page being filled.
@@ -48,10 +62,10 @@ pub(crate) fn window_bytes(runs: usize, waiting_pages: usize) -> usize {
 }
 
 impl Window {
-    /// Creates the window of `record`, without its rows.
-    pub(crate) fn new(record: &RootRecord, plan: &Plan) -> Self {
-        let blocks = BLOCKS_ROOM + rewrite_blocks(plan.waiting);
-        let runs = Runs::new(base_of(record), plan.runs, plan.room, blocks);
+    /// Creates the window of `record`, without its elements.
+    pub(crate) fn new(record: &RootRecord, room: &Room) -> Self {
+        let blocks = BLOCKS_ROOM + rewrite_blocks(room.waiting);
+        let runs = Runs::new(base_of(record), room.runs, room.spare, blocks);
         Self {
             used: buffer::HEAD_BYTES,
             previous: Link::default(),
@@ -116,7 +130,7 @@ impl Window {
 
 /// Returns whether a row of a run is in no unit yet.
 fn waits(run: &Run, record: &RootRecord) -> bool {
-    run.end() > placed_in(record, run.table()) + 1
+    run.end() > placed_in(record, run.owner()) + 1
 }
 
 /// Returns the number to which the window of a record is relative.
@@ -124,21 +138,20 @@ fn base_of(record: &RootRecord) -> u64 {
     record.buffer_start.max(1) - 1
 }
 
-impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Appends a row with its join row to the page being filled.
-    pub(crate) fn append(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
-        let tag = owner_of(table);
+impl<F: Nand, S: SecureStore> Pager<F, S> {
+    /// Appends an element to the page being filled.
+    pub(crate) fn append(&mut self, owner: u8, id: u32, element: &[u8]) -> Result<()> {
         for _ in 0..2 {
-            if !self.window.rewriting && !self.window.runs.has_room(tag, id) {
+            if !self.window.rewriting && !self.window.runs.has_room(owner, id) {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
             self.hold_page()?;
             let window = &mut self.window;
             let page = self.arena.page_mut(HELD);
-            if let Some(used) = buffer::append(page, window.used, tag, id, row) {
+            if let Some(used) = buffer::append(page, window.used, owner, id, element) {
                 window.used = used;
                 window.changed = true;
-                window.runs.note_row(tag, id);
+                window.runs.note_row(owner, id);
                 return Ok(());
             }
             self.turn_page()?;
@@ -247,10 +260,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Copies `out.len()` bytes from offset `at` of a waiting row.
+    /// Copies `out.len()` bytes from offset `at` of a waiting element.
     pub(crate) fn read_waiting(
         &mut self,
-        table: usize,
+        owner: u8,
         id: u32,
         at: usize,
         out: &mut [u8],
@@ -259,7 +272,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             page: self.window.tail.page,
             what: "row",
         };
-        let run = self.window.runs.find(table, id).ok_or(missing)?;
+        let run = self.window.runs.find(owner, id).ok_or(missing)?;
         self.read_run(run, id, at, out)
     }
 
@@ -277,17 +290,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.load(&buffer_identity(place, sequence))?
         };
         let page = self.arena.page(frame);
-        // Most rows of a page are of one table.
-        let table = run.table();
-        let own = self.catalogue.widths(table).1;
+        // Most elements of a page are of one owner.
+        let owner = run.owner();
+        let own = self.element_bytes(owner);
         let width = |other| {
-            if other == table {
+            if other == owner {
                 own
             } else {
-                self.catalogue.widths(other).1
+                self.element_bytes(other)
             }
         };
-        let wanted = |row: &buffer::Located| usize::from(row.table) == table && row.id == id;
+        let wanted = |row: &buffer::Located| row.owner == owner && row.id == id;
         let missing = Error::Tampered {
             page: place,
             what: "row",
@@ -295,6 +308,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let found = buffer::rows(page, width).find(wanted).ok_or(missing)?;
         out.copy_from_slice(part(page, found.at + at, out.len()));
         Ok(())
+    }
+
+    fn element_bytes(&self, owner: u8) -> usize {
+        width_in(&self.shapes, owner)
     }
 
     /// Removes every row that was appended since the last commit.
@@ -345,12 +362,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let frame = self.load_link(&tail)?;
         let page = self.arena.page(frame);
         self.window.previous = buffer::previous(page);
-        let width = |table| self.catalogue.widths(table).1;
+        let shapes = &self.shapes;
+        let width = |owner| width_in(shapes, owner);
         for row in buffer::rows(page, width) {
-            let table = usize::from(row.table);
-            self.window.used = row.at + width(table);
-            if row.id > placed_in(&self.committed, table) {
-                self.window.runs.note_row(row.table, row.id);
+            self.window.used = row.at + width(row.owner);
+            if row.id > placed_in(&self.committed, row.owner) {
+                self.window.runs.note_row(row.owner, row.id);
             }
         }
         Ok(())
@@ -375,11 +392,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let frame = self.load_link(link)?;
         self.window.note_block(link.page, link.sequence)?;
         let page = self.arena.page(frame);
-        let width = |table| self.catalogue.widths(table).1;
+        let shapes = &self.shapes;
+        let width = |owner| width_in(shapes, owner);
         let place = (link.page, link.sequence);
         for row in buffer::rows(page, width) {
-            if row.id > placed_in(&self.committed, usize::from(row.table)) {
-                self.window.runs.note_old_row(place, row.table, row.id)?;
+            if row.id > placed_in(&self.committed, row.owner) {
+                self.window.runs.note_old_row(place, row.owner, row.id)?;
             }
         }
         Ok(buffer::previous(page))
@@ -415,7 +433,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns whether so many runs or blocks are in use that the waiting rows should be rewritten.
     pub(crate) fn is_window_long(&self) -> bool {
         let window = &self.window;
-        window.runs.len() > self.plan.crowded
+        window.runs.len() > self.room.crowded
             || window.blocks().count() > BUFFER_BLOCKS_MAX
             || window.is_far()
     }
@@ -431,9 +449,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.let_page_go();
         self.hold_page()?;
         self.window.changed = true;
-        for table in 0..self.catalogue.len() {
+        for owner in (0u8..).take(TABLES_MAX) {
             // A run is removed once its rows are rewritten, so that both have room.
-            while let Some(run) = self.window.runs.take_oldest(table, start) {
+            while let Some(run) = self.window.runs.take_oldest(owner, start) {
                 self.copy_run(run)?;
             }
         }
@@ -443,8 +461,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish(&record)?;
         self.window.rewriting = false;
         self.trim_window()?;
-        let blocks = BLOCKS_ROOM + rewrite_blocks(self.plan.waiting);
-        self.window.runs.shrink(self.plan.runs, blocks);
+        let blocks = BLOCKS_ROOM + rewrite_blocks(self.room.waiting);
+        self.window.runs.shrink(self.room.runs, blocks);
         Ok(())
     }
 
@@ -463,16 +481,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Appends the still waiting rows of `run` again.
     fn copy_run(&mut self, run: Run) -> Result<()> {
-        let table = run.table();
-        let width = self.catalogue.widths(table).1;
-        let placed = placed_in(&self.committed, table);
-        let mut row = Scratch::new(width);
+        let owner = run.owner();
+        let placed = placed_in(&self.committed, owner);
+        let mut row = Scratch::new(self.element_bytes(owner));
         for id in run.first().max(placed + 1)..run.end() {
             self.read_run(run, id, 0, &mut row)?;
-            self.append(table, id, &row)?;
+            self.append(owner, id, &row)?;
         }
         Ok(())
     }
+}
+
+/// Returns the length of an owner's elements; zero for a number that no owner of rows has.
+fn width_in(shapes: &[Shape; TABLES_MAX], owner: u8) -> usize {
+    let shape = shapes.get(usize::from(owner)).copied();
+    shape.map_or(0, Shape::element)
 }
 
 /// Returns the identity of a buffer page.
@@ -486,9 +509,9 @@ pub(crate) fn buffer_identity(page: u32, sequence: u64) -> PageIdentity {
     }
 }
 
-/// Returns the number of rows of `table` in units, according to `record`.
-pub(crate) fn placed_in(record: &RootRecord, table: usize) -> u32 {
-    record.units(table) * UNIT_ROWS
+/// Returns the number of an owner's rows in units, according to `record`.
+pub(crate) fn placed_in(record: &RootRecord, owner: u8) -> u32 {
+    record.units(usize::from(owner)) * UNIT_ROWS
 }
 
 /// Returns the greatest number of pages of a table's waiting rows of `width` bytes.

@@ -54,7 +54,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             sink,
         };
         let share = pipeline.begin(self)?;
-        let area = self.arena.lease(share)?;
+        let area = self.pager.arena.lease(share)?;
         let mut wanted = usize::MAX;
         if pipeline.groups.is_none() && pipeline.order.is_none() {
             let rows = pipeline.left.saturating_add(pipeline.skip);
@@ -63,7 +63,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if wanted > 0 {
             self.rows_of(select, candidates, area, wanted, &mut pipeline)?;
         }
-        self.arena.release(area);
+        self.pager.arena.release(area);
         pipeline.finish(self)?;
         Ok(pipeline.shown)
     }
@@ -89,7 +89,7 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
         if let Some(groups) = &mut self.groups {
             let values = chunk.values(store, row);
             groups.combine().begin(self.select, values, &mut self.group);
-            groups.push(store, &self.group)?;
+            groups.push(&mut store.pager, &self.group)?;
             return Ok(true);
         }
         let values = chunk.values(store, row);
@@ -112,15 +112,15 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         let ordered = select.distinct || !select.order.is_empty();
         let stages = usize::from(select.grouped) + usize::from(ordered);
         // Some frames stay for pages and for sorting large results.
-        let spare = store.arena.spare();
+        let spare = store.pager.arena.spare();
         let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
         if select.grouped {
-            let groups = group_sorter(select, store.arena.lease(share)?)?;
+            let groups = group_sorter(select, store.pager.arena.lease(share)?)?;
             self.group = Scratch::record(groups.combine().record_bytes())?;
             self.groups = Some(groups);
         }
         if ordered {
-            self.order = Some(order_sorter(select, store.arena.lease(share)?)?);
+            self.order = Some(order_sorter(select, store.pager.arena.lease(share)?)?);
         }
         self.keyed = Scratch::record(select.order_bytes() + select.output_bytes)?;
         Ok(share)
@@ -148,7 +148,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
             at += width;
         }
         if let Some(order) = &mut self.order {
-            order.push(store, &self.keyed)?;
+            order.push(&mut store.pager, &self.keyed)?;
         }
         Ok(true)
     }
@@ -187,11 +187,11 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     fn finish<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
         if let Some(mut groups) = self.groups.take() {
             let nothing = groups.pushed == 0;
-            groups.finish(store)?;
+            groups.finish(&mut store.pager)?;
             if nothing && self.select.groups.is_empty() {
                 return self.show_nothing();
             }
-            while groups.next(store, &mut self.group)? {
+            while groups.next(&mut store.pager, &mut self.group)? {
                 let row = self.keyed.get_mut(self.select.order_bytes()..);
                 let row = row.unwrap_or(&mut []);
                 groups.combine().finish(self.select, &self.group, row)?;
@@ -201,8 +201,8 @@ impl<K: Sink> Pipeline<'_, '_, K> {
             }
         }
         if let Some(mut order) = self.order.take() {
-            order.finish(store)?;
-            while order.next(store, &mut self.keyed)? {
+            order.finish(&mut store.pager)?;
+            while order.next(&mut store.pager, &mut self.keyed)? {
                 if !self.show_keyed(false)? {
                     return Ok(());
                 }

@@ -170,7 +170,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: usize,
         condition: &Condition<'_>,
     ) -> Result<Candidates> {
-        self.clear_frames()?;
+        self.pager.clear_frames()?;
         let mut candidates = Candidates {
             bound: self.count(table),
             exact: true,
@@ -305,13 +305,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if listing.left() > rows / RANGE_SHARE && !self.is_scattered(test)? {
             return Ok(None);
         }
-        let area = self.arena.lease((self.arena.spare() / 2).max(1))?;
+        let area = self
+            .pager
+            .arena
+            .lease((self.pager.arena.spare() / 2).max(1))?;
         let mut sorter = Sorter::new(4, area, Repeats::Keep)?;
         while let Some(id) = self.next_listed(&mut listing)? {
-            sorter.push(self, &descending(id))?;
+            sorter.push(&mut self.pager, &descending(id))?;
         }
         let listed = self.list_of(&mut sorter)?;
-        self.arena.release(area);
+        self.pager.arena.release(area);
         // Newer rows are not looked up but checked.
         candidates.sure = rows;
         let newer = Source::Newer(self.count(table), rows);
@@ -334,7 +337,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let column = usize::from(test.reach.column);
         let width = self.catalogue.column_at(table, column)?.group_width;
         let pages = self.count(table) / rows_per_page(usize::from(width));
-        Ok(pages as usize > self.arena.cached())
+        Ok(pages as usize > self.pager.arena.cached())
     }
 
     /// Adds the rows that lead to `value`, and those that an update led there.
@@ -393,7 +396,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(Source::Index(FromIndex {
             number: number_of(index),
             table: entry.table,
-            hash: self.seal.hash(number_of(index), trimmed(key)),
+            hash: self.pager.seal.hash(number_of(index), trimmed(key)),
             below: self.count(table).saturating_add(1),
             cursor: None,
             listing: self.listing(index, key)?,
@@ -407,7 +410,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             usize::from(test.reach.column),
         );
         let mut updates = self.updates_to(target, column, key)?;
-        let area = self.arena.lease(SORT_FRAMES.min(self.arena.spare()))?;
+        let area = self
+            .pager
+            .arena
+            .lease(SORT_FRAMES.min(self.pager.arena.spare()))?;
         let mut sorter = Sorter::new(4, area, Repeats::Drop(4))?;
         while let Some(update) = self.next_found(&mut updates)? {
             if let Some(id) = self.updated_row(update, target, column)? {
@@ -415,7 +421,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
         }
         let run = self.list_of(&mut sorter)?;
-        self.arena.release(area);
+        self.pager.arena.release(area);
         Ok(run)
     }
 
@@ -428,13 +434,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         if slot == OWN {
-            return sorter.push(self, &descending(id));
+            return sorter.push(&mut self.pager, &descending(id));
         }
         let missing = Error::Limit("the number of indexes");
         let index = self.catalogue.find_index(table, slot, ID).ok_or(missing)?;
         let mut source = self.index_source(index, &id.to_le_bytes())?;
         while let Some(found) = self.next_of(&mut source)? {
-            sorter.push(self, &descending(found))?;
+            sorter.push(&mut self.pager, &descending(found))?;
         }
         Ok(())
     }
@@ -444,13 +450,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if sorter.pushed == 0 {
             return Ok(None);
         }
-        sorter.finish(self)?;
-        let mut writer = RunWriter::begin(self, 4)?;
+        sorter.finish(&mut self.pager)?;
+        let mut writer = RunWriter::begin(&mut self.pager, 4)?;
         let mut record = [0u8; 4];
-        while sorter.next(self, &mut record)? {
-            writer.put(self, &record)?;
+        while sorter.next(&mut self.pager, &mut record)? {
+            writer.put(&mut self.pager, &record)?;
         }
-        writer.finish(self).map(Some)
+        writer.finish(&mut self.pager).map(Some)
     }
 
     /// Returns the next id of a source.
@@ -469,7 +475,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             Source::Listed(run) => {
                 let mut record = [0u8; 4];
-                let found = run.next(self, &mut record)?;
+                let found = run.next(&mut self.pager, &mut record)?;
                 Ok(found.then(|| ascending(&record)))
             }
             Source::Index(from) => self.next_from_index(from),

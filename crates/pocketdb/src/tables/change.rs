@@ -179,7 +179,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row, or the errors of [`Self::insert`].
     pub fn delete(&mut self, table: usize, id: u32) -> Result<()> {
-        self.usable()?;
+        self.pager.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
         self.note_delete(table, id)
@@ -191,7 +191,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Key`] when there is no such row, [`Error::Value`] for a value of another width,
     /// or the errors of [`Self::insert`].
     pub fn update(&mut self, table: usize, id: u32, column: usize, value: &[u8]) -> Result<()> {
-        self.usable()?;
+        self.pager.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
@@ -210,7 +210,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Value`] for another width.
     pub fn present(&mut self, table: usize, id: u32, column: usize, out: &mut [u8]) -> Result<()> {
-        self.usable()?;
+        self.pager.usable()?;
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
         if out.len() != usize::from(entry.width) {
@@ -306,7 +306,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Known::Changed(delete) => return Ok(delete <= until.deletes),
             Known::Nothing => {}
         }
-        let reads = self.flash.counters().page_reads;
+        let reads = self.pager.flash.counters().page_reads;
         let found = self.find_change(DELETES_BY_ROW, &row_name(table, id), until.deletes)?;
         self.note_search(Change::Delete, (table, id), reads);
         Ok(found.is_some())
@@ -395,7 +395,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         until: Moment,
         out: &mut [u8],
     ) -> Result<bool> {
-        let reads = self.flash.counters().page_reads;
+        let reads = self.pager.flash.counters().page_reads;
         let found = self.search_update(table, id, number, until, out);
         self.note_search(Change::Update, (table, id), reads);
         found
@@ -480,7 +480,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn value_name(&mut self, table: usize, column: usize, value: &[u8]) -> [u8; VALUE_NAME_BYTES] {
         let mut name = [0u8; VALUE_NAME_BYTES];
         put(&mut name, 0, &[small(table), small(column)]);
-        let hash: KeyHash = self.seal.hash(VALUE_DOMAIN, trimmed(value));
+        let hash: KeyHash = self.pager.seal.hash(VALUE_DOMAIN, trimmed(value));
         put(&mut name, 2, part(&hash, 0, VALUE_NAME_BYTES - 2));
         name
     }

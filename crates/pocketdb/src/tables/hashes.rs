@@ -35,7 +35,7 @@ pub(crate) type Hashes = (Area, usize);
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Builds and programs the pair of pages of every index, after the rows of a new unit.
     pub(crate) fn build_indexes(&mut self, site: &mut Site) -> Result<()> {
-        let pair = self.arena.lease(2)?;
+        let pair = self.pager.arena.lease(2)?;
         let all = self.catalogue.indexes_of(site.table);
         let mut first = all.start;
         while first < all.end {
@@ -44,7 +44,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             while first + alike < all.end && self.catalogue.index(first + alike)?.slot == slot {
                 alike += 1;
             }
-            let room = (self.arena.spare().saturating_sub(2) * PAGE_BYTES / HASHES_BYTES).max(1);
+            let room =
+                (self.pager.arena.spare().saturating_sub(2) * PAGE_BYTES / HASHES_BYTES).max(1);
             // A unit's own rows are adjacent, so they need no spilling.
             let spilled = slot != OWN && alike > PASSES_MAX * room;
             let count = alike.min(if spilled { SPILLED_MAX } else { room });
@@ -56,7 +57,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.build_in_memory(site, numbers, pair)?;
             }
         }
-        self.arena.release(pair);
+        self.pager.arena.release(pair);
         Ok(())
     }
 
@@ -68,19 +69,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         pair: Area,
     ) -> Result<()> {
         let pages = (numbers.len() * HASHES_BYTES).div_ceil(PAGE_BYTES);
-        let area = self.arena.lease(pages)?;
+        let area = self.pager.arena.lease(pages)?;
         for row in 0..UNIT_ROWS {
             let source = self.source_row(site, numbers.start, row)?;
             for (rank, number) in numbers.clone().enumerate() {
                 let hash = self.hash_source(number, source)?;
                 let at = rank * HASHES_BYTES + row as usize * HASH_BYTES;
-                put(self.arena.area_mut(area), at, &hash);
+                put(self.pager.arena.area_mut(area), at, &hash);
             }
         }
         for (rank, number) in numbers.enumerate() {
             self.build_index(site, number, (area, rank * HASHES_BYTES), pair)?;
         }
-        self.arena.release(area);
+        self.pager.arena.release(area);
         Ok(())
     }
 
@@ -88,10 +89,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn build_spilled(&mut self, site: &mut Site, numbers: Range<usize>, pair: Area) -> Result<()> {
         let run = self.spill_hashes(site, numbers.clone())?;
         for (rank, number) in numbers.clone().enumerate() {
-            let area = self.arena.lease(HASHES_BYTES.div_ceil(PAGE_BYTES))?;
+            let area = self.pager.arena.lease(HASHES_BYTES.div_ceil(PAGE_BYTES))?;
             self.take_hashes(run, numbers.len(), rank, area)?;
             self.build_index(site, number, (area, 0), pair)?;
-            self.arena.release(area);
+            self.pager.arena.release(area);
         }
         Ok(())
     }
@@ -100,16 +101,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     #[inline(never)] // Keeps its local variables off the stack of what follows.
     fn spill_hashes(&mut self, site: &Site, numbers: Range<usize>) -> Result<Run> {
         let width = numbers.len() * HASH_BYTES;
-        let mut writer = RunWriter::begin(self, width)?;
+        let mut writer = RunWriter::begin(&mut self.pager, width)?;
         let mut record = [0u8; SPILLED_MAX * HASH_BYTES];
         for row in 0..UNIT_ROWS {
             let source = self.source_row(site, numbers.start, row)?;
             for (number, place) in numbers.clone().zip(record.chunks_mut(HASH_BYTES)) {
                 put(place, 0, &self.hash_source(number, source)?);
             }
-            writer.put(self, part(&record, 0, width))?;
+            writer.put(&mut self.pager, part(&record, 0, width))?;
         }
-        writer.finish(self)
+        writer.finish(&mut self.pager)
     }
 
     /// Reads the hashes of one of the indexes that were written together.
@@ -118,9 +119,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record = [0u8; SPILLED_MAX * HASH_BYTES];
         let record = record.get_mut(..count * HASH_BYTES).unwrap_or(&mut []);
         for row in 0..UNIT_ROWS as usize {
-            run.next(self, record)?;
+            run.next(&mut self.pager, record)?;
             let hash = part(record, rank * HASH_BYTES, HASH_BYTES);
-            put(self.arena.area_mut(area), row * HASH_BYTES, hash);
+            put(self.pager.arena.area_mut(area), row * HASH_BYTES, hash);
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::limits::{FILTER_UNITS, KEY_BYTES_MAX, UNIT_ROWS};
 use crate::pager::arena::Area;
 use crate::pager::bytes::{narrow, part, put, take, u16_at};
-use crate::pager::directory::owner_of;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
@@ -16,6 +15,7 @@ use crate::tables::catalogue::{ID, Index, OWN};
 use crate::tables::hashes::{HASH_BYTES, Hashes};
 use crate::tables::keys::Listing;
 use crate::tables::rows::pages_for;
+use crate::tables::store::owner_of;
 use crate::tables::store::{Store, data_identity};
 use crate::tables::unit::Site;
 
@@ -72,7 +72,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Name`] for an index that does not exist, [`Error::Value`] for a key of another
     /// length.
     pub fn search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
-        self.usable()?;
+        self.pager.usable()?;
         self.begin_search(index, key)
     }
 
@@ -88,7 +88,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             below: self.count(usize::from(entry.table)).saturating_add(1),
             cursor: None,
             index: number_of(index),
-            hash: self.seal.hash(number_of(index), trimmed(key)),
+            hash: self.pager.seal.hash(number_of(index), trimmed(key)),
             listing: self.listing(index, key)?,
             instance: self.instance(),
         })
@@ -100,7 +100,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Tampered`] when a page is not the one that was written, [`Error::Refused`] after
     /// a reorganisation.
     pub fn next(&mut self, search: &mut Search) -> Result<Option<u32>> {
-        self.usable()?;
+        self.pager.usable()?;
         if search.instance != self.instance() {
             let what = "going on with a search from before a reorganisation";
             return Err(Error::Refused(what.into()));
@@ -185,7 +185,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: u8,
         id: u32,
     ) -> Result<KeyHash> {
-        if column == ID || !self.committed.part.building {
+        if column == ID || !self.pager.committed.part.building {
             return self.hash_value(number, table, column, id);
         }
         let place = usize::from(column);
@@ -195,12 +195,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .get_mut(..usize::from(column.width))
             .unwrap_or(&mut []);
         self.latest(table, id, place, &column, value)?;
-        Ok(self.seal.hash(number, trimmed(value)))
+        Ok(self.pager.seal.hash(number, trimmed(value)))
     }
 
     fn hash_value(&mut self, number: u16, table: usize, column: u8, id: u32) -> Result<KeyHash> {
         if column == ID {
-            return Ok(self.seal.hash(number, trimmed(&id.to_le_bytes())));
+            return Ok(self.pager.seal.hash(number, trimmed(&id.to_le_bytes())));
         }
         let column = self.catalogue.column_at(table, usize::from(column))?;
         let mut value = [0u8; KEY_BYTES_MAX];
@@ -208,7 +208,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .get_mut(..usize::from(column.width))
             .unwrap_or(&mut []);
         self.value(table, id, &column, value)?;
-        Ok(self.seal.hash(number, trimmed(value)))
+        Ok(self.pager.seal.hash(number, trimmed(value)))
     }
 
     /// Begins a search in units for rows with ids up to `id`.
@@ -271,7 +271,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         (hashes, at): Hashes,
         pair: Area,
     ) -> Result<()> {
-        self.arena.area_mut(pair).fill(0);
+        self.pager.arena.area_mut(pair).fill(0);
         let before = site.unit.checked_sub(1);
         let mut behind = match before.filter(|&unit| unit >= self.first_unit(site.table)) {
             Some(before) => {
@@ -284,7 +284,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut seen = Seen::new();
         for slot in 0..UNIT_ROWS {
             let hash_at = at + slot as usize * HASH_BYTES;
-            let area = self.arena.area(hashes);
+            let area = self.pager.arena.area(hashes);
             let hash: KeyHash = take(area, hash_at);
             let same =
                 |other: u8| part(area, at + usize::from(other) * HASH_BYTES, HASH_BYTES) == hash;
@@ -300,7 +300,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     None => 0,
                 },
             };
-            let filter = self.arena.area_page(pair, 1);
+            let filter = self.pager.arena.area_page(pair, 1);
             positions(&hash).for_each(|position| set_bit(filter, position));
             set_pointer(filter, slot, distance);
         }
@@ -320,13 +320,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let slots = narrow(PAYLOAD_BYTES.div_ceil(TAG_BYTES));
         for slot in 0..slots {
             let tag = if slot < UNIT_ROWS && seen.is_last(slot) {
-                let hash = take(self.arena.area(hashes), at + slot as usize * HASH_BYTES);
-                self.seal.tag(&hash, site.epoch)
+                let hash = take(
+                    self.pager.arena.area(hashes),
+                    at + slot as usize * HASH_BYTES,
+                );
+                self.pager.seal.tag(&hash, site.epoch)
             } else {
-                self.seal.noise(number_of(number), slot, site.epoch)
+                self.pager.seal.noise(number_of(number), slot, site.epoch)
             };
             let place = slot as usize * TAG_BYTES;
-            let page = self.arena.area_page(pair, 0);
+            let page = self.pager.arena.area_page(pair, 0);
             let room = PAYLOAD_BYTES.saturating_sub(place).min(TAG_BYTES);
             put(page, place, part(&tag, 0, room));
         }
@@ -336,11 +339,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn carry_filters(&mut self, table: usize, before: u32, rank: usize, pair: Area) -> Result<()> {
         let kept = FILTER_UNITS as usize - 1;
         let frame = self.load_index_page(table, before, rank, ROLE_FILTER)?;
-        self.arena
+        self.pager
+            .arena
             .copy_to_page(frame, 0, kept * FILTER_BYTES, (pair, 1), FILTER_BYTES);
         let pointers = kept * POINTER_BYTES;
         let to = POINTERS_AT + POINTER_BYTES;
-        self.arena
+        self.pager
+            .arena
             .copy_to_page(frame, POINTERS_AT, pointers, (pair, 1), to);
         Ok(())
     }
@@ -354,14 +359,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for back in 0..FILTER_UNITS.min(units) {
             let frame = self.load_index_page(table, unit, rank, ROLE_FILTER)?;
             let at = back as usize * FILTER_BYTES;
-            let filter = part(self.arena.page(frame), at, FILTER_BYTES);
+            let filter = part(self.pager.arena.page(frame), at, FILTER_BYTES);
             if !positions(&cursor.hash).all(|position| has_bit(filter, position)) {
                 continue;
             }
-            let epoch = self.entry(owner_of(table), unit - back)?.epoch;
-            let tag = self.seal.tag(&cursor.hash, epoch);
+            let epoch = self.pager.entry(owner_of(table), unit - back)?.epoch;
+            let tag = self.pager.seal.tag(&cursor.hash, epoch);
             let frame = self.load_index_page(table, unit - back, rank, ROLE_KEY)?;
-            if let Some(slot) = find_tag(self.arena.page(frame), &tag) {
+            if let Some(slot) = find_tag(self.pager.arena.page(frame), &tag) {
                 return Ok(Some((unit - back) * UNIT_ROWS + slot));
             }
         }
@@ -370,10 +375,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn load_index_page(&mut self, table: usize, unit: u32, rank: usize, role: u8) -> Result<usize> {
         let (own, all) = self.catalogue.widths(table);
-        let entry = self.entry(owner_of(table), unit)?;
+        let entry = self.pager.entry(owner_of(table), unit)?;
         let pair = entry.page + pages_for(own) + pages_for(all - own) + 2 * narrow(rank);
         let page = if role == ROLE_KEY { pair } else { pair + 1 };
-        self.load(&PageIdentity {
+        self.pager.load(&PageIdentity {
             role,
             ..data_identity(page, entry.epoch, table, unit)
         })
@@ -396,7 +401,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let rank = usize::from(cursor.rank);
         let frame = self.load_index_page(table, cursor.cover, rank, ROLE_FILTER)?;
         let at = POINTERS_AT + (cursor.cover - unit) as usize * POINTER_BYTES;
-        let pointers = part(self.arena.page(frame), at, POINTER_BYTES);
+        let pointers = part(self.pager.arena.page(frame), at, POINTER_BYTES);
         let distance = pointer(pointers, row % UNIT_ROWS);
         if distance == 0 {
             let behind = unit.checked_sub(FILTER_UNITS + 1);

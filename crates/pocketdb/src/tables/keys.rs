@@ -10,8 +10,9 @@ use crate::pager::flash::Nand;
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
+use crate::pager::side::Side;
 use crate::tables::catalogue::ID;
-use crate::tables::part::{ID_BYTES, Side, halves};
+use crate::tables::part::{ID_BYTES, halves};
 use crate::tables::store::Store;
 
 /// Number of ids per page of a list.
@@ -103,6 +104,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the place of an index's keys in the part on `side`.
     pub(crate) fn keys(&mut self, side: Side, index: usize) -> Result<Keys> {
         let entry = self
+            .pager
             .entry_if_any(side.contents, narrow(index))?
             .unwrap_or_default();
         let width = self.key_bytes(self.catalogue.index(index)?)?;
@@ -226,9 +228,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns id number `number` of the list that begins at `page`.
     pub(crate) fn list_id(&mut self, lists: u8, page: u32, number: u32) -> Result<u32> {
-        let frame = self.log_load(lists, ROLE_LIST, page + number / IDS_PER_PAGE)?;
+        let frame = self
+            .pager
+            .log_load(lists, ROLE_LIST, page + number / IDS_PER_PAGE)?;
         let at = (number % IDS_PER_PAGE) as usize * ID_BYTES;
-        Ok(u32_at(self.arena.page(frame), at))
+        Ok(u32_at(self.pager.arena.page(frame), at))
     }
 
     /// Copies a key and returns the number of ids before its own.
@@ -240,9 +244,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         key: &mut [u8],
     ) -> Result<u32> {
         let page = keys.page + number / keys.per_page();
-        let frame = self.log_load(side.body, ROLE_PART, page)?;
+        let frame = self.pager.log_load(side.body, ROLE_PART, page)?;
         let at = (number % keys.per_page()) as usize * (keys.width + ID_BYTES);
-        let page = self.arena.page(frame);
+        let page = self.pager.arena.page(frame);
         key.copy_from_slice(part(page, at, keys.width));
         Ok(u32_at(page, at + keys.width))
     }
@@ -260,8 +264,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             };
             let per_page = narrow(PAYLOAD_BYTES / keys.width.max(1));
             let count = per_page.min(below - page * per_page);
-            let frame = self.log_load(side.body, ROLE_PART, end + page)?;
-            let bytes = self.arena.page(frame);
+            let frame = self.pager.log_load(side.body, ROLE_PART, end + page)?;
+            let bytes = self.pager.arena.page(frame);
             let rank = partition(count, |at| {
                 part(bytes, at as usize * keys.width, keys.width) <= key
             });
@@ -272,8 +276,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if count == 0 {
             return Ok(None);
         }
-        let frame = self.log_load(side.body, ROLE_PART, keys.page + page)?;
-        let bytes = self.arena.page(frame);
+        let frame = self
+            .pager
+            .log_load(side.body, ROLE_PART, keys.page + page)?;
+        let bytes = self.pager.arena.page(frame);
         let width = keys.width + ID_BYTES;
         let rank = partition(count, |at| {
             part(bytes, at as usize * width, keys.width) <= key
@@ -286,14 +292,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let keys = self.keys(side, index)?;
         let pages = keys.pages()?;
         for page in 0..pages {
-            self.log_load(side.body, ROLE_PART, keys.page + page)?;
+            self.pager
+                .log_load(side.body, ROLE_PART, keys.page + page)?;
         }
         let mut key = [0u8; KEY_BYTES_MAX];
         let key = key.get_mut(..keys.width).unwrap_or(&mut []);
         let ids = self.record(side, &keys, keys.count, key)?;
         let lists = ids.div_ceil(IDS_PER_PAGE);
         for page in 0..lists {
-            self.log_load(side.lists, ROLE_LIST, keys.list + page)?;
+            self.pager
+                .log_load(side.lists, ROLE_LIST, keys.list + page)?;
         }
         Ok(u64::from(pages + lists))
     }

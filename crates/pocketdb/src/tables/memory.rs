@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits::MEMORY_BYTES_MIN;
 use crate::pager::flash::PAGE_BYTES;
-use crate::pager::window::window_bytes;
+use crate::pager::window::{Room, window_bytes};
 use crate::tables::catalogue::Catalogue;
 use crate::tables::store::waiting_pages_of;
 
@@ -35,26 +35,25 @@ const FRAMES: core::ops::RangeInclusive<usize> = 7..=24;
 /// Bytes of a frame with its head.
 const FRAME_BYTES: usize = PAGE_BYTES + size_of::<crate::pager::arena::Head>();
 
+/// The memory given, and the shares that tables and statements keep in mind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Bytes given.
+    pub(crate) memory: usize,
+    /// Bytes that a statement may allocate.
+    pub(crate) statement: usize,
+    /// Bytes used, never more than given.
+    pub(crate) used: usize,
+}
+
 /// The division of the memory given at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Bytes given.
-    pub(crate) memory: usize,
-    /// Number of runs of waiting rows, and the number of them that transactions may fill.
-    pub(crate) runs: usize,
-    pub(crate) room: usize,
-    /// Greatest number of pages of densely written waiting rows.
-    pub(crate) waiting: usize,
-    /// Number of runs at which the waiting rows are rewritten densely.
-    pub(crate) crowded: usize,
+    pub(crate) budget: Budget,
+    /// The share of frames and waiting rows.
+    pub(crate) pages: Room,
     /// Bytes of the summary of deletes and updates.
     pub(crate) summary: usize,
-    /// Bytes that a statement may allocate.
-    pub(crate) statement: usize,
-    /// Number of page frames.
-    pub(crate) frames: usize,
-    /// Bytes used, never more than given.
-    pub(crate) used: usize,
 }
 
 impl Plan {
@@ -96,15 +95,19 @@ impl Plan {
         let fixed = others + window(runs);
         let frames = ((memory - fixed) / FRAME_BYTES).min(*FRAMES.end());
         Ok(Self {
-            memory,
-            runs: runs + spare,
-            room: runs,
-            waiting,
-            crowded: (runs / 2).max(waiting + RUNS_LOOSE),
+            budget: Budget {
+                memory,
+                statement,
+                used: fixed + frames * FRAME_BYTES,
+            },
+            pages: Room {
+                runs: runs + spare,
+                spare: runs,
+                waiting,
+                crowded: (runs / 2).max(waiting + RUNS_LOOSE),
+                frames,
+            },
             summary,
-            statement,
-            frames,
-            used: fixed + frames * FRAME_BYTES,
         })
     }
 }

@@ -6,29 +6,17 @@
 //! more side than parts in use, so that the next part can be built beside them.
 
 use crate::error::{Error, Result};
-use crate::limits::{COLUMNS_MAX, INDEXES_MAX, PARTS_MAX, TABLES_MAX};
+use crate::limits::{COLUMNS_MAX, INDEXES_MAX, TABLES_MAX};
 use crate::pager::bytes::{narrow, part};
-use crate::pager::directory::{Entry, TEMPORARY};
+use crate::pager::directory::Entry;
 use crate::pager::flash::{BLOCK_PAGES, Nand};
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
+use crate::pager::side::Side;
 use crate::tables::catalogue::Column;
 use crate::tables::store::{Store, rows_per_page};
 
-/// Number of sides: one for each part in use and one for the part being built.
-pub(crate) const SIDES: usize = PARTS_MAX + 1;
-const SIDES_NUMBER: u8 = 4;
-/// The first owner number of the logs of a part and of the entries with its places.
-const BODIES: u8 = 18;
-const LISTS: u8 = BODIES + SIDES_NUMBER;
-const CONTENTS: u8 = LISTS + SIDES_NUMBER;
-const _: () = assert!(
-    SIDES == SIDES_NUMBER as usize
-        && TABLES_MAX <= BODIES as usize
-        && CONTENTS + SIDES_NUMBER <= TEMPORARY,
-    "an owner is a table, one of these, or that of the temporary log"
-);
 /// The section with one bit for each row of a table: set if the row is live.
 pub(crate) const LIVE: u32 = 0;
 /// The section of join rows.
@@ -43,40 +31,6 @@ pub(crate) const LIVE_PER_PAGE: u32 = 16_256;
 const _: () = assert!(LIVE_PER_PAGE as usize == PAYLOAD_BYTES * 8);
 /// Length of an id in a list, and of the number of ids before a key's, in bytes.
 pub(crate) const ID_BYTES: usize = 4;
-/// Returns the side of a log's owner.
-pub(crate) fn side_number(owner: u8) -> u8 {
-    owner.wrapping_sub(BODIES) % SIDES_NUMBER
-}
-
-/// Returns the numbers of all sides.
-pub(crate) fn all_sides() -> core::ops::Range<u8> {
-    0..SIDES_NUMBER
-}
-
-/// The owners of one side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Side {
-    pub(crate) body: u8,
-    pub(crate) lists: u8,
-    pub(crate) contents: u8,
-}
-
-impl Side {
-    /// Returns the owners of side number `number`.
-    pub(crate) fn new(number: u8) -> Self {
-        let number = number % SIDES_NUMBER;
-        Self {
-            body: BODIES + number,
-            lists: LISTS + number,
-            contents: CONTENTS + number,
-        }
-    }
-
-    /// Returns all three owners.
-    pub(crate) fn owners(self) -> [u8; 3] {
-        [self.body, self.lists, self.contents]
-    }
-}
 
 /// The state of a part in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -160,12 +114,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Reads the state of the parts in use.
     pub(crate) fn read_parts(&mut self) -> Result<()> {
         self.parts = List::new();
-        let state = self.committed.part;
+        let state = self.pager.committed.part;
         for level in state.live() {
             let part = self.read_part_state(Side::new(level.side))?;
             self.parts.push(part, "the number of parts")?;
         }
-        Ok(())
+        self.describe_units()
     }
 
     /// Reads the state of the part on `side`.
@@ -198,7 +152,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: usize,
         section: u32,
     ) -> Result<Option<Entry>> {
-        self.entry_if_any(side.contents, section_number(table, section))
+        self.pager
+            .entry_if_any(side.contents, section_number(table, section))
     }
 
     /// Reads the page of a section that contains record number `number`; returns its frame.
@@ -210,7 +165,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         page: u32,
     ) -> Result<usize> {
         let start = self.section(side, table, section)?.unwrap_or_default().page;
-        self.log_load(side.body, ROLE_PART, start + page)
+        self.pager.log_load(side.body, ROLE_PART, start + page)
     }
 
     /// Copies the value of a column of a row in a part.
@@ -253,7 +208,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let row = spot.rank(id);
         let frame = self.section_frame(spot.side, table, section, row / per_page)?;
         let at = (row % per_page) as usize * width + at;
-        out.copy_from_slice(part(self.arena.page(frame), at, out.len()));
+        out.copy_from_slice(part(self.pager.arena.page(frame), at, out.len()));
         Ok(())
     }
 
@@ -289,7 +244,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let row = spot.rank(id);
         let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
         let bit = row % LIVE_PER_PAGE;
-        let byte = part(self.arena.page(frame), (bit / 8) as usize, 1);
+        let byte = part(self.pager.arena.page(frame), (bit / 8) as usize, 1);
         Ok(byte.first().is_some_and(|byte| byte >> (bit % 8) & 1 == 1))
     }
 
@@ -300,8 +255,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// A page was changed or cannot be read, or the secure store cannot be read.
     pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
-        self.usable()?;
-        let state = self.committed.part;
+        self.pager.usable()?;
+        let state = self.pager.committed.part;
         for level in state.live() {
             let side = Side::new(level.side);
             let logs = [
@@ -310,10 +265,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             ];
             for (owner, role, pages) in logs {
                 for page in 0..pages {
-                    self.log_load(owner, role, page)?;
+                    self.pager.log_load(owner, role, page)?;
                 }
                 for block in 0..pages.div_ceil(BLOCK_PAGES) {
-                    let first = self.entry(owner, block)?.page;
+                    let first = self.pager.entry(owner, block)?.page;
                     run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
                 }
             }

@@ -3,12 +3,12 @@
 use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
 use crate::pager::bytes::{part, put, u32_at};
-use crate::pager::directory::owner_of;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_JOIN};
 use crate::tables::catalogue::{Column, ID_BYTES, Kind};
+use crate::tables::store::owner_of;
 use crate::tables::store::{Store, data_identity, rows_per_page};
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
@@ -22,7 +22,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// does not exist. [`Error::Limit`] when the transaction has too many rows (roll it back or
     /// commit it).
     pub fn insert(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
-        self.usable()?;
+        self.pager.usable()?;
         self.prepare_change()?;
         let (own, all) = self.catalogue.widths(table);
         self.catalogue.entry(table)?;
@@ -56,9 +56,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Appends the row `id`, the next one of its table.
     pub(crate) fn append_or_poison(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
-        if let Err(error) = self.append(table, id, row) {
+        if let Err(error) = self.pager.append(owner_of(table), id, row) {
             if !matches!(error, Error::Limit(_) | Error::DeviceFull) {
-                self.poison();
+                self.pager.poison();
             }
             return Err(error);
         }
@@ -119,7 +119,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
     pub fn read(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
-        self.usable()?;
+        self.pager.usable()?;
         let own = self.catalogue.widths(table).0;
         self.catalogue.entry(table)?;
         self.check_row(table, id)?;
@@ -148,7 +148,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it fails
     /// authentication.
     pub fn referenced(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
-        self.usable()?;
+        self.pager.usable()?;
         self.check_row(table, id)?;
         if slot >= self.catalogue.slots_of(table).len() {
             return Err(Error::Key(alloc::format!(
@@ -189,16 +189,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies bytes of the stored columns of a row that is in no reorganised part.
     fn read_unit(&mut self, table: usize, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
         if id > self.placed(table) {
-            return self.read_waiting(table, id, at, out);
+            return self.pager.read_waiting(owner_of(table), id, at, out);
         }
         let (unit, slot) = place_of(id);
-        let entry = self.entry(owner_of(table), unit)?;
+        let entry = self.pager.entry(owner_of(table), unit)?;
         let width = self.catalogue.widths(table).0;
         let per_page = rows_per_page(width);
         let page = entry.page + slot / per_page;
-        let frame = self.load(&data_identity(page, entry.epoch, table, unit))?;
+        let frame = self
+            .pager
+            .load(&data_identity(page, entry.epoch, table, unit))?;
         let from = (slot % per_page) as usize * width + at;
-        out.copy_from_slice(part(self.arena.page(frame), from, out.len()));
+        out.copy_from_slice(part(self.pager.arena.page(frame), from, out.len()));
         Ok(())
     }
 
@@ -210,20 +212,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let (own, all) = self.catalogue.widths(table);
         if id > self.placed(table) {
             let mut bytes = [0; ID_BYTES];
-            self.read_waiting(table, id, own + slot * ID_BYTES, &mut bytes)?;
+            self.pager
+                .read_waiting(owner_of(table), id, own + slot * ID_BYTES, &mut bytes)?;
             return Ok(u32::from_le_bytes(bytes));
         }
         let (unit, row) = place_of(id);
-        let entry = self.entry(owner_of(table), unit)?;
+        let entry = self.pager.entry(owner_of(table), unit)?;
         let per_page = rows_per_page(all - own);
         let page = entry.page + pages_for(own) + row / per_page;
         let identity = PageIdentity {
             role: ROLE_JOIN,
             ..data_identity(page, entry.epoch, table, unit)
         };
-        let frame = self.load(&identity)?;
+        let frame = self.pager.load(&identity)?;
         let at = (row % per_page) as usize * (all - own) + slot * ID_BYTES;
-        Ok(u32_at(self.arena.page(frame), at))
+        Ok(u32_at(self.pager.arena.page(frame), at))
     }
 }
 

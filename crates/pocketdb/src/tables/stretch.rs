@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 
 use crate::error::Result;
 use crate::limits::UNIT_ROWS;
-use crate::pager::directory::owner_of;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::tables::catalogue::{DELETES, UPDATES};
 use crate::tables::rows::pages_for;
 use crate::tables::store::Store;
+use crate::tables::store::owner_of;
 
 /// Greatest number of rows of a stretch.
 const STRETCH_ROWS: usize = 48;
@@ -218,7 +218,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Records the cost of a search for changes of a row; `reads` is the read count before it.
     pub(crate) fn note_search(&mut self, change: Change, (table, id): (usize, u32), reads: u64) {
-        let cost = self.flash.counters().page_reads.saturating_sub(reads);
+        let cost = self.pager.flash.counters().page_reads.saturating_sub(reads);
         let cost = u32::try_from(cost).unwrap_or(u32::MAX).saturating_mul(READ);
         let stretch = self.summary.stretch(change);
         let before = stretch.search - stretch.search / SHARE;

@@ -3,13 +3,14 @@
 use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
 use crate::pager::arena::Area;
-use crate::pager::directory::{Entry, owner_of, rows_of};
+use crate::pager::directory::Entry;
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{RootRecord, SecureStore};
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_DATA, ROLE_FILTER, ROLE_JOIN, ROLE_KEY};
 use crate::tables::rows::pages_for;
 use crate::tables::store::{Store, data_identity, rows_per_page};
+use crate::tables::store::{owner_of, rows_of};
 
 /// The place of a unit being built.
 #[derive(Debug, Clone, Copy)]
@@ -25,19 +26,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Moves the oldest waiting rows of `table`, all committed, to a new unit.
     pub(crate) fn place_unit(&mut self, table: usize) -> Result<()> {
         let pages = self.unit_pages(table);
-        let temporary = self.temporary.pages;
+        let temporary = self.pager.temporary.pages;
         loop {
             let start = self.unit_start(pages)?;
             let site = Site {
                 table,
-                unit: self.committed.units(table),
-                epoch: self.committed.epoch,
+                unit: self.pager.committed.units(table),
+                epoch: self.pager.committed.epoch,
                 page: start,
             };
             let built = self.build_unit(site);
             if built != Err(Error::Flash(FlashError::BadBlock)) && temporary == 0 {
                 // A statement's own temporary log stays until the statement ends.
-                self.drop_temporary()?;
+                self.pager.drop_temporary()?;
             }
             match built.and_then(|()| self.finish_unit(site, start, pages)) {
                 Ok(()) => return Ok(()),
@@ -57,47 +58,48 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             epoch: site.epoch,
             rows: rows_of(UNIT_ROWS),
         };
-        self.set_entry(owner_of(site.table), site.unit, &entry)?;
-        let mut record: RootRecord = self.next_record()?;
+        self.pager
+            .set_entry(owner_of(site.table), site.unit, &entry)?;
+        let mut record: RootRecord = self.pager.next_record()?;
         record.unit_next = start + pages;
         record.epoch += 1;
         if let Some(state) = record.tables.get_mut(site.table) {
             state.units += 1;
         }
-        record.buffer_start = self.window.oldest(&record);
-        self.finish(&record)
+        record.buffer_start = self.pager.window.oldest(&record);
+        self.pager.finish(&record)
     }
 
     /// Returns the first of `pages` adjacent pages: after the last unit, or in new blocks.
     fn unit_start(&mut self, pages: u32) -> Result<u32> {
-        let next = self.committed.unit_next;
+        let next = self.pager.committed.unit_next;
         if !next.is_multiple_of(BLOCK_PAGES) {
             let first = next / BLOCK_PAGES + 1;
             let last = (next + pages - 1) / BLOCK_PAGES;
-            if (first..=last).all(|block| self.blocks.is_free(block)) {
-                (first..=last).for_each(|block| self.blocks.mark(block));
+            if (first..=last).all(|block| self.pager.blocks.is_free(block)) {
+                (first..=last).for_each(|block| self.pager.blocks.mark(block));
                 return Ok(next);
             }
         }
-        let block = self.take_blocks(pages.div_ceil(BLOCK_PAGES))?;
+        let block = self.pager.take_blocks(pages.div_ceil(BLOCK_PAGES))?;
         Ok(block * BLOCK_PAGES)
     }
 
     /// Abandons the programmed pages of a unit; the next attempt uses other pages.
     fn abandon(&mut self, start: u32, pages: u32) {
         let last = (start + pages - 1) / BLOCK_PAGES;
-        (start.div_ceil(BLOCK_PAGES)..=last).for_each(|block| self.blocks.free(block));
-        self.committed.unit_next = 0;
-        self.committed.epoch += 1;
+        (start.div_ceil(BLOCK_PAGES)..=last).for_each(|block| self.pager.blocks.free(block));
+        self.pager.committed.unit_next = 0;
+        self.pager.committed.epoch += 1;
     }
 
     fn build_unit(&mut self, mut site: Site) -> Result<()> {
-        self.arena.reset();
+        self.pager.arena.reset();
         let (own, all) = self.catalogue.widths(site.table);
-        let area = self.arena.lease(1)?;
+        let area = self.pager.arena.lease(1)?;
         self.build_rows(&mut site, ROLE_DATA, 0, own, area)?;
         self.build_rows(&mut site, ROLE_JOIN, own, all - own, area)?;
-        self.arena.release(area);
+        self.pager.arena.release(area);
         self.build_indexes(&mut site)
     }
 
@@ -115,12 +117,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let first = site.unit * UNIT_ROWS + 1;
         let mut row = Scratch::new(width);
         for page in 0..pages_for(width) {
-            self.arena.area_mut(area).fill(0);
+            self.pager.arena.area_mut(area).fill(0);
             for slot in 0..per_page.min(UNIT_ROWS - page * per_page) {
                 let id = first + page * per_page + slot;
-                self.read_waiting(site.table, id, from, &mut row)?;
+                self.pager
+                    .read_waiting(owner_of(site.table), id, from, &mut row)?;
                 let at = slot as usize * width;
-                crate::pager::bytes::put(self.arena.area_mut(area), at, &row);
+                crate::pager::bytes::put(self.pager.arena.area_mut(area), at, &row);
             }
             self.program_unit_page(site, role, area, 0)?;
         }
@@ -139,9 +142,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             role,
             ..data_identity(site.page, site.epoch, site.table, site.unit)
         };
-        self.seal
-            .close(&identity, self.arena.area_page(area, number));
-        self.program(site.page, area, number)?;
+        self.pager
+            .seal
+            .close(&identity, self.pager.arena.area_page(area, number));
+        self.pager.program(site.page, area, number)?;
         site.page += 1;
         Ok(())
     }
@@ -158,7 +162,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn verify_unit(&mut self, table: usize, unit: u32) -> Result<u64> {
         let (own, all) = self.catalogue.widths(table);
         let (data, join) = (pages_for(own), pages_for(all - own));
-        let entry = self.entry(owner_of(table), unit)?;
+        let entry = self.pager.entry(owner_of(table), unit)?;
         let pages = self.unit_pages(table);
         for page in 0..pages {
             let role = match page {
@@ -167,7 +171,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 _ if (page - data - join).is_multiple_of(2) => ROLE_KEY,
                 _ => ROLE_FILTER,
             };
-            self.load(&PageIdentity {
+            self.pager.load(&PageIdentity {
                 role,
                 ..data_identity(entry.page + page, entry.epoch, table, unit)
             })?;

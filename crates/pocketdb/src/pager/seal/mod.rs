@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::error::{Error, Result};
 use crate::pager::bytes::{put, take};
 use crate::pager::flash::PAGE_BYTES;
-use crate::tables::part::{SIDES, side_number};
+use crate::pager::side::{SIDES, side_number};
 
 /// Length of a page's payload in bytes.
 pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - MAC_BYTES;

@@ -2,29 +2,29 @@
 
 use super::{Combine, Run};
 use crate::error::Result;
+use crate::pager::Pager;
 use crate::pager::bytes::{narrow, part, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
-use crate::tables::store::Store;
 
 /// Number of bytes of a record that are compared without loading its page.
 const HEAD_BYTES: usize = size_of::<u128>();
 
 /// Returns how many runs can be merged at once when `reserve` frames stay free.
-pub(super) fn fan_in<F: Nand, S: SecureStore>(store: &Store<F, S>, reserve: usize) -> usize {
-    store.arena.cached().saturating_sub(reserve).max(2)
+pub(super) fn fan_in<F: Nand, S: SecureStore>(pager: &Pager<F, S>, reserve: usize) -> usize {
+    pager.arena.cached().saturating_sub(reserve).max(2)
 }
 
 /// Reads the head of every run.
 pub(super) fn prepare<F: Nand, S: SecureStore>(
-    store: &mut Store<F, S>,
+    pager: &mut Pager<F, S>,
     runs: &mut [Run],
     width: usize,
 ) -> Result<()> {
     for run in runs.iter_mut() {
-        if let Some((frame, at)) = run.place(store, width)? {
-            run.head = head_of(part(store.arena.page(frame), at, width));
+        if let Some((frame, at)) = run.place(pager, width)? {
+            run.head = head_of(part(pager.arena.page(frame), at, width));
         }
     }
     Ok(())
@@ -38,7 +38,7 @@ fn head_of(record: &[u8]) -> u128 {
 
 /// Returns the run with the smallest next record.
 fn smallest<F: Nand, S: SecureStore>(
-    store: &mut Store<F, S>,
+    pager: &mut Pager<F, S>,
     runs: &[Run],
     width: usize,
 ) -> Result<Option<usize>> {
@@ -54,7 +54,7 @@ fn smallest<F: Nand, S: SecureStore>(
         let less = match run.head.cmp(&other.head) {
             core::cmp::Ordering::Less => true,
             core::cmp::Ordering::Greater => false,
-            core::cmp::Ordering::Equal => width > HEAD_BYTES && is_less(store, run, other, width)?,
+            core::cmp::Ordering::Equal => width > HEAD_BYTES && is_less(pager, run, other, width)?,
         };
         if less {
             best = Some(number);
@@ -64,41 +64,41 @@ fn smallest<F: Nand, S: SecureStore>(
 }
 
 fn is_less<F: Nand, S: SecureStore>(
-    store: &mut Store<F, S>,
+    pager: &mut Pager<F, S>,
     run: &Run,
     other: &Run,
     width: usize,
 ) -> Result<bool> {
-    let Some((first, at)) = run.place(store, width)? else {
+    let Some((first, at)) = run.place(pager, width)? else {
         return Ok(false);
     };
     // The cache has two frames at least, so the page stays while the other one is loaded.
-    let Some((second, other_at)) = other.place(store, width)? else {
+    let Some((second, other_at)) = other.place(pager, width)? else {
         return Ok(true);
     };
-    let record = part(store.arena.page(first), at, width);
-    Ok(record < part(store.arena.page(second), other_at, width))
+    let record = part(pager.arena.page(first), at, width);
+    Ok(record < part(pager.arena.page(second), other_at, width))
 }
 
 /// Reads the smallest record of `runs`, combined with all records of the same key.
 pub(super) fn next_merged<F: Nand, S: SecureStore, C: Combine>(
-    store: &mut Store<F, S>,
+    pager: &mut Pager<F, S>,
     runs: &mut [Run],
     width: usize,
     combine: &C,
     out: &mut [u8],
 ) -> Result<bool> {
-    let Some(best) = smallest(store, runs, width)? else {
+    let Some(best) = smallest(pager, runs, width)? else {
         return Ok(false);
     };
-    take_record(store, runs, best, out)?;
+    take_record(pager, runs, best, out)?;
     let Some(key) = combine.key_bytes() else {
         return Ok(true);
     };
-    while let Some(next) = smallest(store, runs, width)? {
+    while let Some(next) = smallest(pager, runs, width)? {
         let run = runs.get(next).copied().unwrap_or_default();
         if heads_differ(run.head, head_of(out), key)
-            || !combine_next(store, runs, (next, key), combine, out)?
+            || !combine_next(pager, runs, (next, key), combine, out)?
         {
             break;
         }
@@ -115,7 +115,7 @@ fn heads_differ(one: u128, other: u128, key: usize) -> bool {
 /// Reads the next record of run `next` into `out` if its key is the same; otherwise returns
 /// `false`.
 fn combine_next<F: Nand, S: SecureStore, C: Combine>(
-    store: &mut Store<F, S>,
+    pager: &mut Pager<F, S>,
     runs: &mut [Run],
     (next, key): (usize, usize),
     combine: &C,
@@ -123,17 +123,17 @@ fn combine_next<F: Nand, S: SecureStore, C: Combine>(
 ) -> Result<bool> {
     let mut other = Scratch::new(out.len());
     let run = runs.get(next).copied().unwrap_or_default();
-    run.peek(store, &mut other)?;
+    run.peek(pager, &mut other)?;
     if part(&other, 0, key) != part(out, 0, key) {
         return Ok(false);
     }
-    take_record(store, runs, next, &mut other)?;
+    take_record(pager, runs, next, &mut other)?;
     combine.combine(out, &other)?;
     Ok(true)
 }
 
 fn take_record<F: Nand, S: SecureStore>(
-    store: &mut Store<F, S>,
+    pager: &mut Pager<F, S>,
     runs: &mut [Run],
     number: usize,
     out: &mut [u8],
@@ -141,9 +141,9 @@ fn take_record<F: Nand, S: SecureStore>(
     let Some(run) = runs.get_mut(number) else {
         return Ok(());
     };
-    run.next(store, out)?;
-    if let Some((frame, at)) = run.place(store, out.len())? {
-        run.head = head_of(part(store.arena.page(frame), at, out.len()));
+    run.next(pager, out)?;
+    if let Some((frame, at)) = run.place(pager, out.len())? {
+        run.head = head_of(part(pager.arena.page(frame), at, out.len()));
     }
     Ok(())
 }

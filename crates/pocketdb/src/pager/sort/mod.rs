@@ -7,6 +7,7 @@ mod merge;
 
 use self::merge::{fan_in, next_merged, prepare};
 use crate::error::{Error, Result};
+use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::bytes::{narrow, part, put, take};
 use crate::pager::directory::TEMPORARY;
@@ -15,7 +16,6 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_TEMPORARY};
 use crate::pager::series::Series;
-use crate::tables::store::Store;
 
 /// Greatest number of runs of one sort before it merges some.
 const RUNS_MAX: usize = 32;
@@ -29,6 +29,13 @@ const MERGE_SPARE: usize = 3;
 pub(crate) const FRAMES_LITTLE: usize = 8;
 const RUNS_ALONE: usize = 20;
 const MERGE_SPARE_ALONE: usize = 2;
+
+/// Work of a statement besides reading: sorted runs written, and merge passes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Effort {
+    pub(crate) runs: u64,
+    pub(crate) merges: u64,
+}
 
 /// Concurrent users of memory during a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,8 +132,8 @@ impl<C: Combine> Sorter<C> {
     }
 
     /// Returns how many runs are kept, and how many frames stay free during a merge.
-    fn manner<F: Nand, S: SecureStore>(&self, store: &Store<F, S>) -> (usize, usize) {
-        let frames = store.arena.frames();
+    fn manner<F: Nand, S: SecureStore>(&self, pager: &Pager<F, S>) -> (usize, usize) {
+        let frames = pager.arena.frames();
         if self.beside == Beside::Nothing && frames <= FRAMES_LITTLE {
             return (RUNS_ALONE, MERGE_SPARE_ALONE);
         }
@@ -153,26 +160,26 @@ impl<C: Combine> Sorter<C> {
     /// Adds a record.
     pub(crate) fn push<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         record: &[u8],
     ) -> Result<()> {
         if self.count == self.room() {
-            self.sort_area(store)?;
+            self.sort_area(pager)?;
             // Unless combining freed enough room, the records go to flash.
             if self.count > self.room() / 2 {
-                self.spill(store)?;
+                self.spill(pager)?;
             }
         }
         let at = self.count * self.width;
-        put(store.arena.area_mut(self.area), at, record);
+        put(pager.arena.area_mut(self.area), at, record);
         self.count += 1;
         self.pushed += 1;
         Ok(())
     }
 
     /// Sorts the records in memory and combines those with equal keys.
-    fn sort_area<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
-        let bytes = store.arena.area_mut(self.area);
+    fn sort_area<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
+        let bytes = pager.arena.area_mut(self.area);
         let used = bytes.get_mut(..self.count * self.width).unwrap_or(&mut []);
         sort_records(used, self.width);
         let Some(key) = self.combine.key_bytes() else {
@@ -198,49 +205,49 @@ impl<C: Combine> Sorter<C> {
     }
 
     /// Writes the sorted records in memory as a run.
-    fn spill<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
-        let mut writer = RunWriter::begin(store, self.width)?;
+    fn spill<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
+        let mut writer = RunWriter::begin(pager, self.width)?;
         for number in 0..self.count {
             let at = number * self.width;
-            writer.copy(store, self.area, at)?;
+            writer.copy(pager, self.area, at)?;
         }
         self.count = 0;
-        store.effort.runs += 1;
-        let run = writer.finish(store)?;
+        pager.effort.runs += 1;
+        let run = writer.finish(pager)?;
         self.runs.push(run, "the number of sorted runs")?;
-        if self.runs.len() < self.manner(store).0 {
+        if self.runs.len() < self.manner(pager).0 {
             return Ok(());
         }
         // The area is empty now; its frames allow a wider merge.
-        if store.arena.is_last(self.area) {
-            store.arena.release(self.area);
-            self.merge_alike(store)?;
-            self.area = store.arena.lease(self.area.frames())?;
+        if pager.arena.is_last(self.area) {
+            pager.arena.release(self.area);
+            self.merge_alike(pager)?;
+            self.area = pager.arena.lease(self.area.frames())?;
             return Ok(());
         }
-        self.merge_alike(store)
+        self.merge_alike(pager)
     }
 
     /// Merges as many runs as there are frames for. It takes those of most similar length, so that
     /// no long run is rewritten because of short ones.
-    fn merge_alike<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
+    fn merge_alike<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
         self.runs.sort_unstable_by_key(|run| run.records);
-        let taken = fan_in(store, self.manner(store).1).min(self.runs.len());
+        let taken = fan_in(pager, self.manner(pager).1).min(self.runs.len());
         let first = most_alike(&self.runs, taken);
-        self.merge(store, first, taken)
+        self.merge(pager, first, taken)
     }
 
     /// Merges the shortest runs, as many as there are frames for, until `target` are left.
     fn merge_shortest<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         target: usize,
     ) -> Result<()> {
-        let spare = self.manner(store).1;
+        let spare = self.manner(pager).1;
         while self.runs.len() > target {
             self.runs.sort_unstable_by_key(|run| run.records);
             let needed = self.runs.len() - target + 1;
-            self.merge(store, 0, fan_in(store, spare).min(needed))?;
+            self.merge(pager, 0, fan_in(pager, spare).min(needed))?;
         }
         Ok(())
     }
@@ -248,20 +255,20 @@ impl<C: Combine> Sorter<C> {
     /// Merges `taken` runs from `first` on into one.
     fn merge<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         first: usize,
         taken: usize,
     ) -> Result<()> {
-        store.effort.merges += 1;
-        let mut writer = RunWriter::begin(store, self.width)?;
+        pager.effort.merges += 1;
+        let mut writer = RunWriter::begin(pager, self.width)?;
         let mut record = Scratch::new(self.width);
         let inputs = self.runs.get_mut(first..first + taken);
         let inputs = inputs.unwrap_or(&mut []);
-        prepare(store, inputs, self.width)?;
-        while next_merged(store, inputs, self.width, &self.combine, &mut record)? {
-            writer.put(store, &record)?;
+        prepare(pager, inputs, self.width)?;
+        while next_merged(pager, inputs, self.width, &self.combine, &mut record)? {
+            writer.put(pager, &record)?;
         }
-        let run = writer.finish(store)?;
+        let run = writer.finish(pager)?;
         self.runs.remove(first, taken);
         self.runs.push(run, "the number of sorted runs")
     }
@@ -269,40 +276,40 @@ impl<C: Combine> Sorter<C> {
     /// Ends the collection.
     pub(crate) fn finish<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
     ) -> Result<()> {
-        self.sort_area(store)?;
+        self.sort_area(pager)?;
         if !self.runs.is_empty() && self.count > 0 {
-            self.spill(store)?;
+            self.spill(pager)?;
         }
-        self.merge_to(store, MERGE_SPARE)
+        self.merge_to(pager, MERGE_SPARE)
     }
 
     /// Ends the collection, and releases the area if the records went to flash. Then so few runs
     /// remain that reading them leaves `reserve` frames.
     pub(crate) fn finish_and_release<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         reserve: usize,
     ) -> Result<()> {
-        self.sort_area(store)?;
+        self.sort_area(pager)?;
         if !self.runs.is_empty() {
             if self.count > 0 {
-                self.spill(store)?;
+                self.spill(pager)?;
             }
-            store.arena.release(self.area);
+            pager.arena.release(self.area);
         }
-        self.merge_to(store, reserve)
+        self.merge_to(pager, reserve)
     }
 
     fn merge_to<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         reserve: usize,
     ) -> Result<()> {
-        let target = fan_in(store, reserve);
-        self.merge_shortest(store, target)?;
-        prepare(store, &mut self.runs, self.width)
+        let target = fan_in(pager, reserve);
+        self.merge_shortest(pager, target)?;
+        prepare(pager, &mut self.runs, self.width)
     }
 
     /// Returns whether all records fit into memory.
@@ -313,17 +320,17 @@ impl<C: Combine> Sorter<C> {
     /// Copies the next record to `out` once the collection has ended; returns `false` at the end.
     pub(crate) fn next<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         out: &mut [u8],
     ) -> Result<bool> {
         if !self.is_in_memory() {
-            return next_merged(store, &mut self.runs, self.width, &self.combine, out);
+            return next_merged(pager, &mut self.runs, self.width, &self.combine, out);
         }
         if self.read == self.count {
             return Ok(false);
         }
         let at = self.read * self.width;
-        out.copy_from_slice(part(store.arena.area(self.area), at, self.width));
+        out.copy_from_slice(part(pager.arena.area(self.area), at, self.width));
         self.read += 1;
         Ok(true)
     }
@@ -341,16 +348,16 @@ pub(crate) struct RunWriter {
 impl RunWriter {
     /// Begins a run at the log's end; leases a frame until it is finished.
     pub(crate) fn begin<F: Nand, S: SecureStore>(
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         width: usize,
     ) -> Result<Self> {
-        let page = store.arena.lease(1)?;
-        store.arena.area_mut(page).fill(0);
+        let page = pager.arena.lease(1)?;
+        pager.arena.area_mut(page).fill(0);
         Ok(Self {
             width,
             page,
             run: Run {
-                first: store.temporary.pages,
+                first: pager.temporary.pages,
                 ..Run::default()
             },
             filled: 0,
@@ -360,41 +367,41 @@ impl RunWriter {
     /// Adds a record.
     pub(crate) fn put<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         record: &[u8],
     ) -> Result<()> {
-        put(store.arena.area_mut(self.page), self.filled, record);
-        self.turn(store)
+        put(pager.arena.area_mut(self.page), self.filled, record);
+        self.turn(pager)
     }
 
     /// Adds the record at `at` of an area.
     pub(crate) fn copy<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         from: Area,
         at: usize,
     ) -> Result<()> {
-        store
+        pager
             .arena
             .copy_within((from, at), (self.page, self.filled), self.width);
-        self.turn(store)
+        self.turn(pager)
     }
 
-    fn turn<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
+    fn turn<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
         self.filled += self.width;
         self.run.records += 1;
         if self.filled + self.width > PAYLOAD_BYTES {
-            self.flush(store)?;
+            self.flush(pager)?;
         }
         Ok(())
     }
 
-    fn flush<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
-        let mut log = store.temporary;
-        let result = store.log_append(&mut log, ROLE_TEMPORARY, self.page, 0);
-        store.temporary = log;
+    fn flush<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
+        let mut log = pager.temporary;
+        let result = pager.log_append(&mut log, ROLE_TEMPORARY, self.page, 0);
+        pager.temporary = log;
         result?;
-        store.arena.area_mut(self.page).fill(0);
+        pager.arena.area_mut(self.page).fill(0);
         self.filled = 0;
         Ok(())
     }
@@ -402,12 +409,12 @@ impl RunWriter {
     /// Writes the remaining records and returns the run.
     pub(crate) fn finish<F: Nand, S: SecureStore>(
         mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
     ) -> Result<Run> {
         if self.filled > 0 {
-            self.flush(store)?;
+            self.flush(pager)?;
         }
-        store.arena.release(self.page);
+        pager.arena.release(self.page);
         Ok(self.run)
     }
 }
@@ -421,10 +428,10 @@ impl Run {
     /// Reads the next record of `out.len()` bytes; returns `false` at the end.
     pub(crate) fn next<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         out: &mut [u8],
     ) -> Result<bool> {
-        let found = self.peek(store, out)?;
+        let found = self.peek(pager, out)?;
         if found {
             self.read += 1;
         }
@@ -433,20 +440,20 @@ impl Run {
 
     fn peek<F: Nand, S: SecureStore>(
         &self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         out: &mut [u8],
     ) -> Result<bool> {
-        let Some((frame, at)) = self.place(store, out.len())? else {
+        let Some((frame, at)) = self.place(pager, out.len())? else {
             return Ok(false);
         };
-        out.copy_from_slice(part(store.arena.page(frame), at, out.len()));
+        out.copy_from_slice(part(pager.arena.page(frame), at, out.len()));
         Ok(true)
     }
 
     /// Returns the frame with the next record, and its offset there.
     fn place<F: Nand, S: SecureStore>(
         &self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         width: usize,
     ) -> Result<Option<(usize, usize)>> {
         if self.read >= self.records {
@@ -454,7 +461,7 @@ impl Run {
         }
         let per_page = narrow(PAYLOAD_BYTES / width.max(1));
         let page = self.first + self.read / per_page;
-        let frame = store.log_load(TEMPORARY, ROLE_TEMPORARY, page)?;
+        let frame = pager.log_load(TEMPORARY, ROLE_TEMPORARY, page)?;
         Ok(Some((frame, (self.read % per_page) as usize * width)))
     }
 }

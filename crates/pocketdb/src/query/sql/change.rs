@@ -170,7 +170,7 @@ struct Ids {
 impl<F: Nand, S: SecureStore> Rows<F, S> for Ids {
     fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
         let id = chunk.id(store, row, 0);
-        self.writer.put(store, &id.to_le_bytes())?;
+        self.writer.put(&mut store.pager, &id.to_le_bytes())?;
         Ok(true)
     }
 }
@@ -311,7 +311,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut list = self.rows_to_change(&change.select)?;
         let table = change.select.table;
         let mut record = [0u8; 4];
-        while list.next(self, &mut record)? {
+        while list.next(&mut self.pager, &mut record)? {
             let id = u32::from_le_bytes(take(&record, 0));
             if change.columns.is_empty() {
                 self.note_delete(table, id)?;
@@ -327,12 +327,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn rows_to_change(&mut self, select: &Select<'_>) -> Result<Run> {
         let mut candidates = self.candidates(select.table, &select.condition)?;
         let mut ids = Ids {
-            writer: RunWriter::begin(self, 4)?,
+            writer: RunWriter::begin(&mut self.pager, 4)?,
         };
-        let area: Area = self.arena.lease(2.min(self.arena.spare()))?;
+        let area: Area = self.pager.arena.lease(2.min(self.pager.arena.spare()))?;
         self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
-        self.arena.release(area);
-        ids.writer.finish(self)
+        self.pager.arena.release(area);
+        ids.writer.finish(&mut self.pager)
     }
 
     fn change_value(

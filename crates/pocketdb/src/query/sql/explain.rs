@@ -5,6 +5,7 @@ use alloc::string::String;
 use crate::error::Result;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
+use crate::pager::sort::Effort;
 use crate::query::condition::Reach;
 use crate::query::select::{Function, Heading, Output, Row, Sink};
 use crate::query::sql::select::Query;
@@ -33,11 +34,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn run_explain(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
         let select = &query.select;
         let before = self.counters();
-        self.effort = Effort::default();
+        self.pager.effort = Effort::default();
         let mut candidates = self.candidates(select.table, &select.condition)?;
         let answered = candidates.answered;
         let rows = self.run_select(select, &mut candidates, &mut Nowhere)?;
-        let (after, effort) = (self.counters(), self.effort);
+        let (after, effort) = (self.counters(), self.pager.effort);
         sink.begin(&[Heading {
             name: "explanation",
             kind: ValueType::Text,
@@ -92,13 +93,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         (self.catalogue.table_name(table), column)
     }
-}
-
-/// Work of a statement besides reading: sorted runs written, and merge passes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Effort {
-    pub(crate) runs: u64,
-    pub(crate) merges: u64,
 }
 
 /// Shows one line.

@@ -54,19 +54,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         parameters: &[Value<'_>],
         sink: &mut impl Sink,
     ) -> Result<Outcome> {
-        self.usable()?;
-        self.drop_temporary()?;
+        self.pager.usable()?;
+        self.pager.drop_temporary()?;
         if text.len() > STATEMENT_BYTES_MAX {
             return Err(Error::Limit("the length of a statement"));
         }
         let copy: Option<String> = token::without_doubled_quotes(text);
         let text = copy.as_deref().unwrap_or(text);
         let result = self.dispatch(text, parameters, sink);
-        if result.is_err() && self.has_changes() && self.usable().is_ok() {
+        if result.is_err() && self.has_changes() && self.pager.usable().is_ok() {
             self.rollback()?;
             self.in_transaction = false;
         }
-        let dropped = self.drop_temporary();
+        let dropped = self.pager.drop_temporary();
         result.and_then(|outcome| dropped.map(|()| outcome))
     }
 
@@ -157,11 +157,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns an error if a statement needs more memory than available.
     fn check_memory(&self, bytes: usize) -> Result<()> {
-        let plan = &self.plan;
-        if bytes > plan.statement {
+        let given = self.budget.statement;
+        if bytes > given {
             return Err(Error::Share {
                 needed: bytes,
-                given: plan.statement,
+                given,
             });
         }
         Ok(())

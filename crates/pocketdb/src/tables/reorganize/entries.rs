@@ -72,7 +72,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if self.takes_in(site, usize::from(job.index.table)) {
             self.push_updated(site, job, Side::Gained, &mut sorter)?;
         }
-        sorter.finish_and_release(self, reserve)?;
+        sorter.finish_and_release(&mut self.pager, reserve)?;
         Ok(sorter)
     }
 
@@ -86,15 +86,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let area = sorter.area();
         self.push_updated(site, job, Side::Lost, &mut sorter)?;
         self.push_deleted(site, job, &mut sorter)?;
-        sorter.finish(self)?;
-        let mut writer = RunWriter::begin(self, job.width)?;
+        sorter.finish(&mut self.pager)?;
+        let mut writer = RunWriter::begin(&mut self.pager, job.width)?;
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = record.get_mut(..job.width).unwrap_or(&mut []);
-        while sorter.next(self, record)? {
-            writer.put(self, record)?;
+        while sorter.next(&mut self.pager, record)? {
+            writer.put(&mut self.pager, record)?;
         }
-        let run = writer.finish(self)?;
-        self.arena.release(area);
+        let run = writer.finish(&mut self.pager)?;
+        self.pager.arena.release(area);
         Ok(run)
     }
 
@@ -109,13 +109,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn entry_sorter(&mut self, job: &Job) -> Result<Sorter<Repeats>> {
-        let left = if self.arena.frames() <= FRAMES_LITTLE {
+        let left = if self.pager.arena.frames() <= FRAMES_LITTLE {
             READ_FRAMES_LITTLE
         } else {
             READ_FRAMES
         };
-        let frames = self.arena.spare().saturating_sub(left).max(1);
-        let area = self.arena.lease(frames)?;
+        let frames = self.pager.arena.spare().saturating_sub(left).max(1);
+        let area = self.pager.arena.lease(frames)?;
         Ok(Sorter::new(job.width, area, Repeats::Drop(job.width))?.alone())
     }
 
@@ -176,7 +176,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     known = true;
                 }
                 put(record, key_bytes, &descending(id));
-                sorter.push(self, record)?;
+                sorter.push(&mut self.pager, record)?;
             }
             next = end;
         }
@@ -213,7 +213,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.value_in(spot, table, row, &entry, key)?;
         }
         put(record, key_bytes, &descending(id));
-        sorter.push(self, record)
+        sorter.push(&mut self.pager, record)
     }
 
     fn spot_of(&self, site: &Site, side: Side, table: usize, id: u32) -> Result<Spot> {

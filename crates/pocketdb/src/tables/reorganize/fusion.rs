@@ -4,15 +4,17 @@
 use alloc::vec::Vec;
 
 use crate::error::Result;
+use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::bytes::{narrow, part, put};
 use crate::pager::directory::Entry;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
+use crate::pager::side::Side as PartSide;
 use crate::pager::sort::{Repeats, Run, Sorter, ascending, descending};
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
-use crate::tables::part::{ID_BYTES, Side as PartSide};
+use crate::tables::part::ID_BYTES;
 use crate::tables::reorganize::Site;
 use crate::tables::store::Store;
 
@@ -62,12 +64,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let gained = self.sorted_gained(site, &job, frames)?;
         let mut gained = Ahead::new(gained, job.width);
         let mut lost = Ahead::new(lost, job.width);
-        gained.advance(self)?;
-        lost.advance(self)?;
+        gained.advance(&mut self.pager)?;
+        lost.advance(&mut self.pager)?;
         let width = job.width - ID_BYTES;
         let mut writer = Writer {
-            records: self.arena.lease(1)?,
-            ids: self.arena.lease(1)?,
+            records: self.pager.arena.lease(1)?,
+            ids: self.pager.arena.lease(1)?,
             keys: Keys {
                 page: site.body.pages,
                 count: 0,
@@ -77,13 +79,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             total: 0,
             key: alloc::vec![0; width],
         };
-        self.arena.area_mut(writer.records).fill(0);
-        self.arena.area_mut(writer.ids).fill(0);
+        self.pager.arena.area_mut(writer.records).fill(0);
+        self.pager.arena.area_mut(writer.ids).fill(0);
         let mut record = alloc::vec![0; job.width];
         let mut old = self.next_entry(&mut presents, &mut record)?;
         while old || gained.there {
             if old && lost.is_before(&record) {
-                lost.advance(self)?;
+                lost.advance(&mut self.pager)?;
             } else if old && lost.is_equal(&record) {
                 old = self.next_entry(&mut presents, &mut record)?;
             } else if old && !gained.is_before(&record) {
@@ -91,7 +93,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 old = self.next_entry(&mut presents, &mut record)?;
             } else {
                 self.write_entry(site, &mut writer, &gained.record)?;
-                gained.advance(self)?;
+                gained.advance(&mut self.pager)?;
             }
         }
         self.finish_keys(site, number, &mut writer)
@@ -101,7 +103,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn present_entries(&mut self, number: usize, width: usize) -> Result<Vec<Present>> {
         let mut presents = Vec::new();
         let table = usize::from(self.catalogue.index(number)?.table);
-        let kept = usize::from(self.committed.part.kept);
+        let kept = usize::from(self.pager.committed.part.kept);
         for rank in kept..self.parts.len() {
             let part = self.parts.get(rank).filter(|part| part.own(table) > 0);
             let Some(side) = part.map(|part| part.side) else {
@@ -170,10 +172,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let id = ascending(part(entry, width, ID_BYTES));
         let at = (writer.total % IDS_PER_PAGE) as usize * ID_BYTES;
-        put(self.arena.area_mut(writer.ids), at, &id.to_le_bytes());
+        put(self.pager.arena.area_mut(writer.ids), at, &id.to_le_bytes());
         writer.total += 1;
         if writer.total.is_multiple_of(IDS_PER_PAGE) {
-            self.part_append(&mut site.lists, ROLE_LIST, writer.ids)?;
+            self.pager
+                .part_append(&mut site.lists, ROLE_LIST, writer.ids)?;
         }
         Ok(())
     }
@@ -183,11 +186,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let keys = &writer.keys;
         let per_page = keys.per_page();
         let at = (keys.count % per_page) as usize * (keys.width + ID_BYTES);
-        let page = self.arena.area_mut(writer.records);
+        let page = self.pager.arena.area_mut(writer.records);
         put(page, at, &writer.key);
         put(page, at + keys.width, &writer.total.to_le_bytes());
         if (keys.count + 1).is_multiple_of(per_page) {
-            self.part_append(&mut site.body, ROLE_PART, writer.records)?;
+            self.pager
+                .part_append(&mut site.body, ROLE_PART, writer.records)?;
         }
         Ok(())
     }
@@ -198,10 +202,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.write_record(site, writer)?;
         let keys = writer.keys;
         if !(keys.count + 1).is_multiple_of(keys.per_page()) {
-            self.part_append(&mut site.body, ROLE_PART, writer.records)?;
+            self.pager
+                .part_append(&mut site.body, ROLE_PART, writer.records)?;
         }
         if !writer.total.is_multiple_of(IDS_PER_PAGE) {
-            self.part_append(&mut site.lists, ROLE_LIST, writer.ids)?;
+            self.pager
+                .part_append(&mut site.lists, ROLE_LIST, writer.ids)?;
         }
         let mut below = (keys.page, keys.count.div_ceil(keys.per_page()));
         for &pages in keys.levels()?.iter() {
@@ -209,14 +215,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.write_level(site, below, keys.width, writer.records)?;
             below = (start, pages);
         }
-        self.arena.release(writer.ids);
-        self.arena.release(writer.records);
+        self.pager.arena.release(writer.ids);
+        self.pager.arena.release(writer.records);
         let entry = Entry {
             page: keys.page,
             epoch: u64::from(keys.count) | u64::from(keys.list) << 32,
             rows: 0,
         };
-        self.set_entry(site.frozen.side.contents, narrow(number), &entry)
+        self.pager
+            .set_entry(site.frozen.side.contents, narrow(number), &entry)
     }
 
     /// Writes the first keys of the `pages` pages from `first` on.
@@ -229,11 +236,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<()> {
         let per_page = narrow(PAYLOAD_BYTES / width.max(1));
         for page in 0..pages {
-            let frame = self.log_load(site.frozen.side.body, ROLE_PART, first + page)?;
+            let frame = self
+                .pager
+                .log_load(site.frozen.side.body, ROLE_PART, first + page)?;
             let at = (page % per_page) as usize * width;
-            self.arena.copy_to_page(frame, 0, width, (area, 0), at);
+            self.pager
+                .arena
+                .copy_to_page(frame, 0, width, (area, 0), at);
             if (page + 1).is_multiple_of(per_page) || page + 1 == pages {
-                self.part_append(&mut site.body, ROLE_PART, area)?;
+                self.pager.part_append(&mut site.body, ROLE_PART, area)?;
             }
         }
         Ok(())
@@ -245,7 +256,7 @@ trait Entries {
     /// Copies the next entry; returns `false` after the last one.
     fn entry<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         record: &mut [u8],
     ) -> Result<bool>;
 }
@@ -253,20 +264,20 @@ trait Entries {
 impl Entries for Run {
     fn entry<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         record: &mut [u8],
     ) -> Result<bool> {
-        self.next(store, record)
+        self.next(pager, record)
     }
 }
 
 impl Entries for Sorter<Repeats> {
     fn entry<F: Nand, S: SecureStore>(
         &mut self,
-        store: &mut Store<F, S>,
+        pager: &mut Pager<F, S>,
         record: &mut [u8],
     ) -> Result<bool> {
-        self.next(store, record)
+        self.next(pager, record)
     }
 }
 
@@ -279,8 +290,8 @@ impl<E: Entries> Ahead<E> {
         }
     }
 
-    fn advance<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
-        self.there = self.entries.entry(store, &mut self.record)?;
+    fn advance<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
+        self.there = self.entries.entry(pager, &mut self.record)?;
         Ok(())
     }
 

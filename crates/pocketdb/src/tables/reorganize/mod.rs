@@ -17,18 +17,16 @@ pub use self::levels::Extent;
 
 use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
-use crate::pager::arena::Area;
-use crate::pager::directory::{CHUNK_ENTRIES, Entry, owner_of};
-use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
+use crate::pager::directory::{CHUNK_ENTRIES, Entry};
+use crate::pager::flash::{FlashError, Nand};
 use crate::pager::log::Log;
-use crate::pager::root::{
-    Level, PartState, RootRecord, SecureStore, read_chain, write_chain, write_generation,
-};
-use crate::pager::seal::next_secrets;
+use crate::pager::root::{Level, PartState, RootRecord, SecureStore};
+use crate::pager::side::{Side, all_sides};
 use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
 use crate::tables::change::Moment;
-use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Side, Spot, all_sides, section_number};
-use crate::tables::store::{Pending, Store};
+use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number};
+use crate::tables::store::Store;
+use crate::tables::store::owner_of;
 
 /// The progress of a reorganisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,16 +81,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Refused`] inside a transaction, or a failure of the device. [`Error::DeviceFull`]
     /// when the device has no room for both parts, which changes nothing.
     pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
-        self.usable()?;
+        self.pager.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
             ));
         }
-        self.drop_temporary()?;
-        self.allowance = Some(operations);
+        self.pager.drop_temporary()?;
+        self.pager.allowance = Some(operations);
         let result = self.do_tasks(extent, tasks);
-        self.allowance = None;
+        self.pager.allowance = None;
         match result {
             Ok(progress) => Ok(progress),
             Err(Error::Stopped) => {
@@ -104,7 +102,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 Err(Error::DeviceFull)
             }
             Err(error) => {
-                self.poison();
+                self.pager.poison();
                 Err(error)
             }
         }
@@ -115,7 +113,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// A failure of the device or the secure store.
     pub fn cancel_reorganization(&mut self) -> Result<()> {
-        self.usable()?;
+        self.pager.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
@@ -125,21 +123,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn give_up(&mut self) -> Result<()> {
-        if !self.committed.part.building {
+        if !self.pager.committed.part.building {
             return Ok(());
         }
-        self.disown_side(self.building_side())?;
-        let record = self.record_with(PartState {
+        self.pager.disown_side(self.pager.building_side())?;
+        let record = self.pager.record_with(PartState {
             building: false,
-            ..self.committed.part
+            ..self.pager.committed.part
         })?;
-        self.finish(&record)?;
-        self.remark_blocks()
+        self.pager.finish(&record)?;
+        self.pager.remark_blocks()
     }
 
     /// Returns the progress of the current reorganisation; finished if there is none.
     pub fn progress(&self) -> Progress {
-        let state = self.committed.part;
+        let state = self.pager.committed.part;
         Progress {
             done: if state.building { state.tasks } else { 0 },
             tasks: crate::pager::bytes::narrow(self.tasks().count()),
@@ -149,7 +147,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the number of reorganisations completed since the database was created.
     pub fn instance(&self) -> u32 {
-        self.committed.part.instance
+        self.pager.committed.part.instance
     }
 
     /// Returns the number of reorganised parts; each costs a search in every index.
@@ -158,10 +156,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn do_tasks(&mut self, extent: Extent, tasks: u32) -> Result<Progress> {
-        if extent == Extent::Whole && self.committed.part.kept > 0 {
+        if extent == Extent::Whole && self.pager.committed.part.kept > 0 {
             self.give_up()?;
         }
-        if !self.committed.part.building {
+        if !self.pager.committed.part.building {
             let kept = match extent {
                 Extent::Whole => 0,
                 Extent::Levels if self.new_rows() == 0 => return Ok(self.progress()),
@@ -170,7 +168,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.begin_part(kept)?;
         }
         for _ in 0..tasks {
-            let number = self.committed.part.tasks as usize;
+            let number = self.pager.committed.part.tasks as usize;
             let Some(task) = self.tasks().nth(number) else {
                 break;
             };
@@ -179,9 +177,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut progress = self.progress();
         if progress.done == progress.tasks {
             // The window is rewritten, which cannot be abandoned in between.
-            self.allowance = None;
+            self.pager.allowance = None;
             if let Err(error) = self.use_part() {
-                self.poison();
+                self.pager.poison();
                 return Err(error);
             }
             progress.finished = true;
@@ -201,36 +199,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sections.chain(indexes.map(Task::Index))
     }
 
-    fn building_side(&self) -> Side {
-        Side::new(self.committed.part.next.side)
-    }
-
-    fn disown_side(&mut self, side: Side) -> Result<()> {
-        side.owners()
-            .into_iter()
-            .try_for_each(|owner| self.disown(owner))
-    }
-
-    fn record_with(&mut self, part: PartState) -> Result<RootRecord> {
-        let mut record = self.next_record()?;
-        record.part = part;
-        Ok(record)
-    }
-
     /// Records the start: every row that is committed now, and that is in none of the `kept` oldest
     /// parts, belongs to the new part.
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     fn begin_part(&mut self, kept: usize) -> Result<()> {
-        let state = self.committed.part;
+        let state = self.pager.committed.part;
         // Pages of a cancelled reorganisation have the keys of the next generation, which is used
         // again.
         let (next, since_sequence) = if state.next.since > 0 {
             (state.next, state.since_sequence)
         } else {
-            (self.begin_generation()?, self.window.next())
+            (self.pager.begin_generation()?, self.pager.window.next())
         };
         let side = Side::new(next.side);
-        self.disown_side(side)?;
+        self.pager.disown_side(side)?;
         let older = kept
             .checked_sub(1)
             .and_then(|number| self.parts.get(number).copied());
@@ -247,9 +229,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 epoch: u64::from(rows) | u64::from(first) << 32,
                 rows: 0,
             };
-            self.set_entry(side.contents, section_number(table, LIVE), &entry)?;
+            self.pager
+                .set_entry(side.contents, section_number(table, LIVE), &entry)?;
         }
-        let record = self.record_with(PartState {
+        let record = self.pager.record_with(PartState {
             building: true,
             kept: u8::try_from(kept).unwrap_or(0),
             tasks: 0,
@@ -261,25 +244,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             since_sequence,
             ..state
         })?;
-        self.finish(&record)
-    }
-
-    /// Creates the keys of the next generation.
-    fn begin_generation(&mut self) -> Result<Level> {
-        let state = self.committed.part;
-        let free = all_sides().find(|&side| !state.is_in_use(side));
-        let side = free.ok_or(Error::Root("has no room for another part"))?;
-        let [next, chain] = next_secrets(&*read_chain(&mut self.secure)?);
-        write_generation(&mut self.secure, side, &next)?;
-        // Without the previous secret these keys cannot be derived again once they are destroyed.
-        write_chain(&mut self.secure, &chain)?;
-        self.pending = self.pending.max(Pending::Entries);
-        self.seal.set_side(side, Some(&next));
-        Ok(Level {
-            side,
-            since: self.committed.epoch,
-            ..Level::default()
-        })
+        self.pager.finish(&record)
     }
 
     fn do_task(&mut self, task: Task) -> Result<()> {
@@ -293,17 +258,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn try_task(&mut self, task: Task) -> Result<()> {
-        self.arena.reset();
-        self.grown = [0; 2];
-        let state = self.committed.part;
+        self.pager.arena.reset();
+        self.pager.grown = [0; 2];
+        let state = self.pager.committed.part;
         let mut site = self.site()?;
         match task {
             Task::Section { table, section } => self.build_section(&mut site, table, section)?,
             Task::Index(index) => self.build_keys(&mut site, index)?,
         }
-        self.arena.reset();
-        self.drop_temporary()?;
-        let record = self.record_with(PartState {
+        self.pager.arena.reset();
+        self.pager.drop_temporary()?;
+        let record = self.pager.record_with(PartState {
             tasks: state.tasks + 1,
             next: Level {
                 body: site.body.pages,
@@ -312,13 +277,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             },
             ..state
         })?;
-        self.finish(&record)
+        self.pager.finish(&record)
     }
 
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     fn site(&mut self) -> Result<Site> {
-        let state = self.committed.part;
-        let side = self.building_side();
+        let state = self.pager.committed.part;
+        let side = self.pager.building_side();
         let frozen = self.read_part_state(side)?;
         let oldest = self.parts.get(usize::from(state.kept)).unwrap_or(&frozen);
         Ok(Site {
@@ -327,8 +292,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 deletes: oldest.rows(DELETES),
                 updates: oldest.rows(UPDATES),
             },
-            body: self.continue_log(side.body, state.next.body)?,
-            lists: self.continue_log(side.lists, state.next.lists)?,
+            body: self.pager.continue_log(side.body, state.next.body)?,
+            lists: self.pager.continue_log(side.lists, state.next.lists)?,
         })
     }
 
@@ -340,40 +305,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.spot(table, id).ok_or(Error::Root("lacks a part"))
     }
 
-    /// Continues a log of the new part after its first `pages` pages and all pages of abandoned
-    /// tasks.
-    fn continue_log(&mut self, owner: u8, pages: u32) -> Result<Log> {
-        let mut log = Log { owner, pages };
-        if !pages.is_multiple_of(BLOCK_PAGES) {
-            let entry = self.entry(owner, pages / BLOCK_PAGES)?;
-            let next = entry.page + pages % BLOCK_PAGES;
-            if self.is_bad(entry.page / BLOCK_PAGES)?
-                || !self.seal.is_present(entry.epoch)
-                || !self.is_clean(next)?
-            {
-                log.pages = pages.next_multiple_of(BLOCK_PAGES);
-            }
-        }
-        Ok(log)
-    }
-
-    /// Records that a log has `blocks` blocks, if it is one of the part being built.
-    pub(crate) fn note_growth(&mut self, owner: u8, blocks: u32) {
-        let side = self.building_side();
-        if self.committed.part.building {
-            let logs = [side.body, side.lists].into_iter().zip(&mut self.grown);
-            for (_, grown) in logs.filter(|(log, _)| *log == owner) {
-                *grown = blocks.max(*grown);
-            }
-        }
-    }
-
     /// Abandons the pages that a task has written; their blocks are free, as after an opening.
     fn leave_task(&mut self) -> Result<()> {
-        self.arena.reset();
-        self.grown = [0; 2];
-        self.drop_temporary()?;
-        self.remark_blocks()
+        self.pager.arena.reset();
+        self.pager.grown = [0; 2];
+        self.pager.drop_temporary()?;
+        self.pager.remark_blocks()
     }
 
     /// Replaces the merged parts by the new one, and frees their blocks.
@@ -381,44 +318,34 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn use_part(&mut self) -> Result<()> {
         // Waiting rows are rewritten under the next generation; the pages before become unreadable
         // with its keys.
-        self.densify()?;
+        self.pager.densify()?;
         // No block is taken from here on, because directory entries of parts in use are removed.
         let catalogue = self.move_catalogue()?;
-        let state = self.committed.part;
+        let state = self.pager.committed.part;
         for level in state.merged() {
-            self.disown_side(Side::new(level.side))?;
+            self.pager.disown_side(Side::new(level.side))?;
         }
-        let part = self.read_part_state(self.building_side())?;
+        let part = self.read_part_state(self.pager.building_side())?;
         for table in 0..self.catalogue.len() {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
-            self.disown_before(owner_of(table), chunk)?;
+            self.pager.disown_before(owner_of(table), chunk)?;
         }
-        self.pending = Pending::Structure;
+        self.pager.keep_disowned();
         let after = state.advanced();
         let record = RootRecord {
             catalogue,
-            ..self.record_with(after)?
+            ..self.pager.record_with(after)?
         };
-        self.finish(&record)?;
+        self.pager.finish(&record)?;
         for side in all_sides() {
             if state.is_in_use(side) && !after.is_in_use(side) {
-                self.destroy_generation(side)?;
+                self.pager.destroy_generation(side)?;
             }
         }
-        self.grown = [0; 2];
+        self.pager.grown = [0; 2];
         self.read_parts()?;
-        self.remark_blocks()?;
+        self.pager.remark_blocks()?;
         self.summary.clear();
         self.summarize()
-    }
-
-    /// Closes the first page of `area` and programs it as the next page of a log of the new part.
-    pub(crate) fn part_append(&mut self, log: &mut Log, role: u8, area: Area) -> Result<()> {
-        if log.pages.is_multiple_of(BLOCK_PAGES) {
-            self.log_block(log.owner, log.pages / BLOCK_PAGES)?;
-        }
-        self.log_program(log, role, area, 0)?;
-        self.arena.area_mut(area).fill(0);
-        Ok(())
     }
 }

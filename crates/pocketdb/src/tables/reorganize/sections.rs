@@ -32,28 +32,29 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         } else {
             self.build_records(site, table, section)?;
         }
-        self.set_entry(frozen.side.contents, section_number(table, section), &entry)
+        self.pager
+            .set_entry(frozen.side.contents, section_number(table, section), &entry)
     }
 
     /// Writes one bit for each row; returns whether some rows are not live.
     fn build_live(&mut self, site: &mut Site, table: usize) -> Result<bool> {
         let (first, rows) = (site.frozen.first(table), site.frozen.own(table));
         let until = site.until();
-        let page = self.arena.lease(1)?;
-        self.arena.area_mut(page).fill(0);
+        let page = self.pager.arena.lease(1)?;
+        self.pager.arena.area_mut(page).fill(0);
         let mut holes = false;
         for row in 0..rows {
             let bit = row % LIVE_PER_PAGE;
             if self.was_deleted(table, first + row + 1, until)? {
                 holes = true;
-            } else if let Some(byte) = self.arena.area_mut(page).get_mut((bit / 8) as usize) {
+            } else if let Some(byte) = self.pager.arena.area_mut(page).get_mut((bit / 8) as usize) {
                 *byte |= 1 << (bit % 8);
             }
             if bit + 1 == LIVE_PER_PAGE || row + 1 == rows {
-                self.part_append(&mut site.body, ROLE_PART, page)?;
+                self.pager.part_append(&mut site.body, ROLE_PART, page)?;
             }
         }
-        self.arena.release(page);
+        self.pager.arena.release(page);
         Ok(holes)
     }
 
@@ -66,8 +67,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         let (first, rows) = (site.frozen.first(table), site.frozen.own(table));
         let per_page = rows_per_page(width);
-        let page = self.arena.lease(1)?;
-        self.arena.area_mut(page).fill(0);
+        let page = self.pager.arena.lease(1)?;
+        self.pager.arena.area_mut(page).fill(0);
         let mut record = Scratch::new(width);
         for row in 0..rows {
             let id = first + row + 1;
@@ -80,13 +81,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     self.copy_group(site, table, section - GROUPS, id, &mut record)?;
                 }
                 let at = (row % per_page) as usize * width;
-                put(self.arena.area_mut(page), at, &record);
+                put(self.pager.arena.area_mut(page), at, &record);
             }
             if (row + 1).is_multiple_of(per_page) || row + 1 == rows {
-                self.part_append(&mut site.body, ROLE_PART, page)?;
+                self.pager.part_append(&mut site.body, ROLE_PART, page)?;
             }
         }
-        self.arena.release(page);
+        self.pager.arena.release(page);
         Ok(())
     }
 
