@@ -167,7 +167,9 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Passes on a result; poisons the pager if it is an error.
     pub(crate) fn poison_after<T>(&mut self, result: Result<T>) -> Result<T> {
-        self.poisoned = result.is_err();
+        if result.is_err() {
+            self.poison();
+        }
         result
     }
 
