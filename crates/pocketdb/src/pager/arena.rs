@@ -6,6 +6,7 @@
 
 #![expect(
     clippy::indexing_slicing,
+    clippy::expect_used,
     reason = "a frame that is not there is a defect; an empty page in its place would hide it, and what is written to it"
 )]
 
@@ -103,9 +104,7 @@ impl Arena {
             self.bytes
                 .copy_within(from..from + PAGE_BYTES, HELD * PAGE_BYTES);
         }
-        if let Some(head) = self.heads.get_mut(HELD) {
-            head.page = NOTHING;
-        }
+        self.heads[HELD].page = NOTHING;
         self.held = true;
     }
 
@@ -135,7 +134,7 @@ impl Arena {
             first: self.cached,
             frames,
         };
-        for head in self.heads.iter_mut().skip(area.first).take(frames) {
+        for head in &mut self.heads[area.first..area.first + frames] {
             head.page = NOTHING;
         }
         Ok(area)
@@ -143,8 +142,8 @@ impl Arena {
 
     /// Returns the last lease to the cache.
     pub(crate) fn release(&mut self, area: Area) {
-        debug_assert_eq!(area.first, self.cached, "areas return in reverse order");
-        self.cached = (area.first + area.frames).min(self.heads.len());
+        assert_eq!(area.first, self.cached, "areas return in reverse order");
+        self.cached = area.first + area.frames;
     }
 
     /// Returns all leased frames, also those of an operation that failed.
@@ -222,19 +221,16 @@ impl Arena {
         let heads = self.heads.iter_mut().take(self.cached).enumerate();
         let heads = heads.skip(usize::from(self.held));
         let oldest = heads.min_by_key(|(_, head)| head.used);
-        oldest.map_or(0, |(frame, head)| {
-            head.page = NOTHING;
-            frame
-        })
+        let (frame, head) = oldest.expect("the cache keeps frames beside the leased and held ones");
+        head.page = NOTHING;
+        frame
     }
 
     /// Records that `frame` now caches `page`.
     pub(crate) fn note(&mut self, frame: usize, page: u32, epoch: u64) {
         self.clock += 1;
         let used = self.clock;
-        if let Some(head) = self.heads.get_mut(frame) {
-            *head = Head { page, epoch, used };
-        }
+        self.heads[frame] = Head { page, epoch, used };
     }
 
     /// Empties the cache.
@@ -298,6 +294,25 @@ mod tests {
         arena.victim();
         assert!(arena.find(0, 1).is_some());
         assert!(arena.find(1, 1).is_none());
+    }
+
+    /// Without a frame in the cache the held one was overwritten: rows that no page on flash had.
+    #[test]
+    #[should_panic(expected = "the cache keeps frames")]
+    fn the_held_frame_makes_no_room() {
+        let mut arena = Arena::new(1);
+        arena.hold(None);
+        arena.victim();
+    }
+
+    /// An area returned out of turn moved the border of the cache into one that was still leased.
+    #[test]
+    #[should_panic(expected = "reverse order")]
+    fn an_area_out_of_turn_is_not_taken_back() {
+        let mut arena = Arena::new(6);
+        let first = arena.lease(1).unwrap();
+        arena.lease(1).unwrap();
+        arena.release(first);
     }
 
     /// A frame out of range was an empty page, and what was written to it vanished.

@@ -3,7 +3,7 @@
 //! Each page contains the sequence number, authentication code and page number of the page before.
 //! Thus the last code, in the secure store, authenticates the whole window.
 
-use crate::pager::bytes::{part, put, take, u16_at, u32_at, u64_at};
+use crate::pager::bytes::{narrow, part, put, take, u16_at, u32_at, u64_at};
 use crate::pager::root::Link;
 use crate::pager::seal::{MAC_BYTES, PAYLOAD_BYTES};
 
@@ -86,7 +86,7 @@ pub(crate) fn rows(page: &[u8], width: impl Fn(u8) -> usize) -> impl Iterator<It
 
 /// Returns how many rows of `width` bytes fit into a page.
 pub(crate) fn rows_per_page(width: usize) -> u32 {
-    crate::pager::bytes::narrow(((PAYLOAD_BYTES - HEAD_BYTES) / (ROW_HEAD_BYTES + width)).max(1))
+    narrow(((PAYLOAD_BYTES - HEAD_BYTES) / (ROW_HEAD_BYTES + width)).max(1))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! the secure store, in two copies. Changes go to the copy that is not valid until the next record.
 
 use crate::error::{Error, Result};
-use crate::pager::bytes::{narrow, put, take, u16_at, u32_at, u64_at};
+use crate::pager::bytes::{narrow, part_mut, put, take, u16_at, u32_at, u64_at};
 use crate::pager::flash::Nand;
 use crate::pager::root::{
     DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, STRUCTURE_BYTES, SecureStore, StructureState,
@@ -207,7 +207,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         let mut piece = [0u8; PIECE_BYTES];
         for from in (first..chunks).step_by(PIECE_BYTES / CHUNK_STATE_BYTES) {
             let bytes = ((chunks - from) * CHUNK_STATE_BYTES).min(PIECE_BYTES);
-            let piece = piece.get_mut(..bytes).unwrap_or(&mut []);
+            let piece = part_mut(&mut piece, 0, bytes);
             let at = structure_at(copy) + from * CHUNK_STATE_BYTES;
             self.secure.read(at, piece)?;
             if let Some(found) = piece.chunks_exact(CHUNK_STATE_BYTES).position(&fits) {
@@ -234,8 +234,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         let mut piece = [0u8; PIECE_BYTES];
         let bytes = chunks * CHUNK_STATE_BYTES;
         for at in (0..bytes).step_by(PIECE_BYTES) {
-            let piece = piece.get_mut(..(bytes - at).min(PIECE_BYTES));
-            let piece = piece.unwrap_or(&mut []);
+            let piece = part_mut(&mut piece, 0, (bytes - at).min(PIECE_BYTES));
             self.secure.read(structure_at(copy) + at, piece)?;
             self.secure.write(structure_at(copy ^ 1) + at, piece)?;
         }

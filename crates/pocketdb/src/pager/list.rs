@@ -39,13 +39,13 @@ impl<T, const N: usize> Deref for List<T, N> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        self.items.get(..self.count).unwrap_or(&[])
+        &self.items[..self.count]
     }
 }
 
 impl<T, const N: usize> DerefMut for List<T, N> {
     fn deref_mut(&mut self) -> &mut [T] {
-        self.items.get_mut(..self.count).unwrap_or(&mut [])
+        &mut self.items[..self.count]
     }
 }
 

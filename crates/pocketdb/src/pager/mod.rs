@@ -92,26 +92,51 @@ pub(crate) struct Pager<F: Nand, S: SecureStore> {
     poisoned: bool,
 }
 
-impl<F: Nand, S: SecureStore> Pager<F, S> {
-    /// Opens the pages of a device, without frames; returns the first numbers of pages sealed in
-    /// the present form too.
-    pub(crate) fn open(flash: F, mut secure: S) -> Result<(Self, Option<Since>)> {
-        let head = read_head(&mut secure)?;
-        let blocks = head.blocks;
-        if blocks != flash.blocks() {
+/// The content of a secure store that an opening begins with.
+pub(crate) struct Stored {
+    seal: Box<Seal>,
+    pub(crate) committed: RootRecord,
+    /// The first numbers of pages sealed in the present form; `None` in a store of the previous
+    /// format.
+    pub(crate) since: Option<Since>,
+}
+
+impl Stored {
+    /// Reads the secure store of a device with `blocks` blocks.
+    #[inline(never)] // Keeps its local variables off the stack of what follows.
+    pub(crate) fn read(secure: &mut impl SecureStore, blocks: u32) -> Result<Self> {
+        let head = read_head(secure)?;
+        if head.blocks != blocks {
             return Err(Error::Root("belongs to a device of another size"));
         }
         // Before the format is raised, no page is sealed in the present form.
         let since = head.since.unwrap_or(Since::NEVER);
         let mut seal = Box::new(Seal::new(&head.secret, since));
-        let committed = read_newest(&mut secure, &mut seal)?;
+        let committed = read_newest(secure, &mut seal)?;
+        Ok(Self {
+            seal,
+            committed,
+            since: head.since,
+        })
+    }
+}
+
+impl<F: Nand, S: SecureStore> Pager<F, S> {
+    /// Creates the pager of a device and of what its secure store says, without frames.
+    #[expect(
+        clippy::inline_always,
+        reason = "a pager that is moved takes the stack of an opening twice"
+    )]
+    #[inline(always)]
+    pub(crate) fn new(flash: F, secure: S, stored: Stored) -> Self {
+        let committed = stored.committed;
         let room = Room::default();
-        let pager = Self {
+        Self {
             window: Window::new(&committed, &room),
             noted: (committed.epoch, committed.buffer_next),
             deferred: None,
             arena: Arena::new(room.frames),
-            blocks: Blocks::new(blocks, committed.block_next),
+            blocks: Blocks::new(flash.blocks(), committed.block_next),
             room,
             shapes: [Shape::default(); TABLES_MAX],
             structure: Structure::default(),
@@ -128,10 +153,9 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             poisoned: false,
             flash,
             secure,
-            seal,
+            seal: stored.seal,
             committed,
-        };
-        Ok((pager, head.since))
+        }
     }
 
     /// Divides the memory anew; the window is empty then.

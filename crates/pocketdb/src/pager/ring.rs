@@ -120,5 +120,5 @@ fn read_slot(store: &mut impl SecureStore, seal: &mut Seal, slot: usize) -> Resu
     if seal.root_code(body) != take::<MAC_BYTES>(&bytes, ROOT_RECORD_BYTES - MAC_BYTES) {
         return Ok(Slot::Torn);
     }
-    Ok(Slot::Intact(RootRecord::decode(body)))
+    Ok(Slot::Intact(RootRecord::decode(body)?))
 }

@@ -3,11 +3,16 @@
 //! Section 4 of `docs/pocketdb.md` gives every byte. The store is trusted to keep its content, and
 //! only the engine can read it. A write may still be torn by a loss of power.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "decoding refuses numbers of parts out of bounds; no part in their place would hide rows"
+)]
+
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, ROOT_RECORD_BYTES, TABLES_MAX};
-use crate::pager::bytes::{part, put, take, u16_at, u32_at, u64_at};
+use crate::pager::bytes::{part_mut, put, take, u16_at, u32_at, u64_at};
 use crate::pager::ring::RING_END;
 use crate::pager::seal::{Generations, MAC_BYTES, Seal, Since};
 use crate::pager::side::SIDES;
@@ -157,12 +162,12 @@ pub(crate) struct PartState {
 impl PartState {
     /// Returns the parts in use, the oldest first.
     pub(crate) fn live(&self) -> &[Level] {
-        self.levels.get(..usize::from(self.count)).unwrap_or(&[])
+        &self.levels[..usize::from(self.count)]
     }
 
     /// Returns the parts that are merged into the next one.
     pub(crate) fn merged(&self) -> &[Level] {
-        self.live().get(usize::from(self.kept)..).unwrap_or(&[])
+        &self.live()[usize::from(self.kept)..]
     }
 
     /// Returns the generation of the newest pages, apart from a part being built.
@@ -194,9 +199,7 @@ impl PartState {
                 *level = Level::default();
             }
         }
-        if let Some(place) = after.levels.get_mut(usize::from(self.kept)) {
-            *place = self.next;
-        }
+        after.levels[usize::from(self.kept)] = self.next;
         after
     }
 
@@ -232,7 +235,7 @@ impl PartState {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Self {
+    fn decode(bytes: &[u8]) -> Result<Self> {
         let level = |number: usize| {
             let at = LEVELS_AT + number * LEVEL_BYTES;
             let [side] = take(bytes, at + 16);
@@ -244,7 +247,7 @@ impl PartState {
             }
         };
         let [count, kept, building] = take(bytes, PART_AT + 8);
-        Self {
+        let state = Self {
             instance: u32_at(bytes, PART_AT),
             tasks: u32_at(bytes, PART_AT + 4),
             levels: core::array::from_fn(level),
@@ -253,7 +256,11 @@ impl PartState {
             building: building == 1,
             next: level(PARTS_MAX),
             since_sequence: u64_at(bytes, PART_AT + 12),
+        };
+        if usize::from(count) > PARTS_MAX || kept > count || building > 1 {
+            return Err(Error::Root("has a record that no engine writes"));
         }
+        Ok(state)
     }
 }
 
@@ -327,7 +334,14 @@ impl RootRecord {
         }
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Self {
+    /// Decodes an authenticated record.
+    ///
+    /// A record that names more parts than there are is refused, not read as one without parts.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let [copy] = take(bytes, 88);
+        if copy > 1 {
+            return Err(Error::Root("has a record that no engine writes"));
+        }
         let mut record = Self {
             sequence: u64_at(bytes, 0),
             epoch: u64_at(bytes, 8),
@@ -341,7 +355,7 @@ impl RootRecord {
             unit_next: u32_at(bytes, 60),
             block_next: u32_at(bytes, 64),
             structure: StructureState {
-                copy: part(bytes, 88, 1).first().copied().unwrap_or(0) & 1,
+                copy,
                 bytes: u32_at(bytes, 68),
                 code: take(bytes, 72),
             },
@@ -350,14 +364,14 @@ impl RootRecord {
                 bytes: u32_at(bytes, 96),
                 epoch: u64_at(bytes, 100),
             },
-            part: PartState::decode(bytes),
+            part: PartState::decode(bytes)?,
             tables: [TableState::default(); TABLES_MAX],
         };
         for (index, table) in record.tables.iter_mut().enumerate() {
             table.rows = u32_at(bytes, TABLES_AT + index * 8);
             table.units = u32_at(bytes, TABLES_AT + 4 + index * 8);
         }
-        record
+        Ok(record)
     }
 }
 
@@ -509,8 +523,7 @@ pub(crate) fn structure_code(
     let (mut code, mut piece) = (seal.begin_root_code(), [0u8; PIECE_BYTES]);
     let bytes = (bytes as usize).min(STRUCTURE_BYTES);
     for at in (0..bytes).step_by(PIECE_BYTES) {
-        let piece = piece.get_mut(..(bytes - at).min(PIECE_BYTES));
-        let piece = piece.unwrap_or(&mut []);
+        let piece = part_mut(&mut piece, 0, (bytes - at).min(PIECE_BYTES));
         store.read(structure_at(copy) + at, piece)?;
         seal.add_root_code(&mut code, piece);
     }
@@ -519,7 +532,7 @@ pub(crate) fn structure_code(
 
 /// Writes a failed block as number `number` of the list; it is stored as its number plus one.
 pub(crate) fn write_bad(store: &mut impl SecureStore, number: usize, block: u32) -> Result<()> {
-    store.write(BAD_AT + number * 4, &block.saturating_add(1).to_le_bytes())
+    store.write(BAD_AT + number * 4, &(block + 1).to_le_bytes())
 }
 
 /// Returns the failed block number `number`.
@@ -527,4 +540,31 @@ pub(crate) fn read_bad(store: &mut impl SecureStore, number: usize) -> Result<Op
     let mut bytes = [0u8; 4];
     store.read(BAD_AT + number * 4, &mut bytes)?;
     Ok(u32::from_le_bytes(bytes).checked_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record with more parts than there can be was read as one without any: all reorganised rows
+    /// were gone, and nothing said so.
+    #[test]
+    fn a_record_with_parts_that_cannot_be_is_refused() {
+        let record = RootRecord::empty();
+        for (at, wrong) in [
+            (PART_AT + 8, 4),
+            (PART_AT + 9, 1),
+            (PART_AT + 10, 2),
+            (88, 2),
+        ] {
+            let mut bytes = [0; ROOT_RECORD_BYTES];
+            record.encode(&mut bytes);
+            assert_eq!(RootRecord::decode(&bytes), Ok(record));
+            put(&mut bytes, at, &[wrong]);
+            assert!(
+                matches!(RootRecord::decode(&bytes), Err(Error::Root(_))),
+                "{at}"
+            );
+        }
+    }
 }

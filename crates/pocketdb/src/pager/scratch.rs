@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
 use crate::error::{Error, Result};
+use crate::pager::bytes::{part, part_mut};
 use crate::pager::seal::PAYLOAD_BYTES;
 
 /// Longest buffer stored inline, in bytes.
@@ -56,7 +57,7 @@ impl Deref for Scratch {
         } else {
             &self.few
         };
-        bytes.get(..self.count).unwrap_or(&[])
+        part(bytes, 0, self.count)
     }
 }
 
@@ -67,7 +68,7 @@ impl DerefMut for Scratch {
         } else {
             &mut self.few
         };
-        bytes.get_mut(..self.count).unwrap_or(&mut [])
+        part_mut(bytes, 0, self.count)
     }
 }
 

@@ -495,7 +495,12 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 /// Returns the length of an owner's elements; zero for a number that no owner of rows has.
 fn width_in(shapes: &[Shape; TABLES_MAX], owner: u8) -> usize {
     let shape = shapes.get(usize::from(owner)).copied();
-    shape.map_or(0, Shape::element)
+    let width = shape.map_or(0, Shape::element);
+    assert!(
+        width > 0,
+        "a waiting element has an owner whose shape is known"
+    );
+    width
 }
 
 /// Returns the identity of a buffer page.
@@ -517,4 +522,20 @@ pub(crate) fn placed_in(record: &RootRecord, owner: u8) -> u32 {
 /// Returns the greatest number of pages of a table's waiting rows of `width` bytes.
 pub(crate) fn waiting_pages(width: usize) -> usize {
     UNIT_ROWS.div_ceil(buffer::rows_per_page(width)) as usize + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An element of an owner without a shape had no bytes: every element behind it in the page was
+    /// read from a wrong place.
+    #[test]
+    #[should_panic(expected = "whose shape is known")]
+    fn an_element_of_nobody_has_no_width() {
+        let mut shapes = [Shape::default(); TABLES_MAX];
+        shapes[1] = Shape::new(9, 1, 0).unwrap();
+        assert_eq!(width_in(&shapes, 1), 9);
+        width_in(&shapes, 2);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::pager::arena::Area;
-use crate::pager::bytes::{part, put};
+use crate::pager::bytes::{part, part_mut, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
@@ -88,16 +88,20 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
     fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
         if let Some(groups) = &mut self.groups {
             let values = chunk.values(store, row);
-            groups.combine().begin(self.select, values, &mut self.group);
+            groups
+                .combine()
+                .begin(self.select, values, &mut self.group)?;
             groups.push(&mut store.pager, &self.group)?;
             return Ok(true);
         }
         let values = chunk.values(store, row);
         let shown = self.select.order_bytes();
         for output in self.select.outputs.iter() {
-            let value = output
-                .source
-                .map_or(&[][..], |number| self.select.source_bytes(number, values));
+            // Without groups each output has a source.
+            let value = match output.source {
+                Some(number) => self.select.source_bytes(number, values)?,
+                None => &[],
+            };
             put(&mut self.keyed, shown + usize::from(output.at), value);
         }
         self.after_groups(store)
@@ -134,14 +138,11 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         let (keys, row) = self.keyed.split_at_mut(self.select.order_bytes());
         let mut at = 0;
         for key in self.select.order.iter() {
-            let Some(output) = self.select.outputs.get(usize::from(key.output)) else {
-                continue;
-            };
+            let output = self.select.output(key.output)?;
             let width = usize::from(output.width);
             put(keys, at, part(row, usize::from(output.at), width));
             if key.descending {
-                let copied = keys.get_mut(at..at + width).unwrap_or(&mut []);
-                for byte in copied {
+                for byte in part_mut(keys, at, width) {
                     *byte = !*byte;
                 }
             }
@@ -156,7 +157,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     /// Shows the current row of the result.
     fn show_keyed(&mut self, empty: bool) -> Result<bool> {
         let keyed = core::mem::take(&mut self.keyed);
-        let row = keyed.get(self.select.order_bytes()..).unwrap_or(&[]);
+        let (_, row) = keyed.split_at(self.select.order_bytes());
         let more = self.show(row, empty);
         self.keyed = keyed;
         more
@@ -171,7 +172,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         if self.left == 0 {
             return Ok(false);
         }
-        let outputs = self.select.outputs.get(..self.select.shown).unwrap_or(&[]);
+        let (outputs, _) = self.select.outputs.split_at(self.select.shown);
         self.sink.row(&Row {
             outputs,
             bytes: record,
@@ -192,8 +193,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
                 return self.show_nothing();
             }
             while groups.next(&mut store.pager, &mut self.group)? {
-                let row = self.keyed.get_mut(self.select.order_bytes()..);
-                let row = row.unwrap_or(&mut []);
+                let (_, row) = self.keyed.split_at_mut(self.select.order_bytes());
                 groups.combine().finish(self.select, &self.group, row)?;
                 if !self.after_groups(store)? {
                     return Ok(());
@@ -213,8 +213,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
 
     /// Shows the only row of aggregates over no rows.
     fn show_nothing(&mut self) -> Result<()> {
-        let row = self.keyed.get_mut(self.select.order_bytes()..);
-        let row = row.unwrap_or(&mut []);
+        let (_, row) = self.keyed.split_at_mut(self.select.order_bytes());
         row.fill(0);
         for column in self.select.outputs.iter() {
             if column.function == Function::Count {

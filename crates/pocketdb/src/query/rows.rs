@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, TABLES_MAX};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{narrow, part, put, take, u32_at};
+use crate::pager::bytes::{narrow, part, part_mut, put, take, u32_at};
 use crate::pager::flash::Nand;
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
@@ -44,6 +44,15 @@ impl Reached {
     /// Returns the length of a row's ids in bytes.
     fn bytes(&self) -> usize {
         ID_BYTES * (1 + self.slots.len())
+    }
+
+    /// Returns the position of the id of `slot`, which must be among them.
+    ///
+    /// # Errors
+    /// It is not: the root's own id would be taken for that of a referenced row.
+    fn of(&self, slot: u8) -> Result<usize> {
+        self.at(slot)
+            .ok_or(Error::Defect("a query reaches the slots that it reads"))
     }
 
     /// Returns the position of the id of `slot` among them.
@@ -117,9 +126,8 @@ impl Chunk {
         store: &mut Store<F, S>,
         count: usize,
     ) {
-        let pairs = self.pairs_at()..self.pairs_at() + count * PAIR_BYTES;
         let area = store.pager.arena.area_mut(self.area);
-        let pairs = area.get_mut(pairs).unwrap_or(&mut []);
+        let pairs = part_mut(area, self.pairs_at(), count * PAIR_BYTES);
         pairs.as_chunks_mut::<PAIR_BYTES>().0.sort_unstable();
     }
 
@@ -388,7 +396,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         mut list: Run,
     ) -> Result<Run> {
         let width = stored_bytes(select, slot);
-        let at = reached.at(slot).unwrap_or(0);
+        let at = reached.of(slot)?;
         if width == 0 {
             return Ok(Run::default());
         }
@@ -418,13 +426,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         while by_id.next(&mut self.pager, &mut pair)? {
             let id = u32::from_be_bytes(take(&pair, 0));
             put(&mut entry, 0, part(&pair, 4, 4));
-            self.fetch_stored(select, slot, id, entry.get_mut(4..).unwrap_or(&mut []))?;
+            self.fetch_stored(select, slot, id, part_mut(&mut entry, 4, width))?;
             by_rank.push(&mut self.pager, &entry)?;
         }
         by_rank.finish(&mut self.pager)?;
         let mut writer = RunWriter::begin(&mut self.pager, width)?;
         while by_rank.next(&mut self.pager, &mut entry)? {
-            writer.put(&mut self.pager, entry.get(4..).unwrap_or(&[]))?;
+            writer.put(&mut self.pager, part(&entry, 4, width))?;
         }
         let run = writer.finish(&mut self.pager)?;
         self.pager.arena.release(inner);
@@ -446,10 +454,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .iter()
             .filter(|source| is_stored(**source, slot))
         {
-            let end = at + usize::from(source.reach.width);
-            let value = out.get_mut(at..end).unwrap_or(&mut []);
-            self.fetch_value(source.reach, id, value)?;
-            at = end;
+            let width = usize::from(source.reach.width);
+            self.fetch_value(source.reach, id, part_mut(out, at, width))?;
+            at += width;
         }
         Ok(())
     }
@@ -464,11 +471,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         run: &mut Run,
     ) -> Result<()> {
         let width = stored_bytes(select, slot);
-        let id_at = reached.at(slot).unwrap_or(0);
+        let id_at = reached.of(slot)?;
         let mut record = Scratch::new(width);
         for row in 0..chunk.count {
             if width > 0 {
-                run.next(&mut self.pager, &mut record)?;
+                run.take(&mut self.pager, &mut record)?;
             }
             let id = chunk.id(self, row, id_at);
             let mut at = 0;
@@ -513,7 +520,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 sources.push(number, "the number of columns of a query")?;
             }
         }
-        let id_at = reached.at(slot).unwrap_or(0);
+        let id_at = reached.of(slot)?;
         if sources.is_empty() {
             return Ok(());
         }

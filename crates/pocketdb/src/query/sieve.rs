@@ -180,8 +180,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(true);
         }
         for number in 0..self.catalogue.slots_of(table).len() {
-            let slot = self.catalogue.slots_of(table).get(number).copied();
-            let target = slot.map_or(0, |slot| usize::from(slot.table));
+            let target = usize::from(self.catalogue.slot(table, number)?.table);
             if !self.summary.has_deletes(target) {
                 continue;
             }

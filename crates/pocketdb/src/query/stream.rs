@@ -3,8 +3,14 @@
 //! A stream contains every row that fulfils its test. It may contain others, because a value was
 //! updated or the row still waits in the buffer. So its reader checks those again.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a stream that is not there is a defect; an empty one in its place would leave rows out"
+)]
+
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, STREAMS_MAX};
+use crate::pager::bytes::{part_mut, small};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
@@ -90,7 +96,7 @@ pub(crate) struct Candidates {
 impl Candidates {
     fn add(&mut self, branch: Branch) -> Result<u8> {
         self.branches.push(branch, "the length of a condition")?;
-        Ok(u8::try_from(self.branches.len() - 1).unwrap_or(u8::MAX))
+        Ok(small(self.branches.len() - 1))
     }
 
     fn add_stream(&mut self, source: Source) -> Result<u8> {
@@ -99,15 +105,12 @@ impl Candidates {
             ..Stream::default()
         };
         self.streams.push(stream, "the length of a condition")?;
-        let number = u8::try_from(self.streams.len() - 1).unwrap_or(u8::MAX);
+        let number = small(self.streams.len() - 1);
         self.add(Branch::Stream(number))
     }
 
     fn branch(&self, number: u8) -> Branch {
-        self.branches
-            .get(usize::from(number))
-            .copied()
-            .unwrap_or_default()
+        self.branches[usize::from(number)]
     }
 
     /// Returns the next candidate, in descending order.
@@ -133,9 +136,7 @@ impl Candidates {
         match self.branch(branch) {
             Branch::Every => Ok((bound > 0).then_some(bound)),
             Branch::Stream(number) => {
-                let Some(stream) = self.streams.get_mut(usize::from(number)) else {
-                    return Ok(None);
-                };
+                let stream = &mut self.streams[usize::from(number)];
                 while !stream.started || stream.head.is_some_and(|id| id > bound) {
                     stream.head = store.next_of(&mut stream.source)?;
                     stream.started = true;
@@ -286,8 +287,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let (mut first, mut second) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
         let width = usize::from(test.reach.width);
-        let first = first.get_mut(..width).unwrap_or(&mut []);
-        let second = second.get_mut(..width).unwrap_or(&mut []);
+        let first = part_mut(&mut first, 0, width);
+        let second = part_mut(&mut second, 0, width);
         for (value, key) in values.iter().zip([&mut *first, &mut *second]) {
             if encode(value, key).is_err() {
                 return Ok(None);
@@ -359,7 +360,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         let mut key = [0u8; KEY_BYTES_MAX];
         let width = usize::from(test.reach.width);
-        let key = key.get_mut(..width).unwrap_or(&mut []);
+        let key = part_mut(&mut key, 0, width);
         if test.reach.column == ID {
             let Some(id) = id_of(value) else {
                 return candidates.add_stream(Source::Nothing);

@@ -6,12 +6,12 @@
 use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
-use crate::limits::TABLES_MAX;
-use crate::pager::bytes::{part, put, take, u32_at};
+use crate::limits::{COLUMNS_MAX, TABLES_MAX};
+use crate::pager::bytes::{has_bit, narrow, part, put, set_bit, small, take, u32_at};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
-use crate::tables::catalogue::{Column, DELETES, UPDATES};
+use crate::tables::catalogue::{Column, DELETES, ID, UPDATES};
 use crate::tables::index::trimmed;
 use crate::tables::store::Store;
 use crate::tables::stretch::{Change, Known, STRETCH_BYTES, Stretch};
@@ -130,17 +130,13 @@ impl Summary {
 
     fn add(&mut self, entry: u64) {
         for position in self.positions(entry) {
-            if let Some(byte) = self.bits.get_mut(position / 8) {
-                *byte |= 1 << (position % 8);
-            }
+            set_bit(&mut self.bits, position);
         }
     }
 
     fn may_hold(&self, entry: u64) -> bool {
-        self.positions(entry).all(|position| {
-            let byte = self.bits.get(position / 8).copied().unwrap_or(0xFF);
-            byte >> (position % 8) & 1 == 1
-        })
+        let mut positions = self.positions(entry);
+        positions.all(|position| has_bit(&self.bits, position))
     }
 
     fn add_delete(&mut self, table: usize, id: u32) {
@@ -159,10 +155,14 @@ impl Summary {
 }
 
 fn column_bit(column: usize) -> u32 {
-    u32::try_from(column)
-        .ok()
-        .and_then(|column| 1u32.checked_shl(column))
-        .unwrap_or(0)
+    if column == usize::from(ID) {
+        return 0;
+    }
+    assert!(
+        column < COLUMNS_MAX,
+        "an update is of a column of its table"
+    );
+    1 << column
 }
 
 fn delete_entry(table: usize, id: u32) -> u64 {
@@ -280,8 +280,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(false);
         }
         for number in 0..self.catalogue.slots_of(table).len() {
-            let slot = self.catalogue.slots_of(table).get(number).copied();
-            let target = slot.map_or(0, |slot| usize::from(slot.table));
+            let target = usize::from(self.catalogue.slot(table, number)?.table);
             if self.summary.has_deletes(target) {
                 let referenced = self.join_id(table, id, number)?;
                 if self.was_named_deleted(target, referenced, until)? {
@@ -429,7 +428,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         out: &mut [u8],
     ) -> Result<bool> {
         let pieces = out.chunks(PART_BYTES).len();
-        let first = (last + 1).saturating_sub(crate::pager::bytes::narrow(pieces));
+        let outside = Error::Defect("an update has as many parts as its value");
+        let first = (last + 1).checked_sub(narrow(pieces)).ok_or(outside)?;
+        // Parts that are applied in all parts of the table are no longer kept.
         if first <= self.dropped(UPDATES) {
             return Ok(false);
         }
@@ -513,6 +514,18 @@ fn place(table: usize, column: usize, number: usize, id: u32) -> [u8; PLACE_BYTE
     place
 }
 
-fn small(value: usize) -> u8 {
-    u8::try_from(value).unwrap_or(u8::MAX)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A column beyond those of a table had no bit, so its updates were not seen: old values were
+    /// shown.
+    #[test]
+    #[should_panic(expected = "a column of its table")]
+    fn an_update_of_a_column_that_is_not_there_is_no_silence() {
+        let mut summary = Summary::new(4096);
+        summary.add_update(2, 31, 7);
+        assert!(summary.has_updates(2, 31) && !summary.has_updates(2, usize::from(ID)));
+        summary.add_update(2, 32, 7);
+    }
 }

@@ -10,7 +10,7 @@ use core::ops::Range;
 use crate::error::Result;
 use crate::limits::UNIT_ROWS;
 use crate::pager::arena::Area;
-use crate::pager::bytes::{part, put};
+use crate::pager::bytes::{part, part_mut, put};
 use crate::pager::flash::{Nand, PAGE_BYTES};
 use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
@@ -117,9 +117,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     #[inline(never)] // Keeps its local variables off the stack of what follows.
     fn take_hashes(&mut self, mut run: Run, count: usize, rank: usize, area: Area) -> Result<()> {
         let mut record = [0u8; SPILLED_MAX * HASH_BYTES];
-        let record = record.get_mut(..count * HASH_BYTES).unwrap_or(&mut []);
+        let record = part_mut(&mut record, 0, count * HASH_BYTES);
         for row in 0..UNIT_ROWS as usize {
-            run.next(&mut self.pager, record)?;
+            run.take(&mut self.pager, record)?;
             let hash = part(record, rank * HASH_BYTES, HASH_BYTES);
             put(self.pager.arena.area_mut(area), row * HASH_BYTES, hash);
         }
@@ -139,7 +139,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok((Some(site.table), id));
         }
         let id = self.join_id(site.table, id, usize::from(index.slot))?;
-        Ok((Some(self.catalogue.source(index).0), id))
+        Ok((Some(self.catalogue.source(index)?.0), id))
     }
 
     fn hash_source(&mut self, number: usize, (table, id): (Option<usize>, u32)) -> Result<KeyHash> {

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{FILTER_UNITS, KEY_BYTES_MAX, UNIT_ROWS};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{narrow, part, put, take, u16_at};
+use crate::pager::bytes::{has_bit, narrow, part, part_mut, put, set_bit, short, take, u16_at};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
@@ -153,7 +153,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the length of a key of an index, in bytes.
     pub(crate) fn key_bytes(&self, index: Index) -> Result<usize> {
-        let (table, column) = self.catalogue.source(index);
+        let (table, column) = self.catalogue.source(index)?;
         if column == ID {
             return Ok(crate::tables::catalogue::ID_BYTES);
         }
@@ -164,7 +164,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Hashes the indexed value of one row.
     fn hash_row(&mut self, number: u16, index: Index, id: u32) -> Result<KeyHash> {
         let own = usize::from(index.table);
-        let (table, column) = self.catalogue.source(index);
+        let (table, column) = self.catalogue.source(index)?;
         let id = if index.slot == OWN {
             id
         } else {
@@ -191,9 +191,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let place = usize::from(column);
         let column = self.catalogue.column_at(table, place)?;
         let mut value = [0u8; KEY_BYTES_MAX];
-        let value = value
-            .get_mut(..usize::from(column.width))
-            .unwrap_or(&mut []);
+        let value = part_mut(&mut value, 0, usize::from(column.width));
         self.latest(table, id, place, &column, value)?;
         Ok(self.pager.seal.hash(number, trimmed(value)))
     }
@@ -204,9 +202,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let column = self.catalogue.column_at(table, usize::from(column))?;
         let mut value = [0u8; KEY_BYTES_MAX];
-        let value = value
-            .get_mut(..usize::from(column.width))
-            .unwrap_or(&mut []);
+        let value = part_mut(&mut value, 0, usize::from(column.width));
         self.value(table, id, &column, value)?;
         Ok(self.pager.seal.hash(number, trimmed(value)))
     }
@@ -408,7 +404,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             cursor.next = behind.map_or(Next::End, Next::Unit);
             return Ok(None);
         }
-        let before = row.saturating_sub(distance);
+        let outside = Error::Defect("a pointer leads to a row of its index");
+        let before = row.checked_sub(distance).ok_or(outside)?;
         cursor.next = Next::Chain(before);
         Ok(Some(before + 1))
     }
@@ -461,7 +458,7 @@ impl Seen {
 
 /// Converts an index number to the form that is hashed.
 pub(crate) fn number_of(index: usize) -> u16 {
-    u16::try_from(index).unwrap_or(u16::MAX)
+    short(index)
 }
 
 /// Returns a value without its trailing zeros.
@@ -488,21 +485,9 @@ fn find_tag(page: &[u8], tag: &[u8; TAG_BYTES]) -> Option<u32> {
     tags.position(|slot| slot == tag).map(narrow)
 }
 
-fn set_bit(filter: &mut [u8], position: usize) {
-    if let Some(byte) = filter.get_mut(position / 8) {
-        *byte |= 1 << (position % 8);
-    }
-}
-
-fn has_bit(filter: &[u8], position: usize) -> bool {
-    filter
-        .get(position / 8)
-        .is_some_and(|byte| byte & (1 << (position % 8)) != 0)
-}
-
 /// Writes the 12 bits of one pointer of the newest unit of a filter page.
 fn set_pointer(page: &mut [u8], slot: u32, distance: u32) {
-    debug_assert!(
+    assert!(
         distance < 1 << 12,
         "the bound keeps distances under 12 bits"
     );

@@ -3,9 +3,9 @@
 //! Records are in key order. Each contains a key and the number of ids of all smaller keys. Above
 //! them are levels of first keys, up to one page.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, PARTS_MAX};
-use crate::pager::bytes::{narrow, part, u32_at};
+use crate::pager::bytes::{narrow, part, part_mut, u32_at};
 use crate::pager::flash::Nand;
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
@@ -103,10 +103,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the place of an index's keys in the part on `side`.
     pub(crate) fn keys(&mut self, side: Side, index: usize) -> Result<Keys> {
-        let entry = self
-            .pager
-            .entry_if_any(side.contents, narrow(index))?
-            .unwrap_or_default();
+        // An index that is not there has no key: all its rows would be gone without a word.
+        let entry = self.pager.entry_if_any(side.contents, narrow(index))?;
+        let entry = entry.ok_or(Error::Root("lacks an index"))?;
         let width = self.key_bytes(self.catalogue.index(index)?)?;
         let (count, list) = halves(entry.epoch);
         Ok(Keys {
@@ -122,7 +121,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let entry = self.catalogue.index(index)?;
         // Ids are sorted by their numbers.
         let mut ordered = [0u8; KEY_BYTES_MAX];
-        let ordered = ordered.get_mut(..key.len()).unwrap_or(&mut []);
+        let ordered = part_mut(&mut ordered, 0, key.len());
         ordered.copy_from_slice(key);
         if entry.column == ID {
             ordered.reverse();
@@ -141,7 +140,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(Piece::default());
         };
         let mut found = [0u8; KEY_BYTES_MAX];
-        let found = found.get_mut(..keys.width).unwrap_or(&mut []);
+        let found = part_mut(&mut found, 0, keys.width);
         let next = self.record(side, &keys, number, found)?;
         if found != key {
             return Ok(Piece::default());
@@ -191,7 +190,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             None => keys.count,
         };
         let mut key = [0u8; KEY_BYTES_MAX];
-        let key = key.get_mut(..keys.width).unwrap_or(&mut []);
+        let key = part_mut(&mut key, 0, keys.width);
         Ok(Piece {
             lists: side.lists,
             page: keys.list,
@@ -206,7 +205,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(0);
         };
         let mut found = [0u8; KEY_BYTES_MAX];
-        let found = found.get_mut(..keys.width).unwrap_or(&mut []);
+        let found = part_mut(&mut found, 0, keys.width);
         self.record(side, keys, last, found)?;
         Ok(if found == key && !or_equal {
             last
@@ -296,7 +295,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 .log_load(side.body, ROLE_PART, keys.page + page)?;
         }
         let mut key = [0u8; KEY_BYTES_MAX];
-        let key = key.get_mut(..keys.width).unwrap_or(&mut []);
+        let key = part_mut(&mut key, 0, keys.width);
         let ids = self.record(side, &keys, keys.count, key)?;
         let lists = ids.div_ceil(IDS_PER_PAGE);
         for page in 0..lists {

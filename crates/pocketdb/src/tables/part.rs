@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, INDEXES_MAX, TABLES_MAX};
-use crate::pager::bytes::{narrow, part};
+use crate::pager::bytes::{has_bit, narrow, part};
 use crate::pager::directory::Entry;
 use crate::pager::flash::{BLOCK_PAGES, Nand};
 use crate::pager::list::List;
@@ -84,8 +84,13 @@ pub(crate) struct Spot {
 
 impl Spot {
     /// Returns the rank of the row `id` in the part.
-    fn rank(self, id: u32) -> u32 {
-        id.saturating_sub(self.first + 1)
+    ///
+    /// # Errors
+    /// The row is older than the part: the first one in its place would be another row.
+    fn rank(self, id: u32) -> Result<u32> {
+        id.checked_sub(self.first + 1).ok_or(Error::Defect(
+            "a row is sought in a part that begins after it",
+        ))
     }
 }
 
@@ -164,7 +169,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         section: u32,
         page: u32,
     ) -> Result<usize> {
-        let start = self.section(side, table, section)?.unwrap_or_default().page;
+        let entry = self.section(side, table, section)?;
+        let start = entry.ok_or(Error::Root("lacks a section"))?.page;
         self.pager.log_load(side.body, ROLE_PART, start + page)
     }
 
@@ -205,7 +211,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         out: &mut [u8],
     ) -> Result<()> {
         let per_page = rows_per_page(width);
-        let row = spot.rank(id);
+        let row = spot.rank(id)?;
         let frame = self.section_frame(spot.side, table, section, row / per_page)?;
         let at = (row % per_page) as usize * width + at;
         out.copy_from_slice(part(self.pager.arena.page(frame), at, out.len()));
@@ -241,11 +247,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns whether a part contains the row as live.
     pub(crate) fn lives_in(&mut self, spot: Spot, table: usize, id: u32) -> Result<bool> {
-        let row = spot.rank(id);
+        let row = spot.rank(id)?;
         let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
         let bit = row % LIVE_PER_PAGE;
-        let byte = part(self.pager.arena.page(frame), (bit / 8) as usize, 1);
-        Ok(byte.first().is_some_and(|byte| byte >> (bit % 8) & 1 == 1))
+        Ok(has_bit(self.pager.arena.page(frame), bit as usize))
     }
 
     /// Calls `run` for each run of pages of the parts in use, with its first page and its length,
@@ -329,4 +334,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 pub(crate) fn halves(number: u64) -> (u32, u32) {
     let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
     (low(number), low(number >> 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row sought in a part that begins after it was taken for the first row of the part.
+    #[test]
+    fn a_row_before_its_part_is_not_the_first_of_it() {
+        let spot = Spot {
+            side: Side::new(1),
+            first: 7,
+        };
+        assert_eq!((spot.rank(8), spot.rank(10)), (Ok(0), Ok(2)));
+        assert!(matches!(spot.rank(7), Err(Error::Defect(_))));
+    }
 }

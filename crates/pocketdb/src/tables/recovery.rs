@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
-use crate::pager::bytes::{narrow, put};
+use crate::pager::bytes::{narrow, part, put};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{CatalogueState, SecureStore};
 use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE, Since};
@@ -40,7 +40,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let frame = self.pager.load(&catalogue_identity(&state, number))?;
             let rest = state.bytes as usize - bytes.len();
             let page = self.pager.arena.page(frame);
-            bytes.extend_from_slice(page.get(..rest.min(PAYLOAD_BYTES)).unwrap_or(&[]));
+            bytes.extend_from_slice(part(page, 0, rest.min(PAYLOAD_BYTES)));
         }
         let catalogue = Catalogue::decode(&bytes)?;
         let plan = Plan::new(&catalogue, memory)?;
@@ -176,8 +176,10 @@ fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Extent;
     use crate::pager::flash::Simulator;
     use crate::pager::secure::MemoryStore;
+    use crate::pager::sort::RunWriter;
     use crate::tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
 
     const MEMORY: usize = 65_536;
@@ -276,5 +278,42 @@ mod tests {
         assert!(store.pager.window.next() > used);
         check(&mut store, 5);
         assert_eq!(store.count(TABLE), 5);
+    }
+
+    /// A section or an index without an entry was read from page 0 or had no keys: other rows, or
+    /// none, where a damaged directory is.
+    #[test]
+    fn a_part_whose_places_are_gone_is_refused() {
+        let mut store = filled(40);
+        store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
+        check(&mut store, 40);
+        for side in crate::pager::side::all_sides() {
+            let side = crate::pager::side::Side::new(side);
+            store.pager.disown(side.contents).unwrap();
+        }
+        let read = store.read(TABLE, 1, &mut [0; 200]);
+        assert_eq!(read, Err(Error::Root("lacks a section")));
+        assert!(
+            store.search(0, &[2, 1, 0, 0, 0]).is_ok(),
+            "no part has rows of deletes"
+        );
+        assert!(store.verify().is_err());
+    }
+
+    /// The records of a run are read in step with rows. A run that ended early left the record
+    /// before in its place: values of another row.
+    #[test]
+    fn a_run_that_ends_early_gives_no_record_twice() {
+        let mut pager = filled(1).pager;
+        let mut writer = RunWriter::begin(&mut pager, 4).unwrap();
+        writer.put(&mut pager, &[1, 2, 3, 4]).unwrap();
+        let mut run = writer.finish(&mut pager).unwrap();
+        let mut record = [0; 4];
+        run.take(&mut pager, &mut record).unwrap();
+        assert_eq!(record, [1, 2, 3, 4]);
+        assert!(matches!(
+            run.take(&mut pager, &mut record),
+            Err(Error::Defect(_))
+        ));
     }
 }

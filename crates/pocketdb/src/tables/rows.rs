@@ -43,7 +43,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         references: &[u32],
     ) -> Result<u32> {
         let own = self.catalogue.widths(table).0;
-        let join = element.get_mut(own..).unwrap_or(&mut []);
+        let (_, join) = element.split_at_mut(own);
         self.join_row(table, references, join)?;
         let id = self
             .count(table)
@@ -62,9 +62,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             return Err(error);
         }
-        if let Some(rows) = self.rows.get_mut(table) {
-            *rows = id;
-        }
+        let rows = self.rows.get_mut(table);
+        *rows.ok_or(Error::Defect("a row is of a table that is counted"))? = id;
         Ok(())
     }
 
@@ -78,19 +77,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let mut number = 0;
         for at in 0..self.catalogue.slots_of(table).len() {
-            let Some(slot) = self.catalogue.slots_of(table).get(at).copied() else {
-                break;
-            };
+            let slot = self.catalogue.slot(table, at)?;
             let target = usize::from(slot.table);
             let direct = usize::from(slot.direct);
             let id = if direct == at {
-                let id = references.get(number).copied().unwrap_or(0);
+                let missing = Error::Defect("a direct slot is that of a reference");
+                let id = references.get(number).copied().ok_or(missing)?;
                 number += 1;
                 self.check_row(target, id)?;
                 id
             } else {
-                let parent = self.catalogue.slots_of(table).get(direct).copied();
-                let parent_table = parent.map_or(0, |parent| usize::from(parent.table));
+                let parent_table = usize::from(self.catalogue.slot(table, direct)?.table);
                 let parent_id = u32_at(join, direct * ID_BYTES);
                 self.join_id(parent_table, parent_id, at - direct - 1)?
             };

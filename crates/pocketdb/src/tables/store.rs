@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{PARTS_MAX, TABLES_MAX, UNIT_ROWS};
+use crate::pager::bytes::{narrow, small};
 use crate::pager::flash::{FlashCounters, Nand};
 use crate::pager::list::List;
 use crate::pager::root::{SecureStore, check_capacity, read_head};
 use crate::pager::seal::{CipherCounters, PAYLOAD_BYTES, PageIdentity, ROLE_DATA, signing_secret};
 use crate::pager::usage::Operations;
 use crate::pager::window::{placed_in, waiting_pages};
-use crate::pager::{Pager, prepare};
+use crate::pager::{Pager, Stored, prepare};
 use crate::tables::catalogue::{Catalogue, FIRST_TABLE, TableDefinition};
 use crate::tables::change::Summary;
 use crate::tables::memory::{Budget, Plan};
@@ -64,17 +65,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Root`], [`Error::NewerFormat`], [`Error::Tampered`], [`Error::Memory`], or a
     /// failure of the device or the secure store.
-    pub fn open(flash: F, secure: S, memory: usize) -> Result<Self> {
-        let (pager, since) = Pager::open(flash, secure)?;
+    pub fn open(flash: F, mut secure: S, memory: usize) -> Result<Self> {
+        let stored = Stored::read(&mut secure, flash.blocks())?;
+        let since = stored.since;
         let catalogue = Catalogue::new()?;
         let plan = Plan::new(&catalogue, memory)?;
         let mut store = Self {
-            rows: pager.committed.tables.map(|table| table.rows),
+            rows: stored.committed.tables.map(|table| table.rows),
             summary: Summary::new(plan.summary),
             parts: List::new(),
             in_transaction: false,
             budget: plan.budget,
-            pager,
+            pager: Pager::new(flash, secure, stored),
             catalogue,
         };
         store.pager.provide(plan.pages);
@@ -333,7 +335,7 @@ pub(crate) fn data_identity(page: u32, epoch: u64, table: usize, unit: u32) -> P
 
 /// Returns the number of rows of `width` bytes per page.
 pub(crate) fn rows_per_page(width: usize) -> u32 {
-    crate::pager::bytes::narrow(PAYLOAD_BYTES / width.max(1)).max(1)
+    narrow(PAYLOAD_BYTES / width.max(1)).max(1)
 }
 
 /// Returns the greatest number of pages of waiting rows of all tables.
@@ -344,10 +346,5 @@ pub(crate) fn waiting_pages_of(catalogue: &Catalogue) -> usize {
 
 /// Returns the owner number of a table's units.
 pub(crate) fn owner_of(table: usize) -> u8 {
-    u8::try_from(table).unwrap_or(u8::MAX)
-}
-
-/// Returns the number of rows of a unit as stored in the directory.
-pub(crate) fn rows_of(rows: u32) -> u16 {
-    u16::try_from(rows).unwrap_or(u16::MAX)
+    small(table)
 }

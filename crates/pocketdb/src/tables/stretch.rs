@@ -166,7 +166,8 @@ impl Stretch {
         if !(self.first..=self.last).contains(&id) {
             return;
         }
-        let number = u16::try_from(number.saturating_sub(self.base)).unwrap_or(FAR);
+        // A number too far from the base is left to a search.
+        let number = u16::try_from(number - self.base).unwrap_or(FAR);
         let mut at = match self.ids.binary_search(&id) {
             Ok(at) => {
                 if self.change == Change::Update

@@ -3,14 +3,15 @@
 use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
 use crate::pager::arena::Area;
+use crate::pager::bytes::{narrow, put, short};
 use crate::pager::directory::Entry;
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{RootRecord, SecureStore};
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_DATA, ROLE_FILTER, ROLE_JOIN, ROLE_KEY};
 use crate::tables::rows::pages_for;
+use crate::tables::store::owner_of;
 use crate::tables::store::{Store, data_identity, rows_per_page};
-use crate::tables::store::{owner_of, rows_of};
 
 /// The place of a unit being built.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +57,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let entry = Entry {
             page: start,
             epoch: site.epoch,
-            rows: rows_of(UNIT_ROWS),
+            rows: short(UNIT_ROWS as usize),
         };
         self.pager
             .set_entry(owner_of(site.table), site.unit, &entry)?;
@@ -123,7 +124,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.pager
                     .read_waiting(owner_of(site.table), id, from, &mut row)?;
                 let at = slot as usize * width;
-                crate::pager::bytes::put(self.pager.arena.area_mut(area), at, &row);
+                put(self.pager.arena.area_mut(area), at, &row);
             }
             self.program_unit_page(site, role, area, 0)?;
         }
@@ -154,7 +155,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// index.
     pub(crate) fn unit_pages(&self, table: usize) -> u32 {
         let (own, all) = self.catalogue.widths(table);
-        let indexes = crate::pager::bytes::narrow(self.catalogue.indexes_of(table).len());
+        let indexes = narrow(self.catalogue.indexes_of(table).len());
         pages_for(own) + pages_for(all - own) + 2 * indexes
     }
 

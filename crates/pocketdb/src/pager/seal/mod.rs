@@ -8,7 +8,7 @@ use polyval::{Block, Polyval};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use crate::pager::bytes::{put, take};
+use crate::pager::bytes::{part, part_mut, put, take};
 use crate::pager::flash::PAGE_BYTES;
 use crate::pager::side::{SIDES, side_number};
 
@@ -302,7 +302,9 @@ impl Seal {
 
     /// Sets the keys of the generation of `side`, or removes them.
     pub(crate) fn set_side(&mut self, side: u8, secret: Option<&[u8; 32]>) {
-        if let Some(place) = self.sides.get_mut(usize::from(side)) {
+        let place = self.sides.get_mut(usize::from(side));
+        debug_assert!(place.is_some(), "a side is one of those there are");
+        if let Some(place) = place {
             *place = secret.map(PageKeys::new);
         }
         for keys in [&mut self.recent, &mut self.before] {
@@ -327,10 +329,13 @@ impl Seal {
         self.generations = generations;
     }
 
+    #[expect(
+        clippy::expect_used,
+        reason = "pages under lasting keys would outlive the end of their generation"
+    )]
     fn side(&self, number: u8) -> &PageKeys {
         let found = self.sides.get(usize::from(number)).and_then(Option::as_ref);
-        debug_assert!(found.is_some(), "a page is of a generation that is there");
-        found.unwrap_or(&self.lasting)
+        found.expect("a page is of a generation that has its keys")
     }
 
     /// Returns the holder of a page's keys.
@@ -379,7 +384,7 @@ impl Seal {
     /// Encrypts the payload in `page` in place, appends its code, and returns the code.
     pub(crate) fn close(&mut self, identity: &PageIdentity, page: &mut [u8]) -> [u8; MAC_BYTES] {
         let form = self.take_keys(identity);
-        debug_assert_eq!(form, Form::Synthetic, "nothing is written in an old form");
+        assert_eq!(form, Form::Synthetic, "nothing is written in an old form");
         let code = self.plain_code(identity, page);
         self.apply_stream(&code, page);
         put(page, PAYLOAD_BYTES, &code);
@@ -503,7 +508,7 @@ impl Seal {
         put(&mut kind, 0, &[identity.role, identity.owner]);
         let mut hash = self.recent.hash.clone();
         hash.update(&[place, kind]);
-        hash.update_padded(page.get(..PAYLOAD_BYTES).unwrap_or(&[]));
+        hash.update_padded(part(page, 0, PAYLOAD_BYTES));
         // Every page has the same number of blocks, so their number need not be hashed.
         self.counters.mac_blocks += (PAGE_BYTES / 16) as u64 + 2;
         hash.finalize()
@@ -530,9 +535,7 @@ impl Seal {
     }
 
     fn apply(&mut self, mut stream: impl StreamCipher, page: &mut [u8]) {
-        if let Some(payload) = page.get_mut(..PAYLOAD_BYTES) {
-            stream.apply_keystream(payload);
-        }
+        stream.apply_keystream(part_mut(page, 0, PAYLOAD_BYTES));
         self.counters.cipher_blocks += (PAYLOAD_BYTES / 16) as u64;
     }
 }

@@ -1,7 +1,7 @@
 //! Merging of sorted runs.
 
 use super::{Combine, Run};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pager::Pager;
 use crate::pager::bytes::{narrow, part, put};
 use crate::pager::flash::Nand;
@@ -10,6 +10,13 @@ use crate::pager::scratch::Scratch;
 
 /// Number of bytes of a record that are compared without loading its page.
 const HEAD_BYTES: usize = size_of::<u128>();
+
+/// The error for a run that is not among those merged; its records would be left out.
+const NO_RUN: Error = Error::Defect("the smallest record is in one of the runs");
+
+fn run_at(runs: &[Run], number: usize) -> Result<&Run> {
+    runs.get(number).ok_or(NO_RUN)
+}
 
 /// Returns how many runs can be merged at once when `reserve` frames stay free.
 pub(super) fn fan_in<F: Nand, S: SecureStore>(pager: &Pager<F, S>, reserve: usize) -> usize {
@@ -96,7 +103,7 @@ pub(super) fn next_merged<F: Nand, S: SecureStore, C: Combine>(
         return Ok(true);
     };
     while let Some(next) = smallest(pager, runs, width)? {
-        let run = runs.get(next).copied().unwrap_or_default();
+        let run = *run_at(runs, next)?;
         if heads_differ(run.head, head_of(out), key)
             || !combine_next(pager, runs, (next, key), combine, out)?
         {
@@ -122,8 +129,9 @@ fn combine_next<F: Nand, S: SecureStore, C: Combine>(
     out: &mut [u8],
 ) -> Result<bool> {
     let mut other = Scratch::new(out.len());
-    let run = runs.get(next).copied().unwrap_or_default();
-    run.peek(pager, &mut other)?;
+    // A copy is read ahead: the run itself moves on only if the record belongs to this key.
+    let mut run = *run_at(runs, next)?;
+    run.take(pager, &mut other)?;
     if part(&other, 0, key) != part(out, 0, key) {
         return Ok(false);
     }
@@ -138,10 +146,8 @@ fn take_record<F: Nand, S: SecureStore>(
     number: usize,
     out: &mut [u8],
 ) -> Result<()> {
-    let Some(run) = runs.get_mut(number) else {
-        return Ok(());
-    };
-    run.next(pager, out)?;
+    let run = runs.get_mut(number).ok_or(NO_RUN)?;
+    run.take(pager, out)?;
     if let Some((frame, at)) = run.place(pager, out.len())? {
         run.head = head_of(part(pager.arena.page(frame), at, out.len()));
     }

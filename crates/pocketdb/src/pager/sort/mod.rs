@@ -3,13 +3,15 @@
 //! Records have one width and are ordered by their bytes. Records with equal keys can be combined
 //! into one as early as they meet.
 
+mod memory;
 mod merge;
 
+use self::memory::sort_records;
 use self::merge::{fan_in, next_merged, prepare};
 use crate::error::{Error, Result};
 use crate::pager::Pager;
 use crate::pager::arena::Area;
-use crate::pager::bytes::{narrow, part, put, take};
+use crate::pager::bytes::{narrow, part, part_mut, put, take};
 use crate::pager::directory::TEMPORARY;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
@@ -180,7 +182,7 @@ impl<C: Combine> Sorter<C> {
     /// Sorts the records in memory and combines those with equal keys.
     fn sort_area<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
         let bytes = pager.arena.area_mut(self.area);
-        let used = bytes.get_mut(..self.count * self.width).unwrap_or(&mut []);
+        let used = part_mut(bytes, 0, self.count * self.width);
         sort_records(used, self.width);
         let Some(key) = self.combine.key_bytes() else {
             return Ok(());
@@ -188,10 +190,8 @@ impl<C: Combine> Sorter<C> {
         let mut kept = 0usize;
         for number in 1..self.count {
             let (before, rest) = used.split_at_mut(number * self.width);
-            let record = rest.get(..self.width).unwrap_or(&[]);
-            let last = before
-                .get_mut(kept * self.width..(kept + 1) * self.width)
-                .unwrap_or(&mut []);
+            let record = part(rest, 0, self.width);
+            let last = part_mut(before, kept * self.width, self.width);
             if part(last, 0, key) == part(record, 0, key) {
                 self.combine.combine(last, record)?;
             } else {
@@ -263,7 +263,7 @@ impl<C: Combine> Sorter<C> {
         let mut writer = RunWriter::begin(pager, self.width)?;
         let mut record = Scratch::new(self.width);
         let inputs = self.runs.get_mut(first..first + taken);
-        let inputs = inputs.unwrap_or(&mut []);
+        let inputs = inputs.ok_or(Error::Defect("the runs to merge are those that there are"))?;
         prepare(pager, inputs, self.width)?;
         while next_merged(pager, inputs, self.width, &self.combine, &mut record)? {
             writer.put(pager, &record)?;
@@ -438,6 +438,21 @@ impl Run {
         Ok(found)
     }
 
+    /// Reads the next record of `out.len()` bytes, which must be there.
+    ///
+    /// # Errors
+    /// The run has ended: the record before it in `out` would be taken for another one.
+    pub(crate) fn take<F: Nand, S: SecureStore>(
+        &mut self,
+        pager: &mut Pager<F, S>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        if self.next(pager, out)? {
+            return Ok(());
+        }
+        Err(Error::Defect("a run has as many records as were written"))
+    }
+
     fn peek<F: Nand, S: SecureStore>(
         &self,
         pager: &mut Pager<F, S>,
@@ -477,64 +492,6 @@ fn most_alike(runs: &[Run], count: usize) -> usize {
     let groups = runs.windows(count.max(1)).map(share).enumerate();
     let best = groups.min_by(|(_, a), (_, b)| (a.0 * b.1).cmp(&(b.0 * a.1)));
     best.map_or(0, |(first, _)| first)
-}
-
-/// Sorts records of `width` bytes by their bytes.
-fn sort_records(bytes: &mut [u8], width: usize) {
-    macro_rules! sort_widths {
-        ($($width:literal)*) => {
-            match width {
-                $($width => bytes.as_chunks_mut::<$width>().0.sort_unstable(),)*
-                _ => sort_any(bytes, width),
-            }
-        };
-    }
-    sort_widths!(4 8 12 14 16 18 20 22 24 28 32 36 40 48 56 64);
-}
-
-/// Sorts records of any width with a heap sort.
-fn sort_any(bytes: &mut [u8], width: usize) {
-    let count = bytes.len() / width.max(1);
-    for start in (0..count / 2).rev() {
-        sift_down(bytes, width, start, count);
-    }
-    for end in (1..count).rev() {
-        swap(bytes, width, 0, end);
-        sift_down(bytes, width, 0, end);
-    }
-}
-
-fn sift_down(bytes: &mut [u8], width: usize, mut root: usize, end: usize) {
-    let record =
-        |bytes: &[u8], number: usize| number * width..(number * width + width).min(bytes.len());
-    let less = |bytes: &[u8], a: usize, b: usize| {
-        bytes.get(record(bytes, a)) < bytes.get(record(bytes, b))
-    };
-    loop {
-        let mut child = 2 * root + 1;
-        if child >= end {
-            return;
-        }
-        if child + 1 < end && less(bytes, child, child + 1) {
-            child += 1;
-        }
-        if !less(bytes, root, child) {
-            return;
-        }
-        swap(bytes, width, root, child);
-        root = child;
-    }
-}
-
-fn swap(bytes: &mut [u8], width: usize, a: usize, b: usize) {
-    let (low, high) = (a.min(b) * width, a.max(b) * width);
-    if low == high || high + width > bytes.len() {
-        return;
-    }
-    let (front, back) = bytes.split_at_mut(high);
-    if let (Some(first), Some(second)) = (front.get_mut(low..low + width), back.get_mut(..width)) {
-        first.swap_with_slice(second);
-    }
 }
 
 /// Encodes an id so that ascending bytes give descending ids.

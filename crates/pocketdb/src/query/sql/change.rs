@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{put, take};
+use crate::pager::bytes::{part_mut, put, small, take};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
@@ -85,7 +85,7 @@ impl<'a> Parser<'a, '_> {
             let error = |what| Error::Sql { at, what };
             let unknown = || error(alloc::format!("there is no column {name}"));
             let column = self.catalogue.column(table, name).ok_or_else(unknown)?;
-            let column = u8::try_from(column).unwrap_or(u8::MAX);
+            let column = small(column);
             if insertion.columns.contains(&column) {
                 return Err(error(alloc::format!("{name} is given twice")));
             }
@@ -134,7 +134,7 @@ impl<'a> Parser<'a, '_> {
             let kind = ValueType::of(self.catalogue.column_at(table, column)?.kind);
             let value = self.value_of(kind)?;
             self.refuse(&["+", "-", "*"])?;
-            let number = u8::try_from(column).unwrap_or(u8::MAX);
+            let number = small(column);
             change
                 .columns
                 .push((number, value), "the number of columns")?;
@@ -211,15 +211,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 Kind::Position => self.check_position(table, &value)?,
                 Kind::Reference => {
                     let id = self.resolve_reference(&column, &value)?;
-                    if let Some(place) = references.get_mut(known) {
-                        *place = id;
-                    }
+                    let place = references.get_mut(known);
+                    *place.ok_or(Error::Limit("the number of tables"))? = id;
                     known += 1;
                 }
                 _ => {
                     let at = usize::from(column.at);
                     let end = at + usize::from(column.width);
-                    let place = row.get_mut(at..end).unwrap_or(&mut []);
+                    let place = part_mut(&mut row, at, end - at);
                     encode(&value, place).map_err(|error| self.named(table, number, error))?;
                     if column.unique {
                         self.check_unique(table, number, place)?;
@@ -227,7 +226,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 }
             }
         }
-        let references = references.get(..known).unwrap_or(&[]);
+        let (references, _) = references.split_at(known);
         self.insert_row(table, &row, references)
     }
 
@@ -272,7 +271,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let key = self.catalogue.column_at(target, usize::from(column.key))?;
         let mut bytes = [0u8; KEY_BYTES_MAX];
         let width = usize::from(key.width);
-        let bytes = bytes.get_mut(..width).unwrap_or(&mut []);
+        let bytes = part_mut(&mut bytes, 0, width);
         if encode(value, bytes).is_err() {
             return Err(missing(self));
         }
@@ -291,7 +290,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the row with `key` in a unique column, which updates cannot change.
     fn find_key(&mut self, table: usize, column: usize, key: &[u8]) -> Result<Option<u32>> {
-        let number = u8::try_from(column).unwrap_or(u8::MAX);
+        let number = small(column);
         let missing = Error::Limit("the number of indexes");
         let index = self
             .catalogue

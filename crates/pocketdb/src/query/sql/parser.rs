@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{DEPTH_MAX, NAME_BYTES_MAX, TABLES_MAX};
+use crate::pager::bytes::{short, small};
 use crate::pager::series::Series;
 use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
 use crate::query::sql::token::{TOO_LONG, Token, Tokens};
@@ -286,9 +287,9 @@ impl<'a, 'c> Parser<'a, 'c> {
             table,
             column: ID,
             kind: ValueType::Integer,
-            width: u16::try_from(NUMBER_BYTES).unwrap_or(u16::MAX),
+            width: short(NUMBER_BYTES),
         };
-        let table = u8::try_from(bound.table).unwrap_or(u8::MAX);
+        let table = small(bound.table);
         match entry.kind {
             Kind::Position => Ok(id(bound.slot, table)),
             Kind::Reference => {
@@ -314,7 +315,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             kind => Ok(Reach {
                 slot: bound.slot,
                 table,
-                column: u8::try_from(column).unwrap_or(u8::MAX),
+                column: small(column),
                 kind: ValueType::of(kind),
                 width: entry.width,
             }),
@@ -413,7 +414,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             return self.join(condition, (bound, column), at, place.joins);
         }
         let reach = self.reach(&bound, column)?;
-        let first = u16::try_from(condition.values.len()).unwrap_or(u16::MAX);
+        let first = short(condition.values.len());
         match comparison {
             Comparison::Between => {
                 self.keep_value(condition, reach.kind)?;
@@ -441,7 +442,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             reach,
             comparison,
             first,
-            count: u16::try_from(count).unwrap_or(u16::MAX),
+            count: short(count),
         })
     }
 

@@ -1,6 +1,12 @@
 //! The catalogue: tables, columns, references along foreign keys, and the indexes derived from
 //! them.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    reason = "the ranges of a table lie in the catalogue's lists; no columns in their place would hide that"
+)]
+
 mod encoding;
 
 use alloc::vec::Vec;
@@ -9,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::limits::{
     CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
 };
-use crate::pager::bytes::part;
+use crate::pager::bytes::{part, short, small};
 use crate::tables::value::ValueType;
 
 /// The hidden table of deletes.
@@ -283,8 +289,7 @@ impl Catalogue {
 
     /// Assigns columns to groups of the reorganised part; group 0 is the shared one.
     fn group_columns(&mut self, table: &Table) {
-        let columns = self.columns.get_mut(usize::from(table.columns_at)..);
-        let columns = columns.unwrap_or(&mut []);
+        let (_, columns) = self.columns.split_at_mut(usize::from(table.columns_at));
         let mut groups = 1;
         for column in columns.iter_mut().filter(|column| column.width > 0) {
             let shared = match table.layout {
@@ -342,7 +347,7 @@ impl Catalogue {
         let inherited = self.slots_of(usize::from(target)).to_vec();
         let tables = core::iter::once(target).chain(inherited.into_iter().map(|slot| slot.table));
         for reached in tables {
-            let own = self.slots.get(usize::from(table.slots_at)..).unwrap_or(&[]);
+            let (_, own) = self.slots.split_at(usize::from(table.slots_at));
             if own.iter().any(|slot| slot.table == reached) {
                 let name = self.table_name(usize::from(reached));
                 let text = alloc::format!("a second path of foreign keys to the table {name}");
@@ -374,9 +379,7 @@ impl Catalogue {
         if self.indexes.len() + found.len() > INDEXES_MAX {
             return Err(Error::Limit("the number of indexes"));
         }
-        if let Some(entry) = self.tables.get_mut(table) {
-            entry.indexes = short(found.len());
-        }
+        self.tables[table].indexes = short(found.len());
         self.indexes
             .extend(found.into_iter().map(|(slot, column)| Index {
                 table: owner,
@@ -397,7 +400,7 @@ impl Catalogue {
 
     fn name(&self, name: Name) -> &str {
         let bytes = part(&self.names, usize::from(name.at), usize::from(name.bytes));
-        core::str::from_utf8(bytes).unwrap_or("")
+        core::str::from_utf8(bytes).expect("a name is kept as it was given")
     }
 
     /// Returns the number of tables, the hidden ones included.
@@ -443,7 +446,7 @@ impl Catalogue {
             usize::from(entry.columns_at)
                 ..usize::from(entry.columns_at) + usize::from(entry.columns)
         });
-        self.columns.get(range).unwrap_or(&[]).iter()
+        self.columns[range].iter()
     }
 
     /// Returns one column of a table.
@@ -468,7 +471,13 @@ impl Catalogue {
         let range = self.tables.get(table).map_or(0..0, |entry| {
             usize::from(entry.slots_at)..usize::from(entry.slots_at) + usize::from(entry.slots)
         });
-        self.slots.get(range).unwrap_or(&[])
+        &self.slots[range]
+    }
+
+    /// Returns one slot of a table's join row.
+    pub(crate) fn slot(&self, table: usize, slot: usize) -> Result<Slot> {
+        let found = self.slots_of(table).get(slot).copied();
+        found.ok_or(Error::Defect("a join row has the slots of its table"))
     }
 
     /// Returns the index with this number.
@@ -496,13 +505,13 @@ impl Catalogue {
     }
 
     /// Returns table and column whose values are indexed; the column is [`ID`] for row ids.
-    pub(crate) fn source(&self, index: Index) -> (usize, u8) {
+    pub(crate) fn source(&self, index: Index) -> Result<(usize, u8)> {
         let table = usize::from(index.table);
         if index.slot == OWN {
-            return (table, index.column);
+            return Ok((table, index.column));
         }
-        let slot = self.slots_of(table).get(usize::from(index.slot));
-        (slot.map_or(0, |slot| usize::from(slot.table)), index.column)
+        let slot = self.slot(table, usize::from(index.slot))?;
+        Ok((usize::from(slot.table), index.column))
     }
 
     /// Returns the width of a row of `table` without and with its join row.
@@ -550,12 +559,4 @@ fn check_name(name: &str) -> Result<()> {
         return Err(Error::Name(alloc::format!("{name:?} is not a name")));
     }
     Ok(())
-}
-
-fn short(value: usize) -> u16 {
-    u16::try_from(value).unwrap_or(u16::MAX)
-}
-
-fn small(value: usize) -> u8 {
-    u8::try_from(value).unwrap_or(u8::MAX)
 }

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::KEY_BYTES_MAX;
-use crate::pager::bytes::{part, put};
+use crate::pager::bytes::{part, part_mut, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::sort::{FRAMES_LITTLE, Repeats, Run, RunWriter, Sorter, descending};
@@ -54,7 +54,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(Job {
             index,
             width: self.key_bytes(index)? + ID_BYTES,
-            source: self.catalogue.source(index),
+            source: self.catalogue.source(index)?,
             by_id,
         })
     }
@@ -89,7 +89,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter.finish(&mut self.pager)?;
         let mut writer = RunWriter::begin(&mut self.pager, job.width)?;
         let mut record = [0u8; ENTRY_BYTES_MAX];
-        let record = record.get_mut(..job.width).unwrap_or(&mut []);
+        let record = part_mut(&mut record, 0, job.width);
         while sorter.next(&mut self.pager, record)? {
             writer.put(&mut self.pager, record)?;
         }
@@ -156,7 +156,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let column = self.catalogue.column_at(table, usize::from(column))?;
         let key_bytes = job.width - ID_BYTES;
         let mut record = [0u8; ENTRY_BYTES_MAX];
-        let record = record.get_mut(..job.width).unwrap_or(&mut []);
+        let record = part_mut(&mut record, 0, job.width);
         let mut source = [0u8; ID_BYTES];
         let mut next = self.record(side, keys, 0, &mut source)?;
         for number in 0..keys.count {
@@ -170,7 +170,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     break;
                 }
                 if !known {
-                    let key = record.get_mut(..key_bytes).unwrap_or(&mut []);
+                    let key = part_mut(record, 0, key_bytes);
                     let spot = self.spot_after(site, table, row)?;
                     self.value_in(spot, table, row, &column, key)?;
                     known = true;
@@ -193,7 +193,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let mut record = [0u8; ENTRY_BYTES_MAX];
-        let record = record.get_mut(..job.width).unwrap_or(&mut []);
+        let record = part_mut(&mut record, 0, job.width);
         let key_bytes = job.width - ID_BYTES;
         let (table, column) = job.source;
         let own = usize::from(job.index.table);
@@ -204,7 +204,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.join_id_in(spot, own, id, usize::from(slot))?
             }
         };
-        let key = record.get_mut(..key_bytes).unwrap_or(&mut []);
+        let key = part_mut(record, 0, key_bytes);
         if column == ID {
             put(key, 0, &row.to_be_bytes());
         } else {
@@ -247,10 +247,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             let (mut old, mut new) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
             let width = job.width - ID_BYTES;
-            let place = old.get_mut(..width).unwrap_or(&mut []);
+            let place = part_mut(&mut old, 0, width);
             let spot = self.spot_of(site, Side::Lost, table, row)?;
             self.value_in(spot, table, row, &entry, place)?;
-            let place = new.get_mut(..width).unwrap_or(&mut []);
+            let place = part_mut(&mut new, 0, width);
             let spot = self.spot_after(site, table, row)?;
             self.value_in(spot, table, row, &entry, place)?;
             if part(&old, 0, width) != part(&new, 0, width) {

@@ -42,16 +42,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for (place, part) in sizes.iter_mut().zip(self.parts.iter()) {
             *place = size(part).max(1);
         }
-        kept_of(sizes.get(..self.parts.len()).unwrap_or(&[]))
+        let live = sizes.iter().take(self.parts.len());
+        kept_of(live.copied())
     }
 }
 
 /// Returns how many parts of `sizes` pieces, the oldest first, are not merged when one piece is
 /// added.
-fn kept_of(sizes: &[u64]) -> usize {
-    let mut left = sizes.iter().sum::<u64>() + 1;
+fn kept_of(sizes: impl Iterator<Item = u64> + Clone) -> usize {
+    let mut left = sizes.clone().sum::<u64>() + 1;
     let mut kept = 0;
-    for (&size, rank) in sizes.iter().zip((1..=PARTS_MAX as u64).rev()) {
+    for (size, rank) in sizes.zip((1..=PARTS_MAX as u64).rev()) {
         if size < largest_term(left, rank) {
             break;
         }
@@ -85,7 +86,7 @@ mod tests {
     fn grown(mut sizes: Vec<u64>, pieces: u64) -> (Vec<u64>, u64) {
         let mut written = 0;
         for _ in 0..pieces {
-            let kept = kept_of(&sizes);
+            let kept = kept_of(sizes.iter().copied());
             let merged = sizes.split_off(kept).iter().sum::<u64>() + 1;
             sizes.push(merged);
             written += merged;

@@ -17,6 +17,7 @@ pub use self::levels::Extent;
 
 use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
+use crate::pager::bytes::{narrow, small};
 use crate::pager::directory::{CHUNK_ENTRIES, Entry};
 use crate::pager::flash::{FlashError, Nand};
 use crate::pager::log::Log;
@@ -140,7 +141,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let state = self.pager.committed.part;
         Progress {
             done: if state.building { state.tasks } else { 0 },
-            tasks: crate::pager::bytes::narrow(self.tasks().count()),
+            tasks: narrow(self.tasks().count()),
             finished: !state.building,
         }
     }
@@ -234,7 +235,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let record = self.pager.record_with(PartState {
             building: true,
-            kept: u8::try_from(kept).unwrap_or(0),
+            kept: small(kept),
             tasks: 0,
             next: Level {
                 body: 0,

@@ -1,7 +1,7 @@
 //! The sections of a table: live bits, join rows, and columns by groups.
 
 use crate::error::Result;
-use crate::pager::bytes::put;
+use crate::pager::bytes::{part_mut, put, set_bit};
 use crate::pager::directory::Entry;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
@@ -47,8 +47,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let bit = row % LIVE_PER_PAGE;
             if self.was_deleted(table, first + row + 1, until)? {
                 holes = true;
-            } else if let Some(byte) = self.pager.arena.area_mut(page).get_mut((bit / 8) as usize) {
-                *byte |= 1 << (bit % 8);
+            } else {
+                set_bit(self.pager.arena.area_mut(page), bit as usize);
             }
             if bit + 1 == LIVE_PER_PAGE || row + 1 == rows {
                 self.pager.part_append(&mut site.body, ROLE_PART, page)?;
@@ -107,8 +107,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 continue;
             }
             let at = usize::from(column.group_at);
-            let place = record.get_mut(at..at + usize::from(column.width));
-            self.value_until(table, id, number, until, place.unwrap_or(&mut []))?;
+            let place = part_mut(record, at, usize::from(column.width));
+            self.value_until(table, id, number, until, place)?;
         }
         Ok(())
     }
