@@ -1,8 +1,55 @@
-//! The storage engine of the pocket database, a database that runs in 64 KB of memory.
+//! A database for a device with 64 KB of memory and a flash chip that an attacker may read and
+//! rewrite.
 //!
 //! Rows are written to flash strictly in order, encrypted and authenticated page by page. They are
-//! committed by one small record in a secure store. `docs/pocketdb.md` describes every byte, and
-//! lists unsupported features.
+//! committed by one small record in a secure store. The technique is that of MILo-DB (Anciaux et
+//! al., 2014); `docs/pocketdb.md` describes every byte and lists unsupported features.
+//!
+//! A [`Store`] needs a chip that implements [`flash::Nand`] and a store that implements
+//! [`SecureStore`]. The feature `std` has both in files and in memory. Statements go through
+//! [`Store::execute`], and their rows to a [`Sink`].
+//!
+//! ```
+//! use probity_pocketdb::flash::Simulator;
+//! use probity_pocketdb::secure::MemoryStore;
+//! use probity_pocketdb::{Heading, Outcome, Result, Row, Sink, Store, Value};
+//!
+//! struct Printer;
+//!
+//! impl Sink for Printer {
+//!     fn begin(&mut self, columns: &[Heading<'_>]) -> Result<()> {
+//!         println!("{}", columns[0].name);
+//!         Ok(())
+//!     }
+//!
+//!     fn row(&mut self, row: &Row<'_>) -> Result<()> {
+//!         println!("{}", row.value(0));
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let (chip, secure) = (Simulator::new(64), MemoryStore::new(128 * 1024));
+//! let secret = [7; 32]; // Fresh randomness, except in an example.
+//! let mut store = Store::create(chip, secure, &secret, 64 * 1024)?;
+//! let table = "CREATE TABLE visits (id INTEGER PRIMARY KEY, day INTEGER INDEXED)";
+//! store.execute(table, &[], &mut Printer)?;
+//! let visit = "INSERT INTO visits (day) VALUES (?)";
+//! store.execute(visit, &[Value::Integer(20_260_321)], &mut Printer)?;
+//! let query = "SELECT day FROM visits WHERE day >= 20260101";
+//! assert_eq!(store.execute(query, &[], &mut Printer)?, Outcome::Shown(1));
+//! # Ok::<(), probity_pocketdb::Error>(())
+//! ```
+//!
+//! # Rooms
+//!
+//! Each room uses those above it in this list, never one below.
+//!
+//! | room | files |
+//! |---|---|
+//! | `limits`, `error` | every bound, and the errors |
+//! | `pager` | `flash`, `secure` and `root`: the media; `seal`, `side`, `generations`: keys; `arena`: frames; `blocks`, `directory`, `shape`: space; `log`, `sort`: logs of pages; `buffer`, `run`, `window`: waiting rows; `ring`, `recovery`: commits |
+//! | `tables` | `catalogue`, `value`; `rows`, `unit`, `part`: rows; `hashes`, `index`, `keys`: indexes; `change`, `stretch`: deletes and updates; `reorganize`; `memory`, `recovery`, `store` |
+//! | `query` | `sql`: text to bound statements; `condition`, `select`: bound queries; `stream`, `sieve`, `rows`, `aggregate`, `pipeline`: operators |
 
 #![no_std]
 #![forbid(unsafe_code)]
