@@ -1,8 +1,8 @@
-//! Little-endian fields in byte slices. A read out of bounds gives zeros, and a write out of bounds
-//! does nothing.
+//! Little-endian fields in byte slices, and lengths in the widths that are stored.
 //!
 //! Every page is authenticated before its fields are read. So a field out of bounds can only be a
-//! defect of this engine, never an attack.
+//! defect of this engine, never an attack. It ends the program: zeros in its place would be rows
+//! that nobody wrote.
 
 #![expect(
     clippy::indexing_slicing,
@@ -37,7 +37,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(take(bytes, at))
 }
 
-/// Returns `count` bytes from offset `at`; empty if out of bounds.
+/// Returns `count` bytes from offset `at`.
 pub(crate) fn part(bytes: &[u8], at: usize, count: usize) -> &[u8] {
     &bytes[at..at + count]
 }

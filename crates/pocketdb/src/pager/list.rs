@@ -1,4 +1,4 @@
-//! A list of bounded length, stored inline in its owner.
+//! A list of bounded length, stored inline in its owner: what `heapless` has, with the limits' errors.
 
 use core::ops::{Deref, DerefMut};
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-/// Where a chip or a secure store in a file notes the first error that the system gave it.
+/// Place in which a chip or a secure store in a file notes the first error that the system gave it.
 ///
 /// The engine's errors do not carry it, and an opening that fails gives neither file back: a copy of this
 /// that is taken before tells the cause all the same.

@@ -11,7 +11,7 @@ use crate::pager::seal::{MAC_BYTES, Seal};
 /// The number of a record behind which every slot holds one: in a ring that has got so far, what is
 /// missing is never what was not written yet.
 const FULL_FROM: u64 = RECORD_SLOTS as u64;
-/// Where the ring ends.
+/// Offset behind the ring.
 pub(crate) const RING_END: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
 
 /// Makes `record` the state of the database; this single write is the commit.
@@ -37,13 +37,13 @@ pub(crate) fn write_ring(
     store.sync()
 }
 
-/// Whether `record` is the newest one of a ring that is full. One that an earlier version made is filled
+/// Returns whether `record` is the newest one of a ring that is full. One that an earlier version made is filled
 /// by its first opening.
 pub(crate) fn is_full(record: &RootRecord) -> bool {
     record.sequence >= FULL_FROM
 }
 
-/// Whether the bytes of a store begin a ring that is full, so that a file of them has all of it.
+/// Returns whether the bytes of a store begin a ring that is full, so that a file of them has all of it.
 #[cfg(feature = "std")]
 pub(crate) fn begins_full(bytes: &[u8]) -> bool {
     crate::pager::bytes::u64_at(bytes, RECORDS_AT) >= FULL_FROM
@@ -59,7 +59,7 @@ fn put_record(store: &mut impl SecureStore, seal: &mut Seal, record: &RootRecord
     store.write(RECORDS_AT + slot * ROOT_RECORD_BYTES, &bytes)
 }
 
-/// What one slot of the ring holds.
+/// Content of one slot of the ring.
 #[expect(
     clippy::large_enum_variant,
     reason = "one is held at a time, and only while a store is opened"

@@ -441,7 +441,7 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
     })
 }
 
-/// Whether a head is the beginning of one, and behind it zeros, as a file that was cut within it reads.
+/// Returns whether a head is the beginning of one, and behind it zeros, as a file that was cut within it reads.
 fn is_beginning(head: &[u8]) -> bool {
     let magic = head.iter().zip(MAGIC);
     let same = magic.take_while(|(found, due)| found == due).count();

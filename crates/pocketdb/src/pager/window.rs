@@ -141,6 +141,7 @@ fn base_of(record: &RootRecord) -> u64 {
 impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Appends an element to the page being filled.
     pub(crate) fn append(&mut self, owner: u8, id: u32, element: &[u8]) -> Result<()> {
+        // An element that a full page does not take goes to the next one; more often it is too wide.
         for _ in 0..2 {
             if !self.window.rewriting && !self.window.runs.has_room(owner, id) {
                 return Err(Error::Limit("the number of rows in one transaction"));
@@ -268,6 +269,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         at: usize,
         out: &mut [u8],
     ) -> Result<()> {
+        // The catalogue counts the row, so its page must have it.
         let missing = Error::Tampered {
             page: self.window.tail.page,
             what: "row",
@@ -317,6 +319,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Removes every row that was appended since the last commit.
     pub(crate) fn rollback_window(&mut self) -> Result<()> {
         let tail = self.committed.tail;
+        // Runs of the tail's page are read from it again: it may have uncommitted elements too.
         let kept = |run: &Run, sequence| !run.is_open() && sequence < tail.sequence;
         self.window.runs.retain(kept);
         self.window.tail = tail;
@@ -492,7 +495,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     }
 }
 
-/// Returns the length of an owner's elements; zero for a number that no owner of rows has.
+/// Returns the length of an owner's elements.
 fn width_in(shapes: &[Shape; TABLES_MAX], owner: u8) -> usize {
     let shape = shapes.get(usize::from(owner)).copied();
     let width = shape.map_or(0, Shape::element);

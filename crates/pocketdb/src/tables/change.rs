@@ -116,6 +116,7 @@ impl Summary {
     }
 
     fn positions(&self, entry: u64) -> impl Iterator<Item = usize> + use<> {
+        // SplitMix64: entries differ in few bits, and positions must not.
         let mut mixed = entry.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -154,6 +155,7 @@ impl Summary {
     }
 }
 
+/// Returns the bit of a column; none for the id, which no update changes.
 fn column_bit(column: usize) -> u32 {
     if column == usize::from(ID) {
         return 0;
@@ -235,6 +237,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: usize,
         value: &[u8],
     ) -> Result<()> {
+        // The first part alone names the value, so that a search for it finds an update once.
         let name = self.value_name(table, column, value);
         for (number, bytes) in value.chunks(PART_BYTES).enumerate() {
             let mut row = [0u8; UPDATE_BYTES];
@@ -273,6 +276,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns whether the row, or one that it references, was deleted up to a moment.
     pub(crate) fn was_deleted(&mut self, table: usize, id: u32, until: Moment) -> Result<bool> {
+        // The cheapest knowledge first: bits of a part, then the summary, then a search.
         if self.is_hole(table, id)? || self.was_named_deleted(table, id, until)? {
             return Ok(true);
         }
@@ -305,6 +309,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Known::Changed(delete) => return Ok(delete <= until.deletes),
             Known::Nothing => {}
         }
+        // Reads are counted, because a pass over all deletes pays off by them.
         let reads = self.pager.flash.counters().page_reads;
         let found = self.find_change(DELETES_BY_ROW, &row_name(table, id), until.deletes)?;
         self.note_search(Change::Delete, (table, id), reads);
@@ -315,6 +320,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn find_change(&mut self, index: usize, key: &[u8], until: u32) -> Result<Option<u32>> {
         let mut search = self.begin_search(index, key)?;
         let mut found = self.next_found(&mut search)?;
+        // A search descends: what came after the moment is skipped.
         while found.is_some_and(|change| change > until) {
             found = self.next_found(&mut search)?;
         }
@@ -370,6 +376,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<()> {
         if self.may_be_updated(table, number, id) {
             let known = self.known_change(Change::Update, table, id)?;
+            // The last update may be of another column, or later than the moment: then a search.
             let updated = match known {
                 Known::Unchanged => false,
                 Known::Changed(last) if last <= until.updates => {
@@ -481,6 +488,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn value_name(&mut self, table: usize, column: usize, value: &[u8]) -> [u8; VALUE_NAME_BYTES] {
         let mut name = [0u8; VALUE_NAME_BYTES];
         put(&mut name, 0, &[small(table), small(column)]);
+        // A hash has one length, unlike values; a collision is found by the row's present value.
         let hash: KeyHash = self.pager.seal.hash(VALUE_DOMAIN, trimmed(value));
         put(&mut name, 2, part(&hash, 0, VALUE_NAME_BYTES - 2));
         name

@@ -277,6 +277,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             None => None,
         };
+        // Within the unit the rows find each other in memory; only a key's first row looks back.
         let mut seen = Seen::new();
         for slot in 0..UNIT_ROWS {
             let hash_at = at + slot as usize * HASH_BYTES;
@@ -315,6 +316,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) {
         let slots = narrow(PAYLOAD_BYTES.div_ceil(TAG_BYTES));
         for slot in 0..slots {
+            // One tag for each key: equal tags would show equal keys.
             let tag = if slot < UNIT_ROWS && seen.is_last(slot) {
                 let hash = take(
                     self.pager.arena.area(hashes),
@@ -383,6 +385,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn next_in_units(&mut self, cursor: &mut Cursor, unit: u32) -> Result<Option<u32>> {
         cursor.cover = unit;
         let found = self.find_in_cover(cursor, unit)?;
+        // The filter page covered the units before, down to this one.
         let further = unit.checked_sub(FILTER_UNITS).map_or(Next::End, Next::Unit);
         cursor.next = found.map_or(further, Next::Chain);
         Ok(found.map(|row| row + 1))
@@ -390,6 +393,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn next_in_chain(&mut self, cursor: &mut Cursor, row: u32) -> Result<Option<u32>> {
         let unit = row / UNIT_ROWS;
+        // A filter page has the pointers of three units: it serves until the chain leaves them.
         if unit > cursor.cover || cursor.cover - unit >= FILTER_UNITS {
             cursor.cover = unit;
         }
@@ -399,6 +403,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let at = POINTERS_AT + (cursor.cover - unit) as usize * POINTER_BYTES;
         let pointers = part(self.pager.arena.page(frame), at, POINTER_BYTES);
         let distance = pointer(pointers, row % UNIT_ROWS);
+        // No row with the key in this unit and the three before: those were searched at insertion.
         if distance == 0 {
             let behind = unit.checked_sub(FILTER_UNITS + 1);
             cursor.next = behind.map_or(Next::End, Next::Unit);

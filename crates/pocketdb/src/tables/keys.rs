@@ -145,6 +145,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if found != key {
             return Ok(Piece::default());
         }
+        // The record behind tells where the list ends; the last key has one behind it too.
         let end = self.record(side, &keys, number + 1, found)?;
         Ok(Piece {
             lists: side.lists,
@@ -255,6 +256,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let levels = keys.levels()?;
         let mut page = 0;
         let mut end = keys.page + keys.pages()?;
+        // The levels lie behind the records, the topmost last, so the way down goes backwards.
         for (rank, &pages) in levels.iter().enumerate().rev() {
             end -= pages;
             let below = match rank.checked_sub(1).and_then(|rank| levels.get(rank)) {
@@ -268,6 +270,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let rank = partition(count, |at| {
                 part(bytes, at as usize * keys.width, keys.width) <= key
             });
+            // Before the first key of all there is no page: the first one shows that.
             page = page * per_page + rank.saturating_sub(1);
         }
         let per_page = keys.per_page();

@@ -112,6 +112,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the place of a row in a part; `None` if it is newer than all parts.
     pub(crate) fn spot(&self, table: usize, id: u32) -> Option<Spot> {
+        // Parts are in the order of their rows: the first that reaches the id has it.
         let part = self.parts.iter().find(|part| id <= part.rows(table))?;
         Some(part.spot(table))
     }

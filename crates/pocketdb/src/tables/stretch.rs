@@ -136,6 +136,7 @@ impl Stretch {
     /// Begins to collect the changed rows around `id`, with numbers relative to `base`.
     fn begin(&mut self, table: usize, id: u32, base: u32) {
         let (before_table, before) = self.center;
+        // A scan that came from below goes on upwards: ids behind it count as farther away.
         self.weights = match id.cmp(&before) {
             core::cmp::Ordering::Less if before_table == owner_of(table) => [1, BEHIND],
             core::cmp::Ordering::Greater if before_table == owner_of(table) => [BEHIND, 1],
@@ -143,6 +144,7 @@ impl Stretch {
         };
         self.center = (owner_of(table), id);
         self.table = None;
+        // Without a changed row too many, the range is the whole table.
         (self.first, self.last) = (0, u32::MAX);
         self.ids.clear();
         self.numbers.clear();
@@ -170,6 +172,7 @@ impl Stretch {
         let number = u16::try_from(number - self.base).unwrap_or(FAR);
         let mut at = match self.ids.binary_search(&id) {
             Ok(at) => {
+                // A row has one delete that counts, the first, and one update, the last.
                 if self.change == Change::Update
                     && let Some(known) = self.numbers.get_mut(at)
                 {
@@ -182,6 +185,7 @@ impl Stretch {
         if self.ids.len() == STRETCH_ROWS {
             let lowest = self.ids.first().map_or(id, |&lowest| lowest.min(id));
             let highest = self.ids.last().map_or(id, |&highest| highest.max(id));
+            // One of both ends goes, and the range ends before it: it may have more changes.
             let below = self.distance(lowest) > self.distance(highest);
             let farthest = if below { lowest } else { highest };
             if below {
@@ -209,6 +213,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let pass = self.pass_cost(change);
         let stretch = self.summary.stretch(change);
         if stretch.covers(table, id) {
+            // Costs are estimates, and a bound on them is none on correctness: they saturate.
             stretch.spent = stretch.spent.saturating_sub(stretch.search);
             stretch.saved = stretch.saved.saturating_add(stretch.search);
         } else if stretch.pays(pass, table) {

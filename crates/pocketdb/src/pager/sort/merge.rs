@@ -58,6 +58,7 @@ fn smallest<F: Nand, S: SecureStore>(
             best = Some(number);
             continue;
         };
+        // Most comparisons end here; a page is loaded only for records that begin alike.
         let less = match run.head.cmp(&other.head) {
             core::cmp::Ordering::Less => true,
             core::cmp::Ordering::Greater => false,
@@ -115,6 +116,7 @@ pub(super) fn next_merged<F: Nand, S: SecureStore, C: Combine>(
 
 /// Returns whether two records differ in the part of a key of `key` bytes that their heads contain.
 fn heads_differ(one: u128, other: u128, key: usize) -> bool {
+    // The key may be shorter than a head: the bits of what follows it do not count.
     let beyond = narrow(HEAD_BYTES.saturating_sub(key) * 8);
     (one ^ other).checked_shr(beyond).unwrap_or(0) != 0
 }

@@ -187,6 +187,7 @@ impl<C: Combine> Sorter<C> {
         let Some(key) = self.combine.key_bytes() else {
             return Ok(());
         };
+        // Records of one key are adjacent now: the first of them takes in the others.
         let mut kept = 0usize;
         for number in 1..self.count {
             let (before, rest) = used.split_at_mut(number * self.width);
@@ -231,6 +232,7 @@ impl<C: Combine> Sorter<C> {
     /// Merges as many runs as there are frames for. It takes those of most similar length, so that
     /// no long run is rewritten because of short ones.
     fn merge_alike<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
+        // A run that was merged often is long, and its neighbours in this order are as long.
         self.runs.sort_unstable_by_key(|run| run.records);
         let taken = fan_in(pager, self.manner(pager).1).min(self.runs.len());
         let first = most_alike(&self.runs, taken);
@@ -246,6 +248,7 @@ impl<C: Combine> Sorter<C> {
         let spare = self.manner(pager).1;
         while self.runs.len() > target {
             self.runs.sort_unstable_by_key(|run| run.records);
+            // The last merge takes only as many as are too many, so that it rewrites little.
             let needed = self.runs.len() - target + 1;
             self.merge(pager, 0, fan_in(pager, spare).min(needed))?;
         }
@@ -279,6 +282,7 @@ impl<C: Combine> Sorter<C> {
         pager: &mut Pager<F, S>,
     ) -> Result<()> {
         self.sort_area(pager)?;
+        // Either all records are in memory or all in runs: a merge reads one kind only.
         if !self.runs.is_empty() && self.count > 0 {
             self.spill(pager)?;
         }
@@ -397,6 +401,7 @@ impl RunWriter {
     }
 
     fn flush<F: Nand, S: SecureStore>(&mut self, pager: &mut Pager<F, S>) -> Result<()> {
+        // A copy, because the log is a part of the pager that writes it.
         let mut log = pager.temporary;
         let result = pager.log_append(&mut log, ROLE_TEMPORARY, self.page, 0);
         pager.temporary = log;
@@ -489,6 +494,7 @@ fn most_alike(runs: &[Run], count: usize) -> usize {
         let longest = group.last().map_or(0, |run| u64::from(run.records));
         (longest, all.max(1))
     };
+    // Fractions are compared by cross products, without a division.
     let groups = runs.windows(count.max(1)).map(share).enumerate();
     let best = groups.min_by(|(_, a), (_, b)| (a.0 * b.1).cmp(&(b.0 * a.1)));
     best.map_or(0, |(first, _)| first)

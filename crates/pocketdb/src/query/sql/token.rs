@@ -219,7 +219,7 @@ impl<'a> Tokens<'a> {
         let text = rest.get(..end).unwrap_or("");
         let token = match text.parse::<i64>() {
             Ok(number) => Token::Integer(number),
-            // It is valid only after a minus sign, for which the parser checks.
+            // Valid only after a minus sign, for which the parser checks.
             Err(_) if text.trim_start_matches('0') == LOWEST => Token::Integer(i64::MIN),
             Err(_) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 return Err(self.error(TOO_LONG));

@@ -47,6 +47,7 @@ impl Catalogue {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut catalogue = Self::new()?;
         let mut at = 1;
+        // A new store has no catalogue, which is an empty one.
         for _ in 0..bytes.first().copied().unwrap_or(0) {
             at = catalogue
                 .decode_table(bytes, at)

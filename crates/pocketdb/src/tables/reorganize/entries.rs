@@ -67,6 +67,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         job: &Job,
         reserve: usize,
     ) -> Result<Sorter<Repeats>> {
+        // Rows gained twice, as new and by an update, are dropped by the sort.
         let mut sorter = self.entry_sorter(job)?;
         self.push_new(site, job, &mut sorter)?;
         if self.takes_in(site, usize::from(job.index.table)) {
@@ -242,6 +243,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let Some(row) = self.updated_row(update, table, number)? else {
                 continue;
             };
+            // A row in a part that stays keeps its old value in this index.
             if !self.is_taken_in(site, table, row) {
                 continue;
             }
@@ -271,6 +273,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 }
                 continue;
             }
+            // Deletes cascade: all rows that lead to the deleted one lose their entries.
             let slots = self.catalogue.slots_of(own).iter();
             let slot = slots
                 .zip(0u8..)

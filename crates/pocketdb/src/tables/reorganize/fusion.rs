@@ -58,6 +58,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
     pub(super) fn build_keys(&mut self, site: &mut Site, number: usize) -> Result<()> {
         let job = self.job(number)?;
+        // Lost entries go to a run first, because both sorts need the same frames.
         let lost = self.sorted_lost(site, &job)?;
         let mut presents = self.present_entries(number, job.width)?;
         let frames = FUSION_FRAMES + PRESENT_FRAMES * presents.len();
@@ -83,6 +84,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.arena.area_mut(writer.ids).fill(0);
         let mut record = alloc::vec![0; job.width];
         let mut old = self.next_entry(&mut presents, &mut record)?;
+        // One pass over five streams: equal entries of the old and the lost ones cancel out, and a
+        // lost entry that no part has is skipped.
         while old || gained.there {
             if old && lost.is_before(&record) {
                 lost.advance(&mut self.pager)?;
@@ -151,6 +154,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 return Ok(false);
             }
             let number = present.number;
+            // The end first: the record read last leaves its key.
             present.end = self.record(side, &keys, number + 1, &mut present.key)?;
             present.next = self.record(side, &keys, number, &mut present.key)?;
             present.number += 1;
@@ -198,6 +202,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Ends the last list, writes the upper levels, and records their places.
     fn finish_keys(&mut self, site: &mut Site, number: usize, writer: &mut Writer) -> Result<()> {
+        // One record more than keys ends the last list.
         writer.key.fill(u8::MAX);
         self.write_record(site, writer)?;
         let keys = writer.keys;
@@ -209,6 +214,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.pager
                 .part_append(&mut site.lists, ROLE_LIST, writer.ids)?;
         }
+        // Each level is written from the one below, which is on flash: memory holds one page of it.
         let mut below = (keys.page, keys.count.div_ceil(keys.per_page()));
         for &pages in keys.levels()?.iter() {
             let start = site.body.pages;

@@ -6,7 +6,6 @@
 //! the reorganisation. So a task can be repeated at any time with the same result. A record stores
 //! the number of tasks done. Queries and changes between tasks use the present parts. One last
 //! record replaces the merged parts by the new one.
-//! parts; one last record puts the new part in the place of those that it took in.
 
 mod entries;
 mod fusion;
@@ -259,6 +258,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn try_task(&mut self, task: Task) -> Result<()> {
+        // A task begins with all frames, whatever an abandoned one still leases.
         self.pager.arena.reset();
         self.pager.grown = [0; 2];
         let state = self.pager.committed.part;
@@ -286,6 +286,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let state = self.pager.committed.part;
         let side = self.pager.building_side();
         let frozen = self.read_part_state(side)?;
+        // Without a part to merge, the new one is the oldest that counts.
         let oldest = self.parts.get(usize::from(state.kept)).unwrap_or(&frozen);
         Ok(Site {
             frozen,

@@ -43,6 +43,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let page = self.pager.arena.lease(1)?;
         self.pager.arena.area_mut(page).fill(0);
         let mut holes = false;
+        // Deleted rows keep their places, so that a record is found by its id alone.
         for row in 0..rows {
             let bit = row % LIVE_PER_PAGE;
             if self.was_deleted(table, first + row + 1, until)? {
@@ -72,6 +73,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record = Scratch::new(width);
         for row in 0..rows {
             let id = first + row + 1;
+            // A deleted row leaves zeros: nothing of it is copied under new keys.
             if self.lives_at(site, table, id)? {
                 if section == JOINS {
                     for (slot, place) in record.chunks_mut(ID_BYTES).enumerate() {
