@@ -176,11 +176,12 @@ fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Extent;
     use crate::pager::flash::Simulator;
     use crate::pager::secure::MemoryStore;
+    use crate::pager::side::{Side, all_sides};
     use crate::pager::sort::RunWriter;
     use crate::tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
+    use crate::tables::reorganize::Extent;
 
     const MEMORY: usize = 65_536;
     /// The table of the test; the two before belong to the engine.
@@ -287,9 +288,9 @@ mod tests {
         let mut store = filled(40);
         store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
         check(&mut store, 40);
-        for side in crate::pager::side::all_sides() {
-            let side = crate::pager::side::Side::new(side);
-            store.pager.disown(side.contents).unwrap();
+        for side in all_sides() {
+            let contents = Side::new(side).contents;
+            store.pager.disown(contents).unwrap();
         }
         let read = store.read(TABLE, 1, &mut [0; 200]);
         assert_eq!(read, Err(Error::Root("lacks a section")));
