@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::flash::FlashError;
+use crate::pager::flash::FlashError;
 
 /// The reason why an operation failed; the committed state is unchanged in every case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,9 @@ pub enum Error {
     NewerFormat(u16),
     /// An earlier failure made this handle unusable; open the database again.
     Poisoned,
+    /// An invariant of the engine does not hold; the text names it. Nothing was shown or written
+    /// that depends on it.
+    Defect(&'static str),
     /// The flash device failed.
     Flash(FlashError),
     /// The secure store failed.
@@ -110,6 +113,7 @@ impl core::fmt::Display for Error {
                 write!(f, "the image has format {version}, newer than this program")
             }
             Self::Poisoned => f.write_str("an earlier failure requires opening the database again"),
+            Self::Defect(what) => write!(f, "the engine is at fault: {what}"),
             Self::Flash(_) => f.write_str("the flash device failed"),
             Self::Stopped => f.write_str("the operations allowed are used up"),
             Self::Receiver => f.write_str("the receiver of the rows ended the statement"),

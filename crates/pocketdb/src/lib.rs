@@ -1,8 +1,55 @@
-//! The storage engine of the pocket database, a database that runs in 64 KB of memory.
+//! A database for a device with 64 KB of memory and a flash chip that an attacker may read and
+//! rewrite.
 //!
 //! Rows are written to flash strictly in order, encrypted and authenticated page by page. They are
-//! committed by one small record in a secure store. `docs/pocketdb.md` describes every byte, and
-//! lists unsupported features.
+//! committed by one small record in a secure store. The technique is that of MILo-DB (Anciaux et
+//! al., 2014); `docs/pocketdb.md` describes every byte and lists unsupported features.
+//!
+//! A [`Store`] needs a chip that implements [`flash::Nand`] and a store that implements
+//! [`SecureStore`]. The feature `std` has both in files and in memory. Statements go through
+//! [`Store::execute`], and their rows to a [`Sink`].
+//!
+//! ```
+//! use probity_pocketdb::flash::Simulator;
+//! use probity_pocketdb::secure::MemoryStore;
+//! use probity_pocketdb::{Heading, Outcome, Result, Row, Sink, Store, Value};
+//!
+//! struct Printer;
+//!
+//! impl Sink for Printer {
+//!     fn begin(&mut self, columns: &[Heading<'_>]) -> Result<()> {
+//!         println!("{}", columns[0].name);
+//!         Ok(())
+//!     }
+//!
+//!     fn row(&mut self, row: &Row<'_>) -> Result<()> {
+//!         println!("{}", row.value(0));
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let (chip, secure) = (Simulator::new(64), MemoryStore::new(128 * 1024));
+//! let secret = [7; 32]; // Fresh randomness, except in an example.
+//! let mut store = Store::create(chip, secure, &secret, 64 * 1024)?;
+//! let table = "CREATE TABLE visits (id INTEGER PRIMARY KEY, day INTEGER INDEXED)";
+//! store.execute(table, &[], &mut Printer)?;
+//! let visit = "INSERT INTO visits (day) VALUES (?)";
+//! store.execute(visit, &[Value::Integer(20_260_321)], &mut Printer)?;
+//! let query = "SELECT day FROM visits WHERE day >= 20260101";
+//! assert_eq!(store.execute(query, &[], &mut Printer)?, Outcome::Shown(1));
+//! # Ok::<(), probity_pocketdb::Error>(())
+//! ```
+//!
+//! # Rooms
+//!
+//! Each room uses those above it in this list, never one below.
+//!
+//! | room | files |
+//! |---|---|
+//! | `limits`, `error` | every bound, and the errors |
+//! | `pager` | `flash`, `secure` and `root`: the media; `seal`, `side`, `generations`: keys; `arena`: frames; `blocks`, `directory`, `shape`: space; `log`, `sort`: logs of pages; `buffer`, `run`, `window`: waiting rows; `ring`, `recovery`: commits |
+//! | `tables` | `catalogue`, `value`; `rows`, `unit`, `part`: rows; `hashes`, `index`, `keys`: indexes; `change`, `stretch`: deletes and updates; `reorganize`; `memory`, `recovery`, `store` |
+//! | `query` | `sql`: text to bound statements; `condition`, `select`: bound queries; `stream`, `sieve`, `rows`, `aggregate`, `pipeline`: operators |
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -12,56 +59,25 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-mod arena;
-mod blocks;
-mod buffer;
-mod bytes;
-mod catalogue;
-mod change;
-mod directory;
 pub mod error;
-pub mod flash;
-mod hashes;
-mod index;
-mod keys;
 pub mod limits;
-mod list;
-mod log;
-#[cfg(feature = "std")]
-mod medium;
-mod memory;
-mod part;
+mod pager;
 mod query;
-mod recovery;
-mod reorganize;
-mod ring;
-pub mod root;
-mod rows;
-mod run;
-mod scratch;
-mod seal;
-#[cfg(feature = "std")]
-pub mod secure;
-mod series;
-mod sort;
-mod sql;
-mod store;
-mod stretch;
-mod unit;
-mod usage;
-mod value;
-mod window;
+mod tables;
 
-pub use catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
 pub use error::{Error, Result};
-pub use index::Search;
 #[cfg(feature = "std")]
-pub use medium::SystemFailure;
+pub use pager::medium::SystemFailure;
+pub use pager::root::SecureStore;
+pub use pager::seal::CipherCounters;
+#[cfg(feature = "std")]
+pub use pager::secure;
+pub use pager::usage::{Operations, Usage};
+pub use pager::{flash, root};
 pub use query::select::{Heading, Row, Sink};
-pub use reorganize::{Extent, Progress};
-pub use root::SecureStore;
-pub use seal::CipherCounters;
-pub use sql::{Outcome, Statements};
-pub use store::{Store, StoreCounters};
-pub use usage::{Operations, Usage};
-pub use value::{Value, ValueType};
+pub use query::sql::{Outcome, Statements};
+pub use tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
+pub use tables::index::Search;
+pub use tables::reorganize::{Extent, Progress};
+pub use tables::store::{Store, StoreCounters};
+pub use tables::value::{Value, ValueType};

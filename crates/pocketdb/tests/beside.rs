@@ -1,4 +1,4 @@
-//! What the plan of the memory leaves out: the device object, the secure store's, a statement's text, the
+//! Memory that the plan leaves out: the device object, the secure store's, a statement's text, the
 //! receiver of rows. In a file of its own, because the allocator counts for all threads.
 
 use std::alloc::System;

@@ -29,10 +29,10 @@ mod tests {
     const BLOCKS: u32 = 640;
     const STORE_BYTES: usize = 1 << 20;
 
-    /// How much memory was in use whenever the engine asked for something.
+    /// Memory that was in use whenever the engine asked for something.
     #[derive(Clone)]
     struct Meter {
-        /// Where the stack ended, and what was allocated, before there was an engine.
+        /// End of the stack, and bytes allocated, before there was an engine.
         stack: usize,
         heap: usize,
         /// The most of both together since, and of each.
@@ -64,7 +64,7 @@ mod tests {
         }
     }
 
-    /// Where the stack ends now; it grows downwards.
+    /// Returns the end of the stack now; it grows downwards.
     #[inline(never)]
     fn here() -> usize {
         let mark = 0u8;
@@ -170,7 +170,7 @@ mod tests {
         "SELECT T0.ms10, COUNT(*) FROM T0 GROUP BY T0.ms10",
     ];
 
-    /// What `text` says of every reference.
+    /// Returns what `text` says of every reference.
     fn each(references: &[u32], text: impl Fn(&u32) -> String) -> String {
         references
             .iter()

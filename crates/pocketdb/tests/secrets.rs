@@ -1,4 +1,4 @@
-//! What a database that was closed leaves of its secrets in the memory of its program.
+//! Secrets that a closed database leaves in the memory of its program.
 
 #![cfg(all(feature = "std", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
@@ -42,7 +42,7 @@ fn masked(root: &Path, at: u64) -> [u8; PIECE] {
     bytes.map(|byte| byte ^ MASK)
 }
 
-/// How often `wanted` stands in the memory of this process; what is read of it is read in small pieces, each overwritten.
+/// Counts how often `wanted` stands in the memory of this process; what is read of it is read in small pieces, each overwritten.
 fn count(wanted: &[u8; PIECE]) -> usize {
     const WINDOW: usize = 4096;
     let memory = File::open("/proc/self/mem").unwrap();

@@ -1,13 +1,13 @@
 //! Aggregation: one record for each group, into which rows and other records of the group are
 //! combined.
 
-use crate::bytes::{part, put, take};
 use crate::error::{Error, Result};
 use crate::limits::OUTPUTS_MAX;
-use crate::query::select::{Function, Output, Select};
-use crate::series::Series;
-use crate::sort::Combine;
-use crate::value::{
+use crate::pager::bytes::{part, part_mut, put, take};
+use crate::pager::series::Series;
+use crate::pager::sort::Combine;
+use crate::query::select::{Function, Output, Select, bounded};
+use crate::tables::value::{
     NUMBER_BYTES, ValueType, decode_integer, decode_real, encode_integer, encode_real,
 };
 
@@ -34,15 +34,18 @@ pub(crate) struct Grouping {
 impl Grouping {
     /// Returns the layout for a query.
     pub(crate) fn new(select: &Select<'_>) -> Result<Self> {
-        let width = |&number: &u8| select.source_bytes_of(number);
-        let key = select.groups.iter().map(width).sum();
+        let mut key = 0;
+        for &number in select.groups.iter() {
+            key += usize::from(select.source(number)?.reach.width);
+        }
         let mut grouping = Self {
             key,
             states: Series::new(),
             bytes: key,
         };
         for output in select.outputs.iter() {
-            let bytes = match (output.function, source_kind(select, *output)) {
+            let kind = source_kind(select, *output)?;
+            let bytes = match (output.function, kind) {
                 (Function::Value, _) => 0,
                 (Function::Count, _) | (Function::Sum, ValueType::Real) => NUMBER_BYTES,
                 (Function::Sum, _) => WIDE_BYTES,
@@ -52,9 +55,9 @@ impl Grouping {
             };
             let state = State {
                 function: output.function,
-                kind: source_kind(select, *output),
-                at: u16::try_from(grouping.bytes).unwrap_or(u16::MAX),
-                bytes: u16::try_from(bytes).unwrap_or(u16::MAX),
+                kind,
+                at: bounded(grouping.bytes)?,
+                bytes: bounded(bytes)?,
             };
             grouping
                 .states
@@ -70,17 +73,19 @@ impl Grouping {
     }
 
     /// Writes the record of a group with one row.
-    pub(crate) fn begin(&self, select: &Select<'_>, row: &[u8], record: &mut [u8]) {
+    pub(crate) fn begin(&self, select: &Select<'_>, row: &[u8], record: &mut [u8]) -> Result<()> {
         let mut at = 0;
         for &number in select.groups.iter() {
-            let bytes = select.source_bytes(number, row);
+            let bytes = select.source_bytes(number, row)?;
             put(record, at, bytes);
             at += bytes.len();
         }
         for (state, output) in self.states.iter().zip(select.outputs.iter()) {
-            let value = output
-                .source
-                .map_or(&[][..], |number| select.source_bytes(number, row));
+            // COUNT(*) alone has no source, and needs no value.
+            let value = match output.source {
+                Some(number) => select.source_bytes(number, row)?,
+                None => &[],
+            };
             let at = usize::from(state.at);
             match (state.function, state.kind) {
                 (Function::Value, _) => {}
@@ -98,6 +103,7 @@ impl Grouping {
                 (Function::Minimum | Function::Maximum, _) => put(record, at, value),
             }
         }
+        Ok(())
     }
 
     /// Writes the row of the result for a group's record.
@@ -106,7 +112,7 @@ impl Grouping {
             let at = usize::from(output.at);
             let kept = part(record, usize::from(state.at), usize::from(state.bytes));
             match (state.function, state.kind) {
-                (Function::Value, _) => put(out, at, key_part(select, *output, record)),
+                (Function::Value, _) => put(out, at, key_part(select, *output, record)?),
                 (Function::Count, _) => put(out, at, &encode_integer(count(kept, 0)?)),
                 (Function::Sum, ValueType::Real) => put(out, at, &encode_real(real(kept))),
                 (Function::Sum, _) => {
@@ -131,21 +137,19 @@ impl Combine for Grouping {
         for state in self.states.iter() {
             let (at, bytes) = (usize::from(state.at), usize::from(state.bytes));
             let theirs = part(other, at, bytes);
-            let Some(ours) = record.get_mut(at..at + bytes) else {
-                continue;
-            };
+            let ours = part_mut(record, at, bytes);
             match (state.function, state.kind) {
                 (Function::Value, _) => {}
-                (Function::Count, _) => add_count(ours, theirs, 0),
+                (Function::Count, _) => add_count(ours, theirs, 0)?,
                 (Function::Sum, ValueType::Real) => add_real(ours, theirs),
                 (Function::Sum, _) => add_wide(ours, theirs)?,
                 (Function::Average, ValueType::Real) => {
                     add_real(ours, theirs);
-                    add_count(ours, theirs, NUMBER_BYTES);
+                    add_count(ours, theirs, NUMBER_BYTES)?;
                 }
                 (Function::Average, _) => {
                     add_wide(ours, theirs)?;
-                    add_count(ours, theirs, WIDE_BYTES);
+                    add_count(ours, theirs, WIDE_BYTES)?;
                 }
                 (Function::Minimum, _) if theirs < &*ours => ours.copy_from_slice(theirs),
                 (Function::Maximum, _) if theirs > &*ours => ours.copy_from_slice(theirs),
@@ -156,33 +160,27 @@ impl Combine for Grouping {
     }
 }
 
-impl Select<'_> {
-    fn source_bytes_of(&self, number: u8) -> usize {
-        self.sources
-            .get(usize::from(number))
-            .map_or(0, |source| usize::from(source.reach.width))
-    }
-}
-
 /// Returns the value of a grouping column in a group's record.
-fn key_part<'r>(select: &Select<'_>, output: Output, record: &'r [u8]) -> &'r [u8] {
+fn key_part<'r>(select: &Select<'_>, output: Output, record: &'r [u8]) -> Result<&'r [u8]> {
     let mut at = 0;
     for &number in select.groups.iter() {
-        let bytes = select.source_bytes_of(number);
+        let bytes = usize::from(select.source(number)?.reach.width);
         if Some(number) == output.source {
-            return part(record, at, bytes);
+            return Ok(part(record, at, bytes));
         }
         at += bytes;
     }
-    &[]
+    Err(Error::Defect(
+        "a column shown beside groups is one of theirs",
+    ))
 }
 
-/// Returns the type of an output's source.
-fn source_kind(select: &Select<'_>, output: Output) -> ValueType {
-    let source = output
-        .source
-        .and_then(|number| select.sources.get(usize::from(number)));
-    source.map_or(ValueType::Integer, |source| source.reach.kind)
+/// Returns the type of an output's source; `COUNT(*)` has none, and counts in integers.
+fn source_kind(select: &Select<'_>, output: Output) -> Result<ValueType> {
+    match output.source {
+        Some(number) => Ok(select.source(number)?.reach.kind),
+        None => Ok(ValueType::Integer),
+    }
 }
 
 fn overflow() -> Error {
@@ -220,10 +218,11 @@ fn count(state: &[u8], at: usize) -> Result<i64> {
     i64::try_from(u64::from_le_bytes(take(state, at))).map_err(|_range| overflow())
 }
 
-fn add_count(ours: &mut [u8], theirs: &[u8], at: usize) {
+fn add_count(ours: &mut [u8], theirs: &[u8], at: usize) -> Result<()> {
     let (a, b): ([u8; 8], [u8; 8]) = (take(ours, at), take(theirs, at));
-    let sum = u64::from_le_bytes(a).saturating_add(u64::from_le_bytes(b));
-    put(ours, at, &sum.to_le_bytes());
+    let sum = u64::from_le_bytes(a).checked_add(u64::from_le_bytes(b));
+    put(ours, at, &sum.ok_or_else(overflow)?.to_le_bytes());
+    Ok(())
 }
 
 #[expect(

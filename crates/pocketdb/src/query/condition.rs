@@ -1,16 +1,22 @@
 //! Conditions on rows: a tree of tests on single columns.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a node that is not there is a defect; one that is always true in its place would show wrong rows"
+)]
+
 use core::cmp::Ordering;
 
-use crate::catalogue::{ID, Kind};
 use crate::error::Result;
-use crate::flash::Nand;
 use crate::limits::{TESTS_MAX, VALUES_MAX};
-use crate::root::SecureStore;
-use crate::scratch::Scratch;
-use crate::series::Series;
-use crate::store::Store;
-use crate::value::{Value, ValueType, decode, encode_integer};
+use crate::pager::bytes::short;
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::pager::series::Series;
+use crate::tables::catalogue::{ID, Kind};
+use crate::tables::store::Store;
+use crate::tables::value::{Value, ValueType, decode, encode_integer};
 
 /// The comparison of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,7 +73,7 @@ impl Comparison {
 /// A column of a query and its path from the root table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reach {
-    /// The slot of the root's join row, or [`crate::catalogue::OWN`] for the root itself.
+    /// The slot of the root's join row, or [`crate::tables::catalogue::OWN`] for the root itself.
     pub(crate) slot: u8,
     /// The table in that slot.
     pub(crate) table: u8,
@@ -113,13 +119,13 @@ impl<'a> Condition<'a> {
     /// Adds a node and returns its number.
     pub(crate) fn add(&mut self, node: Node) -> Result<u16> {
         self.nodes.push(node, "the length of a condition")?;
-        Ok(u16::try_from(self.nodes.len() - 1).unwrap_or(u16::MAX))
+        Ok(short(self.nodes.len() - 1))
     }
 
     /// Adds a test and its node.
     pub(crate) fn add_test(&mut self, test: Test) -> Result<u16> {
         self.tests.push(test, "the length of a condition")?;
-        let number = u16::try_from(self.tests.len() - 1).unwrap_or(u16::MAX);
+        let number = short(self.tests.len() - 1);
         self.add(Node::Test(number))
     }
 
@@ -148,26 +154,18 @@ impl<'a> Condition<'a> {
 
     /// Returns a node by its number.
     pub(crate) fn node(&self, number: u16) -> Node {
-        self.nodes
-            .get(usize::from(number))
-            .copied()
-            .unwrap_or_default()
+        self.nodes[usize::from(number)]
     }
 
     /// Returns a test by its number.
     pub(crate) fn test(&self, number: u16) -> Test {
-        self.tests
-            .get(usize::from(number))
-            .copied()
-            .unwrap_or_default()
+        self.tests[usize::from(number)]
     }
 
     /// Returns the values of a test.
     pub(crate) fn values_of(&self, test: &Test) -> &[Value<'a>] {
         let first = usize::from(test.first);
-        self.values
-            .get(first..first + usize::from(test.count))
-            .unwrap_or(&[])
+        &self.values[first..first + usize::from(test.count)]
     }
 
     /// Returns whether `found` passes `test`.
@@ -249,5 +247,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.fetch_value(test.reach, id, &mut value)?;
         let found = decode(test.reach.kind, &value);
         Ok(condition.passes(test, &found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that was not there counted as one that every row fulfils.
+    #[test]
+    #[should_panic(expected = "out of bounds")]
+    fn a_part_of_a_condition_that_is_not_there_lets_no_row_pass() {
+        let mut condition = Condition::default();
+        let node = condition.add_test(Test::default()).unwrap();
+        assert!(matches!(condition.node(node), Node::Test(0)));
+        condition.node(node + 1);
     }
 }

@@ -6,4 +6,5 @@ pub(crate) mod pipeline;
 pub(crate) mod rows;
 pub(crate) mod select;
 mod sieve;
+pub(crate) mod sql;
 pub(crate) mod stream;

@@ -1,18 +1,18 @@
 //! The stages from the rows of a query to its result: groups, distinct rows, order and limit.
 
-use crate::arena::Area;
-use crate::bytes::{part, put};
 use crate::error::Result;
-use crate::flash::Nand;
+use crate::pager::arena::Area;
+use crate::pager::bytes::{part, part_mut, put};
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::pager::sort::{Repeats, Sorter};
 use crate::query::aggregate::Grouping;
 use crate::query::rows::{Chunk, Rows};
 use crate::query::select::{Function, Row, Select, Sink};
 use crate::query::stream::Candidates;
-use crate::root::SecureStore;
-use crate::scratch::Scratch;
-use crate::sort::{Repeats, Sorter};
-use crate::store::Store;
-use crate::value::encode_integer;
+use crate::tables::store::Store;
+use crate::tables::value::encode_integer;
 
 /// Number of frames that no stage takes: for pages, and for sorting while all stages are active.
 const LEFT_FRAMES: usize = 4;
@@ -54,7 +54,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             sink,
         };
         let share = pipeline.begin(self)?;
-        let area = self.arena.lease(share)?;
+        let area = self.pager.arena.lease(share)?;
         let mut wanted = usize::MAX;
         if pipeline.groups.is_none() && pipeline.order.is_none() {
             let rows = pipeline.left.saturating_add(pipeline.skip);
@@ -63,7 +63,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if wanted > 0 {
             self.rows_of(select, candidates, area, wanted, &mut pipeline)?;
         }
-        self.arena.release(area);
+        self.pager.arena.release(area);
         pipeline.finish(self)?;
         Ok(pipeline.shown)
     }
@@ -88,16 +88,20 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
     fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
         if let Some(groups) = &mut self.groups {
             let values = chunk.values(store, row);
-            groups.combine().begin(self.select, values, &mut self.group);
-            groups.push(store, &self.group)?;
+            groups
+                .combine()
+                .begin(self.select, values, &mut self.group)?;
+            groups.push(&mut store.pager, &self.group)?;
             return Ok(true);
         }
         let values = chunk.values(store, row);
         let shown = self.select.order_bytes();
         for output in self.select.outputs.iter() {
-            let value = output
-                .source
-                .map_or(&[][..], |number| self.select.source_bytes(number, values));
+            // Without groups each output has a source.
+            let value = match output.source {
+                Some(number) => self.select.source_bytes(number, values)?,
+                None => &[],
+            };
             put(&mut self.keyed, shown + usize::from(output.at), value);
         }
         self.after_groups(store)
@@ -112,15 +116,15 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         let ordered = select.distinct || !select.order.is_empty();
         let stages = usize::from(select.grouped) + usize::from(ordered);
         // Some frames stay for pages and for sorting large results.
-        let spare = store.arena.spare();
+        let spare = store.pager.arena.spare();
         let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
         if select.grouped {
-            let groups = group_sorter(select, store.arena.lease(share)?)?;
+            let groups = group_sorter(select, store.pager.arena.lease(share)?)?;
             self.group = Scratch::record(groups.combine().record_bytes())?;
             self.groups = Some(groups);
         }
         if ordered {
-            self.order = Some(order_sorter(select, store.arena.lease(share)?)?);
+            self.order = Some(order_sorter(select, store.pager.arena.lease(share)?)?);
         }
         self.keyed = Scratch::record(select.order_bytes() + select.output_bytes)?;
         Ok(share)
@@ -134,21 +138,18 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         let (keys, row) = self.keyed.split_at_mut(self.select.order_bytes());
         let mut at = 0;
         for key in self.select.order.iter() {
-            let Some(output) = self.select.outputs.get(usize::from(key.output)) else {
-                continue;
-            };
+            let output = self.select.output(key.output)?;
             let width = usize::from(output.width);
             put(keys, at, part(row, usize::from(output.at), width));
             if key.descending {
-                let copied = keys.get_mut(at..at + width).unwrap_or(&mut []);
-                for byte in copied {
+                for byte in part_mut(keys, at, width) {
                     *byte = !*byte;
                 }
             }
             at += width;
         }
         if let Some(order) = &mut self.order {
-            order.push(store, &self.keyed)?;
+            order.push(&mut store.pager, &self.keyed)?;
         }
         Ok(true)
     }
@@ -156,7 +157,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     /// Shows the current row of the result.
     fn show_keyed(&mut self, empty: bool) -> Result<bool> {
         let keyed = core::mem::take(&mut self.keyed);
-        let row = keyed.get(self.select.order_bytes()..).unwrap_or(&[]);
+        let (_, row) = keyed.split_at(self.select.order_bytes());
         let more = self.show(row, empty);
         self.keyed = keyed;
         more
@@ -171,7 +172,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         if self.left == 0 {
             return Ok(false);
         }
-        let outputs = self.select.outputs.get(..self.select.shown).unwrap_or(&[]);
+        let (outputs, _) = self.select.outputs.split_at(self.select.shown);
         self.sink.row(&Row {
             outputs,
             bytes: record,
@@ -187,13 +188,12 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     fn finish<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
         if let Some(mut groups) = self.groups.take() {
             let nothing = groups.pushed == 0;
-            groups.finish(store)?;
+            groups.finish(&mut store.pager)?;
             if nothing && self.select.groups.is_empty() {
                 return self.show_nothing();
             }
-            while groups.next(store, &mut self.group)? {
-                let row = self.keyed.get_mut(self.select.order_bytes()..);
-                let row = row.unwrap_or(&mut []);
+            while groups.next(&mut store.pager, &mut self.group)? {
+                let (_, row) = self.keyed.split_at_mut(self.select.order_bytes());
                 groups.combine().finish(self.select, &self.group, row)?;
                 if !self.after_groups(store)? {
                     return Ok(());
@@ -201,8 +201,8 @@ impl<K: Sink> Pipeline<'_, '_, K> {
             }
         }
         if let Some(mut order) = self.order.take() {
-            order.finish(store)?;
-            while order.next(store, &mut self.keyed)? {
+            order.finish(&mut store.pager)?;
+            while order.next(&mut store.pager, &mut self.keyed)? {
                 if !self.show_keyed(false)? {
                     return Ok(());
                 }
@@ -213,8 +213,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
 
     /// Shows the only row of aggregates over no rows.
     fn show_nothing(&mut self) -> Result<()> {
-        let row = self.keyed.get_mut(self.select.order_bytes()..);
-        let row = row.unwrap_or(&mut []);
+        let (_, row) = self.keyed.split_at_mut(self.select.order_bytes());
         row.fill(0);
         for column in self.select.outputs.iter() {
             if column.function == Function::Count {

@@ -5,23 +5,23 @@
 //! loaded once per chunk. A result larger than a chunk is fetched table by table, each in the
 //! order of that table's ids. Sorting restores the result's own order.
 
-use crate::arena::Area;
-use crate::bytes::{narrow, part, put, take, u32_at};
-use crate::catalogue::{ID, ID_BYTES, OWN};
 use crate::error::{Error, Result};
-use crate::flash::Nand;
 use crate::limits::{COLUMNS_MAX, TABLES_MAX};
-use crate::list::List;
+use crate::pager::arena::Area;
+use crate::pager::bytes::{narrow, part, part_mut, put, take, u32_at};
+use crate::pager::flash::Nand;
+use crate::pager::list::List;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::pager::series::Series;
+use crate::pager::sort::{Repeats, Run, RunWriter, Sorter};
 use crate::query::condition::Condition;
 use crate::query::select::{Select, Source};
 use crate::query::sieve::Sieve;
 use crate::query::stream::Candidates;
-use crate::root::SecureStore;
-use crate::scratch::Scratch;
-use crate::series::Series;
-use crate::sort::{Repeats, Run, RunWriter, Sorter};
-use crate::store::Store;
-use crate::value::encode_integer;
+use crate::tables::catalogue::{ID, ID_BYTES, OWN};
+use crate::tables::store::Store;
+use crate::tables::value::encode_integer;
 
 /// Length of a pair that sorts a chunk into the order of a table, in bytes.
 const PAIR_BYTES: usize = 8;
@@ -44,6 +44,15 @@ impl Reached {
     /// Returns the length of a row's ids in bytes.
     fn bytes(&self) -> usize {
         ID_BYTES * (1 + self.slots.len())
+    }
+
+    /// Returns the position of the id of `slot`, which must be among them.
+    ///
+    /// # Errors
+    /// It is not: the root's own id would be taken for that of a referenced row.
+    fn of(&self, slot: u8) -> Result<usize> {
+        self.at(slot)
+            .ok_or(Error::Defect("a query reaches the slots that it reads"))
     }
 
     /// Returns the position of the id of `slot` among them.
@@ -106,7 +115,7 @@ impl Chunk {
         row: usize,
     ) {
         let at = self.pairs_at() + rank * PAIR_BYTES;
-        let area = store.arena.area_mut(self.area);
+        let area = store.pager.arena.area_mut(self.area);
         put(area, at, &id.to_be_bytes());
         put(area, at + 4, &narrow(row).to_be_bytes());
     }
@@ -117,9 +126,8 @@ impl Chunk {
         store: &mut Store<F, S>,
         count: usize,
     ) {
-        let pairs = self.pairs_at()..self.pairs_at() + count * PAIR_BYTES;
-        let area = store.arena.area_mut(self.area);
-        let pairs = area.get_mut(pairs).unwrap_or(&mut []);
+        let area = store.pager.arena.area_mut(self.area);
+        let pairs = part_mut(area, self.pairs_at(), count * PAIR_BYTES);
         pairs.as_chunks_mut::<PAIR_BYTES>().0.sort_unstable();
     }
 
@@ -130,7 +138,7 @@ impl Chunk {
         rank: usize,
     ) -> (u32, usize) {
         let at = self.pairs_at() + rank * PAIR_BYTES;
-        let pair: [u8; PAIR_BYTES] = take(store.arena.area(self.area), at);
+        let pair: [u8; PAIR_BYTES] = take(store.pager.arena.area(self.area), at);
         let row = u32::from_be_bytes(take(&pair, 4));
         (u32::from_be_bytes(take(&pair, 0)), row as usize)
     }
@@ -149,7 +157,10 @@ impl Chunk {
     ) {
         let (from, to) = (self.at(from), self.at(to));
         let area = self.area;
-        store.arena.copy_within((area, from), (area, to), self.ids);
+        store
+            .pager
+            .arena
+            .copy_within((area, from), (area, to), self.ids);
     }
 
     fn pairs_at(&self) -> usize {
@@ -163,7 +174,7 @@ impl Chunk {
         row: usize,
         at: usize,
     ) -> u32 {
-        u32_at(store.arena.area(self.area), self.at(row) + at)
+        u32_at(store.pager.arena.area(self.area), self.at(row) + at)
     }
 
     fn put<F: Nand, S: SecureStore>(
@@ -173,7 +184,11 @@ impl Chunk {
         at: usize,
         bytes: &[u8],
     ) {
-        put(store.arena.area_mut(self.area), self.at(row) + at, bytes);
+        put(
+            store.pager.arena.area_mut(self.area),
+            self.at(row) + at,
+            bytes,
+        );
     }
 
     /// Returns the values of a row.
@@ -183,7 +198,7 @@ impl Chunk {
         row: usize,
     ) -> &'s [u8] {
         let at = self.at(row) + self.ids;
-        part(store.arena.area(self.area), at, self.width - self.ids)
+        part(store.pager.arena.area(self.area), at, self.width - self.ids)
     }
 }
 
@@ -310,10 +325,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             return Ok(());
         }
-        let mut writer = RunWriter::begin(self, reached.bytes())?;
+        let mut writer = RunWriter::begin(&mut self.pager, reached.bytes())?;
         while chunk.count > 0 {
             for row in 0..chunk.count {
-                writer.copy(self, area, chunk.at(row))?;
+                writer.copy(&mut self.pager, area, chunk.at(row))?;
             }
             self.fill(
                 select.table,
@@ -324,15 +339,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 usize::MAX,
             )?;
         }
-        let list = writer.finish(self)?;
+        let list = writer.finish(&mut self.pager)?;
         // The chunk's frames are used for sorting meanwhile.
-        self.arena.release(area);
+        self.pager.arena.release(area);
         let mut columns: Series<Run, TABLES_MAX> = Series::new();
         for &slot in reached.slots.iter() {
             let run = self.column_run(select, &reached, slot, list)?;
             columns.push(run, "the number of tables")?;
         }
-        let again = self.arena.lease(area.frames())?;
+        let again = self.pager.arena.lease(area.frames())?;
         debug_assert_eq!(again, area, "the same frames come back");
         self.rows_of_list(select, &reached, &mut chunk, list, &mut columns, rows)
     }
@@ -352,7 +367,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             chunk.count = 0;
             while chunk.count < chunk.room {
                 let mut record = Scratch::new(chunk.ids);
-                if !ids.next(self, &mut record)? {
+                if !ids.next(&mut self.pager, &mut record)? {
                     break;
                 }
                 chunk.put(self, chunk.count, 0, &record);
@@ -381,41 +396,47 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         mut list: Run,
     ) -> Result<Run> {
         let width = stored_bytes(select, slot);
-        let at = reached.at(slot).unwrap_or(0);
+        let at = reached.of(slot)?;
         if width == 0 {
             return Ok(Run::default());
         }
-        let frames = (self.arena.spare().saturating_sub(4) / 2).max(1);
-        let outer = self.arena.lease(frames.min(self.arena.spare()))?;
+        let frames = (self.pager.arena.spare().saturating_sub(4) / 2).max(1);
+        let outer = self
+            .pager
+            .arena
+            .lease(frames.min(self.pager.arena.spare()))?;
         let mut by_id = Sorter::new(PAIR_BYTES, outer, Repeats::Keep)?;
         let mut record = Scratch::new(reached.bytes());
         let mut rank = 0u32;
-        while list.next(self, &mut record)? {
+        while list.next(&mut self.pager, &mut record)? {
             let mut pair = [0u8; PAIR_BYTES];
             put(&mut pair, 0, &u32_at(&record, at).to_be_bytes());
             put(&mut pair, 4, &rank.to_be_bytes());
-            by_id.push(self, &pair)?;
+            by_id.push(&mut self.pager, &pair)?;
             rank += 1;
         }
-        by_id.finish(self)?;
-        let inner = self.arena.lease(frames.min(self.arena.spare()))?;
+        by_id.finish(&mut self.pager)?;
+        let inner = self
+            .pager
+            .arena
+            .lease(frames.min(self.pager.arena.spare()))?;
         let mut by_rank = Sorter::new(4 + width, inner, Repeats::Keep)?;
         let mut pair = [0u8; PAIR_BYTES];
         let mut entry = Scratch::record(4 + width)?;
-        while by_id.next(self, &mut pair)? {
+        while by_id.next(&mut self.pager, &mut pair)? {
             let id = u32::from_be_bytes(take(&pair, 0));
             put(&mut entry, 0, part(&pair, 4, 4));
-            self.fetch_stored(select, slot, id, entry.get_mut(4..).unwrap_or(&mut []))?;
-            by_rank.push(self, &entry)?;
+            self.fetch_stored(select, slot, id, part_mut(&mut entry, 4, width))?;
+            by_rank.push(&mut self.pager, &entry)?;
         }
-        by_rank.finish(self)?;
-        let mut writer = RunWriter::begin(self, width)?;
-        while by_rank.next(self, &mut entry)? {
-            writer.put(self, entry.get(4..).unwrap_or(&[]))?;
+        by_rank.finish(&mut self.pager)?;
+        let mut writer = RunWriter::begin(&mut self.pager, width)?;
+        while by_rank.next(&mut self.pager, &mut entry)? {
+            writer.put(&mut self.pager, part(&entry, 4, width))?;
         }
-        let run = writer.finish(self)?;
-        self.arena.release(inner);
-        self.arena.release(outer);
+        let run = writer.finish(&mut self.pager)?;
+        self.pager.arena.release(inner);
+        self.pager.arena.release(outer);
         Ok(run)
     }
 
@@ -433,10 +454,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .iter()
             .filter(|source| is_stored(**source, slot))
         {
-            let end = at + usize::from(source.reach.width);
-            let value = out.get_mut(at..end).unwrap_or(&mut []);
-            self.fetch_value(source.reach, id, value)?;
-            at = end;
+            let width = usize::from(source.reach.width);
+            self.fetch_value(source.reach, id, part_mut(out, at, width))?;
+            at += width;
         }
         Ok(())
     }
@@ -451,11 +471,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         run: &mut Run,
     ) -> Result<()> {
         let width = stored_bytes(select, slot);
-        let id_at = reached.at(slot).unwrap_or(0);
+        let id_at = reached.of(slot)?;
         let mut record = Scratch::new(width);
         for row in 0..chunk.count {
             if width > 0 {
-                run.next(self, &mut record)?;
+                run.take(&mut self.pager, &mut record)?;
             }
             let id = chunk.id(self, row, id_at);
             let mut at = 0;
@@ -500,7 +520,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 sources.push(number, "the number of columns of a query")?;
             }
         }
-        let id_at = reached.at(slot).unwrap_or(0);
+        let id_at = reached.of(slot)?;
         if sources.is_empty() {
             return Ok(());
         }

@@ -1,12 +1,13 @@
 //! A query bound to the catalogue: columns to read, functions of them, and the order of the result.
 
-use crate::bytes::part;
+use crate::error::{Error, Result};
 use crate::limits::{KEYS_MAX, OUTPUTS_MAX, STREAMS_MAX};
-use crate::list::List;
+use crate::pager::bytes::{part, small};
+use crate::pager::list::List;
+use crate::pager::series::Series;
 use crate::query::condition::{Condition, Reach};
 use crate::query::stream::STREAM_BYTES;
-use crate::series::Series;
-use crate::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
+use crate::tables::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
 
 /// The function of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,26 +75,22 @@ pub(crate) struct Select<'a> {
 
 impl Select<'_> {
     /// Adds a source if it is not there; returns its number.
-    pub(crate) fn add_source(&mut self, reach: Reach) -> crate::error::Result<u8> {
+    pub(crate) fn add_source(&mut self, reach: Reach) -> Result<u8> {
         let known = self.sources.iter().position(|source| source.reach == reach);
         let number = if let Some(number) = known {
             number
         } else {
-            let at = u16::try_from(self.row_bytes).unwrap_or(u16::MAX);
+            let at = bounded(self.row_bytes)?;
             self.sources
                 .push(Source { reach, at }, "the number of columns of a query")?;
             self.row_bytes += usize::from(reach.width);
             self.sources.len() - 1
         };
-        Ok(u8::try_from(number).unwrap_or(u8::MAX))
+        Ok(small(number))
     }
 
     /// Adds an output and returns its number.
-    pub(crate) fn add_output(
-        &mut self,
-        function: Function,
-        source: Option<u8>,
-    ) -> crate::error::Result<u8> {
+    pub(crate) fn add_output(&mut self, function: Function, source: Option<u8>) -> Result<u8> {
         let (mut kind, mut width) = (ValueType::Integer, NUMBER_BYTES);
         if let Some(found) = source.and_then(|number| self.sources.get(usize::from(number))) {
             if !matches!(function, Function::Count) {
@@ -108,13 +105,13 @@ impl Select<'_> {
             function,
             source,
             kind,
-            at: u16::try_from(self.output_bytes).unwrap_or(u16::MAX),
-            width: u16::try_from(width).unwrap_or(u16::MAX),
+            at: bounded(self.output_bytes)?,
+            width: bounded(width)?,
         };
         self.outputs
             .push(output, "the number of columns of a query")?;
         self.output_bytes += width;
-        Ok(u8::try_from(self.outputs.len() - 1).unwrap_or(u8::MAX))
+        Ok(small(self.outputs.len() - 1))
     }
 
     /// Returns the length of the sort key before each row.
@@ -140,11 +137,28 @@ impl Select<'_> {
     }
 
     /// Returns the value of a source among the values of a row.
-    pub(crate) fn source_bytes<'r>(&self, number: u8, row: &'r [u8]) -> &'r [u8] {
-        self.sources.get(usize::from(number)).map_or(&[], |source| {
-            part(row, usize::from(source.at), usize::from(source.reach.width))
-        })
+    pub(crate) fn source_bytes<'r>(&self, number: u8, row: &'r [u8]) -> Result<&'r [u8]> {
+        let source = self.source(number)?;
+        let width = usize::from(source.reach.width);
+        Ok(part(row, usize::from(source.at), width))
     }
+
+    /// Returns a source by its number.
+    pub(crate) fn source(&self, number: u8) -> Result<&Source> {
+        let found = self.sources.get(usize::from(number));
+        found.ok_or(Error::Defect("a query reads the columns that it names"))
+    }
+
+    /// Returns an output by its number.
+    pub(crate) fn output(&self, number: u8) -> Result<&Output> {
+        let found = self.outputs.get(usize::from(number));
+        found.ok_or(Error::Defect("a query orders by columns of its result"))
+    }
+}
+
+/// Converts an offset or a width in a result row, which a statement can make as large as it likes.
+pub(crate) fn bounded(bytes: usize) -> Result<u16> {
+    u16::try_from(bytes).map_err(|_range| Error::Limit("the width of a result row"))
 }
 
 /// A row of a result.
@@ -192,12 +206,12 @@ pub trait Sink {
     ///
     /// # Errors
     /// Any error of the receiver; it ends the statement.
-    fn begin(&mut self, columns: &[Heading<'_>]) -> crate::error::Result<()>;
+    fn begin(&mut self, columns: &[Heading<'_>]) -> Result<()>;
     /// Receives one row.
     ///
     /// # Errors
     /// Any error of the receiver; it ends the statement.
-    fn row(&mut self, row: &Row<'_>) -> crate::error::Result<()>;
+    fn row(&mut self, row: &Row<'_>) -> Result<()>;
 }
 
 /// Name and type of a column of a result.

@@ -3,13 +3,13 @@
 //! Tests of referenced tables are made slot by slot for all rows of a chunk, in the order of the
 //! referenced ids. So each page of those tables is read once per chunk.
 
-use crate::catalogue::OWN;
 use crate::error::Result;
-use crate::flash::Nand;
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
 use crate::query::condition::Condition;
 use crate::query::rows::{Chunk, Reached};
-use crate::root::SecureStore;
-use crate::store::Store;
+use crate::tables::catalogue::OWN;
+use crate::tables::store::Store;
 
 /// The criteria by which candidates are kept.
 pub(crate) struct Sieve<'c, 'a> {
@@ -180,8 +180,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(true);
         }
         for number in 0..self.catalogue.slots_of(table).len() {
-            let slot = self.catalogue.slots_of(table).get(number).copied();
-            let target = slot.map_or(0, |slot| usize::from(slot.table));
+            let target = usize::from(self.catalogue.slot(table, number)?.table);
             if !self.summary.has_deletes(target) {
                 continue;
             }

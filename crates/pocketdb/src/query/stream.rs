@@ -3,19 +3,25 @@
 //! A stream contains every row that fulfils its test. It may contain others, because a value was
 //! updated or the row still waits in the buffer. So its reader checks those again.
 
-use crate::catalogue::{ID, OWN};
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a stream that is not there is a defect; an empty one in its place would leave rows out"
+)]
+
 use crate::error::{Error, Result};
-use crate::flash::Nand;
-use crate::index::{Cursor, number_of, trimmed};
-use crate::keys::Listing;
 use crate::limits::{KEY_BYTES_MAX, STREAMS_MAX};
+use crate::pager::bytes::{part_mut, small};
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::seal::KeyHash;
+use crate::pager::series::Series;
+use crate::pager::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::query::condition::{Comparison, Condition, Node, Test};
-use crate::root::SecureStore;
-use crate::seal::KeyHash;
-use crate::series::Series;
-use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
-use crate::store::{Store, rows_per_page};
-use crate::value::{Value, encode};
+use crate::tables::catalogue::{ID, OWN};
+use crate::tables::index::{Cursor, number_of, trimmed};
+use crate::tables::keys::Listing;
+use crate::tables::store::{Store, rows_per_page};
+use crate::tables::value::{Value, encode};
 
 /// Greatest number of values of an `IN` list with a stream each; longer lists are checked row by
 /// row.
@@ -90,7 +96,7 @@ pub(crate) struct Candidates {
 impl Candidates {
     fn add(&mut self, branch: Branch) -> Result<u8> {
         self.branches.push(branch, "the length of a condition")?;
-        Ok(u8::try_from(self.branches.len() - 1).unwrap_or(u8::MAX))
+        Ok(small(self.branches.len() - 1))
     }
 
     fn add_stream(&mut self, source: Source) -> Result<u8> {
@@ -99,15 +105,12 @@ impl Candidates {
             ..Stream::default()
         };
         self.streams.push(stream, "the length of a condition")?;
-        let number = u8::try_from(self.streams.len() - 1).unwrap_or(u8::MAX);
+        let number = small(self.streams.len() - 1);
         self.add(Branch::Stream(number))
     }
 
     fn branch(&self, number: u8) -> Branch {
-        self.branches
-            .get(usize::from(number))
-            .copied()
-            .unwrap_or_default()
+        self.branches[usize::from(number)]
     }
 
     /// Returns the next candidate, in descending order.
@@ -133,9 +136,7 @@ impl Candidates {
         match self.branch(branch) {
             Branch::Every => Ok((bound > 0).then_some(bound)),
             Branch::Stream(number) => {
-                let Some(stream) = self.streams.get_mut(usize::from(number)) else {
-                    return Ok(None);
-                };
+                let stream = &mut self.streams[usize::from(number)];
                 while !stream.started || stream.head.is_some_and(|id| id > bound) {
                     stream.head = store.next_of(&mut stream.source)?;
                     stream.started = true;
@@ -170,7 +171,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: usize,
         condition: &Condition<'_>,
     ) -> Result<Candidates> {
-        self.clear_frames()?;
+        self.pager.clear_frames()?;
         let mut candidates = Candidates {
             bound: self.count(table),
             exact: true,
@@ -286,8 +287,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let (mut first, mut second) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
         let width = usize::from(test.reach.width);
-        let first = first.get_mut(..width).unwrap_or(&mut []);
-        let second = second.get_mut(..width).unwrap_or(&mut []);
+        let first = part_mut(&mut first, 0, width);
+        let second = part_mut(&mut second, 0, width);
         for (value, key) in values.iter().zip([&mut *first, &mut *second]) {
             if encode(value, key).is_err() {
                 return Ok(None);
@@ -305,13 +306,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if listing.left() > rows / RANGE_SHARE && !self.is_scattered(test)? {
             return Ok(None);
         }
-        let area = self.arena.lease((self.arena.spare() / 2).max(1))?;
+        let area = self
+            .pager
+            .arena
+            .lease((self.pager.arena.spare() / 2).max(1))?;
         let mut sorter = Sorter::new(4, area, Repeats::Keep)?;
         while let Some(id) = self.next_listed(&mut listing)? {
-            sorter.push(self, &descending(id))?;
+            sorter.push(&mut self.pager, &descending(id))?;
         }
         let listed = self.list_of(&mut sorter)?;
-        self.arena.release(area);
+        self.pager.arena.release(area);
         // Newer rows are not looked up but checked.
         candidates.sure = rows;
         let newer = Source::Newer(self.count(table), rows);
@@ -334,7 +338,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let column = usize::from(test.reach.column);
         let width = self.catalogue.column_at(table, column)?.group_width;
         let pages = self.count(table) / rows_per_page(usize::from(width));
-        Ok(pages as usize > self.arena.cached())
+        Ok(pages as usize > self.pager.arena.cached())
     }
 
     /// Adds the rows that lead to `value`, and those that an update led there.
@@ -356,7 +360,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         let mut key = [0u8; KEY_BYTES_MAX];
         let width = usize::from(test.reach.width);
-        let key = key.get_mut(..width).unwrap_or(&mut []);
+        let key = part_mut(&mut key, 0, width);
         if test.reach.column == ID {
             let Some(id) = id_of(value) else {
                 return candidates.add_stream(Source::Nothing);
@@ -393,7 +397,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(Source::Index(FromIndex {
             number: number_of(index),
             table: entry.table,
-            hash: self.seal.hash(number_of(index), trimmed(key)),
+            hash: self.pager.seal.hash(number_of(index), trimmed(key)),
             below: self.count(table).saturating_add(1),
             cursor: None,
             listing: self.listing(index, key)?,
@@ -407,7 +411,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             usize::from(test.reach.column),
         );
         let mut updates = self.updates_to(target, column, key)?;
-        let area = self.arena.lease(SORT_FRAMES.min(self.arena.spare()))?;
+        let area = self
+            .pager
+            .arena
+            .lease(SORT_FRAMES.min(self.pager.arena.spare()))?;
         let mut sorter = Sorter::new(4, area, Repeats::Drop(4))?;
         while let Some(update) = self.next_found(&mut updates)? {
             if let Some(id) = self.updated_row(update, target, column)? {
@@ -415,7 +422,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
         }
         let run = self.list_of(&mut sorter)?;
-        self.arena.release(area);
+        self.pager.arena.release(area);
         Ok(run)
     }
 
@@ -428,13 +435,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         if slot == OWN {
-            return sorter.push(self, &descending(id));
+            return sorter.push(&mut self.pager, &descending(id));
         }
         let missing = Error::Limit("the number of indexes");
         let index = self.catalogue.find_index(table, slot, ID).ok_or(missing)?;
         let mut source = self.index_source(index, &id.to_le_bytes())?;
         while let Some(found) = self.next_of(&mut source)? {
-            sorter.push(self, &descending(found))?;
+            sorter.push(&mut self.pager, &descending(found))?;
         }
         Ok(())
     }
@@ -444,13 +451,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if sorter.pushed == 0 {
             return Ok(None);
         }
-        sorter.finish(self)?;
-        let mut writer = RunWriter::begin(self, 4)?;
+        sorter.finish(&mut self.pager)?;
+        let mut writer = RunWriter::begin(&mut self.pager, 4)?;
         let mut record = [0u8; 4];
-        while sorter.next(self, &mut record)? {
-            writer.put(self, &record)?;
+        while sorter.next(&mut self.pager, &mut record)? {
+            writer.put(&mut self.pager, &record)?;
         }
-        writer.finish(self).map(Some)
+        writer.finish(&mut self.pager).map(Some)
     }
 
     /// Returns the next id of a source.
@@ -469,7 +476,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             Source::Listed(run) => {
                 let mut record = [0u8; 4];
-                let found = run.next(self, &mut record)?;
+                let found = run.next(&mut self.pager, &mut record)?;
                 Ok(found.then(|| ascending(&record)))
             }
             Source::Index(from) => self.next_from_index(from),

@@ -155,7 +155,7 @@ fn run_step(store: &mut Store<Simulator, MemoryStore>, step: &Step) -> Result<()
     }
 }
 
-/// The same on the other side.
+/// Does as much on the other side.
 fn run_other(pair: &Pair, step: &Step) {
     let Step::Change(texts) = step else { return };
     pair.other.execute_batch("BEGIN").unwrap();
@@ -222,7 +222,7 @@ impl Reference {
         self.play_into_cut((flash, secure), place)
     }
 
-    /// The same with a cut while the secure store keeps `kept` bytes of write number `write`.
+    /// Cuts the power while the secure store keeps `kept` bytes of write number `write`.
     fn cut_root(&self, write: u64, kept: usize, place: &str) -> bool {
         let (flash, mut secure) = self.start.clone();
         secure.plan_cut(write - secure.writes(), kept);

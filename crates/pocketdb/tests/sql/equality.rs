@@ -10,7 +10,7 @@ use crate::schema::{Role, Schema, Type, literal};
 /// Rows that one update meets at most.
 const ROWS_CHANGED_MAX: usize = 150;
 
-/// What one round does.
+/// Work of one round.
 struct Round {
     memory: usize,
     rows: usize,
@@ -164,7 +164,7 @@ fn change(schema: &Schema, state: &mut State, pair: &mut Pair, choice: &mut Choi
             format!("id = {}", choice.below(state.ids[number] + 1))
         } else {
             let by = *choice.of(&plain);
-            // What one transaction may change is bounded by the memory.
+            // The changes of one transaction are bounded by the memory.
             let from = choice.below(state.ids[number] + 1);
             let to = from + ROWS_CHANGED_MAX;
             let value = by.literal(choice);

@@ -1,4 +1,4 @@
-//! What queries over referenced tables read, and what temporary pages wait for.
+//! Reads of queries over referenced tables, and syncs of temporary pages.
 
 use probity_pocketdb::flash::FileFlash;
 use probity_pocketdb::secure::MemoryStore;

@@ -326,7 +326,7 @@ fn a_transaction_is_made_as_a_whole_or_not_at_all() {
     assert!(texts(&pair.own("SELECT name FROM person WHERE age = 1").unwrap().1).is_empty());
     pair.own("BEGIN").unwrap();
     pair.own("UPDATE person SET age = 77 WHERE id = 1").unwrap();
-    // What fails takes the transaction with it.
+    // A failed statement takes the transaction with it.
     assert!(
         pair.own("INSERT INTO person VALUES (4, 9, 'Dee', 1)")
             .is_err()

@@ -74,7 +74,7 @@ impl Attacked {
         self.flash.is_programmed(page)
     }
 
-    /// Whether an attack was noticed; if not, no answer has changed.
+    /// Returns whether an attack was noticed; if not, no answer has changed.
     fn notices(&self, flash: &Simulator, place: &str) -> bool {
         let opened = Store::open(flash.clone(), self.secure.clone(), MEMORY);
         let result = opened.and_then(|mut store| {

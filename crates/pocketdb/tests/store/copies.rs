@@ -6,7 +6,7 @@ use probity_pocketdb::{Extent, Store};
 
 use crate::script::{BLOCKS, MEMORY, TABLES, new_store, row};
 
-/// What the owner of one copy keeps to himself.
+/// Rows that the owner of one copy keeps to himself.
 const SECRET_TEXT: &[u8] = b"HIV positive, the patient of row";
 
 type Parts = (Simulator, MemoryStore);

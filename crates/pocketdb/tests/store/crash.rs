@@ -1,8 +1,8 @@
 //! After a loss of power the store is exactly what was committed, wherever the power went.
 
-use probity_pocketdb::Store;
 use probity_pocketdb::flash::{PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
+use probity_pocketdb::{Error, Store};
 
 use crate::script::{MEMORY, Model, SECRET, TABLES, check, create_tables, new_store, play};
 
@@ -106,4 +106,44 @@ impl Devices {
             Err(_) => None,
         }
     }
+}
+
+/// A failure of the work behind a commit was told once, and the handle could be used again. Its next
+/// commit wrote a chain of pages that lacked rows which were committed before.
+#[test]
+fn a_store_whose_work_behind_a_commit_failed_does_nothing_more() {
+    let mut deferred = 0;
+    for after in 0..40 {
+        let flash = crate::script::Shared::new(Simulator::new(crate::script::BLOCKS));
+        let secure = MemoryStore::new(crate::script::STORE_BYTES);
+        let mut store = Store::create(flash.clone(), secure, &SECRET, MEMORY).unwrap();
+        create_tables(&mut store).unwrap();
+        let table = TABLES[0];
+        for number in 0..probity_pocketdb::limits::UNIT_ROWS {
+            let row = crate::script::row(0, number);
+            store.insert(table, &row, &[]).unwrap();
+            if number % 16 == 0 {
+                store.commit().unwrap();
+            }
+        }
+        let torn = Torn::Nothing;
+        flash.change(|flash| flash.plan_cut(PowerCut { after, torn }));
+        let committed = store.commit().is_ok();
+        flash.change(Simulator::restore_power);
+        let Err(failure) = store.commit() else {
+            break;
+        };
+        assert_eq!(failure == Error::Poisoned, !committed, "{after}: {failure}");
+        deferred += u32::from(committed);
+        let row = crate::script::row(0, 0);
+        for _ in 0..2 {
+            assert_eq!(store.commit(), Err(Error::Poisoned), "{after}");
+            let inserted = store.insert(table, &row, &[]);
+            assert_eq!(inserted, Err(Error::Poisoned), "{after}");
+        }
+        let (_, secure) = store.into_parts();
+        let mut store = Store::open(flash.copy(), secure, MEMORY).unwrap();
+        store.verify().unwrap();
+    }
+    assert!(deferred > 5, "{deferred}");
 }

@@ -103,7 +103,7 @@ fn a_database_of_format_6_is_opened_and_goes_on() {
     assert_eq!(secure.bytes_mut()[8..10], format.to_le_bytes());
     let mut store = Store::open(flash, secure, MEMORY).unwrap();
     check(&mut store, "opened again");
-    // What is written now lies beside what was written then, in units and in the part begun.
+    // Pages of now lie beside pages of then, in units and in the part begun.
     for number in 0..200 {
         let text = format!("INSERT INTO person (town, name, age) VALUES (1, 'new{number}', 99)");
         assert!(ask(&mut store, &text).is_ok());

@@ -14,7 +14,7 @@ use crate::script::{
     BLOCKS, MEMORY, Model, SECRET, STORE_BYTES, check, create_tables, new_store, play,
 };
 
-/// Where the records begin.
+/// Offset of the records.
 const RECORDS_AT: usize = 512;
 
 fn bytes_of(slot: usize) -> Range<usize> {

@@ -130,7 +130,7 @@ impl SecureStore for Shared<MemoryStore> {
     }
 }
 
-/// What the store must hold.
+/// Rows that the store must hold.
 #[derive(Clone, Default)]
 pub(crate) struct Model {
     committed: [Vec<Vec<u8>>; 2],

@@ -114,7 +114,7 @@ fn a_cut_at_any_moment_of_a_unit_made_with_little_memory_loses_nothing_committed
         let (mut flash, secure) = start.clone();
         flash.plan_cut(PowerCut { after, torn });
         let mut store = open(flash, secure);
-        // What fails behind the last commit is the error of the next operation.
+        // A failure behind the last commit is the error of the next operation.
         let cut = fill(&mut store).and_then(|()| store.commit());
         assert!(cut.is_err(), "cut {after}");
         let (mut flash, secure) = store.into_parts();

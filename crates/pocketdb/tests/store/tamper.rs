@@ -1,4 +1,4 @@
-//! Whoever holds the flash can destroy the data, but not change, swap, remove or restore it.
+//! An attacker who holds the flash can destroy the data, but not change, swap, remove or restore it.
 
 use probity_pocketdb::flash::{BLOCK_PAGES, PAGE_BYTES, Simulator};
 use probity_pocketdb::secure::MemoryStore;
@@ -179,7 +179,7 @@ fn a_flipped_bit_of_the_root_is_damage() {
     assert!(noticed > 48 * 8 + 100, "{noticed}");
 }
 
-/// Where the secrets of the generations are in the secure store, and the one that they come from.
+/// Places of the secrets of the generations in the secure store, and the one that they come from.
 const GENERATIONS: [std::ops::Range<usize>; 4] = [208..240, 240..272, 272..304, 304..336];
 const CHAIN: std::ops::Range<usize> = 336..368;
 

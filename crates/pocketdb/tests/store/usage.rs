@@ -1,4 +1,4 @@
-//! What `stats` tells is what was done: every operation is counted again outside the engine.
+//! The figures of `stats` are true: every operation is counted again outside the engine.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use probity_pocketdb::{Extent, Operations, Result, SecureStore, Store, Usage};
 
 use crate::script::{BLOCKS, MEMORY, Model, SECRET, STORE_BYTES, answers, create_tables, play};
 
-/// What was done to the devices, in the order of the fields of the counters.
+/// Operations of the devices, in the order of the fields of the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Done {
     reads: u64,
@@ -37,7 +37,7 @@ impl Tally {
 struct Counted<T> {
     inner: T,
     tally: Tally,
-    /// What the device had counted before this opening.
+    /// Counters of the device before this opening.
     before: FlashCounters,
 }
 

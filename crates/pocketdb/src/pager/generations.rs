@@ -1,0 +1,69 @@
+//! Generations of keys: each reorganisation begins one, and destroys those whose pages it replaced.
+
+use crate::error::{Error, Result};
+use crate::pager::flash::Nand;
+use crate::pager::root::{
+    Level, SecureStore, read_chain, read_generation, write_chain, write_generation,
+};
+use crate::pager::seal::next_secrets;
+use crate::pager::side::{Side, all_sides};
+use crate::pager::{Pager, Pending};
+
+impl<F: Nand, S: SecureStore> Pager<F, S> {
+    /// Reads the keys of the generations in use. Destroys an older key that an interrupted end of a
+    /// reorganisation left.
+    pub(crate) fn read_generations(&mut self) -> Result<()> {
+        let part = self.committed.part;
+        self.seal.turn(part.generations());
+        for side in all_sides() {
+            let secret = read_generation(&mut self.secure, side)?;
+            match secret {
+                Some(secret) if part.is_in_use(side) => self.seal.set_side(side, Some(&secret)),
+                Some(_) => self.destroy_generation(side)?,
+                None if part.is_in_use(side) => {
+                    return Err(Error::Root("lacks the key of a generation"));
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Overwrites the key of the generation of `side`; pages written under it can no longer be
+    /// decrypted.
+    pub(crate) fn destroy_generation(&mut self, side: u8) -> Result<()> {
+        self.seal.set_side(side, None);
+        write_generation(&mut self.secure, side, &[0; 32])?;
+        self.secure.sync()
+    }
+
+    /// Creates the keys of the next generation.
+    pub(crate) fn begin_generation(&mut self) -> Result<Level> {
+        let state = self.committed.part;
+        let free = all_sides().find(|&side| !state.is_in_use(side));
+        let side = free.ok_or(Error::Root("has no room for another part"))?;
+        let [next, chain] = next_secrets(&*read_chain(&mut self.secure)?);
+        write_generation(&mut self.secure, side, &next)?;
+        // Without the previous secret these keys cannot be derived again once they are destroyed.
+        write_chain(&mut self.secure, &chain)?;
+        self.pending = self.pending.max(Pending::Entries);
+        self.seal.set_side(side, Some(&next));
+        Ok(Level {
+            side,
+            since: self.committed.epoch,
+            ..Level::default()
+        })
+    }
+
+    /// Returns the side of the part being built.
+    pub(crate) fn building_side(&self) -> Side {
+        Side::new(self.committed.part.next.side)
+    }
+
+    /// Frees the chunks of all owners of a side.
+    pub(crate) fn disown_side(&mut self, side: Side) -> Result<()> {
+        side.owners()
+            .into_iter()
+            .try_for_each(|owner| self.disown(owner))
+    }
+}

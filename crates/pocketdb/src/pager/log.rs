@@ -1,0 +1,182 @@
+//! Page logs: pages written one after the other to blocks of their own, read by number.
+//!
+//! The directory contains the block and the epoch of every 64 pages. Logs contain data that is
+//! written once and as a whole. These are sorted runs and lists of a statement, which end with it,
+//! and the reorganised part.
+
+use crate::error::{Error, Result};
+use crate::pager::Pager;
+use crate::pager::arena::Area;
+use crate::pager::directory::{Entry, TEMPORARY};
+use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
+use crate::pager::root::SecureStore;
+use crate::pager::seal::{PageIdentity, ROLE_TEMPORARY};
+
+/// A log that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Log {
+    /// Owner of the directory entries of its blocks.
+    pub(crate) owner: u8,
+    /// Number of pages written.
+    pub(crate) pages: u32,
+}
+
+impl<F: Nand, S: SecureStore> Pager<F, S> {
+    /// Closes page `number` of `area` and programs it as the next page of `log`.
+    pub(crate) fn log_append(
+        &mut self,
+        log: &mut Log,
+        role: u8,
+        area: Area,
+        number: usize,
+    ) -> Result<()> {
+        let block = log.pages / BLOCK_PAGES;
+        if log.pages.is_multiple_of(BLOCK_PAGES) {
+            self.log_block(log.owner, block)?;
+        }
+        loop {
+            match self.log_program(log, role, area, number) {
+                Err(Error::Flash(FlashError::BadBlock)) => {
+                    let identity = self.log_identity(log.owner, role, log.pages)?;
+                    self.seal
+                        .open(&identity, self.arena.area_page(area, number))?;
+                    self.move_block(*log, role)?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Programs the next page of `log` once, in a block that the log already has.
+    pub(crate) fn log_program(
+        &mut self,
+        log: &mut Log,
+        role: u8,
+        area: Area,
+        number: usize,
+    ) -> Result<()> {
+        let identity = self.log_identity(log.owner, role, log.pages)?;
+        self.seal
+            .close(&identity, self.arena.area_page(area, number));
+        if role == ROLE_TEMPORARY {
+            self.program_temporary(identity.page, area, number)?;
+        } else {
+            self.program(identity.page, area, number)?;
+        }
+        log.pages += 1;
+        Ok(())
+    }
+
+    /// Reads page `number` of the log of `owner`; returns its frame.
+    pub(crate) fn log_load(&mut self, owner: u8, role: u8, number: u32) -> Result<usize> {
+        let identity = self.log_identity(owner, role, number)?;
+        self.load(&identity)
+    }
+
+    /// Continues a log of the new part after its first `pages` pages and all pages of abandoned
+    /// tasks.
+    pub(crate) fn continue_log(&mut self, owner: u8, pages: u32) -> Result<Log> {
+        let mut log = Log { owner, pages };
+        if !pages.is_multiple_of(BLOCK_PAGES) {
+            let entry = self.entry(owner, pages / BLOCK_PAGES)?;
+            let next = entry.page + pages % BLOCK_PAGES;
+            if self.is_bad(entry.page / BLOCK_PAGES)?
+                || !self.seal.is_present(entry.epoch)
+                || !self.is_clean(next)?
+            {
+                log.pages = pages.next_multiple_of(BLOCK_PAGES);
+            }
+        }
+        Ok(log)
+    }
+
+    /// Records that a log has `blocks` blocks, if it is one of the part being built.
+    fn note_growth(&mut self, owner: u8, blocks: u32) {
+        let side = self.building_side();
+        if self.committed.part.building {
+            let logs = [side.body, side.lists].into_iter().zip(&mut self.grown);
+            for (_, grown) in logs.filter(|(log, _)| *log == owner) {
+                *grown = blocks.max(*grown);
+            }
+        }
+    }
+
+    /// Closes the first page of `area` and programs it as the next page of a log of the new part.
+    pub(crate) fn part_append(&mut self, log: &mut Log, role: u8, area: Area) -> Result<()> {
+        if log.pages.is_multiple_of(BLOCK_PAGES) {
+            self.log_block(log.owner, log.pages / BLOCK_PAGES)?;
+        }
+        self.log_program(log, role, area, 0)?;
+        self.arena.area_mut(area).fill(0);
+        Ok(())
+    }
+
+    /// Frees the temporary log of statements.
+    pub(crate) fn drop_temporary(&mut self) -> Result<()> {
+        if self.temporary.pages == 0 {
+            return Ok(());
+        }
+        for block in 0..self.temporary.pages.div_ceil(BLOCK_PAGES) {
+            let page = self.entry(TEMPORARY, block)?.page;
+            self.blocks.free(page / BLOCK_PAGES);
+        }
+        self.temporary.pages = 0;
+        self.disown(TEMPORARY)
+    }
+
+    /// Takes block number `block` of a log, and adds it to the directory.
+    pub(crate) fn log_block(&mut self, owner: u8, block: u32) -> Result<()> {
+        let entry = Entry {
+            page: self.take_blocks(1)? * BLOCK_PAGES,
+            epoch: self.next_epoch(),
+            rows: 0,
+        };
+        self.set_entry(owner, block, &entry)?;
+        self.note_growth(owner, block + 1);
+        Ok(())
+    }
+
+    /// Copies the pages of the last block of `log` to another block, because it failed.
+    #[inline(never)] // Keeps its local variables off the stack where no block fails.
+    fn move_block(&mut self, log: Log, role: u8) -> Result<()> {
+        let block = log.pages / BLOCK_PAGES;
+        let old = self.entry(log.owner, block)?;
+        'blocks: loop {
+            self.log_block(log.owner, block)?;
+            let new = self.entry(log.owner, block)?;
+            let area = self.arena.lease(1)?;
+            for number in block * BLOCK_PAGES..log.pages {
+                let place = |entry: &Entry| PageIdentity {
+                    page: entry.page + number % BLOCK_PAGES,
+                    epoch: entry.epoch,
+                    role,
+                    owner: log.owner,
+                    number,
+                };
+                let frame = self.load(&place(&old))?;
+                self.arena.copy_page(frame, area);
+                self.seal.close(&place(&new), self.arena.area_page(area, 0));
+                match self.program(place(&new).page, area, 0) {
+                    Err(Error::Flash(FlashError::BadBlock)) => {
+                        self.arena.release(area);
+                        continue 'blocks;
+                    }
+                    result => result?,
+                }
+            }
+            self.arena.release(area);
+            return Ok(());
+        }
+    }
+
+    fn log_identity(&mut self, owner: u8, role: u8, number: u32) -> Result<PageIdentity> {
+        let entry = self.entry(owner, number / BLOCK_PAGES)?;
+        Ok(PageIdentity {
+            page: entry.page + number % BLOCK_PAGES,
+            epoch: entry.epoch,
+            role,
+            owner,
+            number,
+        })
+    }
+}

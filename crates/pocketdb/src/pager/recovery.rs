@@ -1,0 +1,163 @@
+//! Recovery at opening: reads the committed window, and continues after all uncommitted pages.
+
+use crate::error::{Error, Result};
+use crate::pager::Pager;
+use crate::pager::directory::TEMPORARY;
+use crate::pager::flash::{BLOCK_PAGES, Nand, PageState, SECTOR_BYTES};
+use crate::pager::ring::is_full;
+use crate::pager::root::{Level, RootRecord, SecureStore, raise_format};
+use crate::pager::seal::Since;
+use crate::pager::side::Side;
+
+/// Least number of numbers that every opening skips after those last recorded.
+const NUMBERS_PER_OPENING: u64 = 1 << 20;
+/// The number above which the store cannot be opened; an opening uses far fewer than remain then.
+const NUMBER_MAX: u64 = u64::MAX - (1 << 40);
+
+impl<F: Nand, S: SecureStore> Pager<F, S> {
+    /// Reads what the last record says of keys and of the directory; pages can be read then.
+    pub(crate) fn begin_recovery(&mut self) -> Result<()> {
+        self.read_generations()?;
+        self.read_structure()?;
+        self.clear_blocks()
+    }
+
+    /// Continues after all pages of an earlier opening; the shapes of all owners are known.
+    ///
+    /// `since` gives the first numbers of pages sealed in the present form. It is `None` in a store
+    /// of the previous format, which is raised here.
+    pub(crate) fn continue_behind(&mut self, since: Option<Since>) -> Result<()> {
+        self.mark_blocks()?;
+        self.reload_window()?;
+        if !self.committed.unit_next.is_multiple_of(BLOCK_PAGES)
+            && !self.is_clean(self.committed.unit_next)?
+        {
+            self.committed.unit_next = 0;
+        }
+        // Numbers that an interrupted transaction may have used are never used again.
+        let first = Since {
+            epoch: behind(self.committed.epoch)?,
+            sequence: behind(self.window.next())?,
+        };
+        if since.is_none() {
+            raise_format(&mut self.secure, first)?;
+            self.seal.seal_anew(first);
+        }
+        let more = u64::from(self.secure.random()?);
+        self.committed.epoch = first.epoch + more;
+        self.window.continue_with(first.sequence + more);
+        let record = self.next_record()?;
+        self.finish(&record)?;
+        self.fill_ring()
+    }
+
+    /// Writes the same state until the ring is full, as each new one is: an earlier version left slots
+    /// empty, and a record that is gone from such a ring is not missed.
+    fn fill_ring(&mut self) -> Result<()> {
+        while !is_full(&self.committed) {
+            // Each by itself: of two that a loss of power meets, the later one may be there alone.
+            let record = RootRecord {
+                sequence: self.committed.sequence + 1,
+                ..self.committed
+            };
+            self.write(&record)?;
+        }
+        Ok(())
+    }
+
+    /// Records the numbers in use, long before the numbers that the next opening skips are used up.
+    pub(crate) fn keep_numbers(&mut self) -> Result<()> {
+        let (epoch, next) = (self.committed.epoch, self.window.next());
+        let near = |number: u64, noted| number.abs_diff(noted) < NUMBERS_PER_OPENING / 2;
+        let (noted_epoch, noted_next) = self.noted;
+        if near(epoch, noted_epoch) && near(next, noted_next) {
+            return Ok(());
+        }
+        // The record commits nothing else: a transaction or an attempt is in progress.
+        let record = RootRecord {
+            sequence: self.committed.sequence + 1,
+            buffer_next: next,
+            ..self.committed
+        };
+        self.write(&record)
+    }
+
+    /// Returns whether `page` was not programmed since its block was erased.
+    pub(crate) fn is_clean(&mut self, page: u32) -> Result<bool> {
+        let mut sector = [0; SECTOR_BYTES];
+        Ok(self.flash.read(page, 0, &mut sector)? == PageState::Erased)
+    }
+
+    /// Fills the map of free blocks again.
+    pub(crate) fn remark_blocks(&mut self) -> Result<()> {
+        self.clear_blocks()?;
+        self.mark_blocks()?;
+        for block in self.window.blocks() {
+            self.blocks.mark(block);
+        }
+        Ok(())
+    }
+
+    /// Marks the blocks with committed data.
+    fn mark_blocks(&mut self) -> Result<()> {
+        let state = self.committed.catalogue;
+        if state.bytes > 0 {
+            self.blocks.mark(state.page / BLOCK_PAGES);
+        }
+        for (owner, shape) in (0u8..).zip(self.shapes) {
+            for unit in shape.first_unit()..self.committed.units(usize::from(owner)) {
+                let start = self.entry(owner, unit)?.page;
+                let last = start + shape.pages() - 1;
+                (start / BLOCK_PAGES..=last / BLOCK_PAGES)
+                    .for_each(|block| self.blocks.mark(block));
+            }
+        }
+        let part = self.committed.part;
+        for level in part.live() {
+            self.mark_logs(level, [0; 2])?;
+        }
+        if part.building {
+            // Includes the blocks of the current task.
+            self.mark_logs(&part.next, self.grown)?;
+        }
+        self.mark_log(TEMPORARY, self.temporary.pages.div_ceil(BLOCK_PAGES))?;
+        let unit_next = self.committed.unit_next;
+        if !unit_next.is_multiple_of(BLOCK_PAGES) {
+            self.blocks.mark(unit_next / BLOCK_PAGES);
+        }
+        Ok(())
+    }
+
+    /// Marks the blocks of both logs of a part, at least as many as given.
+    fn mark_logs(&mut self, level: &Level, [body, lists]: [u32; 2]) -> Result<()> {
+        let side = Side::new(level.side);
+        self.mark_log(side.body, level.body.div_ceil(BLOCK_PAGES).max(body))?;
+        self.mark_log(side.lists, level.lists.div_ceil(BLOCK_PAGES).max(lists))
+    }
+
+    fn mark_log(&mut self, owner: u8, blocks: u32) -> Result<()> {
+        for block in 0..blocks {
+            let page = self.entry(owner, block)?.page;
+            self.blocks.mark(page / BLOCK_PAGES);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the first number of an opening, given the number after the last one recorded.
+fn behind(number: u64) -> Result<u64> {
+    let next = number.checked_add(NUMBERS_PER_OPENING);
+    next.filter(|&next| next <= NUMBER_MAX)
+        .ok_or(Error::Limit("the number of openings"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_would_begin_anew_are_refused() {
+        assert_eq!(behind(7), Ok(7 + NUMBERS_PER_OPENING));
+        assert!(matches!(behind(u64::MAX - 9), Err(Error::Limit(_))));
+    }
+}

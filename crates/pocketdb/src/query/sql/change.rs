@@ -1,0 +1,361 @@
+//! `INSERT`, `UPDATE` and `DELETE`.
+
+use crate::error::{Error, Result};
+use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
+use crate::pager::arena::Area;
+use crate::pager::bytes::{part_mut, put, small, take};
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::pager::series::Series;
+use crate::pager::sort::{Run, RunWriter};
+use crate::query::rows::{Chunk, Rows};
+use crate::query::select::Select;
+use crate::query::sql::parser::Parser;
+use crate::tables::catalogue::{Column, ID, Kind, OWN};
+use crate::tables::store::Store;
+use crate::tables::value::{Value, ValueType, encode};
+
+/// An update or delete.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    /// The table and the condition of the rows.
+    pub(crate) select: Select<'a>,
+    /// The columns with their new values; empty for a delete.
+    pub(crate) columns: Series<(u8, Value<'a>), COLUMNS_MAX>,
+}
+
+/// An insertion.
+#[derive(Debug)]
+pub(crate) struct Insertion<'a> {
+    pub(crate) table: usize,
+    /// The columns that have values, in the statement's order.
+    pub(crate) columns: Series<u8, COLUMNS_MAX>,
+    /// The values, row by row.
+    pub(crate) values: Series<Value<'a>, VALUES_MAX>,
+}
+
+impl<'a> Parser<'a, '_> {
+    /// Parses an `INSERT` after its first word.
+    pub(crate) fn insertion(&mut self) -> Result<Insertion<'a>> {
+        self.refuse(&["OR"])?;
+        self.expect("INTO")?;
+        let table = self.table()?;
+        let mut insertion = Insertion {
+            table,
+            columns: Series::new(),
+            values: Series::new(),
+        };
+        self.inserted_columns(&mut insertion)?;
+        self.refuse(&["SELECT", "DEFAULT"])?;
+        self.expect("VALUES")?;
+        loop {
+            self.expect("(")?;
+            for (number, &column) in insertion.columns.iter().enumerate() {
+                if number > 0 {
+                    self.expect(",")?;
+                }
+                let value = self.inserted_value(table, usize::from(column))?;
+                insertion
+                    .values
+                    .push(value, "the number of values of a statement")?;
+            }
+            self.expect(")")?;
+            if !self.pass(",")? {
+                break;
+            }
+        }
+        self.refuse(&["ON"])?;
+        self.end()?;
+        Ok(insertion)
+    }
+
+    fn inserted_columns(&mut self, insertion: &mut Insertion<'a>) -> Result<()> {
+        let what = "the number of columns";
+        let table = insertion.table;
+        if !self.pass("(")? {
+            for (number, _) in (0u8..).zip(self.catalogue.columns_of(table)) {
+                insertion.columns.push(number, what)?;
+            }
+            return Ok(());
+        }
+        loop {
+            let at = self.tokens.at;
+            let name = self.name()?;
+            let error = |what| Error::Sql { at, what };
+            let unknown = || error(alloc::format!("there is no column {name}"));
+            let column = self.catalogue.column(table, name).ok_or_else(unknown)?;
+            let column = small(column);
+            if insertion.columns.contains(&column) {
+                return Err(error(alloc::format!("{name} is given twice")));
+            }
+            insertion.columns.push(column, what)?;
+            if !self.pass(",")? {
+                break;
+            }
+        }
+        let columns = self.catalogue.columns_of(table);
+        for (number, column) in (0u8..).zip(columns) {
+            if column.kind != Kind::Position && !insertion.columns.contains(&number) {
+                let name = self.catalogue.column_name(table, usize::from(number));
+                return Err(self.tokens.error(alloc::format!("{name} has no value")));
+            }
+        }
+        self.expect(")")
+    }
+
+    fn inserted_value(&mut self, table: usize, column: usize) -> Result<Value<'a>> {
+        let entry = self.catalogue.column_at(table, column)?;
+        if entry.kind == Kind::Position && self.pass("NULL")? {
+            return Ok(Value::Null);
+        }
+        self.value_of(self.catalogue.shown_type(&entry))
+    }
+
+    /// Parses an `UPDATE` after its first word.
+    pub(crate) fn update(&mut self) -> Result<Change<'a>> {
+        self.refuse(&["OR"])?;
+        let mut change = Change {
+            select: Select::default(),
+            columns: Series::new(),
+        };
+        let table = self.bind_one(&mut change.select)?;
+        self.expect("SET")?;
+        loop {
+            let at = self.tokens.at;
+            let (_, column) = self.column()?;
+            if !self.is_changeable(table, column)? {
+                return Err(Error::Sql {
+                    at,
+                    what: "keys and references cannot be changed".into(),
+                });
+            }
+            self.expect("=")?;
+            let kind = ValueType::of(self.catalogue.column_at(table, column)?.kind);
+            let value = self.value_of(kind)?;
+            self.refuse(&["+", "-", "*"])?;
+            let number = small(column);
+            change
+                .columns
+                .push((number, value), "the number of columns")?;
+            if !self.pass(",")? {
+                break;
+            }
+        }
+        self.refuse(&["FROM"])?;
+        self.where_clause(&mut change.select)?;
+        self.end()?;
+        Ok(change)
+    }
+
+    /// Parses a `DELETE` after its first word.
+    pub(crate) fn delete(&mut self) -> Result<Change<'a>> {
+        self.expect("FROM")?;
+        let mut change = Change {
+            select: Select::default(),
+            columns: Series::new(),
+        };
+        self.bind_one(&mut change.select)?;
+        self.where_clause(&mut change.select)?;
+        self.end()?;
+        Ok(change)
+    }
+}
+
+/// A receiver that writes the ids of rows to a list.
+struct Ids {
+    writer: RunWriter,
+}
+
+impl<F: Nand, S: SecureStore> Rows<F, S> for Ids {
+    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
+        let id = chunk.id(store, row, 0);
+        self.writer.put(&mut store.pager, &id.to_le_bytes())?;
+        Ok(true)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Inserts all rows of a statement; returns their number.
+    pub(crate) fn run_insertion(&mut self, insertion: &Insertion<'_>) -> Result<u64> {
+        let width = insertion.columns.len().max(1);
+        let mut rows = 0;
+        for values in insertion.values.chunks(width) {
+            self.insert_values(insertion.table, &insertion.columns, values)?;
+            rows += 1;
+        }
+        Ok(rows)
+    }
+
+    /// Inserts one row of values for `columns`.
+    pub(crate) fn insert_values(
+        &mut self,
+        table: usize,
+        columns: &[u8],
+        values: &[Value<'_>],
+    ) -> Result<u32> {
+        let own = self.catalogue.widths(table).0;
+        let mut row = Scratch::new(own);
+        let mut references = [0u32; TABLES_MAX];
+        let mut known = 0;
+        for number in 0..self.catalogue.columns_of(table).count() {
+            let column = self.catalogue.column_at(table, number)?;
+            let given = columns
+                .iter()
+                .position(|&given| usize::from(given) == number);
+            let value = given
+                .and_then(|at| values.get(at))
+                .copied()
+                .unwrap_or_default();
+            match column.kind {
+                Kind::Position => self.check_position(table, &value)?,
+                Kind::Reference => {
+                    let id = self.resolve_reference(&column, &value)?;
+                    let place = references.get_mut(known);
+                    *place.ok_or(Error::Limit("the number of tables"))? = id;
+                    known += 1;
+                }
+                _ => {
+                    let at = usize::from(column.at);
+                    let end = at + usize::from(column.width);
+                    let place = part_mut(&mut row, at, end - at);
+                    encode(&value, place).map_err(|error| self.named(table, number, error))?;
+                    if column.unique {
+                        self.check_unique(table, number, place)?;
+                    }
+                }
+            }
+        }
+        let (references, _) = references.split_at(known);
+        self.insert_row(table, &row, references)
+    }
+
+    /// Prefixes an error with the column's name.
+    fn named(&self, table: usize, column: usize, error: Error) -> Error {
+        match error {
+            Error::Value(text) => {
+                let name = self.catalogue.column_name(table, column);
+                Error::Value(alloc::format!("{name}: {text}"))
+            }
+            other => other,
+        }
+    }
+
+    /// Checks that a given row id is the next rank.
+    fn check_position(&self, table: usize, value: &Value<'_>) -> Result<()> {
+        let next = i64::from(self.count(table)) + 1;
+        match value {
+            Value::Null => Ok(()),
+            Value::Integer(number) if *number == next => Ok(()),
+            _ => {
+                let name = self.catalogue.table_name(table);
+                let text = alloc::format!("the next row of {name} is {next}, not {value}");
+                Err(Error::Key(text))
+            }
+        }
+    }
+
+    /// Returns the row that a foreign key's value refers to.
+    fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<u32> {
+        let target = usize::from(column.target);
+        let missing = |store: &Self| {
+            let name = store.catalogue.table_name(target);
+            Error::Key(alloc::format!("{name} has no row {value}"))
+        };
+        if column.key == ID {
+            return match value {
+                Value::Integer(number) => u32::try_from(*number).map_err(|_range| missing(self)),
+                _ => Err(missing(self)),
+            };
+        }
+        let key = self.catalogue.column_at(target, usize::from(column.key))?;
+        let mut bytes = [0u8; KEY_BYTES_MAX];
+        let width = usize::from(key.width);
+        let bytes = part_mut(&mut bytes, 0, width);
+        if encode(value, bytes).is_err() {
+            return Err(missing(self));
+        }
+        let found = self.find_key(target, usize::from(column.key), bytes)?;
+        found.ok_or_else(|| missing(self))
+    }
+
+    fn check_unique(&mut self, table: usize, column: usize, key: &[u8]) -> Result<()> {
+        if self.find_key(table, column, key)?.is_some() {
+            let name = self.catalogue.column_name(table, column);
+            let text = alloc::format!("{name} has this value in another row already");
+            return Err(Error::Key(text));
+        }
+        Ok(())
+    }
+
+    /// Returns the row with `key` in a unique column, which updates cannot change.
+    fn find_key(&mut self, table: usize, column: usize, key: &[u8]) -> Result<Option<u32>> {
+        let number = small(column);
+        let missing = Error::Limit("the number of indexes");
+        let index = self
+            .catalogue
+            .find_index(table, OWN, number)
+            .ok_or(missing)?;
+        let mut search = self.begin_search(index, key)?;
+        while let Some(id) = self.next_found(&mut search)? {
+            if !self.is_deleted(table, id)? {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs an update or a delete; returns the number of rows.
+    pub(crate) fn run_change(&mut self, change: &Change<'_>) -> Result<u64> {
+        let mut list = self.rows_to_change(&change.select)?;
+        let table = change.select.table;
+        let mut record = [0u8; 4];
+        while list.next(&mut self.pager, &mut record)? {
+            let id = u32::from_le_bytes(take(&record, 0));
+            if change.columns.is_empty() {
+                self.note_delete(table, id)?;
+            }
+            for (number, value) in change.columns.iter() {
+                self.change_value(table, id, usize::from(*number), value)?;
+            }
+        }
+        Ok(u64::from(list.records()))
+    }
+
+    /// Returns the rows of a change; all are collected before the first is changed.
+    fn rows_to_change(&mut self, select: &Select<'_>) -> Result<Run> {
+        let mut candidates = self.candidates(select.table, &select.condition)?;
+        let mut ids = Ids {
+            writer: RunWriter::begin(&mut self.pager, 4)?,
+        };
+        let area: Area = self.pager.arena.lease(2.min(self.pager.arena.spare()))?;
+        self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
+        self.pager.arena.release(area);
+        ids.writer.finish(&mut self.pager)
+    }
+
+    fn change_value(
+        &mut self,
+        table: usize,
+        id: u32,
+        number: usize,
+        value: &Value<'_>,
+    ) -> Result<()> {
+        let column = self.catalogue.column_at(table, number)?;
+        let width = usize::from(column.width);
+        let (mut bytes, mut present) = (Scratch::new(width), Scratch::new(width));
+        encode(value, &mut bytes).map_err(|error| self.named(table, number, error))?;
+        self.latest(table, id, number, &column, &mut present)?;
+        if *present == *bytes {
+            return Ok(());
+        }
+        self.note_update(table, id, number, &bytes)
+    }
+
+    fn insert_row(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
+        let all = self.catalogue.widths(table).1;
+        let mut element = Scratch::new(all);
+        put(&mut element, 0, row);
+        self.insert_element(table, &mut element, references)
+    }
+}

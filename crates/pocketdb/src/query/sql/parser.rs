@@ -1,0 +1,519 @@
+//! Parsing that all statements share: expected words, names, values and conditions.
+
+use crate::error::{Error, Result};
+use crate::limits::{DEPTH_MAX, NAME_BYTES_MAX, TABLES_MAX};
+use crate::pager::bytes::{short, small};
+use crate::pager::series::Series;
+use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
+use crate::query::sql::token::{TOO_LONG, Token, Tokens};
+use crate::tables::catalogue::{Catalogue, ID, Kind, OWN};
+use crate::tables::value::{NUMBER_BYTES, Value, ValueType};
+
+/// Reserved words, which end a name or an alias.
+const RESERVED: [&str; 30] = [
+    "SELECT", "FROM", "WHERE", "GROUP", "ORDER", "BY", "LIMIT", "OFFSET", "AS", "JOIN", "INNER",
+    "ON", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "HAVING", "UNION", "LEFT",
+    "RIGHT", "OUTER", "CROSS", "NATURAL", "SET", "VALUES", "DISTINCT",
+];
+
+/// A table of a statement and its slot in the root's join row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Bound<'a> {
+    pub(crate) table: usize,
+    pub(crate) slot: u8,
+    pub(crate) name: &'a str,
+    /// Byte offset of its name in the statement.
+    pub(crate) at: usize,
+    /// `true` if a condition joins it to the table that references it.
+    pub(crate) joined: bool,
+}
+
+/// The permission to join tables in a part of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Joins {
+    #[default]
+    Allowed,
+    Refused,
+}
+
+/// The context of a part of a condition.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// `true` if the part is negated.
+    negated: bool,
+    joins: Joins,
+}
+
+impl Place {
+    /// Returns the context after a `NOT`.
+    fn negation(self) -> Self {
+        Self {
+            negated: !self.negated,
+            joins: Joins::Refused,
+        }
+    }
+}
+
+/// A parser of one statement.
+#[derive(Debug)]
+pub(crate) struct Parser<'a, 'c> {
+    pub(crate) tokens: Tokens<'a>,
+    pub(crate) catalogue: &'c Catalogue,
+    parameters: &'a [Value<'a>],
+    used: usize,
+    pub(crate) tables: Series<Bound<'a>, TABLES_MAX>,
+    depth: u32,
+}
+
+impl<'a, 'c> Parser<'a, 'c> {
+    /// Creates a parser at the first word of `text`.
+    pub(crate) fn new(
+        text: &'a str,
+        parameters: &'a [Value<'a>],
+        catalogue: &'c Catalogue,
+    ) -> Result<Self> {
+        Ok(Self {
+            tokens: Tokens::new(text)?,
+            catalogue,
+            parameters,
+            used: 0,
+            tables: Series::new(),
+            depth: 0,
+        })
+    }
+
+    /// Returns this parser, at the same position, with another catalogue.
+    pub(crate) fn with_catalogue<'d>(self, catalogue: &'d Catalogue) -> Parser<'a, 'd> {
+        Parser {
+            tokens: self.tokens,
+            catalogue,
+            parameters: self.parameters,
+            used: self.used,
+            tables: self.tables,
+            depth: self.depth,
+        }
+    }
+
+    /// Returns whether the current token is `word`.
+    pub(crate) fn is(&self, word: &str) -> bool {
+        match self.tokens.token {
+            Token::Word(found) => found.eq_ignore_ascii_case(word),
+            Token::Symbol(found) => found == word,
+            _ => false,
+        }
+    }
+
+    /// Skips `word` if it is the current token; returns whether it was.
+    pub(crate) fn pass(&mut self, word: &str) -> Result<bool> {
+        let found = self.is(word);
+        if found {
+            self.tokens.advance()?;
+        }
+        Ok(found)
+    }
+
+    /// Skips `word`, or returns an error.
+    pub(crate) fn expect(&mut self, word: &str) -> Result<()> {
+        if self.pass(word)? {
+            return Ok(());
+        }
+        Err(self.tokens.error(alloc::format!("{word} is expected")))
+    }
+
+    /// Returns an error if the current token is one of the unsupported `words`.
+    pub(crate) fn refuse(&self, words: &[&str]) -> Result<()> {
+        match words.iter().find(|word| self.is(word)) {
+            Some(word) => Err(self.tokens.error(alloc::format!("{word} is not supported"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns an error about the statement's first word.
+    pub(crate) fn unknown_statement(&self) -> Error {
+        match self.tokens.token {
+            Token::Word(word) => {
+                let word = word.get(..NAME_BYTES_MAX).unwrap_or(word);
+                let word = word.to_ascii_uppercase();
+                self.tokens.error(alloc::format!("{word} is not supported"))
+            }
+            _ => self.tokens.error("a statement begins with a word"),
+        }
+    }
+
+    /// Returns an error if anything but a semicolon follows the statement.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.pass(";")?;
+        self.refuse(&[
+            "HAVING",
+            "UNION",
+            "EXCEPT",
+            "INTERSECT",
+            "WINDOW",
+            "RETURNING",
+        ])?;
+        if self.tokens.token != Token::End {
+            return Err(self.tokens.error("the statement should end"));
+        }
+        if self.used != self.parameters.len() {
+            let (wanted, given) = (self.used, self.parameters.len());
+            let text = alloc::format!("{wanted} parameters are used, {given} given");
+            return Err(self.tokens.error(text));
+        }
+        Ok(())
+    }
+
+    /// Returns whether the current token may be a name.
+    pub(crate) fn is_name(&self) -> bool {
+        match self.tokens.token {
+            Token::Word(word) => !RESERVED
+                .iter()
+                .any(|reserved| word.eq_ignore_ascii_case(reserved)),
+            _ => false,
+        }
+    }
+
+    /// Parses a name.
+    pub(crate) fn name(&mut self) -> Result<&'a str> {
+        if !self.is_name() {
+            return Err(self.tokens.error("a name is expected"));
+        }
+        match self.tokens.advance()? {
+            Token::Word(word) => Ok(word),
+            _ => Ok(""),
+        }
+    }
+
+    /// Parses the name of a table; returns its number.
+    pub(crate) fn table(&mut self) -> Result<usize> {
+        let at = self.tokens.at;
+        let name = self.name()?;
+        self.catalogue.table(name).ok_or_else(|| Error::Sql {
+            at,
+            what: alloc::format!("there is no table {name}"),
+        })
+    }
+
+    /// Parses a non-negative integer.
+    pub(crate) fn number(&mut self) -> Result<u64> {
+        let error = self.tokens.error("a whole number is expected");
+        match self.value()? {
+            Value::Integer(number) => u64::try_from(number).map_err(|_range| error),
+            _ => Err(error),
+        }
+    }
+
+    /// Parses a literal or a parameter.
+    pub(crate) fn value(&mut self) -> Result<Value<'a>> {
+        let negative = self.pass("-")?;
+        if !negative {
+            self.pass("+")?;
+        }
+        let error = self.tokens.error("a value is expected");
+        match self.tokens.token {
+            Token::Integer(i64::MIN) if !negative => Err(self.tokens.error(TOO_LONG)),
+            Token::Integer(number) => {
+                self.tokens.advance()?;
+                // The lowest number is its own negation.
+                let opposite = number.wrapping_neg();
+                Ok(Value::Integer(if negative { opposite } else { number }))
+            }
+            Token::Real(number) => {
+                self.tokens.advance()?;
+                Ok(Value::Real(if negative { -number } else { number }))
+            }
+            Token::Text(text) if !negative => {
+                self.tokens.advance()?;
+                Ok(Value::Text(text))
+            }
+            Token::Word(word) if !negative && word.eq_ignore_ascii_case("NULL") => {
+                self.tokens.advance()?;
+                Ok(Value::Null)
+            }
+            Token::Parameter if !negative => {
+                let value = self.parameters.get(self.used).copied();
+                let missing = self.tokens.error("a parameter has no value");
+                self.tokens.advance()?;
+                self.used += 1;
+                value.ok_or(missing)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Parses a value of a column's type.
+    pub(crate) fn value_of(&mut self, kind: ValueType) -> Result<Value<'a>> {
+        let at = self.tokens.at;
+        let value = self.value()?;
+        kind.accept(value).ok_or_else(|| Error::Sql {
+            at,
+            what: alloc::format!("{} is expected, not {}", kind.name(), value.type_name()),
+        })
+    }
+
+    /// Parses a column name, with or without its table; returns table and column.
+    pub(crate) fn column(&mut self) -> Result<(Bound<'a>, usize)> {
+        let at = self.tokens.at;
+        let error = |what| Err(Error::Sql { at, what });
+        let first = self.name()?;
+        if self.is(".") {
+            self.tokens.advance()?;
+            let name = self.name()?;
+            let mut tables = self.tables.iter();
+            let Some(bound) = tables.find(|bound| bound.name.eq_ignore_ascii_case(first)) else {
+                return error(alloc::format!("{first} is not a table of the statement"));
+            };
+            return match self.catalogue.column(bound.table, name) {
+                Some(column) => Ok((*bound, column)),
+                None => error(alloc::format!("the table {first} has no column {name}")),
+            };
+        }
+        let found = |bound: &Bound<'a>| {
+            let column = self.catalogue.column(bound.table, first)?;
+            Some((*bound, column))
+        };
+        let mut holders = self.tables.iter().filter_map(found);
+        match (holders.next(), holders.next()) {
+            (Some(only), None) => Ok(only),
+            (Some(_), Some(_)) => error(alloc::format!("several tables have a column {first}")),
+            (None, _) => error(alloc::format!("there is no column {first}")),
+        }
+    }
+
+    /// Returns the path from the query's root table to a column.
+    pub(crate) fn reach(&self, bound: &Bound<'_>, column: usize) -> Result<Reach> {
+        let entry = self.catalogue.column_at(bound.table, column)?;
+        let id = |slot, table| Reach {
+            slot,
+            table,
+            column: ID,
+            kind: ValueType::Integer,
+            width: short(NUMBER_BYTES),
+        };
+        let table = small(bound.table);
+        match entry.kind {
+            Kind::Position => Ok(id(bound.slot, table)),
+            Kind::Reference => {
+                let root = self.tables.iter().find(|bound| bound.slot == OWN);
+                let root = root.map_or(0, |bound| bound.table);
+                let mut slots = (0u8..).zip(self.catalogue.slots_of(root));
+                let found = slots.find(|(_, slot)| slot.table == entry.target);
+                let slot = found.map_or(OWN, |(number, _)| number);
+                if entry.key == ID {
+                    return Ok(id(slot, entry.target));
+                }
+                let key = self
+                    .catalogue
+                    .column_at(usize::from(entry.target), usize::from(entry.key))?;
+                Ok(Reach {
+                    slot,
+                    table: entry.target,
+                    column: entry.key,
+                    kind: ValueType::of(key.kind),
+                    width: key.width,
+                })
+            }
+            kind => Ok(Reach {
+                slot: bound.slot,
+                table,
+                column: small(column),
+                kind: ValueType::of(kind),
+                width: entry.width,
+            }),
+        }
+    }
+
+    /// Parses a condition and adds it to `condition` with AND.
+    pub(crate) fn condition(&mut self, condition: &mut Condition<'a>) -> Result<()> {
+        // Conjuncts of the topmost level may join tables; nested ones may not.
+        let node = self.disjunction(condition, Place::default())?;
+        condition.require(node)
+    }
+
+    fn disjunction(&mut self, condition: &mut Condition<'a>, mut place: Place) -> Result<u16> {
+        if self.has_or_ahead()? {
+            place.joins = Joins::Refused;
+        }
+        let mut node = self.conjunction(condition, place)?;
+        while self.pass("OR")? {
+            let next = self.conjunction(condition, place)?;
+            node = condition.add(if place.negated {
+                Node::And(node, next)
+            } else {
+                Node::Or(node, next)
+            })?;
+        }
+        Ok(node)
+    }
+
+    /// Returns whether an OR follows on this level of parentheses.
+    fn has_or_ahead(&self) -> Result<bool> {
+        let mut ahead = self.tokens;
+        let mut depth = 0u32;
+        loop {
+            match ahead.advance()? {
+                Token::End => return Ok(false),
+                Token::Symbol("(") => depth += 1,
+                Token::Symbol(")") if depth == 0 => return Ok(false),
+                Token::Symbol(")") => depth -= 1,
+                Token::Word(word) if depth == 0 => {
+                    if word.eq_ignore_ascii_case("OR") {
+                        return Ok(true);
+                    }
+                    let ends = ["GROUP", "ORDER", "LIMIT", "JOIN", "INNER", "WHERE"];
+                    if ends.iter().any(|end| word.eq_ignore_ascii_case(end)) {
+                        return Ok(false);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn conjunction(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
+        let mut node = self.factor(condition, place)?;
+        while self.pass("AND")? {
+            let next = self.factor(condition, place)?;
+            node = condition.add(if place.negated {
+                Node::Or(node, next)
+            } else {
+                Node::And(node, next)
+            })?;
+        }
+        Ok(node)
+    }
+
+    fn factor(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
+        if self.pass("NOT")? {
+            return self.deeper(|parser| parser.factor(condition, place.negation()));
+        }
+        if self.pass("(")? {
+            let node = self.deeper(|parser| parser.disjunction(condition, place))?;
+            self.expect(")")?;
+            return Ok(node);
+        }
+        self.test(condition, place)
+    }
+
+    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<u16>) -> Result<u16> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.tokens.error("the condition is nested too deeply"));
+        }
+        self.depth += 1;
+        let node = read(self)?;
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn test(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
+        self.refuse(&["EXISTS", "CASE", "SELECT"])?;
+        let at = self.tokens.at;
+        let (bound, column) = self.column()?;
+        let opposite = self.pass("NOT")?;
+        let comparison = self.comparison()?;
+        if comparison == Comparison::Equal && !opposite && self.is_name() && !self.is("NULL") {
+            return self.join(condition, (bound, column), at, place.joins);
+        }
+        let reach = self.reach(&bound, column)?;
+        let first = short(condition.values.len());
+        match comparison {
+            Comparison::Between => {
+                self.keep_value(condition, reach.kind)?;
+                self.expect("AND")?;
+                self.keep_value(condition, reach.kind)?;
+            }
+            Comparison::Among => {
+                self.expect("(")?;
+                self.refuse(&["SELECT"])?;
+                self.keep_value(condition, reach.kind)?;
+                while self.pass(",")? {
+                    self.keep_value(condition, reach.kind)?;
+                }
+                self.expect(")")?;
+            }
+            _ => self.keep_value(condition, reach.kind)?,
+        }
+        let count = condition.values.len() - usize::from(first);
+        let comparison = if place.negated == opposite {
+            comparison
+        } else {
+            comparison.negated()
+        };
+        condition.add_test(Test {
+            reach,
+            comparison,
+            first,
+            count: short(count),
+        })
+    }
+
+    fn keep_value(&mut self, condition: &mut Condition<'a>, kind: ValueType) -> Result<()> {
+        let value = self.value_of(kind)?;
+        condition
+            .values
+            .push(value, "the number of values of a statement")
+    }
+
+    fn comparison(&mut self) -> Result<Comparison> {
+        self.refuse(&[
+            "LIKE", "IS", "GLOB", "MATCH", "REGEXP", "COLLATE", "+", "-", "*",
+        ])?;
+        let found = [
+            ("=", Comparison::Equal),
+            ("==", Comparison::Equal),
+            ("<>", Comparison::NotEqual),
+            ("!=", Comparison::NotEqual),
+            ("<=", Comparison::LessOrEqual),
+            (">=", Comparison::GreaterOrEqual),
+            ("<", Comparison::Less),
+            (">", Comparison::Greater),
+            ("BETWEEN", Comparison::Between),
+            ("IN", Comparison::Among),
+        ];
+        for (word, comparison) in found {
+            if self.pass(word)? {
+                return Ok(comparison);
+            }
+        }
+        Err(self.tokens.error("a comparison is expected"))
+    }
+
+    /// Parses `a.reference = b.key`, in either order: the condition that joins a table.
+    fn join(
+        &mut self,
+        condition: &mut Condition<'a>,
+        left: (Bound<'a>, usize),
+        at: usize,
+        joins: Joins,
+    ) -> Result<u16> {
+        let right = self.column()?;
+        let error = |what: &str| {
+            Err(Error::Sql {
+                at,
+                what: what.into(),
+            })
+        };
+        let Some(target) = self.joined(left, right)?.or(self.joined(right, left)?) else {
+            return error("columns can only be compared along a foreign key");
+        };
+        if joins == Joins::Refused {
+            return error("a join inside OR or NOT is not supported");
+        }
+        for bound in self.tables.iter_mut() {
+            bound.joined |= bound.table == target;
+        }
+        condition.add(Node::Always)
+    }
+
+    /// Returns the table that `from` refers to, if `to` is its key.
+    fn joined(&self, from: (Bound<'a>, usize), to: (Bound<'a>, usize)) -> Result<Option<usize>> {
+        let reference = self.catalogue.column_at(from.0.table, from.1)?;
+        let key = self.catalogue.column_at(to.0.table, to.1)?;
+        let leads = reference.kind == Kind::Reference
+            && usize::from(reference.target) == to.0.table
+            && match reference.key {
+                ID => key.kind == Kind::Position,
+                column => usize::from(column) == to.1,
+            };
+        Ok(leads.then_some(to.0.table))
+    }
+}

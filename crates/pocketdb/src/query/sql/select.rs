@@ -1,0 +1,517 @@
+//! `SELECT`: parsing and binding of a query.
+
+use crate::error::{Error, Result};
+use crate::limits::OUTPUTS_MAX;
+use crate::pager::series::Series;
+use crate::query::select::{Function, Key, Select};
+use crate::query::sql::parser::{Bound, Parser};
+use crate::query::sql::token::{Token, Tokens};
+use crate::tables::catalogue::{Kind, OWN};
+use crate::tables::value::{Value, ValueType};
+
+/// The functions that a query may use.
+const FUNCTIONS: [(&str, Function); 5] = [
+    ("COUNT", Function::Count),
+    ("SUM", Function::Sum),
+    ("MIN", Function::Minimum),
+    ("MAX", Function::Maximum),
+    ("AVG", Function::Average),
+];
+
+/// The name of a column of the result.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Title<'a> {
+    #[default]
+    Hidden,
+    /// A text of the statement.
+    Text(&'a str),
+    /// The name in the catalogue.
+    Column(usize, usize),
+}
+
+/// A bound query with the titles of its columns.
+#[derive(Debug, Default)]
+pub(crate) struct Query<'a> {
+    pub(crate) select: Select<'a>,
+    pub(crate) titles: Series<Title<'a>, OUTPUTS_MAX>,
+}
+
+impl Query<'_> {
+    /// Returns the bytes of memory of the query.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.select.memory_bytes() + self.titles.memory_bytes()
+    }
+}
+
+/// A column, or a function of one.
+#[derive(Debug, Clone, Copy)]
+struct Item<'a> {
+    function: Function,
+    source: Option<u8>,
+    title: Title<'a>,
+}
+
+impl<'a> Parser<'a, '_> {
+    /// Parses a query after `SELECT`.
+    pub(crate) fn select(&mut self) -> Result<Query<'a>> {
+        let mut query = Query::default();
+        query.select.distinct = self.pass("DISTINCT")?;
+        if !query.select.distinct {
+            self.pass("ALL")?;
+        }
+        let items = self.tokens;
+        self.skip_to("FROM")?;
+        self.expect("FROM")?;
+        let from = self.tokens;
+        self.collect_tables()?;
+        query.select.table = self.bind_tables()?;
+        self.tokens = from;
+        self.join_conditions(&mut query)?;
+        if self.pass("WHERE")? {
+            self.condition(&mut query.select.condition)?;
+        }
+        self.check_joined()?;
+        let behind = self.tokens;
+        self.tokens = items;
+        self.items(&mut query)?;
+        if !self.is("FROM") {
+            return Err(self.tokens.error("FROM is expected"));
+        }
+        self.tokens = behind;
+        self.groups(&mut query.select)?;
+        self.order(&mut query)?;
+        self.bounds(&mut query.select)?;
+        Ok(query)
+    }
+
+    /// Skips to `word` outside of parentheses.
+    fn skip_to(&mut self, word: &str) -> Result<()> {
+        let mut depth = 0u32;
+        while self.tokens.token != Token::End && !(depth == 0 && self.is(word)) {
+            match self.tokens.advance()? {
+                Token::Symbol("(") => depth += 1,
+                Token::Symbol(")") => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Parses the names of the tables; skips their conditions, which need the root.
+    fn collect_tables(&mut self) -> Result<()> {
+        loop {
+            self.refuse(&["("])?;
+            let at = self.tokens.at;
+            let table = self.table()?;
+            let mut name = self.name_behind(at);
+            if self.pass("AS")? || self.is_name() {
+                name = self.name()?;
+            }
+            if self.tables.iter().any(|bound| bound.table == table) {
+                return Err(Error::Sql {
+                    at,
+                    what: "a table cannot be joined to itself".into(),
+                });
+            }
+            let bound = Bound {
+                table,
+                slot: OWN,
+                name,
+                at,
+                joined: false,
+            };
+            self.tables.push(bound, "the number of tables")?;
+            self.refuse(&[
+                "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "USING",
+            ])?;
+            if self.is("ON") {
+                self.skip_condition()?;
+            }
+            if !(self.pass(",")? || self.pass_join()?) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn pass_join(&mut self) -> Result<bool> {
+        self.refuse(&["LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL"])?;
+        if self.pass("INNER")? {
+            self.expect("JOIN")?;
+            return Ok(true);
+        }
+        self.pass("JOIN")
+    }
+
+    /// Returns the name at byte offset `at` of the statement.
+    fn name_behind(&self, at: usize) -> &'a str {
+        let text = self.tokens.text_from(at);
+        let quoted = text
+            .strip_prefix('"')
+            .and_then(|text| text.strip_suffix('"'));
+        quoted.unwrap_or(text)
+    }
+
+    fn skip_condition(&mut self) -> Result<()> {
+        let ends = [
+            "JOIN", "INNER", "WHERE", "GROUP", "ORDER", "LIMIT", ",", ";",
+        ];
+        let mut depth = 0u32;
+        while self.tokens.token != Token::End
+            && !(depth == 0 && ends.iter().any(|end| self.is(end)))
+        {
+            match self.tokens.advance()? {
+                Token::Symbol("(") => depth += 1,
+                Token::Symbol(")") => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the table that references all others, and sets the slots of these.
+    fn bind_tables(&mut self) -> Result<usize> {
+        let reaches = |root: usize, table: usize| {
+            let mut slots = self.catalogue.slots_of(root).iter();
+            root == table || slots.any(|slot| usize::from(slot.table) == table)
+        };
+        let all = |root: &usize| self.tables.iter().all(|bound| reaches(*root, bound.table));
+        let Some(root) = self.tables.iter().map(|bound| bound.table).find(all) else {
+            let text = "no table of the query references all the others";
+            return Err(self.tokens.error(text));
+        };
+        let catalogue = self.catalogue;
+        for bound in self.tables.iter_mut().filter(|bound| bound.table != root) {
+            let mut slots = (0u8..).zip(catalogue.slots_of(root));
+            let found = slots.find(|(_, slot)| usize::from(slot.table) == bound.table);
+            bound.slot = found.map_or(OWN, |(number, _)| number);
+        }
+        Ok(root)
+    }
+
+    /// Parses the tables again, now with the conditions after `ON`.
+    fn join_conditions(&mut self, query: &mut Query<'a>) -> Result<()> {
+        loop {
+            self.name()?;
+            if self.pass("AS")? || self.is_name() {
+                self.name()?;
+            }
+            if self.pass("ON")? {
+                self.condition(&mut query.select.condition)?;
+            }
+            if !(self.pass(",")? || self.pass_join()?) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn check_joined(&self) -> Result<()> {
+        let lonely = |bound: &&Bound<'_>| bound.slot != OWN && !bound.joined;
+        match self.tables.iter().find(lonely) {
+            Some(bound) => Err(Error::Sql {
+                at: bound.at,
+                what: alloc::format!("{} is not joined along its foreign key", bound.name),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn items(&mut self, query: &mut Query<'a>) -> Result<()> {
+        loop {
+            if self.pass("*")? {
+                let tables = self.tables.clone();
+                for bound in tables.iter() {
+                    self.all_columns(bound, query)?;
+                }
+            } else if let Some(bound) = self.whole_table()? {
+                self.all_columns(&bound, query)?;
+            } else {
+                let mut item = self.item(&mut query.select)?;
+                if self.pass("AS")? || self.is_name() {
+                    item.title = Title::Text(self.name()?);
+                }
+                add_item(query, &item)?;
+            }
+            if !self.pass(",")? {
+                query.select.shown = query.select.outputs.len();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Parses `t.*`, if it is here.
+    fn whole_table(&mut self) -> Result<Option<Bound<'a>>> {
+        let mut ahead = self.tokens;
+        let Token::Word(name) = ahead.advance()? else {
+            return Ok(None);
+        };
+        if ahead.advance()? != Token::Symbol(".") || ahead.advance()? != Token::Symbol("*") {
+            return Ok(None);
+        }
+        let mut tables = self.tables.iter();
+        let found = tables.find(|bound| bound.name.eq_ignore_ascii_case(name));
+        let unknown = alloc::format!("{name} is not a table of the statement");
+        let bound = *found.ok_or_else(|| self.tokens.error(unknown))?;
+        self.tokens = ahead;
+        Ok(Some(bound))
+    }
+
+    fn all_columns(&self, bound: &Bound<'a>, query: &mut Query<'a>) -> Result<()> {
+        for column in 0..self.catalogue.columns_of(bound.table).count() {
+            let reach = self.reach(bound, column)?;
+            let item = Item {
+                function: Function::Value,
+                source: Some(query.select.add_source(reach)?),
+                title: Title::Column(bound.table, column),
+            };
+            add_item(query, &item)?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, select: &mut Select<'a>) -> Result<Item<'a>> {
+        let at = self.tokens.at;
+        self.refuse(&["CASE", "CAST", "(", "EXISTS", "-", "+"])?;
+        if !self.is_name() {
+            return Err(self.tokens.error("a column is expected"));
+        }
+        if let Some(function) = self.function()? {
+            let source = self.argument(function, select)?;
+            let title = Title::Text(self.tokens.text_from(at));
+            return Ok(Item {
+                function,
+                source,
+                title,
+            });
+        }
+        let (bound, column) = self.column()?;
+        self.refuse(&["+", "-", "*", "(", "COLLATE"])?;
+        let reach = self.reach(&bound, column)?;
+        Ok(Item {
+            function: Function::Value,
+            source: Some(select.add_source(reach)?),
+            title: Title::Column(bound.table, column),
+        })
+    }
+
+    /// Parses a function's name and its parenthesis, if they are here.
+    fn function(&mut self) -> Result<Option<Function>> {
+        let mut ahead = self.tokens;
+        let Token::Word(name) = ahead.advance()? else {
+            return Ok(None);
+        };
+        if ahead.token != Token::Symbol("(") {
+            return Ok(None);
+        }
+        let mut known = FUNCTIONS.iter();
+        let found = known.find(|(word, _)| name.eq_ignore_ascii_case(word));
+        let Some((_, function)) = found else {
+            let text = alloc::format!("the function {name} is not supported");
+            return Err(self.tokens.error(text));
+        };
+        ahead.advance()?;
+        self.tokens = ahead;
+        Ok(Some(*function))
+    }
+
+    fn argument(&mut self, function: Function, select: &mut Select<'a>) -> Result<Option<u8>> {
+        self.refuse(&["DISTINCT"])?;
+        if function == Function::Count && self.pass("*")? {
+            self.expect(")")?;
+            return Ok(None);
+        }
+        let at = self.tokens.at;
+        let (bound, column) = self.column()?;
+        let reach = self.reach(&bound, column)?;
+        self.expect(")")?;
+        let adds = matches!(function, Function::Sum | Function::Average);
+        if adds && reach.kind == ValueType::Text {
+            return Err(Error::Sql {
+                at,
+                what: "a text cannot be added".into(),
+            });
+        }
+        select.add_source(reach).map(Some)
+    }
+
+    fn groups(&mut self, select: &mut Select<'a>) -> Result<()> {
+        if self.pass("GROUP")? {
+            self.expect("BY")?;
+            select.grouped = true;
+            loop {
+                let (bound, column) = self.column()?;
+                let source = select.add_source(self.reach(&bound, column)?)?;
+                if !select.groups.contains(&source) {
+                    select
+                        .groups
+                        .push(source, "the number of columns to group by")?;
+                }
+                if !self.pass(",")? {
+                    break;
+                }
+            }
+        }
+        self.refuse(&["HAVING"])?;
+        if select.grouped {
+            let groups = select.groups;
+            let single = |source: Option<u8>| source.is_some_and(|source| groups.contains(&source));
+            let mut outputs = select.outputs.iter();
+            if outputs.any(|output| output.function == Function::Value && !single(output.source)) {
+                let text = "a column shown beside groups is not among them";
+                return Err(self.tokens.error(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, query: &mut Query<'a>) -> Result<()> {
+        if !self.pass("ORDER")? {
+            return Ok(());
+        }
+        self.expect("BY")?;
+        loop {
+            let output = self.order_output(query)?;
+            let descending = self.pass("DESC")?;
+            if !descending {
+                self.pass("ASC")?;
+            }
+            self.refuse(&["NULLS", "COLLATE"])?;
+            let key = Key { output, descending };
+            query
+                .select
+                .order
+                .push(key, "the number of columns to order by")?;
+            if !self.pass(",")? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Parses an item of `ORDER BY`; returns its output: by position, by title or by expression.
+    fn order_output(&mut self, query: &mut Query<'a>) -> Result<u8> {
+        let at = self.tokens.at;
+        let error = |what: &str| {
+            Err(Error::Sql {
+                at,
+                what: what.into(),
+            })
+        };
+        if let Token::Integer(number) = self.tokens.token {
+            self.tokens.advance()?;
+            let shown = query.select.shown;
+            let found = usize::try_from(number)
+                .ok()
+                .filter(|number| (1..=shown).contains(number));
+            return match found.and_then(|number| u8::try_from(number - 1).ok()) {
+                Some(output) => Ok(output),
+                None => error("there is no such column of the result"),
+            };
+        }
+        if let Some(output) = self.titled(query)? {
+            return Ok(output);
+        }
+        let grouped = query.select.grouped;
+        let item = self.item(&mut query.select)?;
+        let mut outputs = (0u8..).zip(query.select.outputs.iter());
+        let same = outputs
+            .find(|(_, output)| output.function == item.function && output.source == item.source);
+        if let Some((output, _)) = same {
+            return Ok(output);
+        }
+        if query.select.distinct {
+            return error("a distinct result cannot be ordered by what it does not show");
+        }
+        let key = item
+            .source
+            .is_some_and(|source| query.select.groups.contains(&source));
+        if grouped && item.function == Function::Value && !key {
+            return error("groups cannot be ordered by what is not among them");
+        }
+        if !grouped && item.function != Function::Value {
+            return error("single rows cannot be ordered by an aggregate");
+        }
+        let hidden = Item {
+            title: Title::Hidden,
+            ..item
+        };
+        add_item(query, &hidden)
+    }
+
+    /// Parses the alias of an output, if one is here.
+    fn titled(&mut self, query: &Query<'a>) -> Result<Option<u8>> {
+        let mut ahead: Tokens<'a> = self.tokens;
+        let Token::Word(word) = ahead.advance()? else {
+            return Ok(None);
+        };
+        if matches!(ahead.token, Token::Symbol("." | "(")) {
+            return Ok(None);
+        }
+        let mut titles = (0u8..).zip(query.titles.iter());
+        let found = titles.find(
+            |(_, title)| matches!(title, Title::Text(text) if text.eq_ignore_ascii_case(word)),
+        );
+        if found.is_some() {
+            self.tokens = ahead;
+        }
+        Ok(found.map(|(number, _)| number))
+    }
+
+    fn bounds(&mut self, select: &mut Select<'a>) -> Result<()> {
+        if self.pass("LIMIT")? {
+            let at = self.tokens.at;
+            select.limit = match self.value()? {
+                // As in SQLite, a negative limit means no limit.
+                Value::Integer(number) => u64::try_from(number).ok(),
+                _ => {
+                    return Err(Error::Sql {
+                        at,
+                        what: "a whole number is expected".into(),
+                    });
+                }
+            };
+            if self.pass("OFFSET")? {
+                select.offset = self.number()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Parses the condition of a statement on one table, which is bound already.
+    pub(crate) fn where_clause(&mut self, select: &mut Select<'a>) -> Result<()> {
+        if self.pass("WHERE")? {
+            self.condition(&mut select.condition)?;
+        }
+        Ok(())
+    }
+
+    /// Parses and binds the only table of a statement.
+    pub(crate) fn bind_one(&mut self, select: &mut Select<'a>) -> Result<usize> {
+        let at = self.tokens.at;
+        let table = self.table()?;
+        select.table = table;
+        let bound = Bound {
+            table,
+            slot: OWN,
+            name: self.name_behind(at),
+            at,
+            joined: true,
+        };
+        self.tables.push(bound, "the number of tables")?;
+        Ok(table)
+    }
+
+    /// Returns whether an update may change a column's values.
+    pub(crate) fn is_changeable(&self, table: usize, column: usize) -> Result<bool> {
+        let entry = self.catalogue.column_at(table, column)?;
+        let stored = !matches!(entry.kind, Kind::Position | Kind::Reference);
+        Ok(stored && !entry.unique)
+    }
+}
+
+fn add_item<'a>(query: &mut Query<'a>, item: &Item<'a>) -> Result<u8> {
+    let number = query.select.add_output(item.function, item.source)?;
+    query.select.grouped |= item.function != Function::Value;
+    query
+        .titles
+        .push(item.title, "the number of columns of a query")?;
+    Ok(number)
+}

@@ -1,0 +1,16 @@
+//! Tables: the catalogue, rows, indexes, changes and reorganised parts. Nothing here knows SQL.
+
+pub(crate) mod catalogue;
+pub(crate) mod change;
+pub(crate) mod hashes;
+pub(crate) mod index;
+pub(crate) mod keys;
+pub(crate) mod memory;
+pub(crate) mod part;
+pub(crate) mod recovery;
+pub(crate) mod reorganize;
+pub(crate) mod rows;
+pub(crate) mod store;
+pub(crate) mod stretch;
+pub(crate) mod unit;
+pub(crate) mod value;

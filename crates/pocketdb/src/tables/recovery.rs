@@ -1,0 +1,320 @@
+//! Recovery at opening: reads the committed window, and continues after all uncommitted pages.
+
+use alloc::vec::Vec;
+
+use crate::error::{Error, Result};
+use crate::pager::bytes::{narrow, part, put};
+use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
+use crate::pager::root::{CatalogueState, SecureStore};
+use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE, Since};
+use crate::pager::shape::Shape;
+use crate::tables::catalogue::Catalogue;
+use crate::tables::memory::Plan;
+use crate::tables::store::{Store, owner_of};
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Restores the committed state and continues after all pages of an earlier opening.
+    ///
+    /// `since` is as in [`Pager::continue_behind`].
+    ///
+    /// [`Pager::continue_behind`]: crate::pager::Pager::continue_behind
+    pub(crate) fn recover(&mut self, memory: usize, since: Option<Since>) -> Result<()> {
+        self.pager.begin_recovery()?;
+        self.adopt_catalogue(memory)?;
+        self.read_parts()?;
+        self.pager.continue_behind(since)?;
+        self.summarize()?;
+        match self.pager.window.is_far().then(|| self.settle()) {
+            // The opening succeeds all the same: the numbers suffice for as many openings again.
+            Some(Err(error)) if error.is_refusal() => Ok(()),
+            Some(settled) => settled,
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the catalogue and plans the memory again.
+    fn adopt_catalogue(&mut self, memory: usize) -> Result<()> {
+        let state = self.pager.committed.catalogue;
+        let mut bytes = Vec::with_capacity(state.bytes as usize);
+        for number in 0..pages_of(state.bytes as usize) {
+            let frame = self.pager.load(&catalogue_identity(&state, number))?;
+            let rest = state.bytes as usize - bytes.len();
+            let page = self.pager.arena.page(frame);
+            bytes.extend_from_slice(part(page, 0, rest.min(PAYLOAD_BYTES)));
+        }
+        let catalogue = Catalogue::decode(&bytes)?;
+        let plan = Plan::new(&catalogue, memory)?;
+        self.adopt_plan(catalogue, plan)
+    }
+
+    fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
+        self.pager.provide(plan.pages);
+        self.catalogue = catalogue;
+        self.budget = plan.budget;
+        self.describe_units()
+    }
+
+    /// Tells the pager how long the elements and units of every table are, and which it needs.
+    pub(crate) fn describe_units(&mut self) -> Result<()> {
+        for table in 0..self.catalogue.len() {
+            let element = self.catalogue.widths(table).1;
+            let shape = Shape::new(element, self.unit_pages(table), self.first_unit(table))?;
+            self.pager.describe(owner_of(table), shape)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a new catalogue to a block of its own and commits it.
+    pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
+        let bytes = catalogue.encode();
+        let state = loop {
+            match self.program_catalogue(&bytes) {
+                Err(Error::Flash(FlashError::BadBlock)) => self.pager.committed.epoch += 1,
+                result => break result?,
+            }
+        };
+        let old = self.pager.committed.catalogue;
+        let mut record = self.pager.next_record()?;
+        record.epoch += 1;
+        record.catalogue = state;
+        self.pager.finish(&record)?;
+        if old.bytes > 0 {
+            self.pager.blocks.free(old.page / BLOCK_PAGES);
+        }
+        for block in self.pager.window.blocks() {
+            self.pager.blocks.free(block);
+        }
+        self.adopt_plan(catalogue, plan)?;
+        self.pager.reload_window()
+    }
+
+    fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
+        self.pager.arena.reset();
+        let state = CatalogueState {
+            page: self.pager.take_blocks(1)? * BLOCK_PAGES,
+            bytes: narrow(bytes.len()),
+            epoch: self.pager.committed.epoch,
+        };
+        let area = self.pager.arena.lease(1)?;
+        for (number, chunk) in (0..).zip(bytes.chunks(PAYLOAD_BYTES)) {
+            let page = self.pager.arena.area_page(area, 0);
+            page.fill(0);
+            put(page, 0, chunk);
+            let identity = catalogue_identity(&state, number);
+            self.pager.seal.close(&identity, page);
+            self.pager.program(identity.page, area, 0)?;
+        }
+        self.pager.arena.release(area);
+        Ok(state)
+    }
+
+    /// Copies the catalogue to another block, so that its block wears like all others. It stays if
+    /// the device is full.
+    pub(crate) fn move_catalogue(&mut self) -> Result<CatalogueState> {
+        let old = self.pager.committed.catalogue;
+        if old.bytes == 0 {
+            return Ok(old);
+        }
+        loop {
+            let block = match self.pager.take_blocks(1) {
+                Err(Error::DeviceFull) => return Ok(old),
+                block => block?,
+            };
+            let new = CatalogueState {
+                page: block * BLOCK_PAGES,
+                epoch: self.pager.next_epoch(),
+                ..old
+            };
+            match self.copy_catalogue(&old, &new) {
+                Err(Error::Flash(FlashError::BadBlock)) => {}
+                result => return result.map(|()| new),
+            }
+        }
+    }
+
+    fn copy_catalogue(&mut self, old: &CatalogueState, new: &CatalogueState) -> Result<()> {
+        self.pager.arena.reset();
+        let area = self.pager.arena.lease(1)?;
+        for number in 0..pages_of(old.bytes as usize) {
+            let frame = self.pager.load(&catalogue_identity(old, number))?;
+            self.pager.arena.copy_page(frame, area);
+            let identity = catalogue_identity(new, number);
+            self.pager
+                .seal
+                .close(&identity, self.pager.arena.area_page(area, 0));
+            self.pager.program(identity.page, area, 0)?;
+        }
+        self.pager.arena.release(area);
+        Ok(())
+    }
+
+    /// Reads every page of the catalogue.
+    pub(crate) fn verify_catalogue(&mut self) -> Result<u64> {
+        let state = self.pager.committed.catalogue;
+        let pages = pages_of(state.bytes as usize);
+        for number in 0..pages {
+            self.pager.load(&catalogue_identity(&state, number))?;
+        }
+        Ok(u64::from(pages))
+    }
+}
+
+fn pages_of(bytes: usize) -> u32 {
+    narrow(bytes.div_ceil(PAYLOAD_BYTES))
+}
+
+fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
+    PageIdentity {
+        page: state.page + number,
+        epoch: state.epoch,
+        role: ROLE_CATALOGUE,
+        owner: 0,
+        number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pager::flash::Simulator;
+    use crate::pager::secure::MemoryStore;
+    use crate::pager::side::{Side, all_sides};
+    use crate::pager::sort::RunWriter;
+    use crate::tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
+    use crate::tables::reorganize::Extent;
+
+    const MEMORY: usize = 65_536;
+    /// The table of the test; the two before belong to the engine.
+    const TABLE: usize = 2;
+
+    fn filled(rows: u32) -> Store<Simulator, MemoryStore> {
+        let (flash, secure) = (Simulator::new(24), MemoryStore::new(128 * 1024));
+        let mut store = Store::create(flash, secure, &[7; 32], MEMORY).unwrap();
+        let column = ColumnDefinition {
+            name: "text",
+            kind: Kind::Text(200),
+            indexed: false,
+            unique: false,
+            reference: None,
+        };
+        let table = TableDefinition {
+            name: "table",
+            columns: &[column],
+            layout: Layout::Keyed,
+        };
+        assert_eq!(store.create_table(&table), Ok(TABLE));
+        for number in 0..rows {
+            insert(&mut store, number);
+        }
+        store
+    }
+
+    fn insert(store: &mut Store<Simulator, MemoryStore>, number: u32) {
+        let mut row = [0; 200];
+        put(&mut row, 0, &number.to_le_bytes());
+        store.insert(TABLE, &row, &[]).unwrap();
+        store.commit().unwrap();
+    }
+
+    fn reopen(store: Store<Simulator, MemoryStore>) -> Store<Simulator, MemoryStore> {
+        let (flash, secure) = store.into_parts();
+        Store::open(flash, secure, MEMORY).unwrap()
+    }
+
+    fn check(store: &mut Store<Simulator, MemoryStore>, rows: u32) {
+        let mut row = [0; 200];
+        for number in 0..rows {
+            store.read(TABLE, number + 1, &mut row).unwrap();
+            assert_eq!(row.get(..4), Some(&number.to_le_bytes()[..]));
+        }
+        store.verify().unwrap();
+    }
+
+    /// P2: distances between numbers were limited to 32 bits. Here each opening skips 2^26 numbers,
+    /// so that they repeatedly pass every distance that the window can store.
+    #[test]
+    fn openings_without_end_leave_waiting_rows_readable() {
+        let mut rows = 30;
+        let mut store = filled(rows);
+        for opening in 0..300 {
+            let far = 1 << 46;
+            store.pager.committed.epoch += far;
+            store
+                .pager
+                .window
+                .continue_with(store.pager.window.next() + far);
+            let record = store.pager.next_record().unwrap();
+            store.pager.finish(&record).unwrap();
+            store = reopen(store);
+            if opening % 40 == 39 {
+                insert(&mut store, rows);
+                rows += 1;
+                check(&mut store, rows);
+            }
+        }
+        check(&mut store, rows);
+    }
+
+    /// An opening that used up more numbers than the next one skips, and then lost power, caused
+    /// them to be used twice. The record is now written before that, and commits nothing else.
+    #[test]
+    fn an_opening_notes_its_numbers_before_they_are_used_up() {
+        let mut store = filled(5);
+        let (begun, sequence) = (store.pager.committed.sequence, store.pager.window.next());
+        for number in 0..40u32 {
+            let row = [9; 200];
+            store.insert(TABLE, &row, &[]).unwrap();
+            store
+                .pager
+                .window
+                .continue_with(sequence + u64::from(number) * (1 << 17));
+            store.rollback().unwrap();
+            store.insert(TABLE, &row, &[]).unwrap();
+            store.pager.program_open_page().unwrap();
+            store.rollback().unwrap();
+        }
+        assert!(store.pager.committed.sequence > begun + 5);
+        let used = store.pager.window.next();
+        let mut store = reopen(store);
+        assert!(store.pager.window.next() > used);
+        check(&mut store, 5);
+        assert_eq!(store.count(TABLE), 5);
+    }
+
+    /// A section or an index without an entry was read from page 0 or had no keys: other rows, or
+    /// none, where a damaged directory is.
+    #[test]
+    fn a_part_whose_places_are_gone_is_refused() {
+        let mut store = filled(40);
+        store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
+        check(&mut store, 40);
+        for side in all_sides() {
+            let contents = Side::new(side).contents;
+            store.pager.disown(contents).unwrap();
+        }
+        let read = store.read(TABLE, 1, &mut [0; 200]);
+        assert_eq!(read, Err(Error::Root("lacks a section")));
+        assert!(
+            store.search(0, &[2, 1, 0, 0, 0]).is_ok(),
+            "no part has rows of deletes"
+        );
+        assert!(store.verify().is_err());
+    }
+
+    /// The records of a run are read in step with rows. A run that ended early left the record
+    /// before in its place: values of another row.
+    #[test]
+    fn a_run_that_ends_early_gives_no_record_twice() {
+        let mut pager = filled(1).pager;
+        let mut writer = RunWriter::begin(&mut pager, 4).unwrap();
+        writer.put(&mut pager, &[1, 2, 3, 4]).unwrap();
+        let mut run = writer.finish(&mut pager).unwrap();
+        let mut record = [0; 4];
+        run.take(&mut pager, &mut record).unwrap();
+        assert_eq!(record, [1, 2, 3, 4]);
+        assert!(matches!(
+            run.take(&mut pager, &mut record),
+            Err(Error::Defect(_))
+        ));
+    }
+}

@@ -1,0 +1,353 @@
+//! Reorganisation: builds a part with the rows of a moment, beside the present parts.
+//!
+//! It includes all rows that are newer than the parts. It also merges the newest parts: all, or as
+//! many as pay off. The work is a fixed sequence of tasks: the sections of every table,
+//! then the keys of every index. Each task reads the present parts and the units as of the start of
+//! the reorganisation. So a task can be repeated at any time with the same result. A record stores
+//! the number of tasks done. Queries and changes between tasks use the present parts. One last
+//! record replaces the merged parts by the new one.
+
+mod entries;
+mod fusion;
+mod levels;
+mod sections;
+
+pub use self::levels::Extent;
+
+use crate::error::{Error, Result};
+use crate::limits::UNIT_ROWS;
+use crate::pager::bytes::{narrow, small};
+use crate::pager::directory::{CHUNK_ENTRIES, Entry};
+use crate::pager::flash::{FlashError, Nand};
+use crate::pager::log::Log;
+use crate::pager::root::{Level, PartState, RootRecord, SecureStore};
+use crate::pager::side::{Side, all_sides};
+use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
+use crate::tables::change::Moment;
+use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number};
+use crate::tables::store::Store;
+use crate::tables::store::owner_of;
+
+/// The progress of a reorganisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Number of tasks done.
+    pub done: u32,
+    /// Number of tasks in total.
+    pub tasks: u32,
+    /// `true` once the new part is in use.
+    pub finished: bool,
+}
+
+/// One task of a reorganisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Section { table: usize, section: u32 },
+    Index(usize),
+}
+
+/// The state that the tasks of a reorganisation share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Site {
+    /// The new part: its place, and its rows, which are those at the start of the reorganisation.
+    pub(crate) frozen: Part,
+    /// The deletes and updates that are already applied in the oldest merged part.
+    counted: Moment,
+    /// The two logs.
+    pub(crate) body: Log,
+    pub(crate) lists: Log,
+}
+
+impl Site {
+    /// Returns the deletes and updates at the start of the reorganisation.
+    fn until(&self) -> Moment {
+        Moment {
+            deletes: self.frozen.rows(DELETES),
+            updates: self.frozen.rows(UPDATES),
+        }
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Begins a reorganisation of `extent`, or continues one, for at most `tasks` tasks.
+    ///
+    /// A whole one replaces a smaller one in progress; a smaller one continues a whole one.
+    ///
+    /// After `operations` operations of the flash device the current task is abandoned, and the
+    /// next call starts it again. Completed tasks survive a loss of power. Queries and changes are
+    /// allowed between two calls.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] inside a transaction, or a failure of the device. [`Error::DeviceFull`]
+    /// when the device has no room for both parts, which changes nothing.
+    pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
+        self.pager.usable()?;
+        if self.has_changes() || self.in_transaction {
+            return Err(Error::Refused(
+                "a reorganisation inside a transaction".into(),
+            ));
+        }
+        self.pager.drop_temporary()?;
+        self.pager.allowance = Some(operations);
+        let result = self.do_tasks(extent, tasks);
+        self.pager.allowance = None;
+        match result {
+            Ok(progress) => Ok(progress),
+            Err(Error::Stopped) => {
+                self.leave_task()?;
+                Ok(self.progress())
+            }
+            Err(Error::DeviceFull) => {
+                self.leave_task()?;
+                Err(Error::DeviceFull)
+            }
+            Err(error) => {
+                self.pager.poison();
+                Err(error)
+            }
+        }
+    }
+
+    /// Cancels a reorganisation in progress; the present parts stay.
+    ///
+    /// # Errors
+    /// A failure of the device or the secure store.
+    pub fn cancel_reorganization(&mut self) -> Result<()> {
+        self.pager.usable()?;
+        if self.has_changes() || self.in_transaction {
+            return Err(Error::Refused(
+                "a reorganisation inside a transaction".into(),
+            ));
+        }
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Result<()> {
+        if !self.pager.committed.part.building {
+            return Ok(());
+        }
+        self.pager.disown_side(self.pager.building_side())?;
+        let record = self.pager.record_with(PartState {
+            building: false,
+            ..self.pager.committed.part
+        })?;
+        self.pager.finish(&record)?;
+        self.pager.remark_blocks()
+    }
+
+    /// Returns the progress of the current reorganisation; finished if there is none.
+    pub fn progress(&self) -> Progress {
+        let state = self.pager.committed.part;
+        Progress {
+            done: if state.building { state.tasks } else { 0 },
+            tasks: narrow(self.tasks().count()),
+            finished: !state.building,
+        }
+    }
+
+    /// Returns the number of reorganisations completed since the database was created.
+    pub fn instance(&self) -> u32 {
+        self.pager.committed.part.instance
+    }
+
+    /// Returns the number of reorganised parts; each costs a search in every index.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn do_tasks(&mut self, extent: Extent, tasks: u32) -> Result<Progress> {
+        if extent == Extent::Whole && self.pager.committed.part.kept > 0 {
+            self.give_up()?;
+        }
+        if !self.pager.committed.part.building {
+            let kept = match extent {
+                Extent::Whole => 0,
+                Extent::Levels if self.new_rows() == 0 => return Ok(self.progress()),
+                Extent::Levels => self.parts_to_keep(),
+            };
+            self.begin_part(kept)?;
+        }
+        for _ in 0..tasks {
+            let number = self.pager.committed.part.tasks as usize;
+            let Some(task) = self.tasks().nth(number) else {
+                break;
+            };
+            self.do_task(task)?;
+        }
+        let mut progress = self.progress();
+        if progress.done == progress.tasks {
+            // The window is rewritten, which cannot be abandoned in between.
+            self.pager.allowance = None;
+            if let Err(error) = self.use_part() {
+                self.pager.poison();
+                return Err(error);
+            }
+            progress.finished = true;
+        }
+        Ok(progress)
+    }
+
+    /// Returns the tasks, referenced tables first.
+    fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
+        let tables = 0..self.catalogue.len();
+        let sections = tables.clone().flat_map(move |table| {
+            (0..SECTIONS_MAX)
+                .filter(move |&section| self.section_pages(table, section, 1) > 0)
+                .map(move |section| Task::Section { table, section })
+        });
+        let indexes = tables.flat_map(move |table| self.catalogue.indexes_of(table));
+        sections.chain(indexes.map(Task::Index))
+    }
+
+    /// Records the start: every row that is committed now, and that is in none of the `kept` oldest
+    /// parts, belongs to the new part.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
+    fn begin_part(&mut self, kept: usize) -> Result<()> {
+        let state = self.pager.committed.part;
+        // Pages of a cancelled reorganisation have the keys of the next generation, which is used
+        // again.
+        let (next, since_sequence) = if state.next.since > 0 {
+            (state.next, state.since_sequence)
+        } else {
+            (self.pager.begin_generation()?, self.pager.window.next())
+        };
+        let side = Side::new(next.side);
+        self.pager.disown_side(side)?;
+        let older = kept
+            .checked_sub(1)
+            .and_then(|number| self.parts.get(number).copied());
+        for table in 0..self.catalogue.len() {
+            let rows = self.count(table);
+            let first = match older {
+                Some(part) => part.rows(table),
+                // Changes applied in all parts need not be kept.
+                None if table < FIRST_TABLE => rows,
+                None => 0,
+            };
+            let entry = Entry {
+                page: 0,
+                epoch: u64::from(rows) | u64::from(first) << 32,
+                rows: 0,
+            };
+            self.pager
+                .set_entry(side.contents, section_number(table, LIVE), &entry)?;
+        }
+        let record = self.pager.record_with(PartState {
+            building: true,
+            kept: small(kept),
+            tasks: 0,
+            next: Level {
+                body: 0,
+                lists: 0,
+                ..next
+            },
+            since_sequence,
+            ..state
+        })?;
+        self.pager.finish(&record)
+    }
+
+    fn do_task(&mut self, task: Task) -> Result<()> {
+        loop {
+            match self.try_task(task) {
+                // The failed block is abandoned; the task starts again after it.
+                Err(Error::Flash(FlashError::BadBlock)) => self.leave_task()?,
+                result => return result,
+            }
+        }
+    }
+
+    fn try_task(&mut self, task: Task) -> Result<()> {
+        // A task begins with all frames, whatever an abandoned one still leases.
+        self.pager.arena.reset();
+        self.pager.grown = [0; 2];
+        let state = self.pager.committed.part;
+        let mut site = self.site()?;
+        match task {
+            Task::Section { table, section } => self.build_section(&mut site, table, section)?,
+            Task::Index(index) => self.build_keys(&mut site, index)?,
+        }
+        self.pager.arena.reset();
+        self.pager.drop_temporary()?;
+        let record = self.pager.record_with(PartState {
+            tasks: state.tasks + 1,
+            next: Level {
+                body: site.body.pages,
+                lists: site.lists.pages,
+                ..state.next
+            },
+            ..state
+        })?;
+        self.pager.finish(&record)
+    }
+
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
+    fn site(&mut self) -> Result<Site> {
+        let state = self.pager.committed.part;
+        let side = self.pager.building_side();
+        let frozen = self.read_part_state(side)?;
+        // Without a part to merge, the new one is the oldest that counts.
+        let oldest = self.parts.get(usize::from(state.kept)).unwrap_or(&frozen);
+        Ok(Site {
+            frozen,
+            counted: Moment {
+                deletes: oldest.rows(DELETES),
+                updates: oldest.rows(UPDATES),
+            },
+            body: self.pager.continue_log(side.body, state.next.body)?,
+            lists: self.pager.continue_log(side.lists, state.next.lists)?,
+        })
+    }
+
+    /// Returns the place of a row once the new part is in use: in it, or in a part that stays.
+    fn spot_after(&self, site: &Site, table: usize, id: u32) -> Result<Spot> {
+        if id > site.frozen.first(table) {
+            return Ok(site.frozen.spot(table));
+        }
+        self.spot(table, id).ok_or(Error::Root("lacks a part"))
+    }
+
+    /// Abandons the pages that a task has written; their blocks are free, as after an opening.
+    fn leave_task(&mut self) -> Result<()> {
+        self.pager.arena.reset();
+        self.pager.grown = [0; 2];
+        self.pager.drop_temporary()?;
+        self.pager.remark_blocks()
+    }
+
+    /// Replaces the merged parts by the new one, and frees their blocks.
+    #[inline(never)] // Keeps its local variables off the stack of the other tasks.
+    fn use_part(&mut self) -> Result<()> {
+        // Waiting rows are rewritten under the next generation; the pages before become unreadable
+        // with its keys.
+        self.pager.densify()?;
+        // No block is taken from here on, because directory entries of parts in use are removed.
+        let catalogue = self.move_catalogue()?;
+        let state = self.pager.committed.part;
+        for level in state.merged() {
+            self.pager.disown_side(Side::new(level.side))?;
+        }
+        let part = self.read_part_state(self.pager.building_side())?;
+        for table in 0..self.catalogue.len() {
+            let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
+            self.pager.disown_before(owner_of(table), chunk)?;
+        }
+        self.pager.keep_disowned();
+        let after = state.advanced();
+        let record = RootRecord {
+            catalogue,
+            ..self.pager.record_with(after)?
+        };
+        self.pager.finish(&record)?;
+        for side in all_sides() {
+            if state.is_in_use(side) && !after.is_in_use(side) {
+                self.pager.destroy_generation(side)?;
+            }
+        }
+        self.pager.grown = [0; 2];
+        self.read_parts()?;
+        self.pager.remark_blocks()?;
+        self.summary.clear();
+        self.summarize()
+    }
+}

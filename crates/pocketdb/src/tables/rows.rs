@@ -1,0 +1,242 @@
+//! Rows: insertion, and reading of their values and references.
+
+use crate::error::{Error, Result};
+use crate::limits::UNIT_ROWS;
+use crate::pager::bytes::{part, put, u32_at};
+use crate::pager::flash::Nand;
+use crate::pager::root::SecureStore;
+use crate::pager::scratch::Scratch;
+use crate::pager::seal::{PageIdentity, ROLE_JOIN};
+use crate::tables::catalogue::{Column, ID_BYTES, Kind};
+use crate::tables::store::owner_of;
+use crate::tables::store::{Store, data_identity, rows_per_page};
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Appends a row in the open transaction and returns its id.
+    ///
+    /// `row` contains the stored columns in their layout. `references` contains the ids that its
+    /// foreign keys refer to, in the order of the columns.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a row of another width, [`Error::Key`] for a reference to a row that
+    /// does not exist. [`Error::Limit`] when the transaction has too many rows (roll it back or
+    /// commit it).
+    pub fn insert(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
+        self.pager.usable()?;
+        self.prepare_change()?;
+        let (own, all) = self.catalogue.widths(table);
+        self.catalogue.entry(table)?;
+        if row.len() != own {
+            let text = alloc::format!("a row of table {table} has {own} bytes");
+            return Err(Error::Value(text));
+        }
+        let mut element = Scratch::new(all);
+        put(&mut element, 0, row);
+        self.insert_element(table, &mut element, references)
+    }
+
+    /// Appends a row, after filling in its join row after its own columns.
+    pub(crate) fn insert_element(
+        &mut self,
+        table: usize,
+        element: &mut [u8],
+        references: &[u32],
+    ) -> Result<u32> {
+        let own = self.catalogue.widths(table).0;
+        let (_, join) = element.split_at_mut(own);
+        self.join_row(table, references, join)?;
+        let id = self
+            .count(table)
+            .checked_add(1)
+            .filter(|&id| id < 1 << 31)
+            .ok_or(Error::Limit("the number of rows"))?;
+        self.append_or_poison(table, id, element)?;
+        Ok(id)
+    }
+
+    /// Appends the row `id`, the next one of its table.
+    pub(crate) fn append_or_poison(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
+        if let Err(error) = self.pager.append(owner_of(table), id, row) {
+            if !matches!(error, Error::Limit(_) | Error::DeviceFull) {
+                self.pager.poison();
+            }
+            return Err(error);
+        }
+        let rows = self.rows.get_mut(table);
+        *rows.ok_or(Error::Defect("a row is of a table that is counted"))? = id;
+        Ok(())
+    }
+
+    /// Fills in the join row: the ids of all rows that a row with these references leads to.
+    fn join_row(&mut self, table: usize, references: &[u32], join: &mut [u8]) -> Result<()> {
+        let columns = self.catalogue.columns_of(table);
+        let keys = columns.filter(|column| column.kind == Kind::Reference);
+        if keys.count() != references.len() {
+            let text = alloc::format!("table {table} has another number of references");
+            return Err(Error::Value(text));
+        }
+        let mut number = 0;
+        for at in 0..self.catalogue.slots_of(table).len() {
+            let slot = self.catalogue.slot(table, at)?;
+            let target = usize::from(slot.table);
+            let direct = usize::from(slot.direct);
+            let id = if direct == at {
+                let missing = Error::Defect("a direct slot is that of a reference");
+                let id = references.get(number).copied().ok_or(missing)?;
+                number += 1;
+                self.check_row(target, id)?;
+                id
+            } else {
+                let parent_table = usize::from(self.catalogue.slot(table, direct)?.table);
+                let parent_id = u32_at(join, direct * ID_BYTES);
+                self.join_id(parent_table, parent_id, at - direct - 1)?
+            };
+            if self.is_hole(target, id)? || self.is_named_deleted(target, id)? {
+                let name = self.catalogue.table_name(target);
+                return Err(Error::Key(alloc::format!(
+                    "{name} has no row {id} any more"
+                )));
+            }
+            put(join, at * ID_BYTES, &id.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// Returns an error if no row has this id.
+    pub(crate) fn check_row(&self, table: usize, id: u32) -> Result<()> {
+        if id == 0 || id > self.count(table) {
+            let name = self.catalogue.table_name(table);
+            return Err(Error::Key(alloc::format!("{name} has no row {id}")));
+        }
+        Ok(())
+    }
+
+    /// Copies the stored columns of the row `id` of `table` to `out`.
+    ///
+    /// # Errors
+    /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
+    pub fn read(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
+        self.pager.usable()?;
+        let own = self.catalogue.widths(table).0;
+        self.catalogue.entry(table)?;
+        self.check_row(table, id)?;
+        if out.len() != own {
+            let text = alloc::format!("a row of table {table} has {own} bytes");
+            return Err(Error::Value(text));
+        }
+        let Some(spot) = self.spot(table, id) else {
+            return self.read_unit(table, id, 0, out);
+        };
+        for number in 0..self.catalogue.columns_of(table).count() {
+            let column = self.catalogue.column_at(table, number)?;
+            let at = usize::from(column.at);
+            if column.width > 0
+                && let Some(place) = out.get_mut(at..at + usize::from(column.width))
+            {
+                self.value_in(spot, table, id, &column, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the id that the row `id` of `table` refers to through its slot number `slot`.
+    ///
+    /// # Errors
+    /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it fails
+    /// authentication.
+    pub fn referenced(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
+        self.pager.usable()?;
+        self.check_row(table, id)?;
+        if slot >= self.catalogue.slots_of(table).len() {
+            return Err(Error::Key(alloc::format!(
+                "table {table} has no slot {slot}"
+            )));
+        }
+        self.join_id(table, id, slot)
+    }
+
+    /// Copies the value of a stored column.
+    pub(crate) fn value(
+        &mut self,
+        table: usize,
+        id: u32,
+        column: &Column,
+        out: &mut [u8],
+    ) -> Result<()> {
+        match self.spot(table, id) {
+            Some(spot) => self.value_in(spot, table, id, column, out),
+            None => self.read_unit(table, id, usize::from(column.at), out),
+        }
+    }
+
+    /// Copies bytes of a row of a hidden table.
+    pub(crate) fn read_hidden(
+        &mut self,
+        table: usize,
+        id: u32,
+        at: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        match self.spot(table, id) {
+            Some(spot) => self.hidden_in(spot, table, id, at, out),
+            None => self.read_unit(table, id, at, out),
+        }
+    }
+
+    /// Copies bytes of the stored columns of a row that is in no reorganised part.
+    fn read_unit(&mut self, table: usize, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
+        if id > self.placed(table) {
+            return self.pager.read_waiting(owner_of(table), id, at, out);
+        }
+        let (unit, slot) = place_of(id);
+        let entry = self.pager.entry(owner_of(table), unit)?;
+        let width = self.catalogue.widths(table).0;
+        let per_page = rows_per_page(width);
+        let page = entry.page + slot / per_page;
+        let frame = self
+            .pager
+            .load(&data_identity(page, entry.epoch, table, unit))?;
+        let from = (slot % per_page) as usize * width + at;
+        out.copy_from_slice(part(self.pager.arena.page(frame), from, out.len()));
+        Ok(())
+    }
+
+    /// Returns one id of a join row.
+    pub(crate) fn join_id(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
+        if let Some(spot) = self.spot(table, id) {
+            return self.join_id_in(spot, table, id, slot);
+        }
+        let (own, all) = self.catalogue.widths(table);
+        if id > self.placed(table) {
+            let mut bytes = [0; ID_BYTES];
+            self.pager
+                .read_waiting(owner_of(table), id, own + slot * ID_BYTES, &mut bytes)?;
+            return Ok(u32::from_le_bytes(bytes));
+        }
+        let (unit, row) = place_of(id);
+        let entry = self.pager.entry(owner_of(table), unit)?;
+        let per_page = rows_per_page(all - own);
+        let page = entry.page + pages_for(own) + row / per_page;
+        let identity = PageIdentity {
+            role: ROLE_JOIN,
+            ..data_identity(page, entry.epoch, table, unit)
+        };
+        let frame = self.pager.load(&identity)?;
+        let at = (row % per_page) as usize * (all - own) + slot * ID_BYTES;
+        Ok(u32_at(self.pager.arena.page(frame), at))
+    }
+}
+
+/// Returns unit and slot of a row.
+fn place_of(id: u32) -> (u32, u32) {
+    ((id - 1) / UNIT_ROWS, (id - 1) % UNIT_ROWS)
+}
+
+/// Returns the number of pages of a unit's rows with `width` bytes each.
+pub(crate) fn pages_for(width: usize) -> u32 {
+    if width == 0 {
+        0
+    } else {
+        UNIT_ROWS.div_ceil(rows_per_page(width))
+    }
+}
