@@ -2,8 +2,6 @@
 
 use alloc::string::String;
 
-use crate::pager::flash::FlashError;
-
 /// The reason why an operation failed; the committed state is unchanged in every case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -129,4 +127,26 @@ impl core::error::Error for Error {
             _ => None,
         }
     }
+}
+
+/// Errors of a flash chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FlashError {
+    /// A page was programmed that has not been erased since it was last programmed.
+    NotErased,
+    /// A page was programmed before an earlier page of its block, or after a later one.
+    OutOfOrder,
+    /// The page or block lies beyond the end of the device.
+    OutOfRange,
+    /// A read or a program does not have the length of whole sectors or of a page.
+    BadLength,
+    /// The supply failed during this operation; nothing works until it returns.
+    PowerLost,
+    /// The block can no longer be programmed or erased.
+    BadBlock,
+    /// The medium behind the device failed.
+    Medium,
+    /// A page reads differently than before, although it was not written.
+    Changed,
 }

@@ -3,7 +3,7 @@
 //!
 //! Rows are written to flash strictly in order, encrypted and authenticated page by page. They are
 //! committed by one small record in a secure store. The technique is that of MILo-DB (Anciaux et
-//! al., 2014); `docs/pocketdb.md` describes every byte and lists unsupported features.
+//! al., 2014); `docs/pocketdb-format.md` describes every byte and lists unsupported features.
 //!
 //! A [`Store`] needs a chip that implements [`flash::Nand`] and a store that implements
 //! [`SecureStore`]. The feature `std` has both in files and in memory. Statements go through

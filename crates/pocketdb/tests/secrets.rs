@@ -20,7 +20,7 @@ const PIECE: usize = 16;
 /// Changes what is looked for, so that it is not found in the test itself.
 const MASK: u8 = 0x5A;
 
-/// The secrets of section 4 of `docs/pocketdb.md`: where each begins in the root file.
+/// The secrets of "Secure store" in `docs/pocketdb-format.md`: where each begins in the root file.
 const SECRETS: [(&str, u64); 3] = [("store", 16), ("generation", 208), ("chain", 336)];
 
 struct Nothing;

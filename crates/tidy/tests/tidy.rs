@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use probity_tidy::{
-    Finding, Repository, dependencies, documents, imports, manifests, names, rooms, rust, text,
+    Finding, Repository, dependencies, documents, imports, layers, manifests, names, rust, text,
 };
 
 fn root() -> PathBuf {
@@ -152,6 +152,11 @@ fn each_source_says_what_it_holds() {
 }
 
 #[test]
+fn comments_open_with_a_verb_or_a_noun() {
+    holds(rust::openings);
+}
+
+#[test]
 fn sources_are_of_readable_length() {
     holds(rust::lengths);
 }
@@ -177,8 +182,8 @@ fn imports_come_in_three_blocks() {
 }
 
 #[test]
-fn rooms_of_a_crate_depend_on_lower_rooms_only() {
-    holds(rooms::order);
+fn layers_of_a_crate_depend_on_lower_layers_only() {
+    holds(layers::order);
 }
 
 #[test]

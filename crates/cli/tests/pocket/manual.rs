@@ -44,7 +44,7 @@ fn typed(place: &Place, block: &str) -> String {
 fn the_first_steps_work_as_they_are_printed() {
     let place = Place::new();
     fs::remove_file(place.path("vault.sql")).unwrap();
-    let blocks = blocks(POCKET, "## 2. First steps");
+    let blocks = blocks(POCKET, "## First steps");
     assert_eq!(blocks.len(), 2);
     let said = blocks.iter().map(|block| typed(&place, block));
     let said = said.collect::<Vec<_>>().concat();

@@ -1,12 +1,14 @@
 //! What the writer noted as durable: with the root key, frames that nobody signed for yet are missed where they are gone.
 
 use probity_format::Version;
+use probity_format::stream::StreamName;
 
 use super::sealers::Sealers;
 use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
 use crate::durable::{BEYOND, DURABLE, DurableNotes, Noted, NotesFound};
+use crate::epochs::{Certificates, CertifiedKey, Certifies};
 use crate::error::LogError;
 use crate::opener::Opener;
 
@@ -19,8 +21,8 @@ const STREAMS_PASSED_MAX: usize = 1_024;
 impl Verifier<'_> {
     /// Adds the notes to what is known of the streams, which are in the order in which the journal created them.
     ///
-    /// The notes are read before the streams are, and what they say was true then. The `sealers` say which count: they know of a loss that only the second
-    /// copy of the journal's head covers yet.
+    /// The notes are read before the streams are, and what they say was true then. The `sealers` know of a loss that only the second copy of the journal's
+    /// head covers yet.
     pub(super) fn add_notes(
         &self,
         subjects: &mut [Subject],
@@ -35,12 +37,13 @@ impl Verifier<'_> {
         let notes = NotesFound::read(&self.files, DurableNotes::new(&opener.master, None))?;
         // Streams that a damaged frame created have slots among those of the others.
         let is_passed = sealers.is_passed;
+        let heard = Heard { opener, sealers };
         let more = if is_passed { STREAMS_PASSED_MAX } else { 1 };
         for (ordinal, subject) in (0_u64..).zip(subjects) {
             let (stream, floor) = ((&subject.name, &subject.id), subject.floor());
             let said = (ordinal..)
                 .take(more)
-                .map(|ordinal| notes.of_stream(stream, ordinal, (&sealers, floor)))
+                .map(|ordinal| notes.of_stream(stream, ordinal, (&heard, floor)))
                 .find(|said| *said != Noted::Nothing);
             let place = || format!("{DURABLE}, stream {}", subject.name);
             let noted = match said {
@@ -68,5 +71,28 @@ impl Verifier<'_> {
             subject.known.sort_by_key(|known| known.size);
         }
         Ok(())
+    }
+}
+
+/// The openings that the journal of a reader has, and the losses that anything signed says were accepted.
+///
+/// Of the openings the second copy is not asked: a note is written once the checkpoint covers its opening, so one that only the copy leaves no room for
+/// is not what a crash leaves.
+struct Heard<'a> {
+    opener: &'a Opener,
+    sealers: Sealers<'a>,
+}
+
+impl Certificates for Heard<'_> {
+    fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
+        self.opener.certified_in(number)
+    }
+
+    fn certifies(&self, number: u32) -> Certifies {
+        self.opener.certifies(number)
+    }
+
+    fn is_left_behind(&self, stream: &StreamName, frame: u64, epoch: u32) -> bool {
+        self.sealers.is_left_behind(stream, frame, epoch)
     }
 }

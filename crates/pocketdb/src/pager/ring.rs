@@ -1,6 +1,6 @@
 //! The ring of commit records in the secure store: the newest one is the state of the database.
 //!
-//! Section 4 of `docs/pocketdb.md` says which record stands in which slot.
+//! "Secure store" in `docs/pocketdb-format.md` says which record stands in which slot.
 
 use crate::error::{Error, Result};
 use crate::limits::{RECORD_SLOTS, ROOT_RECORD_BYTES};

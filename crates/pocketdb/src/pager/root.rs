@@ -1,6 +1,6 @@
 //! The secure store: its layout, and the commit of a record in it.
 //!
-//! Section 4 of `docs/pocketdb.md` gives every byte. The store is trusted to keep its content, and
+//! "Secure store" in `docs/pocketdb-format.md` gives every byte. The store is trusted to keep its content, and
 //! only the engine can read it. A write may still be torn by a loss of power.
 
 #![expect(

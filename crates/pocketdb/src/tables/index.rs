@@ -1,6 +1,6 @@
 //! Value indexes over units: key tags, Bloom filters and bounded chains of pointers.
 //!
-//! Section 8 of `docs/pocketdb.md`. A row's pointer leads to the preceding row with the same key.
+//! "Index" in `docs/pocketdb-format.md`. A row's pointer leads to the preceding row with the same key.
 //! That row must be in the same unit or in the [`FILTER_UNITS`] units before. A pointer of zero
 //! means that those units contain none, so a search continues before them.
 

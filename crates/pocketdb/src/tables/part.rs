@@ -1,6 +1,6 @@
 //! Reorganised parts: rows by column groups, and the sorted keys of every index.
 //!
-//! Section 10 of `docs/pocketdb.md`. A part is written once, to two logs: one for the lists of ids,
+//! "Reorganisation" in `docs/pocketdb-format.md`. A part is written once, to two logs: one for the lists of ids,
 //! one for all other data. The secure store has one entry for each section and index, with its
 //! place. Each part has a side, which is a set of owners and a generation of keys. There is one
 //! more side than parts in use, so that the next part can be built beside them.

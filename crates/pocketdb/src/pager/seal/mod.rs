@@ -1,4 +1,4 @@
-//! Encryption and authentication of flash pages; the layout is section 5 of `docs/pocketdb.md`.
+//! Encryption and authentication of flash pages; the layout is "Pages" in `docs/pocketdb-format.md`.
 
 use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher};

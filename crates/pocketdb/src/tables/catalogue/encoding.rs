@@ -1,4 +1,4 @@
-//! The encoding of the catalogue; section 6 of `docs/pocketdb.md`.
+//! The encoding of the catalogue; "Catalogue" in `docs/pocketdb-format.md`.
 
 use alloc::vec::Vec;
 

@@ -3,7 +3,7 @@
 //! The sources are a log and a store with their data about one subject, and disguises with the rows
 //! that they hid. The credentials that reveal the rows come along.
 //!
-//! Section 16 of `docs/pocketdb.md` gives the schema. Recurring names are rows of small tables, so
+//! "A person's own database" in `docs/pocketdb.md` gives the schema. Recurring names are rows of small tables, so
 //! that rows are narrow and a query on any name follows an index.
 
 mod disguises;

@@ -3,28 +3,34 @@
 use crate::rust_text::code_of;
 use crate::{File, Finding, Repository};
 
-/// Crates whose sources stand in rooms, and the rooms of each from the lowest to the highest.
-pub const ROOMS: [(&str, &[&str]); 1] = [(
-    "crates/disguise/src/",
-    &[
-        "database",
-        "error",
-        "crypto",
-        "schema",
-        "statements",
-        "spec",
-        "records",
-        "plan",
-        "execute",
-        "transaction",
-        "operations",
-    ],
-)];
+/// Crates whose sources are in layers, and the layers of each from the lowest to the highest.
+pub const LAYERS: [(&str, &[&str]); 2] = [
+    (
+        "crates/disguise/src/",
+        &[
+            "database",
+            "error",
+            "crypto",
+            "schema",
+            "statements",
+            "spec",
+            "records",
+            "plan",
+            "execute",
+            "transaction",
+            "operations",
+        ],
+    ),
+    (
+        "crates/pocketdb/src/",
+        &["limits", "error", "pager", "tables", "query"],
+    ),
+];
 
-/// Checks that every file of these crates stands in a room and names no room above its own.
+/// Checks that every file of these crates is in a layer and names no layer above its own.
 pub fn order(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (sources, rooms) in ROOMS {
+    for (sources, layers) in LAYERS {
         for file in repository.with_extension("rs") {
             let Some(place) = file.path.strip_prefix(sources) else {
                 continue;
@@ -32,14 +38,14 @@ pub fn order(repository: &Repository) -> Vec<Finding> {
             if place == "lib.rs" {
                 continue;
             }
-            let room = place.split('/').next().unwrap_or_default();
-            match rooms.iter().position(|it| *it == room) {
-                Some(rank) => findings.extend(upward(file, rooms, rank)),
+            let layer = place.split(['/', '.']).next().unwrap_or_default();
+            match layers.iter().position(|it| *it == layer) {
+                Some(rank) => findings.extend(upward(file, layers, rank)),
                 None => findings.push(Finding::new(
                     &file.path,
                     0,
-                    "the file stands in no room",
-                    "move it to one, or give its folder a place in crates/tidy/src/rooms.rs",
+                    "the file is in no layer",
+                    "move it to one, or give its folder a place in crates/tidy/src/layers.rs",
                 )),
             }
         }
@@ -47,8 +53,8 @@ pub fn order(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Finds the paths in a file that lead to a room above `rank`, or past the rooms.
-fn upward(file: &File, rooms: &[&str], rank: usize) -> Vec<Finding> {
+/// Finds the paths in a file that lead to a layer above `rank`, or past the layers.
+fn upward(file: &File, layers: &[&str], rank: usize) -> Vec<Finding> {
     let code = code_of(file.text().unwrap_or_default());
     let mut findings = Vec::new();
     for (line, text) in (1..).zip(code.lines()) {
@@ -56,15 +62,15 @@ fn upward(file: &File, rooms: &[&str], rank: usize) -> Vec<Finding> {
             let rest = text.get(at + start.len()..).unwrap_or_default();
             let end = rest.find(|it: char| !it.is_alphanumeric() && it != '_');
             let named = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
-            let (problem, remedy) = match rooms.iter().position(|it| *it == named) {
+            let (problem, remedy) = match layers.iter().position(|it| *it == named) {
                 Some(other) if other <= rank => continue,
                 Some(_) => (
-                    format!("{named} is above the room of this file"),
-                    "move what both need to the lower room",
+                    format!("{named} is above the layer of this file"),
+                    "move what both need to the lower layer",
                 ),
                 None => (
-                    format!("crate::{named} is no path through a room"),
-                    "name the room that holds it, each in a use of its own",
+                    format!("crate::{named} is no path through a layer"),
+                    "name the layer that holds it, each in a use of its own",
                 ),
             };
             findings.push(Finding::new(&file.path, line, problem, remedy));
@@ -92,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_to_a_higher_room_or_past_the_rooms_is_found() {
+    fn a_path_to_a_higher_layer_or_past_the_layers_is_found() {
         let text = "use crate::plan::Step;\n\nfn f() -> crate::Error {}\n";
         let lines: Vec<usize> = found("schema/path.rs", text)
             .iter()
@@ -106,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_outside_of_the_rooms_is_found() {
+    fn a_file_outside_of_the_layers_is_found() {
         assert_eq!(found("stray.rs", "").len(), 1);
         assert_eq!(found("stray/mod.rs", "").len(), 1);
     }
