@@ -193,6 +193,7 @@ macro_rules! for_every_claim {
             who_only_reads_a_row_leaves_it_and_its_owner_takes_it_along
             an_owner_returns_without_waiting_for_the_readers
             a_path_that_does_not_lead_to_one_owner_is_refused
+            a_key_to_another_column_of_the_users_table_names_no_owner
             a_draft_proposes_the_way_to_the_owner
             what_a_text_says_of_people_is_hidden_and_comes_back
             a_redacted_text_follows_the_checks_of_a_reveal_and_composes
