@@ -173,10 +173,10 @@ impl ResolvedSchema {
         users.ok_or(Error::NotInstalled)
     }
 
-    /// Lets foreign keys be checked at commit where tables declare some: `SQLite` prepares all statements anew then.
+    /// Lets foreign keys be checked at commit, on `SQLite` where tables declare some: it prepares all statements anew then.
     pub(crate) fn defer_foreign_keys(&self, database: &mut dyn Database) -> Result<(), Error> {
         let declares = |table: &ResolvedTable| !table.catalog.foreign_keys.is_empty();
-        if !self.tables.values().any(declares) {
+        if database.dialect() == Dialect::Sqlite && !self.tables.values().any(declares) {
             return Ok(());
         }
         database
