@@ -159,6 +159,9 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres::numbers_that_the_database_gives_come_back();
     of_postgres::padded_ids_come_back();
     of_postgres::rows_that_a_policy_hides_are_an_error();
+    of_postgres::keys_to_heirs_are_not_overlooked();
+    of_postgres::keys_of_other_schemas_that_are_checked_late_refuse_no_reveal();
+    of_postgres::unique_keys_that_are_checked_late_keep_one_value_back();
 }
 
 /// The member does not leave, for a key of a table elsewhere would be emptied; `check` notes it.

@@ -77,6 +77,11 @@ fn an_owner_column_of_another_type_is_noted() {
     of_sqlite::an_owner_column_of_another_type_is_noted();
 }
 
+#[test]
+fn a_placeholder_that_a_value_of_another_type_names_stays() {
+    of_sqlite::a_placeholder_that_a_value_of_another_type_names_stays();
+}
+
 /// D5: a row whose column compares letter by letter refers all the same to what `SQLite` finds by the collation of the key. It
 /// went by `ON DELETE CASCADE` unseen.
 #[test]

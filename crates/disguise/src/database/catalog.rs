@@ -146,6 +146,8 @@ pub struct ForeignKey {
     pub on_delete: OnDelete,
     /// True if a removal that it forbids is refused at the commit alone.
     pub is_deferrable: bool,
+    /// Whether the database may look at the commit alone whether what its rows refer to is there.
+    pub is_checked_late: bool,
     /// What happens when the columns referred to change.
     pub on_update: OnUpdate,
 }
@@ -162,6 +164,8 @@ pub struct Referrer {
     pub to_columns: Vec<String>,
     /// What happens on removal.
     pub on_delete: OnDelete,
+    /// Whether the database may look at the commit alone whether what its rows refer to is there.
+    pub is_checked_late: bool,
     /// What happens when the columns referred to change.
     pub on_update: OnUpdate,
 }

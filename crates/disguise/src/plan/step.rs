@@ -228,6 +228,17 @@ impl PlanContext<'_> {
                 "rows of tables that inherit from {name} would come back without their own columns"
             ));
         }
+        if let Some(key) = self.live.key_without_id(table)
+            && matches!(kind, Kind::Remove | Kind::Modify { .. })
+        {
+            return Err(format!(
+                "rows of {name} refer to {} by foreign key ({}), which leads to ({}) and not to {}, so that their owners cannot be told; name a column that holds the id under owners",
+                key.to_table,
+                key.columns.join(", "),
+                key.to_columns.join(", "),
+                self.live.pseudo.id
+            ));
+        }
         check_kind(table, kind)?;
         self.check_of_tenant(table, kind)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::database::ForeignKey;
 use crate::error::SpecError;
 use crate::schema::{ResolvedSchema, ResolvedTable, TableNotes};
 
@@ -109,13 +110,19 @@ impl ResolvedSchema {
         let keys = users.into_iter().flat_map(|it| &it.catalog.foreign_keys);
         let own = keys.filter(|key| key.to_table == self.pseudo.table);
         let unsaid = own.filter(|key| !self.is_said(&self.pseudo.table, &key.columns));
-        let note = |columns: String| {
+        let note = |key: &ForeignKey| {
+            let why = if key.to_columns.contains(&self.pseudo.id) {
+                "while nothing is said of it under on_leave"
+            } else {
+                "for the key leads to another column than their id"
+            };
             format!(
-                "users of {} refer to each other by foreign key ({columns}), and whoever is referred to cannot leave while nothing is said of it under on_leave",
-                self.pseudo.table
+                "users of {} refer to each other by foreign key ({}), and whoever is referred to cannot leave {why}",
+                self.pseudo.table,
+                key.columns.join(", ")
             )
         };
-        unsaid.map(|key| note(key.columns.join(", "))).collect()
+        unsaid.map(note).collect()
     }
 
     /// Returns whether it is said what becomes of the references of `child` by these columns to users who leave.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::database::value::Value;
-use crate::database::{Catalog, CatalogTable, Database, Dialect};
+use crate::database::{Catalog, CatalogTable, Database, Dialect, ForeignKey};
 use crate::error::SpecError;
 use crate::error::{Doing as _, Error};
 use crate::schema::generate::Generator;
@@ -173,10 +173,10 @@ impl ResolvedSchema {
         users.ok_or(Error::NotInstalled)
     }
 
-    /// Lets foreign keys be checked at commit where tables declare some: `SQLite` prepares all statements anew then.
+    /// Lets foreign keys be checked at commit, on `SQLite` where tables declare some: it prepares all statements anew then.
     pub(crate) fn defer_foreign_keys(&self, database: &mut dyn Database) -> Result<(), Error> {
         let declares = |table: &ResolvedTable| !table.catalog.foreign_keys.is_empty();
-        if !self.tables.values().any(declares) {
+        if database.dialect() == Dialect::Sqlite && !self.tables.values().any(declares) {
             return Ok(());
         }
         database
@@ -201,6 +201,7 @@ impl ResolvedSchema {
         let mut tables = BTreeMap::new();
         for (name, table) in catalog {
             let known = known(&name, table, schema, pseudo);
+            check_people(&known, schema, pseudo)?;
             tables.insert(name, known);
         }
         path::resolve(&mut tables, schema, &pseudo.table)?;
@@ -254,14 +255,80 @@ fn people_said(notes: &TableNotes, is_users: bool) -> (Vec<String>, Vec<String>)
     (owners, readers)
 }
 
-fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> ResolvedTable {
-    let notes = schema.notes.get(name);
-    let declared = |key: &&crate::database::ForeignKey| key.columns.len() == key.to_columns.len();
-    let shared = notes.is_some_and(|notes| notes.shared);
-    let tenant = schema.tenant_column(name, &table);
+/// The one column by which a declared key refers to users, and whether it does so by their id.
+struct Naming<'k> {
+    column: &'k String,
+    to: &'k String,
+    is_by_id: bool,
+}
+
+/// Where ids are unique within a tenant alone, a foreign key to a person names the tenant too. A key to another column of the users
+/// table than their id tells nothing of whose a row is.
+fn person_of<'k>(
+    key: &'k ForeignKey,
+    (schema, pseudo): (&Schema, &Pseudo),
+    tenant: Option<&String>,
+) -> Option<Naming<'k>> {
     let of_users = schema.notes.get(&pseudo.table);
     let of_users = of_users.and_then(|notes| notes.tenant.as_ref());
     let of_users = of_users.or(schema.tenant.as_ref());
+    let pairs = key.columns.iter().zip(&key.to_columns);
+    let is_of_tenant =
+        |(from, to): &(&String, &String)| Some(*from) == tenant && Some(*to) == of_users;
+    let mut pairs = pairs.filter(|pair| !is_of_tenant(pair));
+    let ((column, to), None) = (pairs.next()?, pairs.next()) else {
+        return None;
+    };
+    (key.to_table == pseudo.table).then(|| Naming {
+        column,
+        to,
+        is_by_id: *to == pseudo.id,
+    })
+}
+
+/// Refuses a column that is said to name people and refers to another column of the users table than their id: what it holds is no
+/// id, or that of somebody else.
+fn check_people(table: &ResolvedTable, schema: &Schema, pseudo: &Pseudo) -> Result<(), SpecError> {
+    let keys = table.catalog.foreign_keys.iter();
+    let keys = keys.filter(|key| key.columns.len() == key.to_columns.len());
+    let named: Vec<Naming<'_>> = keys
+        .filter_map(|key| person_of(key, (schema, pseudo), table.tenant.as_ref()))
+        .collect();
+    let is_users = table.name == pseudo.table;
+    let people = table.people().filter(|it| !(is_users && **it == pseudo.id));
+    for column in people {
+        let own = || named.iter().filter(|it| it.column == column);
+        if let Some(other) = own().find(|it| !it.is_by_id)
+            && !own().any(|it| it.is_by_id)
+        {
+            let what = format!(
+                "column {column} refers by its foreign key to {} of {}, not to {}, so that it names nobody by their id",
+                other.to, pseudo.table, pseudo.id
+            );
+            return Err(SpecError::new(format!("table {}", table.name), what));
+        }
+    }
+    Ok(())
+}
+
+impl ResolvedSchema {
+    /// The declared keys of a table by which it refers to another column of the users table than their id, where nothing else says
+    /// whose its rows are.
+    pub(crate) fn key_without_id<'t>(&self, table: &'t ResolvedTable) -> Option<&'t ForeignKey> {
+        let is_told = !table.owners.is_empty() || table.path.is_some() || table.shared;
+        let mut keys = table.catalog.foreign_keys.iter();
+        let is_other = |key: &&ForeignKey| {
+            key.to_table == self.pseudo.table && !key.to_columns.contains(&self.pseudo.id)
+        };
+        keys.find(is_other).filter(|_| !is_told)
+    }
+}
+
+fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> ResolvedTable {
+    let notes = schema.notes.get(name);
+    let declared = |key: &&ForeignKey| key.columns.len() == key.to_columns.len();
+    let shared = notes.is_some_and(|notes| notes.shared);
+    let tenant = schema.tenant_column(name, &table);
     let mut owners: Vec<String> = Vec::new();
     let mut readers: Vec<String> = Vec::new();
     let mut references: Vec<Reference> = Vec::new();
@@ -277,27 +344,18 @@ fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> R
         owners = vec![pseudo.id.clone()];
     }
     for key in table.foreign_keys.iter().filter(declared) {
-        // Where ids are unique within a tenant alone, a foreign key to a person names the tenant too.
-        let pairs = key.columns.iter().zip(&key.to_columns);
-        let of_tenant = |(from, to): &(&String, &String)| {
-            Some(*from) == tenant.as_ref() && Some(*to) == of_users
-        };
-        let columns: Vec<&String> = pairs
-            .filter(|pair| !of_tenant(pair))
-            .map(|(from, _)| from)
-            .collect();
         // A column that the database works out takes no other owner.
-        let is_written = columns.iter().all(|it| table.column(it).is_some());
-        let owner = key.to_table == pseudo.table && columns.len() == 1 && is_written && !shared;
+        let person = person_of(key, (schema, pseudo), tenant.as_ref());
+        let person = person.filter(|it| !shared && table.column(it.column).is_some());
+        let person = person.filter(|it| it.is_by_id).map(|it| it.column);
         let said = notes.is_some_and(|it| it.owners.is_some() || it.through.is_some());
-        if owner && !said && name != pseudo.table {
-            let new = columns.iter().copied();
-            let new = new.filter(|it| !owners.contains(it) && !readers.contains(it));
-            let new: Vec<String> = new.cloned().collect();
+        let is_known = |column: &&String| owners.contains(column) || readers.contains(column);
+        if !said && name != pseudo.table {
+            let new = person.filter(|it| !is_known(it)).cloned();
             owners.extend(new);
         }
-        let people = |column: &&String| owners.contains(column) || readers.contains(column);
-        let names_people = owner && columns.iter().all(people);
+        let is_known = |column: &String| owners.contains(column) || readers.contains(column);
+        let names_people = person.is_some_and(is_known);
         if !names_people && !references.iter().any(|known| known.columns == key.columns) {
             references.push(Reference {
                 columns: key.columns.clone(),

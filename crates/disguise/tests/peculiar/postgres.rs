@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use probity_disguise::database::Postgres;
-use probity_disguise::{Database, Value};
+use probity_disguise::{Database, References, Value};
 
 use crate::suite::member::{Member, NOTES};
 use crate::{PLACE, connect, is_kept_by, postgres};
@@ -299,4 +299,140 @@ pub(crate) fn plans_follow_a_table_that_grows() {
     }
     assert_eq!(database.query(scans, &[]).unwrap(), before);
     database.rollback().unwrap();
+}
+
+/// Members, of whom the first has two notes; a disguise puts the notes under placeholders.
+fn decorrelated(statements: &[&str]) -> Member {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT REFERENCES members)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO notes VALUES (6, 1), (7, 1)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    for sql in statements {
+        database.execute(sql, &[]).unwrap();
+    }
+    let (head, _) = NOTES.split_at(NOTES.find("[[remove]]").unwrap());
+    let of_notes = "[[decorrelate]]\ntable = \"notes\"\nowners = [\"member\"]\n";
+    Member::of(database, &format!("{head}{of_notes}"))
+}
+
+fn count(member: &mut Member, sql: &str) -> Value {
+    let rows = member.engine.database().query(sql, &[]).unwrap();
+    rows.concat().first().cloned().unwrap_or(Value::Null)
+}
+
+/// C5: the policy `delete` took a row of an heir away, and a comment of another person with it, by a key that leads to the heir. A row
+/// of a table that others inherit from goes to whoever returns, and no row of an heir goes with a placeholder.
+pub(crate) fn keys_to_heirs_are_not_overlooked() {
+    let mut member = decorrelated(&[
+        "CREATE TABLE letters (stamp BIGINT PRIMARY KEY) INHERITS (notes)",
+        "CREATE TABLE comments (id INT, letter BIGINT REFERENCES letters ON DELETE CASCADE)",
+        "CREATE TABLE guests (room BIGINT PRIMARY KEY) INHERITS (members)",
+        "CREATE TABLE bills (id INT, room BIGINT REFERENCES guests ON DELETE CASCADE)",
+    ]);
+    let applied = member.leave();
+    member.sql(&[
+        "INSERT INTO letters SELECT 9, member, 70 FROM notes WHERE id = 6",
+        "INSERT INTO comments VALUES (1, 70)",
+        "INSERT INTO guests SELECT member, 5 FROM notes WHERE id = 7",
+        "INSERT INTO bills VALUES (1, 5)",
+    ]);
+    let revealed = member.return_by(&applied, References::Delete);
+    assert!(revealed.deleted.is_empty(), "{revealed:?}");
+    assert_eq!(
+        count(&mut member, "SELECT COUNT(*) FROM comments"),
+        Value::Int(1)
+    );
+    assert_eq!(
+        count(&mut member, "SELECT COUNT(*) FROM bills"),
+        Value::Int(1)
+    );
+    assert_eq!(
+        count(&mut member, "SELECT COUNT(*) FROM notes WHERE member = 1"),
+        Value::Int(3)
+    );
+    // The account is gone, and the guest with its id is there still.
+    let placeholders = "SELECT COUNT(*) FROM ONLY members WHERE id > 1000";
+    assert_eq!(count(&mut member, placeholders), Value::Int(0));
+}
+
+/// H3: a key of another schema that is checked at the commit refused the whole reveal, each time and under any policy, because one row
+/// named a placeholder. The placeholder stays, is told of, and everything else comes back.
+pub(crate) fn keys_of_other_schemas_that_are_checked_late_refuse_no_reveal() {
+    for moment in ["", "DEFERRABLE", "DEFERRABLE INITIALLY DEFERRED"] {
+        for policy in [
+            References::Recorrelate,
+            References::Delete,
+            References::Retain,
+        ] {
+            let mut member = decorrelated(&["CREATE SCHEMA shop"]);
+            let place = place(member.engine.database());
+            let orders = format!(
+                "CREATE TABLE shop.orders (id INT, member BIGINT REFERENCES {place}.members {moment}, note BIGINT REFERENCES {place}.notes {moment})"
+            );
+            member.sql(&[&orders]);
+            let before = member.rows(["members", "notes"]);
+            let applied = member.leave();
+            member.sql(&[
+                "INSERT INTO shop.orders SELECT 1, member, NULL FROM notes WHERE id = 6",
+                "INSERT INTO notes SELECT 8, member FROM notes WHERE id = 7",
+                "INSERT INTO shop.orders VALUES (2, NULL, 8)",
+            ]);
+            let revealed = member.return_by(&applied, policy);
+            let own = "SELECT COUNT(*) FROM notes WHERE id < 8 AND member = 1";
+            assert_eq!(count(&mut member, own), Value::Int(2), "{moment}");
+            let left =
+                "SELECT COUNT(*) FROM shop.orders WHERE member IS NOT NULL OR note IS NOT NULL";
+            assert_eq!(count(&mut member, left), Value::Int(2), "{moment}");
+            let expected = match policy {
+                References::Delete => vec!["members", "notes"],
+                References::Retain => Vec::new(),
+                _ => vec!["members"],
+            };
+            let mut kept: Vec<&str> = revealed.kept.iter().map(|it| &*it.table).collect();
+            kept.sort_unstable();
+            assert_eq!(kept, expected, "{moment} {policy:?}");
+            member.sql(&["DROP SCHEMA shop CASCADE", "DELETE FROM notes WHERE id = 8"]);
+            if policy != References::Retain {
+                assert!(member.return_by(&applied, policy).is_complete());
+                assert_eq!(member.rows(["members", "notes"]), before);
+            }
+        }
+    }
+}
+
+/// U3: a unique key that is checked at the commit refused the whole reveal there, where any other would have kept one value back.
+pub(crate) fn unique_keys_that_are_checked_late_keep_one_value_back() {
+    for moment in ["", "DEFERRABLE", "DEFERRABLE INITIALLY DEFERRED"] {
+        let mut database = connect();
+        let notes = format!(
+            "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members, code TEXT UNIQUE {moment})"
+        );
+        for sql in [
+            "CREATE TABLE members (id INT PRIMARY KEY)",
+            &notes,
+            "INSERT INTO members VALUES (1), (2)",
+            "INSERT INTO notes VALUES (6, 1, 'a'), (7, 1, 'b'), (8, 2, 'c')",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let (head, _) = NOTES.split_at(NOTES.find("[[remove]]").unwrap());
+        let modify = "[[modify]]\ntable = \"notes\"\ncolumn = \"code\"\nvalue = { RandStr = { len = 12 } }\n";
+        let mut member = Member::of(database, &format!("{head}{modify}"));
+        let before = member.rows(["notes"]);
+        let applied = member.leave();
+        member.sql(&["UPDATE notes SET code = 'b' WHERE id = 8"]);
+        let revealed = member.return_by(&applied, References::Recorrelate);
+        let kept: Vec<&str> = revealed.kept.iter().map(|it| &*it.identity).collect();
+        assert_eq!(kept, ["7"], "{moment}: {revealed:?}");
+        let back = "SELECT code FROM notes WHERE id = 6";
+        assert_eq!(count(&mut member, back), Value::from("a"));
+        member.sql(&["UPDATE notes SET code = 'c' WHERE id = 8"]);
+        assert!(member.return_from(&applied).is_complete());
+        assert_eq!(member.rows(["notes"]), before);
+    }
 }

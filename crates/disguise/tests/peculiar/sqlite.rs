@@ -6,7 +6,7 @@
     reason = "tests stop at the first surprise"
 )]
 
-use probity_disguise::{Database as _, Error, KeptReason, Revealed, Value};
+use probity_disguise::{Database as _, Error, Kept, KeptReason, Revealed, Value};
 
 use crate::connect;
 use crate::suite::forum::time;
@@ -210,5 +210,39 @@ pub(crate) fn an_owner_column_of_another_type_is_noted() {
         member.leave();
         let [left] = member.rows(["names"]);
         assert_eq!(!left.is_empty(), is_noted, "{of_member}");
+    }
+}
+
+/// C6: a row made meanwhile named a placeholder as what the foreign key alone takes for the same, the text 7 for the number. Nothing found
+/// it, and it went with the placeholder by `ON DELETE CASCADE`, or lost whom it named, while the reveal said that everything is back.
+pub(crate) fn a_placeholder_that_a_value_of_another_type_names_stays() {
+    for of_member in ["", "BLOB", "TEXT"] {
+        for action in ["", "ON DELETE SET NULL", "ON DELETE CASCADE"] {
+            let mut member = named("", DECORRELATE);
+            let table = format!(
+                "CREATE TABLE names (id INTEGER PRIMARY KEY, member {of_member} REFERENCES members {action}, nick TEXT)"
+            );
+            member.sql(&[
+                "DROP TABLE names",
+                &table,
+                "INSERT INTO names VALUES (1, 1, 'bob')",
+            ]);
+            let before = member.rows(["members", "names"]);
+            let applied = member.leave();
+            let added = "INSERT INTO names SELECT 2, '0' || id, 'al' FROM members WHERE id > 1000";
+            member.sql(&[added]);
+            let strange = "SELECT member FROM names WHERE id = 2";
+            let named = member.engine.database().query(strange, &[]).unwrap();
+            let revealed = member.return_from(&applied);
+            let expected = |it: &&Kept| it.reason == KeptReason::ReferredTo;
+            let stays = revealed.kept.iter().find(expected);
+            let said = stays.and_then(|it| it.said.as_deref());
+            assert_eq!(said, Some("table names, column member"), "{revealed:?}");
+            let now = member.engine.database().query(strange, &[]).unwrap();
+            assert_eq!(now, named, "{of_member} {action}");
+            member.sql(&["DELETE FROM names WHERE id = 2"]);
+            member.return_from(&applied);
+            assert_eq!(member.rows(["members", "names"]), before);
+        }
     }
 }

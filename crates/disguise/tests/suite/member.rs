@@ -214,8 +214,20 @@ impl Member {
     }
 
     pub(crate) fn return_from(&mut self, applied: &Applied) -> Revealed {
-        let key = SecretKey::from_bytes(*self.key.expose());
-        self.returned(self.id.clone(), &key, applied.id)
+        self.return_by(applied, References::Recorrelate)
+    }
+
+    /// The same under a policy for rows made meanwhile.
+    pub(crate) fn return_by(&mut self, applied: &Applied, references: References) -> Revealed {
+        let request = RevealRequest {
+            user: self.id.clone(),
+            credential: Credential::Key(&self.key),
+            id: applied.id,
+            references,
+            rows: Rows::PerColumn,
+            time: time(),
+        };
+        self.engine.reveal(&request).unwrap()
     }
 
     /// The same at another time.

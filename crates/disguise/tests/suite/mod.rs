@@ -40,6 +40,9 @@ macro_rules! for_every_claim {
             a_row_that_a_constraint_refuses_keeps_its_placeholder_alone
             a_key_that_others_refer_to_stays_with_its_placeholder
             rows_whose_parent_must_stay_stay_with_it
+            a_key_that_is_checked_at_the_commit_keeps_one_row_back
+            a_value_that_would_refer_to_nothing_stays_alone
+            no_more_rows_go_with_a_placeholder_than_its_own
             only_the_right_credential_opens_anything
             what_is_forgotten_never_comes_back
             forgetting_one_disguise_leaves_the_way_to_another
@@ -193,6 +196,7 @@ macro_rules! for_every_claim {
             who_only_reads_a_row_leaves_it_and_its_owner_takes_it_along
             an_owner_returns_without_waiting_for_the_readers
             a_path_that_does_not_lead_to_one_owner_is_refused
+            a_key_to_another_column_of_the_users_table_names_no_owner
             a_draft_proposes_the_way_to_the_owner
             what_a_text_says_of_people_is_hidden_and_comes_back
             a_redacted_text_follows_the_checks_of_a_reveal_and_composes
@@ -302,6 +306,7 @@ mod handles;
 mod holder;
 mod holds;
 mod hybrid;
+mod late_keys;
 mod meanwhile;
 pub(crate) mod member;
 mod missed;
@@ -357,6 +362,7 @@ pub(crate) use handles::*;
 pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
+pub(crate) use late_keys::*;
 pub(crate) use meanwhile::*;
 pub(crate) use missed::*;
 pub(crate) use namesakes::*;

@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, DisguiseId, Engine, Error, KeptReason, KeyCost, References,
-    Revealed, SpecFile, Value, draft,
+    Applied, ApplyRequest, Credential, DisguiseId, Engine, Error, KeptReason, KeyCost, Pseudo,
+    References, Revealed, Schema, SpecFile, Value, draft,
 };
 
 use super::forum::*;
+use super::member::Member;
 
 const TABLES: [&str; 10] = [
     "CREATE TABLE submissions (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL REFERENCES users(id), title VARCHAR(40))",
@@ -434,4 +435,83 @@ pub(crate) fn a_draft_proposes_the_way_to_the_owner() {
     assert!(forum.reveal(1, applied.id).is_complete());
     assert_eq!(forum.numbers("SELECT COUNT(*) FROM choices"), [USERS]);
     assert_eq!(forum.numbers("SELECT COUNT(*) FROM users"), [USERS]);
+}
+
+const NAMED: &str = r#"
+[users]
+table = "members"
+id = "id"
+placeholder = { pk = { RandNum = { lb = 1000000, ub = 2000000000 } }, id = { RandNum = { lb = 1000000, ub = 2000000000 } }, name = { RandStr = { len = 12 } } }
+"#;
+
+/// C2: a key to another column of the users table than their id was taken for an owner. The rows of whoever has the id of the person
+/// as their number, or as their name, were hidden in their place, and sealed to the person.
+pub(crate) fn a_key_to_another_column_of_the_users_table_names_no_owner() {
+    for (kind, to, values) in [
+        ("BIGINT", "pk", "(6, 1), (7, 2)"),
+        ("VARCHAR(20)", "name", "(6, '1'), (7, 'one')"),
+    ] {
+        let mut database = crate::connect();
+        for sql in [
+            "CREATE TABLE members (pk BIGINT PRIMARY KEY, id BIGINT NOT NULL UNIQUE, name VARCHAR(20) NOT NULL UNIQUE)",
+            &format!(
+                "CREATE TABLE notes (id BIGINT PRIMARY KEY, member {kind}, words VARCHAR(20), FOREIGN KEY (member) REFERENCES members ({to}))"
+            ),
+            "INSERT INTO members VALUES (1, 2, '1'), (2, 1, 'one')",
+            &format!("INSERT INTO notes (id, member) VALUES {values}"),
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let modify = "[[modify]]\ntable = \"notes\"\ncolumn = \"words\"\nvalue = \"Null\"\n";
+        let remove = "[[remove]]\ntable = \"notes\"\n";
+        let untold = format!("refer to members by foreign key (member), which leads to ({to})");
+        let decorrelate = "[[decorrelate]]\ntable = \"notes\"\nowners = [\"member\"]\n";
+        let unnamed =
+            format!("column member refers by its foreign key to {to} of members, not to id");
+        let mut cases = vec![
+            (modify.to_owned(), untold.clone()),
+            (remove.to_owned(), untold),
+            (decorrelate.to_owned(), "is not an owner column".to_owned()),
+        ];
+        for said in [
+            "owners = [\"member\"]",
+            "readers = [\"member\"]",
+            "on_leave = { member = \"null\" }",
+            "on_leave = { member = \"remove\" }",
+        ] {
+            cases.push((format!("[tables.notes]\n{said}\n{remove}"), unnamed.clone()));
+        }
+        let mut engine = Engine::new(database, Schema::default(), pseudo());
+        engine.install().unwrap();
+        let before = engine.rows("notes").unwrap();
+        for (steps, expected) in cases {
+            let file = SpecFile::parse(&format!("{NAMED}{steps}")).unwrap();
+            engine = Engine::new(
+                std::mem::replace(engine.database(), crate::connect()),
+                file.schema,
+                pseudo(),
+            );
+            match engine.check(&file.spec, &BTreeMap::new()) {
+                Err(Error::Spec(error)) => {
+                    let said = error.to_string();
+                    assert!(said.contains(&expected), "{said}");
+                }
+                other => panic!("{steps}: {other:?}"),
+            }
+        }
+        // A draft, whose ids are those of the primary key, takes no name for one.
+        let drafted = draft(engine.database(), Some("members")).unwrap().text;
+        let is_alone = drafted.contains("notes has no owner column");
+        assert_eq!(is_alone, to == "name", "{drafted}");
+        // Whoever leaves by another step takes nothing of such a table along.
+        let database = std::mem::replace(engine.database(), crate::connect());
+        let rename = "[[modify]]\ntable = \"members\"\ncolumn = \"pk\"\nvalue = { RandNum = { lb = 1000000, ub = 2000000000 } }\nwhere = \"id = 99\"\n";
+        let mut member = Member::of(database, &format!("{NAMED}{rename}"));
+        member.leave();
+        assert_eq!(member.engine.rows("notes").unwrap(), before);
+    }
+}
+
+fn pseudo() -> Pseudo {
+    SpecFile::parse(NAMED).unwrap().pseudo.unwrap()
 }

@@ -201,6 +201,7 @@ impl Mysql {
                     to_columns: Vec::new(),
                     on_delete,
                     is_deferrable: false,
+                    is_checked_late: false,
                     on_update,
                 });
                 last = Some(key);
@@ -233,6 +234,7 @@ impl Mysql {
                     columns: named(0),
                     to_columns: named(1),
                     on_delete: OnDelete::of(&delete.to_string()),
+                    is_checked_late: false,
                     on_update: OnUpdate::of(&update.to_string()),
                 });
             }

@@ -101,7 +101,7 @@ const KEYS: &str = concat!(
 const FOREIGN_KEYS: &str = concat!("
     SELECT k.oid::text, c.relname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text,
            format('%I.%I', n.nspname, c.relname), (", named!("c"), ")::text,
-           (k.condeferrable AND k.confdeltype = 'a')::text, k.confupdtype::text
+           (k.condeferrable AND k.confdeltype = 'a')::text, k.confupdtype::text, k.condeferrable::text
       FROM pg_constraint k
       JOIN pg_class c ON c.oid = coalesce(pg_partition_root(k.conrelid), k.conrelid)
       JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -111,6 +111,15 @@ const FOREIGN_KEYS: &str = concat!("
       JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = u.other
      WHERE k.contype = 'f' AND k.conparentid = 0 AND ", named!("t"), "
      ORDER BY c.relname, k.conname, k.oid, u.n");
+
+/// The names of the unique keys that may be put off to the commit, as one list; NULL where there are none.
+pub(super) const DEFERRABLE_UNIQUE_KEYS: &str = concat!(
+    "
+    SELECT string_agg(format('%I.%I', n.nspname, k.conname), ', ')
+      FROM pg_constraint k JOIN pg_namespace n ON n.oid = k.connamespace
+     WHERE k.condeferrable AND k.contype IN ('p', 'u', 'x') AND n.oid IN ",
+    schemas!()
+);
 
 /// Triggers, and rules, which do as much.
 const TRIGGERS: &str = concat!(
@@ -224,9 +233,10 @@ impl Postgres {
             else {
                 continue;
             };
-            let [is_deferrable, on_update] = rest else {
+            let [is_deferrable, on_update, is_late] = rest else {
                 continue;
             };
+            let is_checked_late = is_late.to_string() == "true";
             let (to_table, is_own) = (target.to_string(), is_own.to_string() == "true");
             let holder = if is_own {
                 table.to_string()
@@ -246,6 +256,7 @@ impl Postgres {
                     to_columns: Vec::new(),
                     on_delete,
                     is_deferrable: is_deferrable.to_string() == "true",
+                    is_checked_late,
                     on_update,
                 });
             } else if is_new {
@@ -254,6 +265,7 @@ impl Postgres {
                     columns: Vec::new(),
                     to_columns: Vec::new(),
                     on_delete,
+                    is_checked_late,
                     on_update,
                 });
             }

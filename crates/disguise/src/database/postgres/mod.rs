@@ -256,7 +256,13 @@ impl Database for Postgres {
     }
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
-        self.control("SET CONSTRAINTS ALL DEFERRED")
+        // Unique keys are not put off along with them: one would be refused at the commit, and everything with it.
+        let unique = self.query(catalog::DEFERRABLE_UNIQUE_KEYS, &[])?;
+        self.control("SET CONSTRAINTS ALL DEFERRED")?;
+        match unique.concat().first() {
+            Some(Value::Text(names)) => self.control(&format!("SET CONSTRAINTS {names} IMMEDIATE")),
+            _ => Ok(()),
+        }
     }
 
     fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {

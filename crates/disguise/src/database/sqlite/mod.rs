@@ -270,6 +270,7 @@ impl Sqlite {
                     on_delete: OnDelete::of(&action),
                     // `RESTRICT` is never put off, whatever else is.
                     is_deferrable: action == "NO ACTION",
+                    is_checked_late: true,
                     on_update: OnUpdate::of(&row.get::<_, String>(5)?),
                 };
                 keys.push((id, key));

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::late_keys::is_referred_late;
 use super::meanwhile::{Going, Names, Placeholders, Reason};
 use super::report::{KeptReason, add};
 use crate::database::value::Value;
-use crate::database::{DatabaseErrorKind, ForeignKey, OnDelete};
-use crate::error::Error;
+use crate::database::{DatabaseErrorKind, Dialect, ForeignKey, OnDelete};
+use crate::error::{Doing as _, Error};
 use crate::plan::cascade::referred;
 use crate::records::hold::Held;
 use crate::schema::{References, ResolvedTable};
@@ -18,6 +19,8 @@ use crate::statements::table::{deletion, found, present, runs, select_keys};
 struct Group<'l> {
     table: &'l ResolvedTable,
     by: Vec<String>,
+    /// Whether each key is that of one row.
+    is_keyed: bool,
     rows: Vec<(Vec<Value>, Names)>,
     /// Why some of them stay.
     reasons: BTreeMap<Vec<u8>, Reason>,
@@ -77,7 +80,8 @@ impl<'a> Placeholders<'_, 'a> {
             ([], _) => return Ok(None),
             (identity, _) => identity.to_vec(),
         };
-        if cascades {
+        // A row may be one of an heir, to which others refer by keys of its own.
+        if cascades || table.catalog.has_heirs {
             return Ok(None);
         }
         let names: Names = self
@@ -110,6 +114,7 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(Some(Group {
             table,
             by,
+            is_keyed: !table.identity.is_empty(),
             rows: rows.into_values().collect(),
             reasons: BTreeMap::new(),
         }))
@@ -118,6 +123,29 @@ impl<'a> Placeholders<'_, 'a> {
     /// Deletes rows to which no others refer by keys that count, again and again while that frees more of them. What is left has a
     /// reason.
     fn delete_unreferred(
+        &mut self,
+        groups: &mut [Group<'_>],
+        counts: impl Fn(&ResolvedTable, &ForeignKey) -> bool,
+        is_told: bool,
+    ) -> Result<(), Error> {
+        let is_late = |it: &Group<'_>| !it.rows.is_empty() && is_referred_late(it.table, None);
+        if !groups.iter().any(is_late) {
+            return self.delete_free(groups, counts, is_told);
+        }
+        if self.work.check_at_once()? {
+            self.delete_free(groups, counts, is_told)?;
+            return self.work.check_late();
+        }
+        let said = self.work.database.refusal().map(str::to_owned);
+        for group in groups {
+            let keys = group.rows.iter().map(|(key, _)| encoded(key));
+            let reason = (KeptReason::Refused, said.clone());
+            group.reasons = keys.map(|key| (key, reason.clone())).collect();
+        }
+        Ok(())
+    }
+
+    fn delete_free(
         &mut self,
         groups: &mut [Group<'_>],
         counts: impl Fn(&ResolvedTable, &ForeignKey) -> bool,
@@ -156,24 +184,21 @@ impl<'a> Placeholders<'_, 'a> {
         rows: Vec<(Vec<Value>, Names)>,
         is_told: bool,
     ) -> Result<Vec<(Vec<Value>, Names)>, Error> {
-        let (table, by) = (&group.table.name, &group.by);
+        let (table, by) = (&group.table.name, group.by.as_slice());
         let keys: Vec<Vec<Value>> = rows.iter().map(|(key, _)| key.clone()).collect();
         let (mut left, mut deleted) = (BTreeSet::new(), 0);
         for run in runs(&keys, by.len()) {
             let mut asked = vec![run];
-            let mut done = self.attempt(table, by, run)?;
-            if done.is_none() {
+            let mut done = self.attempt(group, run)?;
+            if done.is_err() {
                 asked = run.chunks(1).collect();
             }
             for some in asked {
                 if run.len() != some.len() {
-                    done = self.attempt(table, by, some)?;
+                    done = self.attempt(group, some)?;
                 }
-                let said = match done {
-                    Some(_) => None,
-                    None => self.work.database.refusal().map(str::to_owned),
-                };
-                let count = done.unwrap_or(0);
+                let count = *done.as_ref().unwrap_or(&0);
+                let said = done.as_ref().err().cloned().flatten();
                 deleted = count.saturating_add(deleted);
                 if usize::try_from(count).is_ok_and(|count| count >= some.len()) {
                     continue;
@@ -217,14 +242,21 @@ impl<'a> Placeholders<'_, 'a> {
         let mut groups = [Group {
             table: users,
             by: vec![live.pseudo.id.clone()],
+            is_keyed: true,
             rows: rows.collect(),
             reasons: BTreeMap::new(),
         }];
         // No row names them any more in a column of which somebody said so, but perhaps in another spelling.
+        let is_loose = self.work.database.dialect() == Dialect::Sqlite;
         let is_open = |child: &ResolvedTable, key: &ForeignKey| {
             let is_person = |it: &String| live.others(child).any(|column| column == it);
             let is_plain = key.to_columns == [live.pseudo.id.as_str()];
-            has_spellings || live.has_tenants || !is_plain || !key.columns.iter().all(is_person)
+            // There a column of another type may name them as what the foreign key alone takes for the same.
+            is_loose
+                || has_spellings
+                || live.has_tenants
+                || !is_plain
+                || !key.columns.iter().all(is_person)
         };
         self.delete_unreferred(&mut groups, is_open, false)?;
         let mut kept = Names::new();
@@ -239,22 +271,50 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(kept)
     }
 
-    /// Deletes rows by keys that fit into one statement, all of them or none; gives how many, and nothing where something refers to
-    /// one of them.
+    /// Deletes rows by keys that fit into one statement, all of them and no others, or none; gives how many, or what is said where
+    /// something refers to one of them or a key is that of more rows than one.
     fn attempt(
         &mut self,
-        table: &str,
-        by: &[String],
+        group: &Group<'_>,
         keys: &[Vec<Value>],
-    ) -> Result<Option<u64>, Error> {
-        let (sql, parameters) = deletion(self.work.database, table, by, keys);
-        match self.work.database.attempt(&sql, &parameters) {
-            Ok(done) => Ok(Some(done)),
-            Err(error) if error.kind == DatabaseErrorKind::Constraint => Ok(None),
-            Err(source) => Err(Error::Database {
-                doing: "deleting rows",
-                source,
-            }),
+    ) -> Result<Result<u64, Option<String>>, Error> {
+        let table = group.table;
+        let (mut sql, parameters) = deletion(self.work.database, &table.name, &group.by, keys);
+        if table.catalog.has_heirs {
+            // A row of an heir that has the key is somebody else's.
+            sql = sql.replacen("DELETE FROM ", "DELETE FROM ONLY ", 1);
         }
+        self.savepoint("SAVEPOINT probity_deletion")?;
+        let done = match self.work.database.attempt(&sql, &parameters) {
+            Ok(done) => {
+                let is_more = usize::try_from(done).is_ok_and(|done| done > keys.len());
+                if group.is_keyed && is_more {
+                    self.savepoint("ROLLBACK TO SAVEPOINT probity_deletion")?;
+                    let said = format!("table {}, more rows than one have this key", table.name);
+                    Err(Some(said))
+                } else {
+                    Ok(done)
+                }
+            }
+            Err(error) if error.kind == DatabaseErrorKind::Constraint => {
+                Err(self.work.database.refusal().map(str::to_owned))
+            }
+            Err(source) => {
+                return Err(Error::Database {
+                    doing: "deleting rows",
+                    source,
+                });
+            }
+        };
+        self.savepoint("RELEASE SAVEPOINT probity_deletion")?;
+        Ok(done)
+    }
+
+    fn savepoint(&mut self, sql: &str) -> Result<(), Error> {
+        self.work
+            .database
+            .execute(sql, &[])
+            .doing("deleting rows")
+            .map(drop)
     }
 }

@@ -8,7 +8,6 @@ use super::rewrite::{is_constraint, within_reach};
 use super::{Revealer, Sections, fits};
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::plan::cascade::may_empty;
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::ResolvedTable;
 use crate::statements::overwrite::{Write, try_update_keys};
@@ -78,7 +77,12 @@ impl Revealer<'_> {
                 let before = row.before.clone();
                 (row, before)
             });
-            let done = self.write(table, &column.name, ready.collect(), &mut column.kept)?;
+            let done = self.write(
+                table,
+                (&column.name, false),
+                ready.collect(),
+                &mut column.kept,
+            )?;
             self.report.count_values(&table.name, done);
             for (row, reason) in &column.kept {
                 self.report
@@ -158,7 +162,7 @@ impl Revealer<'_> {
             .map(|(identity, values)| Write { identity, values })
             .collect();
         let names: Vec<&str> = columns.iter().map(|it| it.name.as_str()).collect();
-        if may_empty(self.live, table, &names) {
+        if self.must_look(table, (&names, false)) {
             return Ok(());
         }
         match try_update_keys(self.database, table, &names, &writes) {

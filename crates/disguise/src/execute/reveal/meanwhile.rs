@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Revealer;
+use super::late_keys::is_referred_late;
 use super::report::{KeptReason, cell_name};
 use super::rewrite::is_constraint;
 use crate::database::value::Value;
-use crate::database::{Dialect, ForeignKey, OnUpdate};
+use crate::database::{ForeignKey, OnUpdate};
 use crate::error::Error;
 use crate::plan::cascade::{emptying_unseen, referred};
 use crate::schema::{References, ResolvedTable};
@@ -22,6 +23,9 @@ pub(super) type Names = BTreeSet<Vec<u8>>;
 
 /// Why a row stays, and what refers to it or what the database says of it.
 pub(super) type Reason = (KeptReason, Option<String>);
+
+/// Such reasons, by row and column.
+type Reasons = BTreeMap<Vec<u8>, Reason>;
 
 /// A row that names a placeholder.
 struct Named<'l> {
@@ -137,7 +141,6 @@ impl<'a> Placeholders<'_, 'a> {
         named: &[(&'a ResolvedTable, &'a str)],
         going: &[Going],
     ) -> Result<Names, Error> {
-        let dialect = self.work.database.dialect();
         let mut moved = BTreeMap::new();
         let mut reasons = BTreeMap::new();
         let mut last = usize::MAX;
@@ -154,7 +157,7 @@ impl<'a> Placeholders<'_, 'a> {
                 self.move_rows(*place, &rows, going, &mut reasons)?;
             }
             let later = rows.into_iter().filter(|it| {
-                let mut keys = checked_later(dialect, it.table, it.column);
+                let mut keys = checked_later(it.table, it.column);
                 !it.table.identity.is_empty() && keys.next().is_some()
             });
             moved.extend(later.map(|it| {
@@ -177,7 +180,7 @@ impl<'a> Placeholders<'_, 'a> {
         (table, column): (&ResolvedTable, &str),
         rows: &[&Named<'_>],
         going: &[Going],
-        reasons: &mut BTreeMap<Vec<u8>, Reason>,
+        reasons: &mut Reasons,
     ) -> Result<(), Error> {
         if rows.is_empty() {
             return Ok(());
@@ -202,6 +205,29 @@ impl<'a> Placeholders<'_, 'a> {
                 reasons.insert(cell(it), (KeptReason::ReferredTo, Some(by.clone())));
             }
         }
+        let is_late = is_referred_late(table, Some(column));
+        if is_late && !self.work.check_at_once()? {
+            let said = self.work.database.refusal().map(str::to_owned);
+            let reason = (KeptReason::Refused, said);
+            reasons.extend(rows.iter().map(|it| (cell(it), reason.clone())));
+            return Ok(());
+        }
+        self.move_free((table, column), rows, going, (&referred, reasons))?;
+        if is_late {
+            self.work.check_late()?;
+        }
+        Ok(())
+    }
+
+    /// Gives rows to whoever returns, but for those that are `referred` to.
+    fn move_free(
+        &mut self,
+        (table, column): (&ResolvedTable, &str),
+        rows: &[&Named<'_>],
+        going: &[Going],
+        (referred, reasons): (&BTreeMap<Vec<u8>, String>, &mut Reasons),
+    ) -> Result<(), Error> {
+        let cell = |it: &Named<'_>| cell_name(&table.name, &it.identity, Some(column));
         let by_owner = ResolvedTable {
             identity: vec![column.to_owned()],
             ..table.clone()
@@ -294,7 +320,7 @@ impl<'a> Placeholders<'_, 'a> {
 
     /// Returns whether the row with the identity `now` refers to one that is not there, by a key that holds the column of the placeholder.
     fn is_broken(&mut self, it: &Named<'_>, now: &[Value]) -> Result<bool, Error> {
-        for key in checked_later(self.work.database.dialect(), it.table, it.column) {
+        for key in checked_later(it.table, it.column) {
             let by = &it.table.identity;
             let keys = [now.to_vec()];
             let found = select_keys(self.work.database, &it.table.name, &key.columns, by, &keys)?;
@@ -342,18 +368,14 @@ fn write((id, target): &Going) -> Write<'_> {
 
 /// The declared keys that hold `column`, refer to something other than the person alone, and are checked at the commit.
 fn checked_later<'t>(
-    dialect: Dialect,
     table: &'t ResolvedTable,
     column: &'t str,
 ) -> impl Iterator<Item = &'t ForeignKey> {
     let keys = table.catalog.foreign_keys.iter();
     keys.filter(move |key| {
-        let is_late = match dialect {
-            Dialect::Sqlite => true,
-            Dialect::Postgres => key.is_deferrable,
-            Dialect::Mysql => false,
-        };
         let mut others = table.references.iter().map(|it| &it.columns);
-        is_late && key.columns.iter().any(|it| it == column) && others.any(|it| *it == key.columns)
+        key.is_checked_late
+            && key.columns.iter().any(|it| it == column)
+            && others.any(|it| *it == key.columns)
     })
 }

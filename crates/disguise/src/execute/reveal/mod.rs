@@ -5,6 +5,7 @@ mod co_owned;
 mod current_owner;
 mod deletion;
 mod joint_values;
+mod late_keys;
 mod layers;
 mod leaving;
 mod meanwhile;

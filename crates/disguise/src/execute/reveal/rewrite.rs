@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::co_owned::Copies;
 use super::current_owner::Now;
+use super::late_keys::is_referred_late;
 use super::put_back::may_lack;
 use super::report::{KeptReason, cell_name};
 use super::{Revealer, fits, row_name};
@@ -157,7 +158,7 @@ impl Revealer<'_> {
                 self.people.rightful.remove(&row.after.principal());
             }
         }
-        let done = self.write(table, column, ready, &mut kept)?;
+        let done = self.write(table, (column, owner), ready, &mut kept)?;
         self.report.count_values(&table.name, done);
         self.keep_values(table, (column, owner), &kept)?;
         if owner {
@@ -273,7 +274,53 @@ impl Revealer<'_> {
         RecordOutcome::Kept(KeptReason::Changed)
     }
 
+    /// Writes values back; what stays goes to `kept`. Returns how many are back.
     pub(super) fn write(
+        &mut self,
+        table: &ResolvedTable,
+        (column, owner): (&str, bool),
+        mut ready: Vec<(Modified, Value)>,
+        kept: &mut Vec<(Modified, KeptReason)>,
+    ) -> Result<usize, Error> {
+        if !self.must_look(table, (&[column], owner)) {
+            return self.write_free(table, column, ready, kept);
+        }
+        let reasons = self.in_the_way(table, (column, owner), &ready)?;
+        let mut free = Vec::with_capacity(ready.len());
+        for (row, target) in ready {
+            let Some((reason, said)) = reasons.get(&encoded(&row.identity)) else {
+                free.push((row, target));
+                continue;
+            };
+            if let Some(said) = said {
+                let cell = cell_name(&table.name, &row.identity, Some(column));
+                self.report.refusals.insert(cell, said.clone());
+            }
+            kept.push((row, *reason));
+        }
+        ready = free;
+        let is_late = is_referred_late(table, Some(column)) && !ready.is_empty();
+        if is_late && !self.check_at_once()? {
+            for (row, _) in ready {
+                self.report.note_refusal(
+                    self.database.refusal(),
+                    &table.name,
+                    &row.identity,
+                    Some(column),
+                );
+                kept.push((row, KeptReason::Refused));
+            }
+            return Ok(0);
+        }
+        let done = self.write_free(table, column, ready, kept)?;
+        if is_late {
+            self.check_late()?;
+        }
+        Ok(done)
+    }
+
+    /// Writes values of rows to which nothing refers in a way that would show at the commit alone.
+    fn write_free(
         &mut self,
         table: &ResolvedTable,
         column: &str,
