@@ -218,6 +218,19 @@ impl Member {
         self.returned(self.id.clone(), &key, applied.id)
     }
 
+    /// The same under a policy for rows made meanwhile.
+    pub(crate) fn return_by(&mut self, applied: &Applied, references: References) -> Revealed {
+        let request = RevealRequest {
+            user: self.id.clone(),
+            credential: Credential::Key(&self.key),
+            id: applied.id,
+            references,
+            rows: Rows::PerColumn,
+            time: time(),
+        };
+        self.engine.reveal(&request).unwrap()
+    }
+
     /// The same at another time.
     pub(crate) fn return_at(&mut self, id: DisguiseId, time: Timestamp) -> Result<Revealed, Error> {
         let request = RevealRequest {

@@ -26,6 +26,14 @@ struct Parting {
     stays: bool,
 }
 
+impl Parting {
+    /// Who leaves the row in this column, and their placeholder.
+    fn leaver(&self, column: &str) -> Option<(&Value, &Value)> {
+        let leaver = self.leaving.iter().find(|(name, _, _)| name == column);
+        leaver.map(|(_, owner, made)| (owner, made))
+    }
+}
+
 impl Applier<'_> {
     /// Whether `owner` is a placeholder of someone who left the row that it owns.
     pub(super) fn is_departed(&self, owner: &Value) -> bool {
@@ -161,21 +169,24 @@ impl Applier<'_> {
     ) -> Result<(), Error> {
         for column in &table.owners {
             let mut writes = Vec::new();
+            for it in partings.iter().filter(|it| it.stays) {
+                writes.extend(it.leaver(column).map(|(_, made)| Write {
+                    identity: &it.identity,
+                    values: std::slice::from_ref(made),
+                }));
+            }
+            self.overwrite(table, &[column], &writes)?;
+            let mut written = self.written(table, column, &writes)?.into_iter();
             for it in partings {
-                let Some((_, owner, made)) = it.leaving.iter().find(|(name, _, _)| name == column)
-                else {
+                let Some((owner, made)) = it.leaver(column) else {
                     continue;
                 };
-                if it.stays {
-                    writes.push(Write {
-                        identity: &it.identity,
-                        values: std::slice::from_ref(made),
-                    });
-                }
+                let now = if it.stays { written.next() } else { None };
+                let after = now.and_then(|now| now.values.into_iter().next());
                 let record = Modified {
                     identity: it.identity.clone(),
                     before: owner.clone(),
-                    after: made.clone(),
+                    after: after.unwrap_or_else(|| made.clone()),
                 };
                 let change = Change::Decorrelated {
                     identity: table.identity.clone(),
@@ -185,7 +196,6 @@ impl Applier<'_> {
                 let keeper = self.name(self.user.unwrap_or(owner));
                 self.note_for(keeper, number, table, change)?;
             }
-            self.overwrite(table, &[column], &writes)?;
         }
         Ok(())
     }

@@ -8,15 +8,16 @@ use super::step_cursor::StepOutcome;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Column, Dialect};
-use crate::error::{Doing as _, Error};
+use crate::error::Error;
 use crate::plan::cascade::{emptied, may_empty};
 use crate::plan::step::Step;
 use crate::records::section::{Change, Modified};
 use crate::schema::ResolvedTable;
 use crate::spec::redact::{Names, Redact};
 use crate::spec::{Kind, Replacement};
-use crate::statements::overwrite::{Write, is_row, update_drawn, update_keys};
-use crate::statements::row::{at, encoded, moved, picked};
+use crate::statements::overwrite::{Write, update_drawn, update_keys};
+use crate::statements::row::{at, encoded, picked};
+use crate::statements::stored::{Stored, holds, stored};
 use crate::statements::table::select_keys;
 
 /// A column that a step overwrites.
@@ -52,6 +53,15 @@ struct Overwritten {
     identity: Vec<Value>,
     before: Vec<Value>,
     after: Vec<Value>,
+}
+
+impl Overwritten {
+    fn write(&self) -> Write<'_> {
+        Write {
+            identity: &self.identity,
+            values: &self.after,
+        }
+    }
 }
 
 impl Applier<'_> {
@@ -117,13 +127,7 @@ impl Applier<'_> {
         for _ in steps {
             self.count(table, overwritten.len());
         }
-        let writes: Vec<Write<'_>> = overwritten
-            .iter()
-            .map(|it| Write {
-                identity: &it.identity,
-                values: &it.after,
-            })
-            .collect();
+        let writes: Vec<Write<'_>> = overwritten.iter().map(Overwritten::write).collect();
         let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
         self.refuse_emptying(table, &names, &writes)?;
         update_drawn(self.database, table, &names, &writes)?;
@@ -226,35 +230,26 @@ impl Applier<'_> {
         names: &[&str],
         overwritten: &mut [Overwritten],
     ) -> Result<(), Error> {
-        for it in &mut *overwritten {
-            for (name, after) in names.iter().zip(&it.after) {
-                it.identity = moved(table, &it.identity, name, after);
-            }
-        }
-        let keys: Vec<Vec<Value>> = overwritten.iter().map(|it| it.identity.clone()).collect();
-        let mut columns = table.identity.clone();
-        columns.extend(names.iter().map(|name| (*name).to_owned()));
-        let now = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
-        let mut stored: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
-        for mut row in now {
-            let values = row.split_off(table.identity.len().min(row.len()));
-            stored.insert(encoded(&row), values);
-        }
-        if names
-            .iter()
-            .any(|name| table.identity.iter().any(|key| key == name))
-        {
-            self.note_moved(stored.keys());
+        let writes: Vec<Write<'_>> = overwritten.iter().map(Overwritten::write).collect();
+        let now = stored(self.database, table, names, &writes)?;
+        let changes_key = table.identity.iter().any(|key| names.contains(&&**key));
+        if changes_key {
+            let keys = now.iter().flatten();
+            let keys: Vec<Vec<u8>> = keys.map(|it| encoded(&it.identity)).collect();
+            self.note_moved(&keys);
         }
         let mut back: usize = 0;
-        for it in overwritten {
-            let Some(values) = stored.get(&encoded(&it.identity)) else {
+        for (it, now) in overwritten.iter_mut().zip(now) {
+            let Some(now) = now else {
+                // Without the key under which it is stored no record would find it again.
+                back = back.saturating_add(usize::from(changes_key));
                 continue;
             };
-            if !table.catalog.triggers.is_empty() && self.is_put_back(table, names, it, values)? {
+            if !table.catalog.triggers.is_empty() && self.is_put_back(table, names, it, &now)? {
                 back = back.saturating_add(1);
             }
-            it.after.clone_from(values);
+            it.identity = now.identity;
+            it.after = now.values;
         }
         if back == 0 {
             return Ok(());
@@ -272,27 +267,16 @@ impl Applier<'_> {
         table: &ResolvedTable,
         names: &[&str],
         it: &Overwritten,
-        stored: &[Value],
+        now: &Stored,
     ) -> Result<bool, Error> {
-        let dialect = self.database.dialect();
-        let values = it.before.iter().zip(&it.after).zip(stored);
+        let values = it.before.iter().zip(&it.after).zip(&now.values);
         for (name, ((before, drawn), stored)) in names.iter().zip(values) {
             if !stored.same(before) || stored.same(drawn) {
                 continue;
             }
             // The same may be written in several ways.
-            let sql = format!(
-                "SELECT COUNT(*) FROM {} WHERE {} AND {} = {}",
-                dialect.quote(&table.name),
-                is_row(dialect, table),
-                dialect.quote(name),
-                dialect.typed(table.catalog.column(name))
-            );
-            let mut parameters = it.identity.clone();
-            parameters.push(drawn.clone());
-            let answer = self.database.query(&sql, &parameters);
-            let answer = answer.doing("looking at what was overwritten")?;
-            if answer.concat() == [Value::Int(0)] {
+            let drawn = (std::slice::from_ref(name), std::slice::from_ref(drawn));
+            if !holds(self.database, table, drawn, now)? {
                 return Ok(true);
             }
         }

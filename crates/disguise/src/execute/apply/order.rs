@@ -8,7 +8,7 @@ use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::ResolvedTable;
-use crate::statements::overwrite::Write;
+use crate::statements::overwrite::{Write, several_rows};
 use crate::statements::row::encoded;
 use crate::statements::table::{
     Deleted, among, delete_keys, lists, select, select_keys, try_delete_keys,
@@ -49,6 +49,9 @@ impl Applier<'_> {
         keys: &[Vec<Value>],
         gone: u64,
     ) -> Result<(), Error> {
+        if usize::try_from(gone).is_ok_and(|gone| gone > keys.len()) {
+            return Err(several_rows(table, "deleting rows", "deleted"));
+        }
         let is_all = usize::try_from(gone).is_ok_and(|gone| gone >= keys.len());
         if is_all && table.catalog.triggers.is_empty() {
             return Ok(());

@@ -133,7 +133,7 @@ impl<'a> Revealer<'a> {
     pub(super) fn is_left(&self, placeholder: &Value) -> bool {
         self.reach
             .links
-            .get(&placeholder.principal())
+            .get(&self.meant(&placeholder.principal()))
             .is_some_and(|link| link.left)
     }
 
@@ -152,7 +152,7 @@ impl<'a> Revealer<'a> {
         let removed = self.removed_shared(table, &identities)?;
         for row in absent {
             if removed.contains(&encoded(&row.identity)) {
-                self.needed.insert(row.after.principal());
+                self.needed.insert(self.meant(&row.after.principal()));
             }
         }
         Ok(())
@@ -175,6 +175,7 @@ impl<'a> Revealer<'a> {
         let named = existing(self.database, &table.name, column, &absent)?;
         let absent = absent.iter().map(Value::principal);
         for name in absent.filter(|name| !named.contains(name)) {
+            let name = self.meant(&name);
             self.taken.insert(name.clone());
             self.needed.insert(name);
         }

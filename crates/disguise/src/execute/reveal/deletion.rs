@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::meanwhile::{Going, Names, Reason};
-use super::{KeptReason, Revealer, add};
+use super::{KeptReason, Revealer, add, row_name};
 use crate::database::value::Value;
 use crate::database::{DatabaseErrorKind, ForeignKey, OnDelete};
 use crate::error::Error;
@@ -96,8 +96,9 @@ impl<'a> Revealer<'a> {
                 let readers = self.meant_of(&of(&table.readers))?;
                 let people = owners.iter().chain(&readers);
                 let is_free = held.refuse_any(self.salt, people).is_ok();
-                if is_free && owners.is_subset(&names) {
-                    let key = picked(&columns, &row, &by);
+                let key = picked(&columns, &row, &by);
+                let is_recorded = self.recorded.contains(&row_name(table, &key));
+                if is_free && !is_recorded && owners.is_subset(&names) {
                     rows.insert(encoded(&key), (key, owners));
                 }
             }

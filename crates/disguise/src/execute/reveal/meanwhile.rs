@@ -9,7 +9,7 @@ use crate::database::{Dialect, ForeignKey, OnUpdate};
 use crate::error::Error;
 use crate::plan::cascade::{emptying_unseen, referred};
 use crate::schema::{References, ResolvedTable};
-use crate::statements::overwrite::{Write, try_update_keys};
+use crate::statements::overwrite::{Write, try_update_all, try_update_keys};
 use crate::statements::row::{encoded, put};
 use crate::statements::table::{naming, present, select_keys};
 
@@ -191,17 +191,13 @@ impl<'a> Revealer<'a> {
                 reasons.insert(cell(it), (KeptReason::ReferredTo, Some(by.clone())));
             }
         }
-        let by_owner = ResolvedTable {
-            identity: vec![column.to_owned()],
-            ..table.clone()
-        };
         let named: Names = rows.iter().map(|it| it.placeholder.clone()).collect();
         let moving = going
             .iter()
             .filter(|(id, _)| named.contains(&id.principal()));
         let moving: Vec<Write<'_>> = moving.map(write).collect();
         if referred.is_empty() {
-            match try_update_keys(self.database, &by_owner, &[column], &moving) {
+            match try_update_all(self.database, table, column, &moving) {
                 Ok(()) => return Ok(()),
                 Err(error) if is_constraint(&error) => {}
                 Err(error) => return Err(error),
@@ -216,17 +212,17 @@ impl<'a> Revealer<'a> {
             let Some(to) = targets.get(&it.placeholder) else {
                 continue;
             };
-            let (table, write) = match it.identity.as_slice() {
-                [] => (&by_owner, write(to)),
-                identity => (
-                    table,
-                    Write {
+            let written = match it.identity.as_slice() {
+                [] => try_update_all(self.database, table, column, &[write(to)]),
+                identity => {
+                    let write = Write {
                         identity,
                         ..write(to)
-                    },
-                ),
+                    };
+                    try_update_keys(self.database, table, &[column], &[write])
+                }
             };
-            match try_update_keys(self.database, table, &[column], &[write]) {
+            match written {
                 Ok(()) => {}
                 Err(error) if is_constraint(&error) => {
                     let said = self.database.refusal().map(str::to_owned);
