@@ -139,7 +139,6 @@ fn tables_as_mariadb_alone_has_them() {
     }));
     of_mariadb::keys_of_other_databases_are_not_overlooked();
     of_mariadb::an_account_that_sees_one_database_says_so();
-    of_mariadb::rows_whose_key_is_of_bits_are_overwritten();
     of_mariadb::times_of_updates_stay_as_they_were();
     of_mariadb::values_of_a_lax_mode_come_back_as_they_were();
     of_mariadb::versions_are_noted_and_their_tables_are_no_exception();

@@ -207,7 +207,7 @@ fn write_keys(
     };
     let width = width.saturating_add(keys);
     let mut changed: u64 = 0;
-    for some in writes.chunks(changes_max(dialect, table)) {
+    for some in writes.chunks(dialect.changes_max()) {
         for list in lists(some, width) {
             let (mut sql, parameters) = match dialect {
                 Dialect::Mysql => case_by_case(dialect, table, columns, &list),
@@ -220,19 +220,6 @@ fn write_keys(
         }
     }
     Ok(changed)
-}
-
-/// The most rows that one statement changes. `MariaDB` takes a text beside bits in a `CASE` for a number that is none, and compares
-/// it well in a condition.
-fn changes_max(dialect: Dialect, table: &ResolvedTable) -> usize {
-    let is_bits = |key: &String| {
-        let column = table.catalog.column(key);
-        column.is_some_and(|it| it.declared.starts_with("bit"))
-    };
-    match dialect {
-        Dialect::Mysql if table.identity.iter().any(is_bits) => 1,
-        _ => dialect.changes_max(),
-    }
 }
 
 /// `a = ? AND b = ?` for an identity.

@@ -233,31 +233,3 @@ pub(crate) fn values_of_a_lax_mode_come_back_as_they_were() {
     let kinds: Vec<String> = kinds.iter().map(Value::to_string).collect();
     assert_eq!(kinds, ["0", "1"]);
 }
-
-/// L1: two rows with a key of bits were refused with error 1292 when another column of theirs was overwritten, for a `CASE` compares
-/// bits with texts as numbers.
-pub(crate) fn rows_whose_key_is_of_bits_are_overwritten() {
-    let mut database = connect();
-    for sql in [
-        "CREATE TABLE members (id INT PRIMARY KEY)",
-        "CREATE TABLE notes (code BIT(40), part INT, member INT, what VARCHAR(9), PRIMARY KEY (code, part))",
-        "CREATE TABLE flags (code BIT(17) PRIMARY KEY, member INT, what VARCHAR(9))",
-        "INSERT INTO members VALUES (1), (2)",
-        "INSERT INTO notes VALUES (b'1', 1, 1, 'a'), (b'111111111', 1, 1, 'b'), (b'0', 1, 2, 'c')",
-        "INSERT INTO flags VALUES (b'1', 1, 'a'), (b'10000000000000000', 1, 'b'), (b'0', 2, 'c')",
-    ] {
-        database.execute(sql, &[]).unwrap();
-    }
-    let (users, _) = NOTES.split_once("[[remove]]").unwrap();
-    let blank = |table: &str| {
-        format!(
-            "[[modify]]\ntable = \"{table}\"\ncolumn = \"what\"\nvalue = {{ ConstStr = \"gone\" }}\n"
-        )
-    };
-    let description = format!(
-        "{users}[tables.flags]\nowners = [\"member\"]\n{}{}",
-        blank("notes"),
-        blank("flags")
-    );
-    Member::of(database, &description).leaves_and_returns(["members", "notes", "flags"]);
-}

@@ -36,9 +36,6 @@ fn forms(dialect: Dialect) -> &'static [(&'static str, &'static str)] {
 fn seven(id: &str) -> Value {
     match id {
         "INTEGER" | "NUMERIC" | "REAL" | "DOUBLE" => Value::Int(7),
-        "CHAR(12)" if crate::connect().dialect() == Dialect::Postgres => {
-            Value::from(&*format!("{:12}", 7))
-        }
         _ => Value::from("7"),
     }
 }
