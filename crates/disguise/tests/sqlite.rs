@@ -108,6 +108,11 @@ fn a_row_that_is_found_by_the_collation_of_the_key_alone_does_not_cascade_away()
 }
 
 #[test]
+fn a_key_that_compares_otherwise_than_its_column_is_none() {
+    of_sqlite::a_key_that_compares_otherwise_than_its_column_is_none();
+}
+
+#[test]
 #[ignore = "takes about two hours"]
 fn a_hundred_thousand_schedules_do_what_the_model_says() {
     suite::schedule::many_random_schedules(100_000);

@@ -210,6 +210,8 @@ pub struct CatalogTable {
     pub constraints: Vec<Constraint>,
     /// The columns of its primary key.
     pub primary_key: Vec<String>,
+    /// The columns of each key, its primary key among them, of which no two rows have the same values as `=` compares them.
+    pub unique_keys: Vec<Vec<String>>,
     /// Its declared foreign keys to tables of the same schema or database.
     pub foreign_keys: Vec<ForeignKey>,
     /// The declared foreign keys by which tables of other schemas or databases refer to it.
@@ -229,6 +231,7 @@ impl Default for CatalogTable {
             columns: Vec::new(),
             constraints: Vec::new(),
             primary_key: Vec::new(),
+            unique_keys: Vec::new(),
             foreign_keys: Vec::new(),
             referrers: Vec::new(),
         }
@@ -277,6 +280,28 @@ pub(super) fn note_primary_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
             && let Some(table) = catalog.get_mut(&table.to_string())
         {
             table.primary_key.push(column.to_string());
+        }
+    }
+}
+
+/// Takes up keys of which no two rows have the same values, from rows of a table's name, the key's and a column's, in the order of
+/// each key.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn note_unique_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
+    let mut last = None;
+    for row in rows {
+        let [table, key, column, ..] = row.as_slice() else {
+            continue;
+        };
+        let Some(known) = catalog.get_mut(&table.to_string()) else {
+            continue;
+        };
+        let here = (table, key);
+        if last.replace(here) != Some(here) {
+            known.unique_keys.push(Vec::new());
+        }
+        if let Some(columns) = known.unique_keys.last_mut() {
+            columns.push(column.to_string());
         }
     }
 }

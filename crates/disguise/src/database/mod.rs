@@ -24,7 +24,7 @@ pub use catalog::{
     Rule,
 };
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-use catalog::{note_constraints, note_primary_keys, note_triggers};
+use catalog::{note_constraints, note_primary_keys, note_triggers, note_unique_keys};
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
 #[cfg(feature = "postgres")]

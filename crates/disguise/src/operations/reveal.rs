@@ -139,13 +139,12 @@ impl<D: Database> Engine<D> {
         asked: &OperationRequest<'_>,
     ) -> Result<Revealed, Error> {
         self.refresh()?;
-        let database = &mut self.database;
         let RevealContext {
             salt,
             updates: recorded,
             intent,
             registered,
-        } = RevealContext::read(database, request.id, user)?;
+        } = RevealContext::read(&mut self.database, request.id, user)?;
         let whose = intent.as_ref().map(Whose::of);
         let claim = Claim {
             user,
@@ -153,7 +152,7 @@ impl<D: Database> Engine<D> {
             cost: self.cost,
             registered,
         };
-        let holder = Holder::find(database, &salt, &claim)?;
+        let holder = Holder::find(&mut self.database, &salt, &claim)?;
         let reach = holder.reach();
         if let Some(whose) = &whose
             && !reach.hides_by(request.id)
@@ -192,6 +191,7 @@ impl<D: Database> Engine<D> {
             taken: BTreeSet::new(),
             going: BTreeSet::new(),
             doubtful: BTreeSet::new(),
+            recorded: BTreeSet::new(),
             settle: false,
             returned: BTreeSet::new(),
             missing: Vec::new(),

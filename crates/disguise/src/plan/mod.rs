@@ -2,6 +2,7 @@
 
 pub(crate) mod cascade;
 pub(crate) mod caution;
+mod identity;
 pub(crate) mod leaving;
 pub(crate) mod place;
 pub(crate) mod step;

@@ -204,9 +204,7 @@ impl PlanContext<'_> {
     /// Refuses a change that could not be made or taken back.
     pub(crate) fn check_step(&self, table: &ResolvedTable, kind: &Kind) -> Result<(), String> {
         let name = &table.name;
-        if table.identity.is_empty() {
-            return Err(format!("table {name} has no identifying columns"));
-        }
+        self.check_identity(table)?;
         if !table.catalog.is_transactional {
             return Err(format!(
                 "changes to table {name} cannot be undone by a rollback, convert it to InnoDB"
@@ -221,11 +219,6 @@ impl PlanContext<'_> {
         if let Some(key) = table.identity.iter().find(|key| !is_written(key)) {
             return Err(format!(
                 "the database works out column {key} of {name}, so that it names no row to put back; name other identifying columns under identity"
-            ));
-        }
-        if table.catalog.has_heirs && *kind == Kind::Remove {
-            return Err(format!(
-                "rows of tables that inherit from {name} would come back without their own columns"
             ));
         }
         if let Some(key) = self.live.key_without_id(table)

@@ -121,6 +121,8 @@ pub(crate) struct ResolvedTable {
     pub(crate) name: String,
     pub(crate) catalog: CatalogTable,
     pub(crate) identity: Vec<String>,
+    /// The columns that were to identify a row, where no key holds them to mean one row alone: then nothing identifies it.
+    pub(crate) unsure: Vec<String>,
     pub(crate) owners: Vec<String>,
     pub(crate) readers: Vec<String>,
     /// The way to the owner, where there is no owner column.
@@ -141,6 +143,21 @@ impl ResolvedTable {
         self.tenant.as_ref().is_some_and(|tenant| {
             self.identity.contains(tenant) || self.catalog.primary_key.contains(tenant)
         })
+    }
+
+    /// Returns whether `columns`, with the tenant, say of one row alone which one is meant, by a key that the database keeps.
+    pub(crate) fn is_key(&self, columns: &[String]) -> bool {
+        let is_said = |it: &String| columns.contains(it) || self.tenant.as_ref() == Some(it);
+        let mut keys = self.catalog.unique_keys.iter();
+        keys.any(|key| !key.is_empty() && key.iter().all(is_said))
+    }
+
+    /// Takes its identifying columns for none where several rows may have the same values in them: what is written into the row of
+    /// one person would be written into that of another.
+    fn doubt(&mut self) {
+        if !self.is_key(&self.identity) {
+            self.unsure = std::mem::take(&mut self.identity);
+        }
     }
 
     /// Returns whether the database holds rows of it to refer to rows of it.
@@ -200,8 +217,9 @@ impl ResolvedSchema {
         check_pseudo(&catalog, pseudo)?;
         let mut tables = BTreeMap::new();
         for (name, table) in catalog {
-            let known = known(&name, table, schema, pseudo);
+            let mut known = known(&name, table, schema, pseudo);
             check_people(&known, schema, pseudo)?;
+            known.doubt();
             tables.insert(name, known);
         }
         path::resolve(&mut tables, schema, &pseudo.table)?;
@@ -368,6 +386,7 @@ fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> R
         name: name.to_owned(),
         catalog: table,
         identity,
+        unsure: Vec::new(),
         owners,
         readers,
         path: None,

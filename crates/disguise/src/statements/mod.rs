@@ -4,4 +4,5 @@ pub(crate) mod lax;
 pub(crate) mod outcome;
 pub(crate) mod overwrite;
 pub(crate) mod row;
+pub(crate) mod stored;
 pub(crate) mod table;

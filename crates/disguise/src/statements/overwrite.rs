@@ -1,22 +1,30 @@
 //! Values of its own for each of many rows, all columns and as many rows as fit by one statement.
 
-use std::collections::BTreeMap;
-
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
-use crate::database::{DatabaseError, Dialect, repeated};
+use crate::database::{DatabaseError, DatabaseErrorKind, Dialect, Said, repeated};
 use crate::error::{Doing as _, Error};
 use crate::schema::ResolvedTable;
 use crate::statements::outcome::are_same;
-use crate::statements::row::{encoded, moved};
-use crate::statements::table::{among, lists, select_keys, with};
+use crate::statements::stored::{Stored, holds, stored};
+use crate::statements::table::{among, lists, present, with};
 
 /// What to write into a row: its identity, and a new value for each column.
 #[derive(Clone)]
 pub(crate) struct Write<'a> {
     pub(crate) identity: &'a [Value],
     pub(crate) values: &'a [Value],
+}
+
+impl<'a> Write<'a> {
+    /// The row alone, into which nothing is written.
+    pub(crate) const fn of_nothing(identity: &'a [Value]) -> Self {
+        Self {
+            identity,
+            values: &[],
+        }
+    }
 }
 
 /// Runs a statement, and gives how many rows it changed.
@@ -40,8 +48,30 @@ pub(crate) fn try_update_keys(
     columns: &[&str],
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
-    let attempt: Run = |database, sql, values| database.attempt(sql, values);
     update_as_given(database, table, columns, writes, attempt)
+}
+
+/// Does as [`try_update_keys`] for all rows that hold one of some values in `column`: each write has such a value in the place of an
+/// identity, and as many rows may be meant.
+pub(crate) fn try_update_all(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    column: &str,
+    writes: &[Write<'_>],
+) -> Result<(), Error> {
+    let by_value = ResolvedTable {
+        identity: vec![column.to_owned()],
+        ..table.clone()
+    };
+    let done = write_keys(database, &by_value, &[column], writes, attempt)?;
+    let is_all = usize::try_from(done).is_ok_and(|done| done >= writes.len());
+    if is_all && table.catalog.triggers.is_empty() {
+        return Ok(());
+    }
+    let changing = writes.iter().filter(|it| it.identity != it.values);
+    let keys: Vec<Vec<Value>> = changing.map(|it| it.identity.to_vec()).collect();
+    let left = present(database, &table.name, &by_value.identity, &keys)?.len();
+    refuse_left(database, table, left)
 }
 
 /// Does as [`update_keys`] for values that columns may store in another form; the caller sees whether a trigger put others in their
@@ -53,6 +83,7 @@ pub(crate) fn update_drawn(
     writes: &[Write<'_>],
 ) -> Result<(), Error> {
     let done = write_keys(database, table, columns, writes, execute)?;
+    refuse_more(table, writes, done)?;
     refuse_passed_over(database, table, columns, writes, Some(done))
 }
 
@@ -64,6 +95,14 @@ fn execute(
     database.execute(sql, values)
 }
 
+fn attempt(
+    database: &mut dyn TenantConnection,
+    sql: &str,
+    values: &[Value],
+) -> Result<u64, DatabaseError> {
+    database.attempt(sql, values)
+}
+
 fn update_as_given(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -72,8 +111,35 @@ fn update_as_given(
     run: Run,
 ) -> Result<(), Error> {
     let done = write_keys(database, table, columns, writes, run)?;
+    refuse_more(table, writes, done)?;
     let told = Some(done).filter(|_| table.catalog.triggers.is_empty());
     refuse_passed_over(database, table, columns, writes, told)
+}
+
+/// Refuses when more rows were changed than were named, for the others may be anybody's. They hold what was written by now, so that
+/// whoever hears of it may only roll back.
+fn refuse_more(table: &ResolvedTable, writes: &[Write<'_>], done: u64) -> Result<(), Error> {
+    if usize::try_from(done).is_ok_and(|done| done <= writes.len()) {
+        return Ok(());
+    }
+    Err(several_rows(table, "updating rows", "overwritten"))
+}
+
+/// Refuses what was done to more rows than were named.
+pub(crate) fn several_rows(table: &ResolvedTable, doing: &'static str, done: &str) -> Error {
+    let message = format!(
+        "table {}: several rows have one identity ({}), so that a row of somebody else would be {done}",
+        table.name,
+        table.identity.join(", ")
+    );
+    Error::Database {
+        doing,
+        source: DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message,
+            said: Said::default(),
+        },
+    }
 }
 
 /// Refuses when rows do not hold what was written into them. That is looked at where the database told of fewer rows, or where
@@ -89,28 +155,26 @@ fn refuse_passed_over(
     if told.is_some_and(|told| told >= writes.len()) {
         return Ok(());
     }
-    let keys: Vec<Vec<Value>> = writes
-        .iter()
-        .map(|write| {
-            let values = columns.iter().zip(write.values);
-            values.fold(write.identity.to_vec(), |key, (column, value)| {
-                moved(table, &key, column, value)
-            })
-        })
-        .collect();
-    let mut wanted = table.identity.clone();
-    wanted.extend(columns.iter().map(|column| (*column).to_owned()));
-    let found = select_keys(database, &table.name, &wanted, &table.identity, &keys)?;
-    let mut held: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
-    for mut key in found {
-        let values = key.split_off(table.identity.len().min(key.len()));
-        held.insert(encoded(&key), values);
+    // Columns that name people or rows hold in a form of their own what stands for the same in another column.
+    let names = |it: &&str| table.people().chain(&table.identity).any(|name| name == it);
+    let are_names = columns.iter().all(names);
+    let mut left: usize = 0;
+    for (write, now) in writes.iter().zip(stored(database, table, columns, writes)?) {
+        let is_written = match &now {
+            Some(Stored { values, .. }) if are_same(values, write.values) => true,
+            Some(now) if are_names => holds(database, table, (columns, write.values), now)?,
+            _ => false,
+        };
+        left = left.saturating_add(usize::from(!is_written));
     }
-    let is_written = |(key, write): &(&Vec<Value>, &Write<'_>)| {
-        let now = held.get(&encoded(key));
-        now.is_some_and(|now| are_same(now, write.values))
-    };
-    let left = keys.iter().zip(writes).filter(|it| !is_written(it)).count();
+    refuse_left(database, table, left)
+}
+
+fn refuse_left(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    left: usize,
+) -> Result<(), Error> {
     if left == 0 {
         return Ok(());
     }

@@ -306,9 +306,8 @@ impl Drawing<'_> {
                 .any(|it| it.links.iter().any(|link| link.to == at));
             let table = &mut self.tables[at];
             table.form = match form {
-                Form::Inherited if is_referred || at == 0 || !drawn.is_multiple_of(5) => {
-                    Form::Plain
-                }
+                // Nothing is changed in a table that others inherit from.
+                Form::Inherited if is_referred || table.class != Class::Lookup => Form::Plain,
                 form => form,
             };
             self.fit_to_form(at);

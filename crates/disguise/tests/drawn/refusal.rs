@@ -7,8 +7,8 @@ const LIMITS: &[(&str, &str)] = &[
         "Tables need identifying columns; the id of a user is one column.",
     ),
     (
-        "rows of tables that inherit from",
-        "Rows are not removed from a table of `PostgreSQL` from which others inherit",
+        "other tables inherit from",
+        "Nothing is changed in a table of `PostgreSQL` from which others inherit",
     ),
     (
         "a specification reaches one schema or database",

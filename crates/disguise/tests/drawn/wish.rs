@@ -6,7 +6,7 @@ use toml::Value as Toml;
 
 use super::dice::Dice;
 use super::kinds::Change;
-use super::layout::{Class, Column, Form, Layout, Table};
+use super::layout::{Class, Column, Layout, Table};
 use super::mix;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,15 +124,13 @@ fn owned(layout: &Layout, file: &toml::Table) -> BTreeSet<usize> {
 fn only_those_that_may(layout: &Layout, going: &mut BTreeSet<usize>) {
     loop {
         let stays = |at: &usize| {
-            layout.tables[*at].form == Form::Inherited
-                || layout.tables.iter().enumerate().any(|(child, table)| {
-                    let links = table.links.iter().filter(|link| link.to == *at);
-                    links.into_iter().any(|link| {
-                        !going.contains(&child)
-                            || !(layout.is_own
-                                || (link.names_owner && table.class == Class::Through))
-                    })
+            layout.tables.iter().enumerate().any(|(child, table)| {
+                let links = table.links.iter().filter(|link| link.to == *at);
+                links.into_iter().any(|link| {
+                    !going.contains(&child)
+                        || !(layout.is_own || (link.names_owner && table.class == Class::Through))
                 })
+            })
         };
         let staying: Vec<usize> = going.iter().copied().filter(|it| stays(it)).collect();
         if staying.is_empty() {

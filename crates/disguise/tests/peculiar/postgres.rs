@@ -140,6 +140,38 @@ pub(crate) fn padded_ids_come_back() {
     member.leaves_and_returns(["members", "notes"]);
 }
 
+/// C4: a unique key of some rows alone, of another collation or of what is worked out from a column does not keep two rows from being
+/// the same to `=`. A row of somebody else with such a key was overwritten.
+pub(crate) fn a_key_that_compares_otherwise_than_its_column_is_none() {
+    for key in [
+        "(code COLLATE \"C\")",
+        "(code) WHERE member = 1",
+        "(code, lower(what))",
+    ] {
+        let mut database = connect();
+        for sql in [
+            "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
+            "CREATE TABLE members (id INT PRIMARY KEY)",
+            "CREATE TABLE notes (code TEXT COLLATE loose NOT NULL, member INT, what TEXT)",
+            "INSERT INTO members VALUES (1), (2)",
+            "INSERT INTO notes VALUES ('a', 1, 'one'), ('A', 2, 'two')",
+            &format!("CREATE UNIQUE INDEX codes ON notes {key}"),
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let description = NOTES.replacen("owners", "identity = [\"code\"]\nowners", 1);
+        let mut member = Member::of(database, &description);
+        let refusal = member.refusal();
+        let said = "several rows of notes may have one identity (code)";
+        assert!(refusal.contains(said), "{key}: {refusal}");
+        member.sql(&[
+            "UPDATE notes SET code = 'b' WHERE member = 2",
+            "CREATE UNIQUE INDEX whole ON notes (code)",
+        ]);
+        member.leaves_and_returns(["members", "notes"]);
+    }
+}
+
 /// D2: nobody came back to a table with `GENERATED ALWAYS AS IDENTITY`, and no placeholder was made in one.
 pub(crate) fn numbers_that_the_database_gives_come_back() {
     let tables = [

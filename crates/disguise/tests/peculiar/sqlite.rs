@@ -10,7 +10,7 @@ use probity_disguise::{Database as _, Error, Kept, KeptReason, Revealed, Value};
 
 use crate::connect;
 use crate::suite::forum::time;
-use crate::suite::member::Member;
+use crate::suite::member::{Member, NOTES};
 
 /// Members and their names; the first member leaves.
 const HEAD: &str = r#"
@@ -244,5 +244,39 @@ pub(crate) fn a_placeholder_that_a_value_of_another_type_names_stays() {
             member.return_from(&applied);
             assert_eq!(member.rows(["members", "names"]), before);
         }
+    }
+}
+
+/// C4: a key that compares letter by letter lets a column that does not have two rows which are the same to `=`. Whoever left
+/// overwrote the row of another person with theirs.
+pub(crate) fn a_key_that_compares_otherwise_than_its_column_is_none() {
+    for (key, is_sure) in [
+        ("PRIMARY KEY (code COLLATE BINARY)", false),
+        ("UNIQUE (code COLLATE RTRIM)", false),
+        ("PRIMARY KEY (code)", true),
+        ("UNIQUE (code, member)", false),
+    ] {
+        let mut database = connect();
+        for sql in [
+            "CREATE TABLE members (id INTEGER PRIMARY KEY)",
+            &format!(
+                "CREATE TABLE notes (code TEXT COLLATE NOCASE NOT NULL, member INTEGER, {key})"
+            ),
+            "INSERT INTO members VALUES (1), (2)",
+            "INSERT INTO notes VALUES ('a', 1), ('b', 2)",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let description = NOTES.replacen("owners", "identity = [\"code\"]\nowners", 1);
+        let mut member = Member::of(database, &description);
+        if is_sure {
+            member.leaves_and_returns(["members", "notes"]);
+            continue;
+        }
+        let refusal = member.refusal();
+        let said = "several rows of notes may have one identity (code)";
+        assert!(refusal.contains(said), "{key}: {refusal}");
+        member.sql(&["CREATE UNIQUE INDEX codes ON notes (code)"]);
+        member.leaves_and_returns(["members", "notes"]);
     }
 }

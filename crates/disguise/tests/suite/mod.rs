@@ -37,6 +37,11 @@ macro_rules! for_every_claim {
             rows_of_others_are_not_deleted_with_a_placeholder
             what_is_held_is_not_deleted_with_a_placeholder
             a_row_that_a_record_has_lost_is_not_deleted_with_its_placeholder
+            a_row_that_a_record_speaks_of_is_not_deleted_with_another_placeholder
+            owners_come_back_in_whatever_form_their_columns_store_placeholders
+            a_key_that_was_overwritten_comes_back_in_whatever_form_it_is_stored
+            an_identity_that_several_rows_may_have_is_refused
+            an_id_that_several_users_may_have_is_refused
             a_row_that_a_constraint_refuses_keeps_its_placeholder_alone
             a_key_that_others_refer_to_stays_with_its_placeholder
             rows_whose_parent_must_stay_stay_with_it
@@ -332,6 +337,7 @@ mod society;
 mod spelling;
 mod statements;
 mod stolen;
+mod stored_forms;
 mod strangers;
 mod superseded;
 mod support;
@@ -388,6 +394,7 @@ pub(crate) use slips::*;
 pub(crate) use spelling::*;
 pub(crate) use statements::*;
 pub(crate) use stolen::*;
+pub(crate) use stored_forms::*;
 pub(crate) use strangers::*;
 pub(crate) use superseded::*;
 pub(crate) use support::*;

@@ -6,7 +6,8 @@ use super::Mysql;
 use crate::database::value::Value;
 use crate::database::{
     Catalog, CatalogTable, Column, Database as _, DatabaseError, ForeignKey, OnDelete, OnUpdate,
-    Property, Referrer, Rule, note_constraints, note_primary_keys, note_triggers, spoken_of,
+    Property, Referrer, Rule, note_constraints, note_primary_keys, note_triggers, note_unique_keys,
+    spoken_of,
 };
 
 /// Seconds within which a table that was changed may be changed again without another time of its own.
@@ -159,7 +160,10 @@ impl Mysql {
         } else {
             CHECKS_OF_MYSQL
         };
-        for sql in [UNIQUE_KEYS, checks, REFERENCES] {
+        let unique = self.query(UNIQUE_KEYS, &[])?;
+        note_unique_keys(catalog, &unique);
+        note_constraints(catalog, &unique);
+        for sql in [checks, REFERENCES] {
             note_constraints(catalog, &self.query(sql, &[])?);
         }
         for table in catalog.values_mut() {

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::Postgres;
 use crate::database::{
     Catalog, Column, Database as _, DatabaseError, ForeignKey, OnDelete, OnUpdate, Property,
-    Referrer, note_constraints, note_primary_keys, note_triggers,
+    Referrer, note_constraints, note_primary_keys, note_triggers, note_unique_keys,
 };
 
 /// The name of a row's place.
@@ -96,6 +96,24 @@ const KEYS: &str = concat!(
      WHERE i.indisprimary ORDER BY c.relname, k.n"
 );
 
+/// Keys that hold for all rows of a table, on columns as they compare themselves: where a collation takes several texts for one, the
+/// key must have it too. A row of an heir is none of the table's own keys.
+const UNIQUE_KEYS: &str = concat!(
+    "
+    SELECT c.relname::text, x.indexrelid::text, a.attname::text FROM pg_index x
+      JOIN pg_class c ON c.oid = x.indrelid AND ",
+    named!("c"),
+    "
+      JOIN unnest(x.indkey::int2[]) WITH ORDINALITY k(attnum, n) ON k.n <= x.indnkeyatts
+      JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+     WHERE x.indisunique AND x.indisvalid AND x.indpred IS NULL AND x.indexprs IS NULL
+       AND NOT EXISTS (SELECT FROM unnest(x.indkey::int2[], x.indcollation::oid[]) u(attnum, own)
+                         JOIN pg_attribute b ON b.attrelid = c.oid AND b.attnum = u.attnum
+                         JOIN pg_collation l ON l.oid = b.attcollation
+                        WHERE NOT l.collisdeterministic AND u.own <> b.attcollation)
+     ORDER BY c.relname, x.indexrelid, k.n"
+);
+
 /// Foreign keys to tables of the schemas, from any. One of a partition is its table's; the copies that the server makes of a
 /// key for partitions are left out.
 const FOREIGN_KEYS: &str = concat!("
@@ -153,6 +171,8 @@ const VERSION: &str = concat!("
            (SELECT sum(hashtextextended(k.oid || ' ' || k.xmin, 0))::text
               FROM pg_constraint k
              WHERE k.oid >= 16384 AND (k.conrelid IN (SELECT oid FROM t) OR k.confrelid IN (SELECT oid FROM t))),
+           (SELECT sum(hashtextextended(concat_ws(' ', i.indexrelid, i.xmin), 0))::text
+              FROM pg_index i WHERE i.indisunique AND i.indrelid IN (SELECT oid FROM t)),
            (SELECT sum(hashtextextended(concat_ws(' ', g.oid, g.xmin), 0))::text
               FROM pg_trigger g WHERE NOT g.tgisinternal AND g.tgrelid IN (SELECT oid FROM t)),
            (SELECT sum(hashtextextended(concat_ws(' ', r.oid, r.xmin), 0))::text
@@ -197,6 +217,7 @@ impl Postgres {
             table.properties = hides.then_some(Property::HidesRows).into_iter().collect();
         }
         note_primary_keys(&mut catalog, &self.query(KEYS, &[])?);
+        note_unique_keys(&mut catalog, &self.query(UNIQUE_KEYS, &[])?);
         note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
         for row in self.query(MEMBERS, &[])? {
             if let [table, column, member] = row.as_slice()

@@ -35,10 +35,17 @@ pub(super) fn of(statement: &str) -> Vec<(String, String)> {
 
 /// Returns whether `statement` says what becomes of a conflict; a name like the word counts, too.
 pub(super) fn settles_conflicts(statement: &str) -> bool {
+    has_word(statement, "CONFLICT")
+}
+
+/// Whether `statement` says how texts are compared; a name like the word counts, too.
+pub(super) fn names_collations(statement: &str) -> bool {
+    has_word(statement, "COLLATE")
+}
+
+fn has_word(statement: &str, word: &str) -> bool {
     let words = words(statement);
-    words
-        .iter()
-        .any(|(_, word)| word.eq_ignore_ascii_case("CONFLICT"))
+    words.iter().any(|(_, it)| it.eq_ignore_ascii_case(word))
 }
 
 /// The text in the brackets with which `text` begins, without them.

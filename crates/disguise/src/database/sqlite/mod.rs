@@ -1,6 +1,7 @@
 //! `SQLite`, embedded.
 
 mod checks;
+mod keys;
 
 use std::path::Path;
 use std::time::Duration;
@@ -171,6 +172,7 @@ impl Sqlite {
         table.primary_key = keys.into_iter().map(|(_, name)| name).collect();
         table.foreign_keys = self.foreign_keys(name)?;
         let made = self.made(name)?;
+        table.unique_keys = self.unique_keys((name, &made), &table)?;
         if checks::settles_conflicts(&made) {
             table.properties.push(Property::SettlesConflicts);
         }

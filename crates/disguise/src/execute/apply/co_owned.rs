@@ -26,6 +26,14 @@ struct Parting {
     stays: bool,
 }
 
+impl Parting {
+    /// Who leaves the row in this column, and their placeholder.
+    fn leaver(&self, column: &str) -> Option<(&Value, &Value)> {
+        let leaver = self.leaving.iter().find(|(name, _, _)| name == column);
+        leaver.map(|(_, owner, made)| (owner, made))
+    }
+}
+
 impl Applier<'_> {
     /// Parts rows that others own too from those that nobody else does.
     pub(super) fn split(
@@ -144,21 +152,31 @@ impl SharedRows<'_, '_> {
         let table = self.table;
         for column in &table.owners {
             let mut writes = Vec::new();
+            for it in partings.iter().filter(|it| it.stays) {
+                writes.extend(it.leaver(column).map(|(_, made)| Write {
+                    identity: &it.identity,
+                    values: std::slice::from_ref(made),
+                }));
+            }
+            overwrite(
+                self.work.database,
+                self.work.live,
+                table,
+                &[column],
+                &writes,
+            )?;
+            let written = self.work.written(table, column, &writes)?;
+            let mut written = written.into_iter();
             for it in partings {
-                let Some((_, owner, made)) = it.leaving.iter().find(|(name, _, _)| name == column)
-                else {
+                let Some((owner, made)) = it.leaver(column) else {
                     continue;
                 };
-                if it.stays {
-                    writes.push(Write {
-                        identity: &it.identity,
-                        values: std::slice::from_ref(made),
-                    });
-                }
+                let now = if it.stays { written.next() } else { None };
+                let after = now.and_then(|now| now.values.into_iter().next());
                 let record = Modified {
                     identity: it.identity.clone(),
                     before: owner.clone(),
-                    after: made.clone(),
+                    after: after.unwrap_or_else(|| made.clone()),
                 };
                 let change = Change::Decorrelated {
                     identity: table.identity.clone(),
@@ -168,13 +186,6 @@ impl SharedRows<'_, '_> {
                 let keeper = self.work.principals.name(self.work.user.unwrap_or(owner));
                 self.work.notes.add(keeper, number, table, change)?;
             }
-            overwrite(
-                self.work.database,
-                self.work.live,
-                table,
-                &[column],
-                &writes,
-            )?;
         }
         Ok(())
     }

@@ -7,15 +7,16 @@ use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::database::{Column, Dialect};
-use crate::error::{Doing as _, Error};
+use crate::error::Error;
 use crate::plan::cascade::{emptied, may_empty};
 use crate::plan::step::Step;
 use crate::records::section::{Change, Modified};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::redact::{Names, Redact};
 use crate::spec::{Kind, Replacement};
-use crate::statements::overwrite::{Write, is_row, update_drawn, update_keys};
-use crate::statements::row::{at, encoded, moved, picked};
+use crate::statements::overwrite::{Write, update_drawn, update_keys};
+use crate::statements::row::{at, encoded, picked};
+use crate::statements::stored::{Stored, holds, stored};
 use crate::statements::table::select_keys;
 
 /// A column that a step overwrites.
@@ -60,6 +61,15 @@ pub(super) struct Modification<'w, 'a> {
     pub(super) steps: &'w [Overwriting<'w>],
 }
 
+impl Overwritten {
+    fn write(&self) -> Write<'_> {
+        Write {
+            identity: &self.identity,
+            values: &self.after,
+        }
+    }
+}
+
 impl Modification<'_, '_> {
     /// Overwrites columns of the rows that `chosen` selects.
     pub(super) fn run(&mut self, chosen: &Fragment) -> Result<StepOutcome, Error> {
@@ -82,13 +92,7 @@ impl Modification<'_, '_> {
         for _ in steps {
             self.work.count(table, overwritten.len());
         }
-        let writes: Vec<Write<'_>> = overwritten
-            .iter()
-            .map(|it| Write {
-                identity: &it.identity,
-                values: &it.after,
-            })
-            .collect();
+        let writes: Vec<Write<'_>> = overwritten.iter().map(Overwritten::write).collect();
         let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
         refuse_emptying(self.work.database, self.work.live, table, &names, &writes)?;
         update_drawn(self.work.database, table, &names, &writes)?;
@@ -160,41 +164,26 @@ impl Modification<'_, '_> {
     /// Reads values back, because what is stored may differ from what was drawn (a text column given a number), and a row may have another identity.
     fn read_back(&mut self, names: &[&str], overwritten: &mut [Overwritten]) -> Result<(), Error> {
         let table = self.table;
-        for it in &mut *overwritten {
-            for (name, after) in names.iter().zip(&it.after) {
-                it.identity = moved(table, &it.identity, name, after);
-            }
-        }
-        let keys: Vec<Vec<Value>> = overwritten.iter().map(|it| it.identity.clone()).collect();
-        let mut columns = table.identity.clone();
-        columns.extend(names.iter().map(|name| (*name).to_owned()));
-        let now = select_keys(
-            self.work.database,
-            &table.name,
-            &columns,
-            &table.identity,
-            &keys,
-        )?;
-        let mut stored: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
-        for mut row in now {
-            let values = row.split_off(table.identity.len().min(row.len()));
-            stored.insert(encoded(&row), values);
-        }
-        if names
-            .iter()
-            .any(|name| table.identity.iter().any(|key| key == name))
-        {
-            self.work.principals.note_moved(stored.keys());
+        let writes: Vec<Write<'_>> = overwritten.iter().map(Overwritten::write).collect();
+        let now = stored(self.work.database, table, names, &writes)?;
+        let changes_key = table.identity.iter().any(|key| names.contains(&&**key));
+        if changes_key {
+            let keys = now.iter().flatten();
+            let keys: Vec<Vec<u8>> = keys.map(|it| encoded(&it.identity)).collect();
+            self.work.principals.note_moved(&keys);
         }
         let mut back: usize = 0;
-        for it in overwritten {
-            let Some(values) = stored.get(&encoded(&it.identity)) else {
+        for (it, now) in overwritten.iter_mut().zip(now) {
+            let Some(now) = now else {
+                // Without the key under which it is stored no record would find it again.
+                back = back.saturating_add(usize::from(changes_key));
                 continue;
             };
-            if !table.catalog.triggers.is_empty() && self.is_put_back(names, it, values)? {
+            if !table.catalog.triggers.is_empty() && self.is_put_back(names, it, &now)? {
                 back = back.saturating_add(1);
             }
-            it.after.clone_from(values);
+            it.identity = now.identity;
+            it.after = now.values;
         }
         if back == 0 {
             return Ok(());
@@ -211,28 +200,17 @@ impl Modification<'_, '_> {
         &mut self,
         names: &[&str],
         it: &Overwritten,
-        stored: &[Value],
+        now: &Stored,
     ) -> Result<bool, Error> {
         let table = self.table;
-        let dialect = self.work.database.dialect();
-        let values = it.before.iter().zip(&it.after).zip(stored);
+        let values = it.before.iter().zip(&it.after).zip(&now.values);
         for (name, ((before, drawn), stored)) in names.iter().zip(values) {
             if !stored.same(before) || stored.same(drawn) {
                 continue;
             }
             // The same may be written in several ways.
-            let sql = format!(
-                "SELECT COUNT(*) FROM {} WHERE {} AND {} = {}",
-                dialect.quote(&table.name),
-                is_row(dialect, table),
-                dialect.quote(name),
-                dialect.typed(table.catalog.column(name))
-            );
-            let mut parameters = it.identity.clone();
-            parameters.push(drawn.clone());
-            let answer = self.work.database.query(&sql, &parameters);
-            let answer = answer.doing("looking at what was overwritten")?;
-            if answer.concat() == [Value::Int(0)] {
+            let drawn = (std::slice::from_ref(name), std::slice::from_ref(drawn));
+            if !holds(self.work.database, table, drawn, now)? {
                 return Ok(true);
             }
         }

@@ -9,7 +9,7 @@ use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::{ResolvedSchema, ResolvedTable};
-use crate::statements::overwrite::Write;
+use crate::statements::overwrite::{Write, several_rows};
 use crate::statements::row::encoded;
 use crate::statements::table::{
     Deleted, among, delete_keys, lists, select, select_keys, try_delete_keys,
@@ -50,6 +50,9 @@ impl Deletion<'_> {
     /// over: it said of `gone` that they are deleted.
     pub(super) fn refuse_left(&mut self, keys: &[Vec<Value>], gone: u64) -> Result<(), Error> {
         let table = self.table;
+        if usize::try_from(gone).is_ok_and(|gone| gone > keys.len()) {
+            return Err(several_rows(table, "deleting rows", "deleted"));
+        }
         let is_all = usize::try_from(gone).is_ok_and(|gone| gone >= keys.len());
         if is_all && table.catalog.triggers.is_empty() {
             return Ok(());

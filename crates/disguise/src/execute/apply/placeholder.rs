@@ -15,6 +15,7 @@ use crate::records::section::{Change, Modified, PrincipalKind, SpeaksFor};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::Write;
 use crate::statements::row::{at, encoded, moved, picked};
+use crate::statements::stored::{Stored, keeps_form, stored};
 use crate::statements::table::{Inserted, existing, insert, select_keys_of_all};
 
 /// The number of times that ids are drawn anew when they are in use already.
@@ -68,22 +69,10 @@ impl Applier<'_> {
     /// shared rows.
     pub(super) fn make(&mut self, owners: &[Value], left: bool) -> Result<Vec<Value>, Error> {
         let ids = self.free_ids(owners.len())?;
-        let pseudo = &self.live.pseudo;
-        let mut columns: Vec<String> = pseudo
-            .columns
-            .iter()
-            .map(|(column, _)| column.clone())
-            .collect();
-        let tenant = self.database.tenancy().of(&pseudo.table);
-        let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
-        columns.extend(tenant.iter().map(|(column, _)| column.clone()));
-        let users = (self.database.dialect(), self.live.users()?);
-        let mut rows = Vec::with_capacity(owners.len());
+        let ids = self.insert_accounts(&ids)?;
         let mut principals: Vec<KeyedPrincipal> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
             let owner = &self.principals.spelled(owner).clone();
-            let mut row = pseudo.row(users, id, self.now)?;
-            row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
             let keeper = self.user.unwrap_or(owner).principal();
             let keeper = self
                 .principals
@@ -114,6 +103,30 @@ impl Applier<'_> {
                 standing,
             });
             self.principals.made.insert(id.principal());
+        }
+        registry::register(self.database, &principals)?;
+        let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        self.applied.pseudoprincipals = self.applied.pseudoprincipals.saturating_add(count);
+        Ok(ids)
+    }
+
+    /// Puts placeholders with these ids into the users table; gives the ids as the table stores them, by which they are known from
+    /// then on.
+    fn insert_accounts(&mut self, ids: &[Value]) -> Result<Vec<Value>, Error> {
+        let pseudo = &self.live.pseudo;
+        let mut columns: Vec<String> = pseudo
+            .columns
+            .iter()
+            .map(|(column, _)| column.clone())
+            .collect();
+        let tenant = self.database.tenancy().of(&pseudo.table);
+        let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
+        columns.extend(tenant.iter().map(|(column, _)| column.clone()));
+        let users = (self.database.dialect(), self.live.users()?);
+        let mut rows = Vec::with_capacity(ids.len());
+        for id in ids {
+            let mut row = pseudo.row(users, id, self.now)?;
+            row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
             rows.push(row);
         }
         let into = (self.live.users()?.insert_into(), pseudo.table.as_str());
@@ -125,10 +138,61 @@ impl Applier<'_> {
                 said,
             });
         }
-        registry::register(self.database, &principals)?;
-        let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
-        self.applied.pseudoprincipals = self.applied.pseudoprincipals.saturating_add(count);
-        Ok(ids)
+        self.stored_ids(ids)
+    }
+
+    /// The ids of placeholders as the users table stores them.
+    fn stored_ids(&mut self, ids: &[Value]) -> Result<Vec<Value>, Error> {
+        let pseudo = &self.live.pseudo;
+        let Some(users) = self.live.table(&pseudo.table) else {
+            return Err(Error::NotInstalled);
+        };
+        if ids.iter().all(|id| keeps_form(users, &pseudo.id, id)) {
+            return Ok(ids.to_vec());
+        }
+        let by_id = ResolvedTable {
+            identity: vec![pseudo.id.clone()],
+            ..users.clone()
+        };
+        let keys = ids.iter().map(std::slice::from_ref);
+        let keys: Vec<Write<'_>> = keys.map(Write::of_nothing).collect();
+        let found = stored(self.database, &by_id, &[], &keys)?;
+        let found = found.into_iter();
+        let found: Vec<Value> = found.flatten().flat_map(|it| it.identity).collect();
+        if found.len() == ids.len() {
+            return Ok(found);
+        }
+        let left = ids.len().saturating_sub(found.len());
+        let said = self.database.passed_over(&pseudo.table, left).to_string();
+        Err(Error::Placeholder {
+            table: pseudo.table.clone(),
+            said,
+        })
+    }
+
+    /// What rows hold in `column` since `writes` were written there, each with the key that it has now.
+    pub(super) fn written(
+        &mut self,
+        table: &ResolvedTable,
+        column: &str,
+        writes: &[Write<'_>],
+    ) -> Result<Vec<Stored>, Error> {
+        let values = writes.iter().flat_map(|it| it.values);
+        if values.into_iter().all(|it| keeps_form(table, column, it)) {
+            return Ok(writes
+                .iter()
+                .map(|it| as_given(table, column, it))
+                .collect());
+        }
+        let found = stored(self.database, table, &[column], writes)?;
+        let left = found.iter().filter(|it| it.is_none()).count();
+        if left == 0 {
+            return Ok(found.into_iter().flatten().collect());
+        }
+        Err(Error::Database {
+            doing: "updating rows",
+            source: self.database.passed_over(&table.name, left),
+        })
     }
 
     pub(super) fn decorrelate(
@@ -197,30 +261,31 @@ impl Applier<'_> {
             }
         }
         overwrite(self.database, self.live, table, &[column], &writes)?;
+        let now = self.written(table, column, &writes)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut placed = Vec::with_capacity(chosen.len());
         let mut moved_to = Vec::new();
         let user = self.user.map(Value::principal);
-        for (index, group) in chosen {
+        for ((index, group), now) in chosen.into_iter().zip(now) {
             let before = rows.get(index).and_then(|row| at(columns, row, column));
-            let (Some(identity), Some(id), Some(owner), Some(before)) = (
+            let (Some(identity), Some(after), Some(owner), Some(before)) = (
                 identities.get_mut(index),
-                ids.get(group),
+                now.values.into_iter().next(),
                 wanted.get(group),
                 before,
             ) else {
                 continue;
             };
-            *identity = moved(table, identity, column, id);
+            *identity = now.identity;
             if table.identity.contains(column) {
                 moved_to.push(encoded(identity));
             }
-            placed.push((index, id.clone()));
+            placed.push((index, after.clone()));
             let keeper = user.clone().unwrap_or_else(|| owner.principal());
             kept.entry(keeper).or_default().push(Modified {
                 identity: identity.clone(),
                 before: before.clone(),
-                after: id.clone(),
+                after,
             });
         }
         self.principals.note_moved(&moved_to);
@@ -303,6 +368,17 @@ impl Applier<'_> {
             });
         }
         Ok(())
+    }
+}
+
+/// A row as it is once a value was written into it that its column keeps in the same form.
+fn as_given(table: &ResolvedTable, column: &str, write: &Write<'_>) -> Stored {
+    let values = write.values.iter();
+    Stored {
+        identity: values.fold(write.identity.to_vec(), |key, value| {
+            moved(table, &key, column, value)
+        }),
+        values: write.values.to_vec(),
     }
 }
 

@@ -153,7 +153,8 @@ impl<'a> Copies<'_, 'a> {
         let removed = self.removed_shared(table, &identities)?;
         for row in absent {
             if removed.contains(&encoded(&row.identity)) {
-                self.work.needed.insert(row.after.principal());
+                let name = self.work.people.meant(&row.after.principal());
+                self.work.needed.insert(name);
             }
         }
         Ok(())
@@ -176,6 +177,7 @@ impl<'a> Copies<'_, 'a> {
         let named = existing(self.work.database, &table.name, column, &absent)?;
         let absent = absent.iter().map(Value::principal);
         for name in absent.filter(|name| !named.contains(name)) {
+            let name = self.work.people.meant(&name);
             self.work.taken.insert(name.clone());
             self.work.needed.insert(name);
         }

@@ -19,6 +19,8 @@ pub(super) struct Now {
     pub(super) values: Vec<Value>,
     /// Why nothing of the person's may go into it, where it is not theirs.
     pub(super) strange: Option<KeptReason>,
+    /// Whether another row has the same identity, as rows of a table may that others inherit from.
+    pub(super) is_double: bool,
 }
 
 impl Now {
@@ -63,10 +65,17 @@ impl Revealer<'_> {
             held.push((name, values));
         }
         let strange = self.strange(table, &columns, &found)?;
-        let now = held.into_iter().zip(strange);
-        Ok(now
-            .map(|((name, values), strange)| (name, Now { values, strange }))
-            .collect())
+        let mut now: BTreeMap<Vec<u8>, Now> = BTreeMap::new();
+        for ((name, values), strange) in held.into_iter().zip(strange) {
+            let is_double = table.catalog.has_heirs && now.contains_key(&name);
+            let it = Now {
+                values,
+                strange,
+                is_double,
+            };
+            now.insert(name, it);
+        }
+        Ok(now)
     }
 
     /// Why each of `rows` is not one of the person who returns or of a placeholder of theirs; nothing where it is. Owners

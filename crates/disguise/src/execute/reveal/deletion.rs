@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::late_keys::is_referred_late;
 use super::meanwhile::{Going, Names, Placeholders, Reason};
 use super::report::{KeptReason, add};
+use super::row_name;
 use crate::database::value::Value;
 use crate::database::{DatabaseErrorKind, Dialect, ForeignKey, OnDelete};
 use crate::error::{Doing as _, Error};
@@ -105,8 +106,9 @@ impl<'a> Placeholders<'_, 'a> {
                 let readers = self.meant_of(&of(&table.readers))?;
                 let people = owners.iter().chain(&readers);
                 let is_free = held.refuse_any(self.work.salt, people).is_ok();
-                if is_free && owners.is_subset(&names) {
-                    let key = picked(&columns, &row, &by);
+                let key = picked(&columns, &row, &by);
+                let is_recorded = self.work.recorded.contains(&row_name(table, &key));
+                if is_free && !is_recorded && owners.is_subset(&names) {
                     rows.insert(encoded(&key), (key, owners));
                 }
             }

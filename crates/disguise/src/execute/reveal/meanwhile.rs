@@ -11,7 +11,7 @@ use crate::database::{ForeignKey, OnUpdate};
 use crate::error::Error;
 use crate::plan::cascade::{emptying_unseen, referred};
 use crate::schema::{References, ResolvedTable};
-use crate::statements::overwrite::{Write, try_update_keys};
+use crate::statements::overwrite::{Write, try_update_all, try_update_keys};
 use crate::statements::row::{encoded, put};
 use crate::statements::table::{naming, present, select_keys};
 
@@ -228,17 +228,13 @@ impl<'a> Placeholders<'_, 'a> {
         (referred, reasons): (&BTreeMap<Vec<u8>, String>, &mut Reasons),
     ) -> Result<(), Error> {
         let cell = |it: &Named<'_>| cell_name(&table.name, &it.identity, Some(column));
-        let by_owner = ResolvedTable {
-            identity: vec![column.to_owned()],
-            ..table.clone()
-        };
         let named: Names = rows.iter().map(|it| it.placeholder.clone()).collect();
         let moving = going
             .iter()
             .filter(|(id, _)| named.contains(&id.principal()));
         let moving: Vec<Write<'_>> = moving.map(write).collect();
         if referred.is_empty() {
-            match try_update_keys(self.work.database, &by_owner, &[column], &moving) {
+            match try_update_all(self.work.database, table, column, &moving) {
                 Ok(()) => return Ok(()),
                 Err(error) if is_constraint(&error) => {}
                 Err(error) => return Err(error),
@@ -253,17 +249,17 @@ impl<'a> Placeholders<'_, 'a> {
             let Some(to) = targets.get(&it.placeholder) else {
                 continue;
             };
-            let (table, write) = match it.identity.as_slice() {
-                [] => (&by_owner, write(to)),
-                identity => (
-                    table,
-                    Write {
+            let written = match it.identity.as_slice() {
+                [] => try_update_all(self.work.database, table, column, &[write(to)]),
+                identity => {
+                    let write = Write {
                         identity,
                         ..write(to)
-                    },
-                ),
+                    };
+                    try_update_keys(self.work.database, table, &[column], &[write])
+                }
             };
-            match try_update_keys(self.work.database, table, &[column], &[write]) {
+            match written {
                 Ok(()) => {}
                 Err(error) if is_constraint(&error) => {
                     let said = self.work.database.refusal().map(str::to_owned);

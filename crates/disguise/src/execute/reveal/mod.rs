@@ -89,6 +89,8 @@ pub(crate) struct Revealer<'a> {
     pub(crate) going: BTreeSet<Vec<u8>>,
     /// Those of which a record has lost its row, which may be one of the rows that name them now.
     pub(crate) doubtful: BTreeSet<Vec<u8>>,
+    /// Rows from before that records speak of which stay, by table and key, where a policy may delete rows.
+    pub(crate) recorded: BTreeSet<Vec<u8>>,
     /// True if owners that newer placeholders hold count as done.
     pub(crate) settle: bool,
     /// Placeholders behind which those who left shared rows came back.
@@ -209,6 +211,7 @@ impl<'a> Revealer<'a> {
         }
         let away = Placeholders { work: self }.away(&opened)?;
         if (Placeholders { work: self }).may_delete() {
+            self.note_recorded(&opened)?;
             for open in opened.iter_mut().filter(undone) {
                 let (going, _) = Placeholders { work: self }.leaving(&mut open.bag, &away)?;
                 self.going
@@ -252,7 +255,11 @@ fn fits(table: &ResolvedTable, change: &Change) -> bool {
 }
 
 fn row_name(table: &ResolvedTable, identity: &[Value]) -> Vec<u8> {
-    let mut name = vec![Value::from(table.name.as_str())];
+    named_row(&table.name, identity)
+}
+
+fn named_row(table: &str, identity: &[Value]) -> Vec<u8> {
+    let mut name = vec![Value::from(table)];
     name.extend_from_slice(identity);
     encoded(&name)
 }

@@ -178,7 +178,7 @@ impl<'a> People<'a> {
     pub(super) fn is_left(&self, placeholder: &Value) -> bool {
         self.reach
             .links
-            .get(&placeholder.principal())
+            .get(&self.meant(&placeholder.principal()))
             .is_some_and(|link| link.left)
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Due, Open, Revealer};
+use super::{Due, Open, Revealer, named_row};
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::bag::Bag;
 use crate::records::deadline::Cohorts;
 use crate::records::registry::KeyedPrincipal;
-use crate::records::section::Origin;
+use crate::records::section::{Change, Origin};
 use crate::records::stored::{Found, Stage, Stored};
 use crate::records::{registry, store};
 
@@ -37,6 +37,38 @@ impl Revealer<'_> {
         }
         // Whoever had such an id meanwhile is gone from the users table, and what they registered goes too.
         registry::register_anew(self.database, &registered, back)
+    }
+
+    /// Notes the rows that records speak of which stay, those of disguises that are not revealed among them: such a row is from
+    /// before, whatever placeholder of the person it names by now.
+    pub(super) fn note_recorded(&mut self, opened: &[Open<'_>]) -> Result<(), Error> {
+        let mut recorded = BTreeSet::new();
+        let names = |bag: &Bag, all: &mut BTreeSet<Vec<u8>>| {
+            for section in &bag.sections {
+                let (Change::Modified { rows, .. } | Change::Decorrelated { rows, .. }) =
+                    &section.change
+                else {
+                    continue;
+                };
+                all.extend(
+                    rows.iter()
+                        .map(|row| named_row(&section.table, &row.identity)),
+                );
+            }
+        };
+        for open in opened {
+            names(&open.bag, &mut recorded);
+        }
+        let rows: BTreeSet<&[u8]> = opened.iter().map(|it| &*it.reached.found.row).collect();
+        let reach = self.reach;
+        for reached in &reach.bags {
+            let row = reached.found.row.as_slice();
+            if reached.found.locator.changes && !rows.contains(row) && !self.ended.contains(row) {
+                names(&self.open(reached, Due::Nothing)?.bag, &mut recorded);
+            }
+        }
+        self.recorded = recorded;
+        Ok(())
     }
 
     /// Stores what is left of the bags, and forgets links that nothing hangs behind any more.

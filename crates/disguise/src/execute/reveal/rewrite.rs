@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::co_owned::Copies;
 use super::current_owner::Now;
 use super::late_keys::is_referred_late;
+use super::meanwhile::Placeholders;
 use super::put_back::may_lack;
 use super::report::{KeptReason, cell_name};
 use super::{Revealer, fits, row_name};
@@ -76,9 +77,17 @@ impl Revealer<'_> {
                 continue;
             };
             let current = self.current(table, column, rows)?;
+            let names = matches!(section.change, Change::Decorrelated { .. });
+            if names {
+                let after = rows.iter().map(|row| &row.after);
+                self.people
+                    .meet(self.database, current.values().chain(after))?;
+            }
             for row in rows {
                 let now = current.get(&encoded(&row.identity));
-                let safe = now.is_none_or(|now| now.same(&row.after) || now.same(&row.before));
+                let is_one = |now| names && self.is_one_person(now, &row.after);
+                let safe = now
+                    .is_none_or(|now| now.same(&row.after) || now.same(&row.before) || is_one(now));
                 if !safe {
                     barred.insert(row_name(table, &row.identity));
                 }
@@ -100,16 +109,16 @@ impl Revealer<'_> {
         let current = self.rows_now(table, &[column], &rows)?;
         let nearest = if owner {
             let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
-            self.people
-                .meet(self.database, current.values().flat_map(|now| &now.values))?;
+            let now = current.values().flat_map(|now| &now.values);
+            let all = now.chain(rows.iter().map(|row| &row.after));
+            self.people.meet(self.database, all)?;
             self.people.nearest(self.database, &owners)?
         } else {
             BTreeMap::new()
         };
-        let absent = rows.iter().map(|row| row.identity.clone());
-        let absent = absent.filter(|identity| !current.contains_key(&encoded(identity)));
-        let absent: Vec<Vec<Value>> = absent.collect();
-        let moved = self.moved_away(table, &absent)?;
+        let absent = rows.iter().map(|row| &row.identity);
+        let absent = absent.filter(|it| !current.contains_key(&encoded(it)));
+        let moved = self.moved_away(table, &absent.cloned().collect::<Vec<_>>())?;
         let may_lack = owner && may_lack(table, column);
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
@@ -128,13 +137,8 @@ impl Revealer<'_> {
             let is_emptied = may_lack && !row.after.is_null() && now.is_some_and(Now::is_empty);
             // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
             let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);
-            let now = within_reach(
-                now,
-                (table, &row),
-                (0, is_left || is_let_go),
-                &moved,
-                barred,
-            );
+            let counts = (0, is_left || is_let_go);
+            let now = within_reach(now, (table, &row), counts, &moved, barred);
             let fate = match (now, target) {
                 _ if is_emptied => RecordOutcome::Kept(KeptReason::Emptied),
                 (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => {
@@ -148,7 +152,10 @@ impl Revealer<'_> {
                 RecordOutcome::Ready(target) => ready.push((row, target)),
                 RecordOutcome::Done => {}
                 RecordOutcome::Later | RecordOutcome::Waits => later.push(row),
-                RecordOutcome::Returned => drop(self.returned.insert(row.after.principal())),
+                RecordOutcome::Returned => {
+                    let placeholder = self.people.meant(&row.after.principal());
+                    self.returned.insert(placeholder);
+                }
                 RecordOutcome::Kept(reason) => kept.push((row, reason)),
             }
         }
@@ -180,24 +187,25 @@ impl Revealer<'_> {
         for (row, reason) in kept {
             self.report
                 .keep(&table.name, &row.identity, Some(column), *reason);
+            let placeholder = self.people.meant(&row.after.principal());
             // The row still names the placeholder, and so does one that its owner took away from its readers. Where it names
             // nobody now, its owner may have the placeholder in a record, since the account was away when the row came back.
             let named = match reason {
                 KeptReason::Changed => false,
                 KeptReason::Absent => {
                     let is_read = table.readers.iter().any(|it| it == column);
-                    is_read || moved_on.contains(&row.after.principal())
+                    is_read || moved_on.contains(&placeholder)
                 }
                 _ => true,
             };
             if owner && *reason == KeptReason::Absent {
-                self.doubtful.insert(row.after.principal());
+                self.doubtful.insert(placeholder.clone());
             }
             if owner && named {
                 if matches!(reason, KeptReason::Absent | KeptReason::Emptied) {
-                    self.taken.insert(row.after.principal());
+                    self.taken.insert(placeholder.clone());
                 }
-                self.needed.insert(row.after.principal());
+                self.needed.insert(placeholder);
             }
         }
         Ok(())
@@ -227,8 +235,12 @@ impl Revealer<'_> {
             .filter(|(_, reason)| *reason == KeptReason::Absent);
         let keys: Vec<Vec<Value>> = absent.map(|(row, _)| vec![row.after.clone()]).collect();
         let by = [column.to_owned()];
-        let named = select_keys(self.database, &table.name, &by, &by, &keys)?;
-        Ok(named.iter().flatten().map(Value::principal).collect())
+        let named = select_keys(self.database, &table.name, &by, &by, &keys)?.concat();
+        let named: Vec<&Value> = named.iter().collect();
+        Ok(Placeholders { work: self }
+            .meant_of(&named)?
+            .into_iter()
+            .collect())
     }
 
     /// Returns what becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
@@ -238,24 +250,27 @@ impl Revealer<'_> {
             let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));
             named.and_then(|named| self.people.stranger(named))
         };
+        let is_one = |one: &Value, other: &Value| {
+            one.same(other) || (owner && self.is_one_person(one, other))
+        };
         if now.same(&row.after) {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
         if now.same(&target) {
             return RecordOutcome::Done;
         }
-        let is_same = |it: &Value| {
-            self.people.meant(&it.principal()) == self.people.meant(&target.principal())
-        };
-        if owner && is_same(now) && target.same(&row.before) {
+        if is_one(now, &row.after) {
+            return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
+        }
+        if owner && is_one(now, &target) && target.same(&row.before) {
             return strange().map_or(RecordOutcome::Ready(target), RecordOutcome::Kept);
         }
         // An older decorrelation was undone first, so that the row is further back already.
-        if owner && self.reach.behind(&row.before).any(|it| it.same(now)) {
+        if owner && self.behind(&row.before).iter().any(|it| is_one(it, now)) {
             return strange().map_or(RecordOutcome::Done, RecordOutcome::Kept);
         }
         // A later decorrelation holds; its own reveal finds the way back along the chain.
-        if owner && self.reach.behind(now).any(|it| it.same(&row.after)) {
+        if owner && self.behind(now).iter().any(|it| is_one(it, &row.after)) {
             return match strange() {
                 Some(reason) => RecordOutcome::Kept(reason),
                 None if !self.settle => RecordOutcome::Later,
@@ -272,6 +287,19 @@ impl Revealer<'_> {
             return RecordOutcome::Done;
         }
         RecordOutcome::Kept(KeptReason::Changed)
+    }
+
+    /// Returns whether two values of a column of people mean the same one: the column may hold an id in another form than the users
+    /// table.
+    fn is_one_person(&self, one: &Value, other: &Value) -> bool {
+        let is_null = one.is_null() || other.is_null();
+        !is_null && self.people.meant(&one.principal()) == self.people.meant(&other.principal())
+    }
+
+    /// The principals behind the one whom `id` means, nearest first.
+    fn behind(&self, id: &Value) -> Vec<&Value> {
+        let spelled = self.people.spellings.get(&id.principal());
+        self.reach.behind(spelled.unwrap_or(id)).collect()
     }
 
     /// Writes values back; what stays goes to `kept`. Returns how many are back.
@@ -406,6 +434,9 @@ pub(super) fn within_reach<'v>(
             KeptReason::Absent
         });
     };
+    if now.is_double {
+        return Err(KeptReason::RowExists);
+    }
     match now.strange {
         Some(reason) if !names_placeholder => Err(reason),
         _ if barred.contains(&row_name(table, &row.identity)) => Err(KeptReason::PartOfRow),

@@ -5,9 +5,11 @@ use std::mem::take;
 
 use super::circle::Circles;
 use super::co_owned::Copies;
+use super::meanwhile::Placeholders;
 use super::report::KeptReason;
 use super::spilled_bags::{Age, Closed, Turn, age};
 use super::{Open, Revealer, Rows, Sections, unfit};
+use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::section::{Change, Section};
 
@@ -137,7 +139,7 @@ impl Revealer<'_> {
         let reason = unfit(known, &section.change);
         let (Some(table), None) = (known, reason) else {
             let reason = reason.unwrap_or(KeptReason::SchemaChanged);
-            self.keep_all(&section.table, &section.change, reason);
+            self.keep_all(&section.table, &section.change, reason)?;
             return Ok((section.change.rows() > 0).then_some(section));
         };
         let is_of_user = section.is_of_user();
@@ -161,14 +163,16 @@ impl Revealer<'_> {
         Ok((section.change.rows() > 0).then_some(section))
     }
 
-    fn keep_all(&mut self, table: &str, change: &Change, reason: KeptReason) {
+    fn keep_all(&mut self, table: &str, change: &Change, reason: KeptReason) -> Result<(), Error> {
         if let Change::Decorrelated { rows, .. } = change {
-            let placeholders = rows.iter().map(|row| row.after.principal());
+            let placeholders: Vec<&Value> = rows.iter().map(|row| &row.after).collect();
+            let placeholders = Placeholders { work: self }.meant_of(&placeholders)?;
             self.doubtful.extend(placeholders);
         }
         for _ in 0..change.rows() {
             self.report.keep(table, &[], None, reason);
         }
+        Ok(())
     }
 }
 

@@ -1,0 +1,78 @@
+//! Keys of a table that leave no two rows alike, as `SQLite` compares its columns.
+
+use rusqlite::ErrorCode;
+
+use super::{Sqlite, checks};
+use crate::database::{CatalogTable, Dialect};
+
+impl Sqlite {
+    /// Keys that hold for all rows, on columns as they compare themselves. A number of rows is a key without an index.
+    pub(super) fn unique_keys(
+        &self,
+        (name, made): (&str, &str),
+        table: &CatalogTable,
+    ) -> rusqlite::Result<Vec<Vec<String>>> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT l.name, l.origin = 'pk', l.partial, i.name, i.coll
+               FROM pragma_index_list(?) l, pragma_index_xinfo(l.name) i
+              WHERE l.\"unique\" AND i.key ORDER BY l.seq, i.seqno",
+        )?;
+        let mut rows = statement.query([name])?;
+        let mut found: Vec<(String, bool, Vec<String>)> = Vec::new();
+        let mut has_own = table.primary_key.is_empty();
+        while let Some(row) = rows.next()? {
+            let index: String = row.get(0)?;
+            has_own |= row.get::<_, bool>(1)?;
+            if found.last().is_none_or(|(last, ..)| *last != index) {
+                found.push((index, !row.get::<_, bool>(2)?, Vec::new()));
+            }
+            let (column, collation) = (row.get::<_, Option<String>>(3)?, row.get::<_, String>(4)?);
+            let Some((_, holds, columns)) = found.last_mut() else {
+                continue;
+            };
+            // An expression has no name.
+            let column = column.unwrap_or_default();
+            *holds = *holds && self.compares_so((name, made), &column, &collation)?;
+            columns.push(column);
+        }
+        let held = found.into_iter().filter(|(_, holds, _)| *holds);
+        let mut keys: Vec<Vec<String>> = held.map(|(_, _, columns)| columns).collect();
+        if !has_own {
+            keys.push(table.primary_key.clone());
+        }
+        Ok(keys)
+    }
+
+    /// Whether an index with this collation takes for the same whatever the column does.
+    fn compares_so(
+        &self,
+        (name, made): (&str, &str),
+        column: &str,
+        collation: &str,
+    ) -> rusqlite::Result<bool> {
+        if column.is_empty() {
+            return Ok(false);
+        }
+        if !checks::names_collations(made) {
+            return Ok(true);
+        }
+        let [column, name] = [column, name].map(|it| Dialect::Sqlite.quote(it));
+        // Texts that only other collations take for the same, compared as the column does and as the index does.
+        let sql = format!(
+            "SELECT count(*) FROM (VALUES ('a', 'A'), ('a', 'a '), ('a', 'b')) p
+              WHERE p.column1 <> p.column2 COLLATE {collation}
+                AND EXISTS (SELECT 1 FROM (SELECT {column} AS k FROM {name} WHERE 0 UNION ALL SELECT p.column2) q
+                             WHERE q.k = p.column1)",
+            collation = Dialect::Sqlite.quote(collation)
+        );
+        let differing = self
+            .connection
+            .query_row(&sql, [], |row| row.get::<_, i64>(0));
+        match differing {
+            Ok(differing) => Ok(differing == 0),
+            // A collation that the application alone has: nothing compares by it here.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Refusals of tables in which nothing tells one row from another, or one user.
+
+use super::step::PlanContext;
+use crate::schema::ResolvedTable;
+
+impl PlanContext<'_> {
+    /// Refuses a change in a table of which a row could not be told from another, or whose users could not.
+    pub(super) fn check_identity(&self, table: &ResolvedTable) -> Result<(), String> {
+        let name = &table.name;
+        if !table.unsure.is_empty() {
+            return Err(format!(
+                "several rows of {name} may have one identity ({}), since no key holds over these columns as they compare themselves; give them a primary or a unique key, or name under identity the columns of one",
+                table.unsure.join(", ")
+            ));
+        }
+        if table.identity.is_empty() {
+            return Err(format!("table {name} has no identifying columns"));
+        }
+        if table.catalog.has_heirs {
+            return Err(format!(
+                "other tables inherit from {name}, and a row of theirs may have the key of one of its own; detach them (ALTER TABLE ... NO INHERIT), or make them partitions"
+            ));
+        }
+        let (users, id) = (&self.live.pseudo.table, &self.live.pseudo.id);
+        let is_key = |it: &ResolvedTable| it.is_key(std::slice::from_ref(id));
+        if !self.live.table(users).is_some_and(is_key) {
+            return Err(format!(
+                "several rows of {users} may have one {id}, since no key holds over this column as it compares itself; give it a primary or a unique key"
+            ));
+        }
+        Ok(())
+    }
+}

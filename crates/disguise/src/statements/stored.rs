@@ -1,0 +1,129 @@
+//! Rows as the database stores them once values were written into them: a column may keep another form of a value than it was given.
+
+use std::collections::BTreeMap;
+
+use crate::database::tenant::TenantConnection;
+use crate::database::value::Value;
+use crate::database::{Column, Dialect};
+use crate::error::{Doing as _, Error};
+use crate::schema::ResolvedTable;
+use crate::statements::overwrite::{Write, is_row};
+use crate::statements::row::{encoded, moved};
+use crate::statements::table::{list, select_keys, with};
+
+/// A row as it is stored.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    pub(crate) identity: Vec<Value>,
+    /// What it holds in the columns asked for.
+    pub(crate) values: Vec<Value>,
+}
+
+/// Whether a column keeps `value` as it is given; where that is not sure, it is read again.
+pub(crate) fn keeps_form(table: &ResolvedTable, column: &str, value: &Value) -> bool {
+    let is_plain = match value {
+        Value::Null => true,
+        Value::Int(_) => table.catalog.column(column).is_some_and(Column::is_integer),
+        _ => false,
+    };
+    is_plain && table.catalog.triggers.is_empty()
+}
+
+/// The rows into which `writes` were written, with what they hold in `columns` now; nothing for a row that is not found, or not one
+/// alone, by the key that it was given.
+pub(crate) fn stored(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<Vec<Option<Stored>>, Error> {
+    let keys: Vec<Vec<Value>> = writes
+        .iter()
+        .map(|write| {
+            let values = columns.iter().zip(write.values);
+            values.fold(write.identity.to_vec(), |key, (column, value)| {
+                moved(table, &key, column, value)
+            })
+        })
+        .collect();
+    let mut wanted = table.identity.clone();
+    wanted.extend(columns.iter().map(|column| (*column).to_owned()));
+    let width = table.identity.len();
+    let split = |mut identity: Vec<Value>| {
+        let values = identity.split_off(width.min(identity.len()));
+        Stored { identity, values }
+    };
+    let mut held: BTreeMap<Vec<u8>, Stored> = BTreeMap::new();
+    for row in select_keys(database, &table.name, &wanted, &table.identity, &keys)? {
+        let row = split(row);
+        held.insert(encoded(&row.identity), row);
+    }
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        if let Some(row) = held.get(&encoded(&key)) {
+            found.push(Some(row.clone()));
+            continue;
+        }
+        let mut rows = by_key(database, table, &wanted, &key)?;
+        found.push(match (rows.pop(), rows.pop()) {
+            (Some(row), None) => Some(split(row)),
+            _ => None,
+        });
+    }
+    Ok(found)
+}
+
+/// At most two rows with a key, as the database compares it.
+fn by_key(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    wanted: &[String],
+    key: &[Value],
+) -> Result<Vec<Vec<Value>>, Error> {
+    let dialect = database.dialect();
+    let own = database.tenancy().and(dialect, &table.name, &table.name);
+    let sql = format!(
+        "SELECT {} FROM {} WHERE {}{} LIMIT 2",
+        list(dialect, wanted),
+        dialect.quote(&table.name),
+        is_row(dialect, table),
+        own.sql
+    );
+    database
+        .query(&sql, &with(key.to_vec(), &own))
+        .doing("reading rows")
+}
+
+/// Whether a row holds `values` in `columns`, as the database compares them.
+pub(crate) fn holds(
+    database: &mut dyn TenantConnection,
+    table: &ResolvedTable,
+    (columns, values): (&[&str], &[Value]),
+    row: &Stored,
+) -> Result<bool, Error> {
+    let dialect = database.dialect();
+    let mut parameters = row.identity.clone();
+    let mut same = vec![is_row(dialect, table)];
+    for (column, value) in columns.iter().zip(values) {
+        same.push(equals(dialect, table, column, value));
+        parameters.extend(Some(value.clone()).filter(|it| !it.is_null()));
+    }
+    let own = database.tenancy().and(dialect, &table.name, &table.name);
+    let sql = format!(
+        "SELECT COUNT(*) FROM {} WHERE {}{}",
+        dialect.quote(&table.name),
+        same.join(" AND "),
+        own.sql
+    );
+    let answer = database.query(&sql, &with(parameters, &own));
+    let answer = answer.doing("looking at what was overwritten")?;
+    Ok(answer.concat() == [Value::Int(1)])
+}
+
+fn equals(dialect: Dialect, table: &ResolvedTable, column: &str, value: &Value) -> String {
+    let name = dialect.quote(column);
+    if value.is_null() {
+        return format!("{name} IS NULL");
+    }
+    format!("{name} = {}", dialect.typed(table.catalog.column(column)))
+}
