@@ -146,6 +146,7 @@ impl Mysql {
             let columns = &table.columns;
             let is_written = |key: &String| columns.iter().any(|it| it.name == *key);
             table.primary_key.retain(is_written);
+            table.unique_keys.push(table.primary_key.clone());
         }
         note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
         self.read_constraints(&mut catalog)?;
