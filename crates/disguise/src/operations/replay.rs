@@ -211,9 +211,15 @@ impl<D: Database> Engine<D> {
                 ReplayAction::Apply { .. } => {
                     return engine.apply_again(deed, &asked).map(|()| None);
                 }
-                ReplayAction::Schedule { id, request, due } => {
+                ReplayAction::Schedule {
+                    id,
+                    request,
+                    key,
+                    due,
+                } => {
                     engine.unschedule(*id)?;
-                    scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
+                    let order = Order::of(request).bound_to(key.clone());
+                    scheduled::put(&mut engine.database, *id, *due, &order)?;
                 }
                 ReplayAction::Cancel(ends) => {
                     if let Some(id) = ends.id {
@@ -303,6 +309,9 @@ impl<D: Database> Engine<D> {
             |(public, _): &(PublicKey, PrincipalKind)| key.as_ref().is_none_or(|it| it == public);
         if known.values().all(is_theirs) {
             registry::unregister(&mut self.database, &name)?;
+        }
+        if let Some(key) = key {
+            scheduled::end(&mut self.database, key, None)?;
         }
         Ok(())
     }

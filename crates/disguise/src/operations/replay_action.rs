@@ -24,6 +24,8 @@ pub(super) enum ReplayAction<'a> {
     Schedule {
         id: DisguiseId,
         request: ApplyRequest<'a>,
+        /// The key that the person had then.
+        key: Option<PublicKey>,
         due: Timestamp,
     },
     Cancel(Ends),

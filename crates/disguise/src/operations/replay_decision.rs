@@ -24,6 +24,8 @@ const TOO_MANY: &str = "its records were too many for an entry, which takes the 
 
 const KEYLESS: &str = "its entry does not name the key, so that the records of a disguise before it are made again, which may be somebody else's by the same id: forget it again with the person's credential";
 
+const UNBOUND: &str = "its entry does not name the key of its person, so that somebody else may have the id by now: schedule it again";
+
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
 
 /// What is missing, and what is needed to do it again.
@@ -140,7 +142,16 @@ impl<'a> Replay<'a> {
                     return no("its entry does not say when it is due");
                 };
                 let request = self.apply(told)?;
-                Ok(ReplayAction::Schedule { id, request, due })
+                let key = told.public_key();
+                if request.user.is_some() && key.is_none() {
+                    return no(UNBOUND);
+                }
+                Ok(ReplayAction::Schedule {
+                    id,
+                    request,
+                    key,
+                    due,
+                })
             }
             "disguise.cancel" => Ok(ReplayAction::Cancel(self.ends(told, None)?)),
             // What a password or token wrapped went with the backup.

@@ -16,10 +16,11 @@ use crate::records::credential::Credential;
 use crate::records::day::Day;
 use crate::records::hold::Held;
 use crate::records::holder::{Claim, Holder};
+use crate::records::name;
 use crate::records::principal::{Reach, Reached};
-use crate::records::{name, registry};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::RevealContext;
+use crate::transaction::intent::Intent;
 use crate::transaction::payload::Payload;
 
 /// A disguise that hides something of a person.
@@ -100,14 +101,12 @@ impl<D: Database> Engine<D> {
         &mut self,
         request: &RevealRequest<'_>,
         asked: &OperationRequest<'_>,
-        (whose, holder): (&Whose, &Holder),
+        (intent, holder): (&Intent, &Holder),
     ) -> Result<Revealed, Error> {
-        let names = holder.names(&mut self.database)?;
-        let meant = match whose {
-            Whose::User(user) => {
-                let user = registry::named(&self.database.tenancy, &user.principal());
-                names.contains(&user.principal())
-            }
+        let (whose, names) = (Whose::of(intent), holder.names(&mut self.database)?);
+        let meant = match &whose {
+            // Somebody else may have the id by now.
+            Whose::User(_) => intent.public_key.as_ref() == Some(holder.public()),
             Whose::Everybody => !names.is_empty(),
         };
         if !meant {
@@ -115,7 +114,7 @@ impl<D: Database> Engine<D> {
             self.done(asked, payload(&nothing))?;
             return Ok(nothing);
         }
-        self.leave_out(request.id, Some(whose), &names, ChunkNote::Returned)?;
+        self.leave_out(request.id, Some(&whose), &names, ChunkNote::Returned)?;
         let revealed = Revealed {
             found: true,
             ..Revealed::default()
@@ -147,10 +146,10 @@ impl<D: Database> Engine<D> {
         };
         let holder = Holder::find(database, &salt, &claim)?;
         let reach = holder.reach();
-        if let Some(whose) = &whose
+        if let Some(intent) = &intent
             && !reach.hides_by(request.id)
         {
-            return self.declined(request, asked, (whose, &holder));
+            return self.declined(request, asked, (intent, &holder));
         }
         let names = match whose {
             Some(Whose::Everybody) => holder.names(&mut self.database)?,
@@ -231,7 +230,7 @@ impl<D: Database> Engine<D> {
         let held = Held::all(&mut self.database)?;
         let mut ended = BTreeSet::new();
         for it in over {
-            if self.is_kept((salt, &held), user, it)? {
+            if self.is_kept((salt, &held), user, (it, &reach.bags))? {
                 continue;
             }
             if it.found.locator.origin.disguise == request.id.0 {

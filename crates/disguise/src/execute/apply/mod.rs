@@ -22,7 +22,6 @@ use probity_format::Timestamp;
 
 use self::modify::Overwriting;
 pub(crate) use self::previous_chunks::PreviousChunks;
-pub(crate) use self::record_owner::ends;
 use self::stake::Loss;
 pub(crate) use self::step_cursor::StepCursor;
 use self::step_cursor::StepOutcome;
@@ -46,6 +45,7 @@ use crate::records::{concerned, deadline, registry, store};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::redact::Redactors;
 use crate::spec::{Kind, Spec};
+use crate::statements::path_end::RemovedRows;
 use crate::statements::row::{at, picked};
 use crate::statements::table::{among, delete, lists, take};
 
@@ -227,6 +227,10 @@ impl<'a> Applier<'a> {
         let fleeting = deadline::fleeting(self.database, &placeholders)?;
         let mut made = BTreeMap::new();
         let mut stored = Vec::new();
+        let mut removed = RemovedRows::default();
+        self.bags
+            .values()
+            .for_each(|bag| concerned::note_removed(&mut removed, bag));
         for (owner, bag) in &self.bags {
             let end = fleeting.get(owner).copied().unwrap_or(Day::NEVER).min(end);
             made.extend(bag.speaks_for.iter().map(|it| (it.new.principal(), end)));
@@ -246,9 +250,8 @@ impl<'a> Applier<'a> {
             let cohorts = if end == Day::NEVER {
                 Vec::new()
             } else {
-                let mut people = concerned::people(self.database, self.live, bag)?;
-                people.insert(owner.clone());
-                concerned::cohorts(self.salt, &people)
+                let people = concerned::people(self.database, self.live, (bag, &removed))?;
+                people.cohorts(self.salt, owner)
             };
             stored.push(Stored {
                 bag,
