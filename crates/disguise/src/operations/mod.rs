@@ -20,6 +20,7 @@ mod replay_obstacles;
 mod replay_strangers;
 mod reveal;
 mod sweep;
+mod unregister;
 mod update;
 
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ use self::once::Request;
 use self::pending_entry::PendingEntry;
 pub use self::replay::{MissingOperation, ReplayRequest, Replayability};
 pub use self::reveal::Listed;
-pub use self::sweep::{SWEEP_RECORDS, Swept};
+pub use self::sweep::{Rowless, SWEEP_RECORDS, Swept};
 use crate::crypto::random;
 use crate::crypto::suite::Suite;
 use crate::database::tenant::{Tenant, TenantScope, TenantScoped};
@@ -309,9 +310,8 @@ impl<D: Database> Engine<D> {
     pub fn described_by(
         mut database: D,
         file: Option<&SpecFile>,
-        beside: (Option<Schema>, Option<Pseudo>),
+        (schema, pseudo): (Option<Schema>, Option<Pseudo>),
     ) -> Result<Option<Self>, Error> {
-        let (schema, pseudo) = beside;
         let pseudo = pseudo.or_else(|| file.and_then(|file| file.pseudo.clone()));
         let own = file.filter(|file| file.pseudo.is_some() || !file.schema.is_empty());
         let schema = schema.or_else(|| own.map(|file| file.schema.clone()));

@@ -15,7 +15,7 @@ use crate::error::{DisguiseId, Error};
 use crate::execute::apply::PreviousChunks;
 use crate::records::hold::{self, Authority, HoldId, Holding, cohort};
 use crate::records::section::PrincipalKind;
-use crate::records::{forgotten, name, registry, settings};
+use crate::records::{chunk_note, forgotten, name, registry, settings};
 use crate::spec::Spec;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::operation::{self, LoggedOperation};
@@ -227,6 +227,7 @@ impl<D: Database> Engine<D> {
                     }
                 }
                 ReplayAction::Register(user, key) => engine.give_key(user, key.clone())?,
+                ReplayAction::Unregister(key) => engine.unregister_again(key)?,
                 ReplayAction::HoldPerson(id, user) => {
                     engine.hold_again(told, *id, Holding::Person(user))?;
                 }
@@ -312,6 +313,19 @@ impl<D: Database> Engine<D> {
         }
         if let Some(key) = key {
             scheduled::end(&mut self.database, key, None)?;
+        }
+        Ok(())
+    }
+
+    /// Ends what is registered, scheduled and going on in chunks under a key.
+    fn unregister_again(&mut self, key: &PublicKey) -> Result<(), Error> {
+        let database = &mut self.database;
+        for name in chunk_note::registered(database, key)? {
+            registry::unregister_named(database, name)?;
+        }
+        scheduled::end(database, key, None)?;
+        for (id, _) in intent::of_person(database, key)? {
+            intent::remove(database, id)?;
         }
         Ok(())
     }

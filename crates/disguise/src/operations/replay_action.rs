@@ -32,6 +32,8 @@ pub(super) enum ReplayAction<'a> {
     /// A reveal ended what went on in chunks. Whatever else it did takes the credential.
     Reveal(Ends),
     Register(Value, PublicKey),
+    /// The registration under this key ends, whosever id it was.
+    Unregister(PublicKey),
     HoldPerson(HoldId, Value),
     HoldDisguise(HoldId, DisguiseId),
     Lift(HoldId),

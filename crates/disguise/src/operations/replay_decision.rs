@@ -26,6 +26,8 @@ const KEYLESS: &str = "its entry does not name the key, so that the records of a
 
 const UNBOUND: &str = "its entry does not name the key of its person, so that somebody else may have the id by now: schedule it again";
 
+const NO_KEY: &str = "its entry does not name the public key";
+
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
 
 /// What is missing, and what is needed to do it again.
@@ -160,8 +162,9 @@ impl<'a> Replay<'a> {
             ),
             "disguise.register" => match (self.person(told)?, told.public_key()) {
                 (Some(user), Some(key)) => Ok(ReplayAction::Register(user, key)),
-                _ => no("its entry does not name the public key"),
+                _ => no(NO_KEY),
             },
+            "disguise.unregister" => unregister(told),
             "disguise.hold" => {
                 let id = told.key.parse().map_err(|error: Error| error.to_string())?;
                 match &told.facts.disguise {
@@ -459,6 +462,12 @@ impl<'a> Replay<'a> {
         }
         person.cloned().map(|user| Leaver { user, key })
     }
+}
+
+/// Whose account is there again, or was not in the users table at all, is found by the key.
+fn unregister<'a>(told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+    let key = told.public_key().ok_or(NO_KEY)?;
+    Ok(ReplayAction::Unregister(key))
 }
 
 /// What holds keep of what an operation destroyed: a reveal or a new key put others in the place of records.

@@ -105,6 +105,7 @@ impl<'a> Keys<'a> {
                     return Err(TAKEN.to_owned());
                 }
             }
+            ReplayAction::Unregister(key) => self.registered.retain(|_, known| known != key),
             ReplayAction::Forget {
                 leaver: Some(Leaver { user, key }),
                 ..

@@ -3,6 +3,7 @@
 use probity_format::Timestamp;
 
 use super::Engine;
+pub use super::unregister::Rowless;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::database::value::Value;
@@ -32,6 +33,8 @@ pub struct Swept {
     pub records: u64,
     /// Records that have ended and are held, or may lead to what is.
     pub held: u64,
+    /// Who is registered and has no row in the users table.
+    pub rowless: Rowless,
 }
 
 impl<D: Database> Engine<D> {
@@ -129,6 +132,7 @@ impl<D: Database> Engine<D> {
             once::remove_over(&mut engine.database, time)?;
             refusal::remove_over(&mut engine.database, time)
         })?;
+        swept.rowless = self.rowless()?;
         swept.held = self.transaction(|engine| deadline::count_over(&mut engine.database, time))?;
         Ok(swept)
     }
@@ -141,6 +145,7 @@ impl<D: Database> Engine<D> {
         let scheduled = self.scheduled(None)?;
         let due = scheduled.iter().filter(|it| it.is_due(time));
         let due = due.map(|it| it.id).collect();
+        let rowless = self.rowless()?;
         self.transaction(|engine| {
             let database = &mut engine.database;
             let kept = Kept::find(database, time, None)?;
@@ -150,6 +155,7 @@ impl<D: Database> Engine<D> {
                 due,
                 records,
                 held: all.saturating_sub(records),
+                rowless: rowless.clone(),
                 ..Swept::default()
             })
         })

@@ -282,6 +282,8 @@ macro_rules! for_every_claim {
             a_disguise_in_its_grace_period_leaves_a_newcomer_alone
             what_is_scheduled_ends_when_everything_is_forgotten
             an_order_without_a_key_is_read_and_not_applied
+            a_deleted_account_ends_its_registration_and_the_id_is_free
+            a_registration_ends_by_its_persons_credential_while_the_row_is_there
             a_hold_counts_where_it_cannot_be_told_whose_a_record_is
             a_hold_reaches_rows_that_are_owned_through_others
             what_one_person_removed_of_their_own_is_forgotten_while_another_is_held

@@ -230,3 +230,63 @@ fn without_its_key(member: &mut Member) {
     let put = "UPDATE probity_scheduled SET what = ?";
     database.execute(put, &[Value::Bytes(what)]).unwrap();
 }
+
+/// H2: a registration stayed when the application deleted the account and gave the id again: the newcomer could not register, and what
+/// was hidden of them was sealed to the person before. `unregister` ends it, and whoever is registered without a row is named.
+pub(crate) fn a_deleted_account_ends_its_registration_and_the_id_is_free() {
+    let mut member = ann();
+    let file = SpecFile::parse(&format!("{HEAD}{POSTS}")).unwrap();
+    let waiting = member.engine.schedule(&request(&file), later(1)).unwrap();
+    let begun = begun(&mut member);
+    let there = member.engine.unregister(&ID, None, time()).unwrap_err();
+    assert!(matches!(there, Error::Value { .. }), "{there:?}");
+    assert!(member.engine.rowless().unwrap().is_empty());
+    member.sql(&["DELETE FROM people WHERE id = 1"]);
+    assert_eq!(member.engine.rowless().unwrap().users, ["1"]);
+    assert_eq!(member.engine.sweep(time()).unwrap().rowless.users, ["1"]);
+    assert_eq!(member.engine.due(time()).unwrap().rowless.users, ["1"]);
+    member.engine.unregister(&ID, None, time()).unwrap();
+    assert!(member.engine.rowless().unwrap().is_empty());
+    for id in [waiting, begun] {
+        let gone = member.engine.cancel(id, time());
+        assert!(matches!(gone, Err(Error::NoSuchDisguise)), "{gone:?}");
+    }
+    let again = member.engine.unregister(&ID, None, time());
+    assert!(matches!(again, Err(Error::Value { .. })), "{again:?}");
+    // The newcomer is nobody but themselves, and the person before keeps what is theirs.
+    member.sql(&[
+        "DELETE FROM posts",
+        "INSERT INTO people VALUES (1, 'Zoe')",
+        "INSERT INTO posts VALUES (9, 1, 'of Zoe')",
+    ]);
+    let zoe = member.engine.register(&ID, Protection::KeyAlone, time());
+    let zoe = zoe.unwrap().key;
+    let before = member.rows(TABLES);
+    let hidden = member.apply(Some(ID)).unwrap();
+    assert_eq!(member.exported(begun, time()).unwrap(), 1);
+    let strange = member.exported(hidden.id, time());
+    assert!(matches!(strange, Err(Error::NoSuchDisguise)), "{strange:?}");
+    let kept = member.return_at(begun, time()).unwrap();
+    assert!(!kept.is_complete(), "{kept:?}");
+    assert!(member.returned(ID, &zoe, hidden.id).is_complete());
+    assert_eq!(member.rows(TABLES), before);
+}
+
+/// While the row is there the registration ends by the credential of its person alone.
+pub(crate) fn a_registration_ends_by_its_persons_credential_while_the_row_is_there() {
+    let mut member = ann();
+    let bob = Value::Int(2);
+    let made = member.engine.register(&bob, Protection::KeyAlone, time());
+    let (bobs, time) = (made.unwrap().key, time());
+    let wrong = member
+        .engine
+        .unregister(&ID, Some(&Credential::Key(&bobs)), time);
+    assert!(matches!(wrong, Err(Error::WrongCredential)), "{wrong:?}");
+    let credential = Credential::Key(&bobs);
+    member
+        .engine
+        .unregister(&bob, Some(&credential), time)
+        .unwrap();
+    let made = member.engine.register(&bob, Protection::KeyAlone, time);
+    drop(made.unwrap());
+}
