@@ -25,7 +25,7 @@ pub use execute::update::{Mapping, Row, Update};
 pub use operations::{
     APPLY_ROWS, CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Halted, HandOver,
     Hidden, HiddenChange, Listed, MissingOperation, Progress, REVEAL_BYTES, ReplayRequest,
-    Replayability, SWEEP_RECORDS, Swept, stored_description,
+    Replayability, Rowless, SWEEP_RECORDS, Swept, stored_description,
 };
 pub use plan::cascade::Referring;
 pub use plan::step::PlannedStep;

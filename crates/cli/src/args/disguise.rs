@@ -9,7 +9,7 @@ use probity_log::StreamName;
 use super::custody::{
     Cancel, Decay, Hold, Holds, Lift, Replay, Scheduled, Span, Sweep, parse_span,
 };
-use super::person::{ExportHidden, Forget, List, Rekey, SpeaksFor, SubjectName};
+use super::person::{ExportHidden, Forget, List, Rekey, SpeaksFor, SubjectName, Unregister};
 
 /// Hides people in a SQL database and brings them back.
 ///
@@ -48,6 +48,7 @@ pub enum DisguiseCommand {
     SubjectName(SubjectName),
     Forget(Forget),
     Rekey(Rekey),
+    Unregister(Unregister),
     ReceiptKey(ReceiptKey),
     CheckReceipt(CheckReceipt),
     Hold(Hold),

@@ -37,7 +37,9 @@ pub use self::disguise::{
     Reveal, ShareChoice, SpecChoice, Update,
 };
 pub use self::key_interval::KeyInterval;
-pub use self::person::{ExportHidden, Forget, Holder, List, Rekey, SpeaksFor, SubjectName};
+pub use self::person::{
+    ExportHidden, Forget, Holder, List, Rekey, SpeaksFor, SubjectName, Unregister,
+};
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,
     PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate,

@@ -120,6 +120,35 @@ pub struct SubjectName {
     pub json: bool,
 }
 
+/// Ends the registration of a user whose row is gone from the users table; records and credentials stay the person's.
+///
+/// An application does it when it deletes an account: until then whoever gets the id cannot register, and what is hidden of theirs is
+/// sealed to the person before.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise unregister --db sqlite:app.db --user 19 --log audit
+  probity disguise unregister --db sqlite:app.db --user 19 --credential 19.key --log audit")]
+pub struct Unregister {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Id of the user, as in the users table
+    #[arg(long, value_name = "U")]
+    pub user: String,
+    /// Credential of the user, or twice a share of it: needed while the row is there
+    #[arg(long, value_name = "FILE")]
+    pub credential: Vec<PathBuf>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Attribution of the entry: who asked, and what for.
+    #[command(flatten)]
+    pub attribution: Attribution,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Destroys records for good: nobody can ever reveal what they hid.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:

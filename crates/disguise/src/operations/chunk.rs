@@ -162,7 +162,8 @@ impl<D: Database> Engine<D> {
     ///
     /// # Errors
     /// [`Error::NoSuchDisguise`] when it is done or was ended; those of [`Engine::apply`], and then nothing of this
-    /// chunk has changed; [`Error::Value`] when the schema changed since it was begun, and when a credential is missing.
+    /// chunk has changed; [`Error::Value`] when the schema changed since it was begun, when a credential is missing, and when
+    /// somebody else has the id of its person by now.
     pub fn proceed(
         &mut self,
         id: DisguiseId,
@@ -388,7 +389,9 @@ impl<D: Database> Engine<D> {
                 what: what.to_owned(),
             });
         }
-        let context = self.context(request.user.as_ref())?;
+        let user = request.user.as_ref();
+        let context = self.context(user)?;
+        context.refuse_other_person(user, intent.public_key.as_ref())?;
         let meant = self.meant(id, &context, request, intent)?;
         let steps = self.steps(request, meant.owners.as_deref())?;
         let disguise = Disguise {

@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use super::engine::Engine;
 use crate::database::Database;
+use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::update::{self, Updates};
-use crate::records::concerned;
+use crate::records::bag::Bag;
+use crate::records::concerned::{self, Concerned};
 use crate::records::hold::Held;
 use crate::records::principal::Reached;
+use crate::statements::path_end::RemovedRows;
 
 /// Where everything is again once the records were read.
 const SAVEPOINT: &str = "SAVEPOINT probity_concern";
@@ -17,12 +20,13 @@ const BACK: &str = "ROLLBACK TO SAVEPOINT probity_concern";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_concern";
 
 impl<D: Database> Engine<D> {
-    /// Refuses where rows, or values of rows, of somebody who is held are among records, in the form that updates since give
-    /// these.
+    /// Refuses where rows, or values of rows, of somebody who is held are among records, or may be, in the form that updates since
+    /// give these. What the database does not have any more is looked for in the other records that the credential reaches.
     pub(super) fn refuse_concerned<'r>(
         &mut self,
         (salt, held): (&[u8], &Held),
         records: impl Iterator<Item = &'r Reached>,
+        reach: &[Reached],
     ) -> Result<(), Error> {
         if !held.has_people() {
             return Ok(());
@@ -45,11 +49,23 @@ impl<D: Database> Engine<D> {
         // Updates note where shared rows are found from now on, for a reveal and not for this.
         database.execute(SAVEPOINT, &[]).doing(doing)?;
         let mut outcome = Ok(());
+        let mut others = None;
         for it in records {
-            let mut bag = it.read(database)?;
-            updates.apply(database, &mut bag, it.found.locator.origin.updates)?;
-            let people = concerned::people(database, live, &bag)?;
-            outcome = held.refuse_any(salt, people.iter());
+            let bag = read(database, &updates, it)?;
+            let mut removed = RemovedRows::default();
+            concerned::note_removed(&mut removed, &bag);
+            let mut people = concerned::people(database, live, (&bag, &removed))?;
+            if matches!(people, Concerned::Anybody) {
+                if others.is_none() {
+                    let all = reach.iter().map(|it| read(database, &updates, it));
+                    others = Some(all.collect::<Result<Vec<Bag>, Error>>()?);
+                }
+                for other in others.iter().flatten() {
+                    concerned::note_removed(&mut removed, other);
+                }
+                people = concerned::people(database, live, (&bag, &removed))?;
+            }
+            outcome = people.refuse_held(salt, held);
             if outcome.is_err() {
                 break;
             }
@@ -64,16 +80,27 @@ impl<D: Database> Engine<D> {
         &mut self,
         (salt, held): (&[u8], &Held),
         user: &Value,
-        record: &Reached,
+        (record, reach): (&Reached, &[Reached]),
     ) -> Result<bool, Error> {
         let id = DisguiseId(record.found.locator.origin.disguise);
         if held.keeps(salt, user, id) {
             return Ok(true);
         }
-        match self.refuse_concerned((salt, held), std::iter::once(record)) {
+        match self.refuse_concerned((salt, held), std::iter::once(record), reach) {
             Ok(()) => Ok(false),
             Err(Error::Held { .. }) => Ok(true),
             Err(error) => Err(error),
         }
     }
+}
+
+/// A record in the form that updates since give it.
+fn read(
+    database: &mut dyn TenantConnection,
+    updates: &Updates<'_>,
+    record: &Reached,
+) -> Result<Bag, Error> {
+    let mut bag = record.read(database)?;
+    updates.apply(database, &mut bag, record.found.locator.origin.updates)?;
+    Ok(bag)
 }

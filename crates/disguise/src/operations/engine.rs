@@ -554,7 +554,12 @@ pub(super) fn pause(tries: u32) -> Result<(), Error> {
 }
 
 /// The value of a column of the users table from how a person writes it; nothing where the column holds no such number.
-fn written_in(live: &ResolvedSchema, dialect: Dialect, column: &str, text: &str) -> Option<Value> {
+pub(super) fn written_in(
+    live: &ResolvedSchema,
+    dialect: Dialect,
+    column: &str,
+    text: &str,
+) -> Option<Value> {
     let users = live.table(&live.pseudo.table);
     let column = users.and_then(|table| table.catalog.column(column));
     let Some(column) = column.filter(|column| column.is_integer()) else {

@@ -161,7 +161,7 @@ impl<D: Database> Engine<D> {
         let mut there = Vec::with_capacity(found);
         for it in meant {
             let is_over = it.found.locator.origin.expires.is_over(time);
-            if !is_over || self.is_kept((&salt, &held), user, it)? {
+            if !is_over || self.is_kept((&salt, &held), user, (it, &reach.bags))? {
                 there.push(it);
             }
         }

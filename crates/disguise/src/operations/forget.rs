@@ -22,7 +22,7 @@ use crate::records::stored::Stored;
 use crate::records::{forgotten, name, registry, store};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
-use crate::transaction::{intent, once};
+use crate::transaction::{intent, once, scheduled};
 
 impl<D: Database> Engine<D> {
     /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay. A hold on somebody whose
@@ -62,7 +62,8 @@ impl<D: Database> Engine<D> {
             } else {
                 Vec::new()
             };
-            engine.refuse_concerned((&salt, &held), meant.iter().copied())?;
+            let meant_now = meant.iter().copied();
+            engine.refuse_concerned((&salt, &held), meant_now, &reach.bags)?;
             let database = &mut engine.database;
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
             let cohort = cohort(&salt, &user.principal());
@@ -88,7 +89,8 @@ impl<D: Database> Engine<D> {
     }
 
     /// Destroys all records and credentials of a person, and the registration: nothing that was ever hidden comes
-    /// back, and whatever key, password or token the person had opens nothing any more.
+    /// back, and whatever key, password or token the person had opens nothing any more. What is scheduled for the person, or goes
+    /// on in chunks, ends.
     ///
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
@@ -106,7 +108,7 @@ impl<D: Database> Engine<D> {
             for it in &reach.bags {
                 held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
             }
-            engine.refuse_concerned((&salt, &held), reach.bags.iter())?;
+            engine.refuse_concerned((&salt, &held), reach.bags.iter(), &reach.bags)?;
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             // All passwords and tokens of a key are called by its holder. It comes first: it is told of however much there is.
             let mut ids = vec![credential::holder(key)?.to_vec()];
@@ -121,9 +123,12 @@ impl<D: Database> Engine<D> {
             let disguises = disguises.map(|it| DisguiseId(it.found.locator.origin.disguise));
             let disguises: BTreeSet<DisguiseId> = disguises.collect();
             let mut chunks = disguises.clone();
-            chunks.extend(chunks_of(&mut engine.database, user, &holder)?);
+            let own = intent::of_person(&mut engine.database, holder.public())?;
+            chunks.extend(own.into_iter().map(|(id, _)| id));
             let ended = ended_for(&mut engine.database, chunks, &holder)?;
             let database = &mut engine.database;
+            let registered = holder.is_registered().then_some(user);
+            let scheduled = scheduled::end(database, holder.public(), registered)?;
             if holder.is_registered() {
                 registry::unregister(database, &[user.principal()])?;
             }
@@ -131,31 +136,12 @@ impl<D: Database> Engine<D> {
             let mut facts = facts(&receipt, &holder, &ended);
             let disguises: Vec<String> = disguises.iter().map(ToString::to_string).collect();
             facts.put("disguises", disguises);
+            let scheduled: Vec<String> = scheduled.iter().map(ToString::to_string).collect();
+            facts.put("scheduled", scheduled);
             engine.done(&asked, facts.destroying(&name::records(&salt, &ids)))?;
             Ok(receipt)
         })
     }
-}
-
-/// The disguises in chunks of a person, of which none may have come to a row yet.
-fn chunks_of(
-    database: &mut dyn TenantConnection,
-    user: &Value,
-    holder: &Holder,
-) -> Result<Vec<DisguiseId>, Error> {
-    let mut own = Vec::new();
-    for id in intent::list(database)? {
-        let intent = intent::find(database, id)?;
-        let is_own = intent.is_some_and(|it| {
-            let is_named = it
-                .order
-                .user()
-                .is_some_and(|it| it.principal() == user.principal());
-            is_named && it.public_key.as_ref() == Some(holder.public())
-        });
-        own.extend(is_own.then_some(id));
-    }
-    Ok(own)
 }
 
 /// Ends those of `ids` that go on in chunks, or lets them leave the person out from then on, whose records were destroyed.

@@ -14,6 +14,7 @@ use crate::records::principal::{self, Registration, rekey};
 use crate::records::{forgotten, name, registry, settings, store};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
+use crate::transaction::{intent, scheduled};
 
 impl<D: Database> Engine<D> {
     /// Registers `user`, who gets a private key, and with a protection also a recovery token.
@@ -107,6 +108,9 @@ impl<D: Database> Engine<D> {
             let records: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             let records = name::records(&salt, &store::record_ids(&records)?);
             rekey(database, &salt, (user, public.clone()), reach)?;
+            let keys = (holder.public(), &public);
+            scheduled::change_key(database, keys)?;
+            intent::change_key(database, keys)?;
             let mut gone = forgotten::credentials(database, &salt, old)?;
             credential::remove_all(database, old)?;
             // Old records that somebody puts back are none that the old key opens.

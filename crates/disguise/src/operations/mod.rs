@@ -21,6 +21,7 @@ mod replay_obstacles;
 mod replay_strangers;
 mod reveal;
 mod sweep;
+mod unregister;
 mod update;
 
 pub use chunk::{CHUNK_ROWS, Halted, Progress};
@@ -29,4 +30,4 @@ pub use engine::{APPLY_ROWS, Engine, HandOver, REVEAL_BYTES, stored_description}
 pub use export::{Cells, Difference, Hidden, HiddenChange};
 pub use replay::{MissingOperation, ReplayRequest, Replayability};
 pub use reveal::Listed;
-pub use sweep::{SWEEP_RECORDS, Swept};
+pub use sweep::{Rowless, SWEEP_RECORDS, Swept};

@@ -18,7 +18,7 @@ use crate::execute::apply::PreviousChunks;
 use crate::records::hold::{self, Authority, HoldId, Holding, cohort};
 use crate::records::registry::KeyedPrincipal;
 use crate::records::section::PrincipalKind;
-use crate::records::{forgotten, name, registry, settings};
+use crate::records::{chunk_note, forgotten, name, registry, settings};
 use crate::spec::Spec;
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::operation::{self, LoggedOperation};
@@ -214,9 +214,15 @@ impl<D: Database> Engine<D> {
                 ReplayAction::Apply { .. } => {
                     return engine.apply_again(deed, &asked).map(|()| None);
                 }
-                ReplayAction::Schedule { id, request, due } => {
+                ReplayAction::Schedule {
+                    id,
+                    request,
+                    key,
+                    due,
+                } => {
                     unschedule(&mut engine.database, *id)?;
-                    scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
+                    let order = Order::of(request).bound_to(key.clone());
+                    scheduled::put(&mut engine.database, *id, *due, &order)?;
                 }
                 ReplayAction::Cancel(ends) => {
                     if let Some(id) = ends.id {
@@ -226,6 +232,7 @@ impl<D: Database> Engine<D> {
                 ReplayAction::Register(user, key) => {
                     give_key(&mut engine.database, user, key.clone())?;
                 }
+                ReplayAction::Unregister(key) => unregister_again(&mut engine.database, key)?,
                 ReplayAction::HoldPerson(id, user) => {
                     hold_again(&mut engine.database, told, *id, Holding::Person(user))?;
                 }
@@ -331,6 +338,21 @@ fn unregister_leaver(
         |(public, _): &(PublicKey, PrincipalKind)| key.as_ref().is_none_or(|it| it == public);
     if known.values().all(is_theirs) {
         registry::unregister(database, &name)?;
+    }
+    if let Some(key) = key {
+        scheduled::end(database, key, None)?;
+    }
+    Ok(())
+}
+
+/// Ends what is registered, scheduled and going on in chunks under a key.
+fn unregister_again(database: &mut dyn TenantConnection, key: &PublicKey) -> Result<(), Error> {
+    for name in chunk_note::registered(database, key)? {
+        registry::unregister_named(database, name)?;
+    }
+    scheduled::end(database, key, None)?;
+    for (id, _) in intent::of_person(database, key)? {
+        intent::remove(database, id)?;
     }
     Ok(())
 }

@@ -24,12 +24,16 @@ pub(super) enum ReplayAction<'a> {
     Schedule {
         id: DisguiseId,
         request: ApplyRequest<'a>,
+        /// The key that the person had then.
+        key: Option<PublicKey>,
         due: Timestamp,
     },
     Cancel(Ends),
     /// A reveal ended what went on in chunks. Whatever else it did takes the credential.
     Reveal(Ends),
     Register(Value, PublicKey),
+    /// The registration under this key ends, whosever id it was.
+    Unregister(PublicKey),
     HoldPerson(HoldId, Value),
     HoldDisguise(HoldId, DisguiseId),
     Lift(HoldId),

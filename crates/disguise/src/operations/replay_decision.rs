@@ -24,6 +24,10 @@ const TOO_MANY: &str = "its records were too many for an entry, which takes the 
 
 const KEYLESS: &str = "its entry does not name the key, so that the records of a disguise before it are made again, which may be somebody else's by the same id: forget it again with the person's credential";
 
+const UNBOUND: &str = "its entry does not name the key of its person, so that somebody else may have the id by now: schedule it again";
+
+const NO_KEY: &str = "its entry does not name the public key";
+
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
 
 /// What is missing, and what is needed to do it again.
@@ -140,7 +144,16 @@ impl<'a> Replay<'a> {
                     return no("its entry does not say when it is due");
                 };
                 let request = self.apply(told)?;
-                Ok(ReplayAction::Schedule { id, request, due })
+                let key = told.public_key();
+                if request.user.is_some() && key.is_none() {
+                    return no(UNBOUND);
+                }
+                Ok(ReplayAction::Schedule {
+                    id,
+                    request,
+                    key,
+                    due,
+                })
             }
             "disguise.cancel" => Ok(ReplayAction::Cancel(self.ends(told, None)?)),
             // What a password or token wrapped went with the backup.
@@ -149,8 +162,9 @@ impl<'a> Replay<'a> {
             ),
             "disguise.register" => match (self.person(told)?, told.public_key()) {
                 (Some(user), Some(key)) => Ok(ReplayAction::Register(user, key)),
-                _ => no("its entry does not name the public key"),
+                _ => no(NO_KEY),
             },
+            "disguise.unregister" => unregister(told),
             "disguise.hold" => {
                 let id = told.key.parse().map_err(|error: Error| error.to_string())?;
                 match &told.facts.disguise {
@@ -448,6 +462,12 @@ impl<'a> Replay<'a> {
         }
         person.cloned().map(|user| Leaver { user, key })
     }
+}
+
+/// Finds by the key whose registration ends: the account is there again, or was not in the users table at all.
+fn unregister<'a>(told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
+    let key = told.public_key().ok_or(NO_KEY)?;
+    Ok(ReplayAction::Unregister(key))
 }
 
 /// Returns what holds keep of what an operation destroyed: a reveal or a new key put others in the place of records.

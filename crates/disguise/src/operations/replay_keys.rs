@@ -90,12 +90,10 @@ impl<'a> Keys<'a> {
     /// another password, since what is here was written: its person may have thrown away what opens it.
     pub(super) fn follow(&mut self, deed: &ReplayAction<'_>) -> Result<(), String> {
         match deed {
-            ReplayAction::Apply { request, key, .. } => {
+            ReplayAction::Apply { request, key, .. }
+            | ReplayAction::Schedule { request, key, .. } => {
                 let user = request.user.as_ref();
                 return self.seals(user, key.as_ref());
-            }
-            ReplayAction::Schedule { request, .. } => {
-                return self.seals(request.user.as_ref(), None);
             }
             ReplayAction::Register(user, key) => {
                 let name = user.principal();
@@ -107,6 +105,7 @@ impl<'a> Keys<'a> {
                     return Err(TAKEN.to_owned());
                 }
             }
+            ReplayAction::Unregister(key) => self.registered.retain(|_, known| known != key),
             ReplayAction::Forget {
                 leaver: Some(Leaver { user, key }),
                 ..

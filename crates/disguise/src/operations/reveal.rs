@@ -18,10 +18,11 @@ use crate::records::credential::Credential;
 use crate::records::day::Day;
 use crate::records::hold::Held;
 use crate::records::holder::{Claim, Holder};
+use crate::records::name;
 use crate::records::principal::{Reach, Reached};
-use crate::records::{name, registry};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::context::RevealContext;
+use crate::transaction::intent::Intent;
 use crate::transaction::payload::Payload;
 
 /// A disguise that hides something of a person.
@@ -102,14 +103,12 @@ impl<D: Database> Engine<D> {
         &mut self,
         request: &RevealRequest<'_>,
         asked: &OperationRequest<'_>,
-        (whose, holder): (&Whose, &Holder),
+        (intent, holder): (&Intent, &Holder),
     ) -> Result<Revealed, Error> {
-        let names = holder.names(&mut self.database)?;
-        let meant = match whose {
-            Whose::User(user) => {
-                let user = registry::named(&self.database.tenancy, &user.principal());
-                names.contains(&user.principal())
-            }
+        let (whose, names) = (Whose::of(intent), holder.names(&mut self.database)?);
+        let meant = match &whose {
+            // Somebody else may have the id by now.
+            Whose::User(_) => intent.public_key.as_ref() == Some(holder.public()),
             Whose::Everybody => !names.is_empty(),
         };
         if !meant {
@@ -120,7 +119,7 @@ impl<D: Database> Engine<D> {
         leave_out(
             &mut self.database,
             request.id,
-            Some(whose),
+            Some(&whose),
             &names,
             ChunkNote::Returned,
         )?;
@@ -154,10 +153,10 @@ impl<D: Database> Engine<D> {
         };
         let holder = Holder::find(&mut self.database, &salt, &claim)?;
         let reach = holder.reach();
-        if let Some(whose) = &whose
+        if let Some(intent) = &intent
             && !reach.hides_by(request.id)
         {
-            return self.declined(request, asked, (whose, &holder));
+            return self.declined(request, asked, (intent, &holder));
         }
         let names = match whose {
             Some(Whose::Everybody) => holder.names(&mut self.database)?,
@@ -235,7 +234,7 @@ impl<D: Database> Engine<D> {
         let held = Held::all(&mut self.database)?;
         let mut ended = BTreeSet::new();
         for it in over {
-            if self.is_kept((salt, &held), user, it)? {
+            if self.is_kept((salt, &held), user, (it, &reach.bags))? {
                 continue;
             }
             if it.found.locator.origin.disguise == request.id.0 {

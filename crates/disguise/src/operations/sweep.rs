@@ -3,6 +3,7 @@
 use probity_format::Timestamp;
 
 use super::engine::Engine;
+pub use super::unregister::Rowless;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::database::value::Value;
@@ -32,11 +33,14 @@ pub struct Swept {
     pub records: u64,
     /// Records that have ended and are held, or may lead to what is.
     pub held: u64,
+    /// Who is registered and has no row in the users table.
+    pub rowless: Rowless,
 }
 
 impl<D: Database> Engine<D> {
     /// Schedules a disguise for `due`; until it is applied then by [`Engine::sweep`], [`Engine::cancel`] is all it
-    /// takes to stop it. The specification and the user lie in the database in clear until then, as the rows do.
+    /// takes to stop it. The specification and the user lie in the database in clear until then, as the rows do. It is that of the
+    /// person alone: whoever has the id by then is left alone.
     ///
     /// # Errors
     /// What [`Engine::apply`] would refuse now, and [`Error::Value`] with a credential, which is not kept.
@@ -58,14 +62,16 @@ impl<D: Database> Engine<D> {
             engine.check(request.spec, &request.parameters)?;
             let context = engine.context(user)?;
             engine.refuse_absent(&context, request)?;
-            engine.may_be_hidden(&context, user)?;
+            let key = engine.may_be_hidden(&context, user)?;
             let owners = engine.owners(&context, request)?;
             let steps = engine.steps(request, owners.as_deref())?;
             engine.refuse_left_behind(&steps, user)?;
             engine.refuse_stakes(&context, (id, request), owners.as_deref())?;
-            scheduled::put(&mut engine.database, id, due, &Order::of(request))?;
             let payload = Payload::new().with("due", due.nanoseconds());
-            engine.done(&asked, payload.described(&context.salt, request, None))
+            let payload = payload.described(&context.salt, request, key.as_ref());
+            let order = Order::of(request).bound_to(key);
+            scheduled::put(&mut engine.database, id, due, &order)?;
+            engine.done(&asked, payload)
         })?;
         Ok(id)
     }
@@ -126,6 +132,7 @@ impl<D: Database> Engine<D> {
             once::remove_over(&mut engine.database, time)?;
             refusal::remove_over(&mut engine.database, time)
         })?;
+        swept.rowless = self.rowless()?;
         swept.held = self.transaction(|engine| deadline::count_over(&mut engine.database, time))?;
         Ok(swept)
     }
@@ -138,6 +145,7 @@ impl<D: Database> Engine<D> {
         let scheduled = self.scheduled(None)?;
         let due = scheduled.iter().filter(|it| it.is_due(time));
         let due = due.map(|it| it.id).collect();
+        let rowless = self.rowless()?;
         self.transaction(|engine| {
             let database = &mut engine.database;
             let kept = Kept::find(database, time, None)?;
@@ -147,6 +155,7 @@ impl<D: Database> Engine<D> {
                 due,
                 records,
                 held: all.saturating_sub(records),
+                rowless: rowless.clone(),
                 ..Swept::default()
             })
         })
@@ -160,6 +169,8 @@ impl<D: Database> Engine<D> {
         let asked = OperationRequest::new("disguise.apply", id.to_string(), user, time);
         self.operation(&asked, |engine| {
             scheduled::take(&mut engine.database, id)?;
+            let context = engine.context(user)?;
+            context.refuse_other_person(user, order.key())?;
             engine.applied(id, &request, &asked, (&Forgotten::default(), None))
         })
     }

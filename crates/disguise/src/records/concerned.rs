@@ -1,31 +1,90 @@
 //! Whom records concern beside the person whose they are: people whose rows, or values of rows, would be lost with them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::bag::Bag;
-use crate::records::hold::cohort;
+use crate::records::hold::{Held, cohort};
 use crate::records::section::{Change, Modified, Section};
 use crate::schema::{ResolvedSchema, ResolvedTable};
-use crate::statements::row::at;
+use crate::statements::path_end::{RemovedRows, ends_over};
+use crate::statements::row::{at, encoded, picked, put};
 use crate::statements::table::{found, select_keys};
 
 /// The most bytes that stand beside a record for the people whom it concerns.
 const COHORTS_MAX: usize = 32;
 
-/// The principals whom a bag concerns: the owners of rows that went or lost a value, and of rows that went whoever reads them.
+/// Whom a record concerns.
+pub(crate) enum Concerned {
+    /// These principals.
+    People(BTreeSet<Vec<u8>>),
+    /// These, and whoever may be meant by what is not where it was: a hold on anybody counts.
+    Anybody,
+}
+
+impl Concerned {
+    /// A byte of a salted hash for `owner` and each who is concerned, in order, so that a record can be kept from ending for them
+    /// without a key; none where these are very many or cannot be told, which stands for everybody.
+    pub(crate) fn cohorts(self, salt: &[u8], owner: &[u8]) -> Vec<u8> {
+        let Self::People(mut principals) = self else {
+            return Vec::new();
+        };
+        principals.insert(owner.to_vec());
+        let bytes: BTreeSet<u8> = principals.iter().map(|it| cohort(salt, it)).collect();
+        if bytes.len() > COHORTS_MAX {
+            return Vec::new();
+        }
+        bytes.into_iter().collect()
+    }
+
+    /// Refuses where somebody is held who is concerned, or may be.
+    pub(crate) fn refuse_held(&self, salt: &[u8], held: &Held) -> Result<(), Error> {
+        match self {
+            Self::People(people) => held.refuse_any(salt, people.iter()),
+            Self::Anybody if held.has_people() => Err(Error::Held { held: UNTOLD }),
+            Self::Anybody => Ok(()),
+        }
+    }
+}
+
+/// Why a hold counts that may be on anybody.
+const UNTOLD: &str = "a person, whose rows may be among them because a table, an owner column or a row is not where it was,";
+
+/// Notes the rows that a bag holds whole.
+pub(crate) fn note_removed<'b>(removed: &mut RemovedRows<'b>, bag: &'b Bag) {
+    for section in &bag.sections {
+        let table = section.table.as_str();
+        match &section.change {
+            Change::Removed { columns, rows } => {
+                removed.add(table, columns, rows.iter().map(Vec::as_slice));
+            }
+            Change::Copied { columns, rows, .. } => {
+                removed.add(table, columns, rows.iter().map(|it| it.row.as_slice()));
+            }
+            Change::Modified { .. } | Change::Decorrelated { .. } => {}
+        }
+    }
+}
+
+/// Whom a bag concerns: the owners of rows that went or lost a value, and of rows that went whoever reads them. `removed` are rows
+/// that are looked at where the database does not have them any more.
 pub(crate) fn people(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
-    bag: &Bag,
-) -> Result<BTreeSet<Vec<u8>>, Error> {
+    (bag, removed): (&Bag, &RemovedRows<'_>),
+) -> Result<Concerned, Error> {
     let mut named = Vec::new();
     for section in &bag.sections {
-        if let Some(table) = live.table(&section.table) {
-            named.append(&mut of_section(database, live, (table, section))?);
-        }
+        let of_section = match live.table(&section.table) {
+            Some(table) => of_section(database, live, (table, section), removed)?,
+            None => None,
+        };
+        let Some(mut people) = of_section else {
+            return Ok(Concerned::Anybody);
+        };
+        named.append(&mut people);
     }
     named.retain(|it| !it.is_nobody());
     let mut principals: BTreeSet<Vec<u8>> = named.iter().map(Value::principal).collect();
@@ -34,65 +93,134 @@ pub(crate) fn people(
     let pseudo = &live.pseudo;
     let spelled = found(database, &pseudo.table, &pseudo.id, &named)?;
     principals.extend(spelled.values().map(Value::principal));
-    Ok(principals)
+    Ok(Concerned::People(principals))
 }
 
-/// A byte of a salted hash for each of `principals`, in order, so that a record can be kept from ending for them without a key;
-/// none where these are very many, which stands for everybody.
-pub(crate) fn cohorts(salt: &[u8], principals: &BTreeSet<Vec<u8>>) -> Vec<u8> {
-    let bytes: BTreeSet<u8> = principals.iter().map(|it| cohort(salt, it)).collect();
-    if bytes.len() > COHORTS_MAX {
-        return Vec::new();
-    }
-    bytes.into_iter().collect()
-}
-
+/// The people of a section; nothing where they cannot be told.
 fn of_section(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
     (table, section): (&ResolvedTable, &Section),
-) -> Result<Vec<Value>, Error> {
+    removed: &RemovedRows<'_>,
+) -> Result<Option<Vec<Value>>, Error> {
     let is_users = table.name == live.pseudo.table;
-    let of_row = |columns: &[String], row: &[Value]| -> Vec<Value> {
-        let readers = (!is_users).then_some(&table.readers);
-        let people = table.owners.iter().chain(readers.into_iter().flatten());
-        people
-            .filter_map(|it| at(columns, row, it).cloned())
-            .collect()
-    };
+    let readers = (!is_users).then_some(&table.readers);
+    let people: Vec<&String> = table
+        .owners
+        .iter()
+        .chain(readers.into_iter().flatten())
+        .collect();
     match &section.change {
         Change::Removed { columns, rows } => {
-            Ok(rows.iter().flat_map(|row| of_row(columns, row)).collect())
+            let rows: Vec<&[Value]> = rows.iter().map(Vec::as_slice).collect();
+            named_by(database, (table, &people), (columns, &rows), removed)
         }
         Change::Copied { columns, rows, .. } => {
-            let rows = rows.iter().map(|it| it.row.as_slice());
-            Ok(rows.flat_map(|row| of_row(columns, row)).collect())
+            let rows: Vec<&[Value]> = rows.iter().map(|it| it.row.as_slice()).collect();
+            named_by(database, (table, &people), (columns, &rows), removed)
         }
-        Change::Modified { identity, rows, .. } => {
-            owners_now(database, table, (identity, rows), |_| true)
+        Change::Modified {
+            identity,
+            column,
+            rows,
+        } => {
+            let rows: Vec<&Modified> = rows.iter().collect();
+            owners_now(database, table, (identity, column, &rows), removed)
         }
         // Whoever is replaced keeps nothing from others; a reference that was emptied is part of their row.
-        Change::Decorrelated { identity, rows, .. } => {
-            owners_now(database, table, (identity, rows), |row| row.after.is_null())
+        Change::Decorrelated {
+            identity,
+            column,
+            rows,
+        } => {
+            let rows: Vec<&Modified> = rows.iter().filter(|row| row.after.is_null()).collect();
+            owners_now(database, table, (identity, column, &rows), removed)
         }
     }
 }
 
-/// The owners of the rows that lost values, as they are now.
+/// Whom rows name in the columns `people`, and the owners to whom the path of the table leads from them.
+fn named_by(
+    database: &mut dyn TenantConnection,
+    (table, people): (&ResolvedTable, &[&String]),
+    (columns, rows): (&[String], &[&[Value]]),
+    removed: &RemovedRows<'_>,
+) -> Result<Option<Vec<Value>>, Error> {
+    if rows.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
+    if !people.iter().all(|it| columns.contains(it)) {
+        return Ok(None);
+    }
+    let named = rows.iter();
+    let named = named.flat_map(|row| people.iter().filter_map(|it| at(columns, row, it).cloned()));
+    let mut named: Vec<Value> = named.collect();
+    if let Some(path) = &table.path {
+        for end in ends_over(database, path, (columns, rows), removed)? {
+            if end.is_lost {
+                return Ok(None);
+            }
+            named.extend(end.owners);
+        }
+    }
+    Ok(Some(named))
+}
+
+/// The owners of the rows that lost values of `column`, as they are now and as they would be with the value.
 fn owners_now(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
-    (identity, rows): (&[String], &[Modified]),
-    is_meant: impl Fn(&&Modified) -> bool,
-) -> Result<Vec<Value>, Error> {
-    if identity != table.identity || table.owners.is_empty() {
-        return Ok(Vec::new());
+    (identity, column, lost): (&[String], &str, &[&Modified]),
+    removed: &RemovedRows<'_>,
+) -> Result<Option<Vec<Value>>, Error> {
+    let is_nobodys = table.owners.is_empty() && table.path.is_none();
+    if lost.is_empty() || is_nobodys && table.readers.is_empty() {
+        return Ok(Some(Vec::new()));
     }
-    let keys: Vec<Vec<Value>> = rows
+    if identity != table.identity {
+        return Ok(None);
+    }
+    let first = table.path.as_ref().and_then(|path| path.steps.first());
+    let through = first.into_iter().flat_map(|step| &step.columns);
+    let mut columns = identity.to_vec();
+    for extra in table.owners.iter().chain(through) {
+        if !columns.contains(extra) {
+            columns.push(extra.clone());
+        }
+    }
+    let mut before = BTreeMap::new();
+    for row in lost {
+        before.insert(encoded(&row.identity), *row);
+    }
+    let keys: Vec<Vec<Value>> = before.values().map(|row| row.identity.clone()).collect();
+    let mut rows = select_keys(database, &table.name, &columns, identity, &keys)?;
+    let there: BTreeSet<Vec<u8>> = rows
         .iter()
-        .filter(is_meant)
-        .map(|row| row.identity.clone())
+        .map(|row| encoded(&picked(&columns, row, identity)))
         .collect();
-    let named = select_keys(database, &table.name, &table.owners, identity, &keys)?;
-    Ok(named.into_iter().flatten().collect())
+    if there.len() < before.len() {
+        let gone = before.keys().filter(|key| !there.contains(*key));
+        let gone: BTreeSet<Vec<u8>> = gone.cloned().collect();
+        let found = removed.by_key(&table.name, identity, &gone);
+        if there.len().saturating_add(found.len()) < before.len() {
+            return Ok(None);
+        }
+        for (of, row) in found.into_values().flatten() {
+            let row = picked(of, row, &columns);
+            if row.len() < columns.len() {
+                return Ok(None);
+            }
+            rows.push(row);
+        }
+    }
+    let mut restored = rows.clone();
+    for row in &mut restored {
+        if let Some(it) = before.get(&encoded(&picked(&columns, row, identity))) {
+            put(&columns, row, column, it.before.clone());
+        }
+    }
+    rows.append(&mut restored);
+    let rows: Vec<&[Value]> = rows.iter().map(Vec::as_slice).collect();
+    let owners: Vec<&String> = table.owners.iter().collect();
+    named_by(database, (table, &owners), (&columns, &rows), removed)
 }

@@ -26,7 +26,7 @@ pub(crate) type Registered = BTreeMap<Vec<u8>, (PublicKey, PrincipalKind)>;
 /// The longest id of a user that is stored as it is.
 const ID_BYTES_MAX: usize = 15;
 /// Bytes that stand for a longer one, so that no index grows with the ids; no shorter id has this length.
-const ID_HASH_BYTES: usize = 16;
+pub(crate) const ID_HASH_BYTES: usize = 16;
 
 /// Returns how a principal is named in the engine's tables. With tenants the name is always a hash, of the tenant and the id.
 pub(crate) fn named(tenancy: &TenantScope, id: &[u8]) -> Value {
@@ -165,5 +165,15 @@ pub(crate) fn unregister(
     let keys = ids.iter().map(|id| vec![named(database.tenancy(), id)]);
     let keys: Vec<Vec<Value>> = keys.collect();
     delete_keys(database, PRINCIPALS, &["id".to_owned()], &keys)?;
+    Ok(())
+}
+
+/// Removes a registration by its stored name.
+pub(crate) fn unregister_named(
+    database: &mut dyn TenantConnection,
+    name: Vec<u8>,
+) -> Result<(), Error> {
+    let key = [vec![Value::Bytes(name)]];
+    delete_keys(database, PRINCIPALS, &["id".to_owned()], &key)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 pub(crate) mod lax;
 pub(crate) mod outcome;
 pub(crate) mod overwrite;
+pub(crate) mod path_end;
 pub(crate) mod row;
 pub(crate) mod stored;
 pub(crate) mod table;

@@ -71,6 +71,35 @@ impl ApplyContext {
         let known = self.registered.get(&user.principal());
         known.map(|(public, _)| public)
     }
+
+    /// Refuses what waits or goes on where somebody else has the id of its person by now: an id may be given again, and `key` is
+    /// the person's alone. Who is away is neither registered nor has a row.
+    pub(crate) fn refuse_other_person(
+        &self,
+        user: Option<&Value>,
+        key: Option<&PublicKey>,
+    ) -> Result<(), Error> {
+        let Some(user) = user else {
+            return Ok(());
+        };
+        let registered = self.key_of(user);
+        let is_theirs = match (key, registered) {
+            (None, _) => false,
+            (Some(key), Some(registered)) => key == registered,
+            (Some(_), None) => !self.has_row,
+        };
+        if is_theirs {
+            return Ok(());
+        }
+        let what = if key.is_some() {
+            "somebody else has the id of the disguise's person by now, or its person is not registered any more: cancel it"
+        } else {
+            "the disguise names no key of its person, so that somebody else may have the id by now: cancel it, and ask for it anew"
+        };
+        Err(Error::Value {
+            what: what.to_owned(),
+        })
+    }
 }
 
 /// A reveal stands on this.

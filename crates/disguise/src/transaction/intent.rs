@@ -136,6 +136,35 @@ impl Intent {
     }
 }
 
+/// Returns those of the person with this key.
+pub(crate) fn of_person(
+    database: &mut dyn TenantConnection,
+    key: &PublicKey,
+) -> Result<Vec<(DisguiseId, Intent)>, Error> {
+    let mut own = Vec::new();
+    for id in list(database)? {
+        let Some(intent) = find(database, id)? else {
+            continue;
+        };
+        if intent.public_key.as_ref() == Some(key) {
+            own.push((id, intent));
+        }
+    }
+    Ok(own)
+}
+
+/// Lets those of a person follow the person to a new key.
+pub(crate) fn change_key(
+    database: &mut dyn TenantConnection,
+    (former, new): (&PublicKey, &PublicKey),
+) -> Result<(), Error> {
+    for (id, mut intent) in of_person(database, former)? {
+        intent.public_key = Some(new.clone());
+        put(database, id, &intent)?;
+    }
+    Ok(())
+}
+
 /// Returns what an intent is stored under.
 pub(crate) fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
     database.tenancy().key(&id.0.to_le_bytes())

@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use probity_format::wire::{Reader, put_varint};
 use probity_format::{DecodeError, Timestamp};
 
+use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
-use crate::database::value::{Value, put_bytes, take_text};
+use crate::database::value::{Value, put_bytes, take_bytes, take_text};
 use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::apply::ApplyRequest;
 use crate::records::tables::SCHEDULED;
 use crate::spec::SpecFile;
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
-/// The version of an order's form.
-const ORDER_VERSION: u8 = 1;
+/// The version of an order that names no key: everybody's, one inside an intent, which names it beside, or one of programs before.
+const KEYLESS_VERSION: u8 = 1;
+/// The version of an order that names the key of its person.
+const KEYED_VERSION: u8 = 2;
 /// The most parameters that an order may have.
 const PARAMETERS_MAX: usize = 1_024;
 
@@ -38,6 +41,8 @@ impl Scheduled {
 pub(crate) struct Order {
     text: String,
     user: Option<Value>,
+    /// The key of the user, where the order names it.
+    key: Option<PublicKey>,
     parameters: BTreeMap<String, Value>,
     expires: Option<Timestamp>,
 }
@@ -47,9 +52,15 @@ impl Order {
         Self {
             text: request.spec.text.clone(),
             user: request.user.clone(),
+            key: None,
             parameters: request.parameters.clone(),
             expires: request.expires,
         }
+    }
+
+    /// The same, of the person with this key and of nobody who has the id later.
+    pub(crate) fn bound_to(self, key: Option<PublicKey>) -> Self {
+        Self { key, ..self }
     }
 
     #[cfg(test)]
@@ -57,6 +68,7 @@ impl Order {
         Self {
             text: "a specification".to_owned(),
             user: Some(Value::Int(7)),
+            key: None,
             parameters: BTreeMap::from([("name".to_owned(), Value::Null)]),
             expires: None,
         }
@@ -64,6 +76,16 @@ impl Order {
 
     pub(crate) const fn user(&self) -> Option<&Value> {
         self.user.as_ref()
+    }
+
+    pub(crate) const fn key(&self) -> Option<&PublicKey> {
+        self.key.as_ref()
+    }
+
+    /// Whether it is about whoever has the id `user`.
+    pub(crate) fn is_about(&self, user: &Value) -> bool {
+        let name = self.user.as_ref().map(Value::principal);
+        name == Some(user.principal())
     }
 
     pub(crate) fn parsed(&self) -> Result<SpecFile, Error> {
@@ -82,9 +104,13 @@ impl Order {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![ORDER_VERSION];
+        let version = self.key.as_ref().map_or(KEYLESS_VERSION, |_| KEYED_VERSION);
+        let mut out = vec![version];
         put_bytes(&mut out, self.text.as_bytes());
         self.user.as_ref().unwrap_or(&Value::Null).encode(&mut out);
+        if let Some(key) = &self.key {
+            put_bytes(&mut out, &key.encode());
+        }
         let expires = self.expires.map_or(0, Timestamp::nanoseconds);
         out.extend_from_slice(&expires.to_le_bytes());
         put_varint(
@@ -100,11 +126,20 @@ impl Order {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "scheduled disguise");
-        if reader.u8()? != ORDER_VERSION {
-            return Err(reader.error("has an unknown version"));
-        }
+        let is_keyed = match reader.u8()? {
+            KEYLESS_VERSION => false,
+            KEYED_VERSION => true,
+            _ => return Err(reader.error("has an unknown version")),
+        };
         let text = take_text(&mut reader)?;
         let user = Value::decode(&mut reader)?;
+        let key = if is_keyed {
+            let key = PublicKey::decode(take_bytes(&mut reader)?);
+            let key = key.map_err(|_suite| reader.error("has a public key of an unknown suite"))?;
+            Some(key)
+        } else {
+            None
+        };
         let expires = i64::from_le_bytes(reader.array()?);
         let expires = match expires {
             0 => None,
@@ -122,6 +157,7 @@ impl Order {
         Ok(Self {
             text,
             user: Some(user).filter(|user| !user.is_null()),
+            key,
             parameters,
             expires,
         })
@@ -170,6 +206,58 @@ pub(crate) fn list(
     database: &mut dyn TenantConnection,
     user: Option<&Value>,
 ) -> Result<Vec<Scheduled>, Error> {
+    let mut scheduled = Vec::new();
+    for (it, what) in stored(database)? {
+        if let Some(user) = user
+            && !Order::decode(&what)?.is_about(user)
+        {
+            continue;
+        }
+        scheduled.push(it);
+    }
+    Ok(scheduled)
+}
+
+/// Ends those of the person with this key; gives their handles. One that names no key is of whoever is registered under its id:
+/// where that is the person, `registered` is the id.
+pub(crate) fn end(
+    database: &mut dyn TenantConnection,
+    key: &PublicKey,
+    registered: Option<&Value>,
+) -> Result<Vec<DisguiseId>, Error> {
+    let mut ended = Vec::new();
+    for (it, what) in stored(database)? {
+        let order = Order::decode(&what)?;
+        let is_theirs = match order.key() {
+            Some(named) => named == key,
+            None => registered.is_some_and(|user| order.is_about(user)),
+        };
+        if is_theirs {
+            take(database, it.id)?;
+            ended.push(it.id);
+        }
+    }
+    Ok(ended)
+}
+
+/// Lets those of a person follow the person to a new key.
+pub(crate) fn change_key(
+    database: &mut dyn TenantConnection,
+    (former, new): (&PublicKey, &PublicKey),
+) -> Result<(), Error> {
+    for (it, what) in stored(database)? {
+        let order = Order::decode(&what)?;
+        if order.key() == Some(former) {
+            let due = it.due.ok_or(Error::Forged)?;
+            take(database, it.id)?;
+            put(database, it.id, due, &order.bound_to(Some(new.clone())))?;
+        }
+    }
+    Ok(())
+}
+
+/// All scheduled disguises, the next first, each with what was asked for.
+fn stored(database: &mut dyn TenantConnection) -> Result<Vec<(Scheduled, Vec<u8>)>, Error> {
     let own = database.tenancy().among_keys("WHERE");
     let sql = format!(
         "SELECT id, due, what FROM {SCHEDULED}{} ORDER BY due, id",
@@ -178,24 +266,36 @@ pub(crate) fn list(
     let rows = database
         .query(&sql, &own.parameters)
         .doing("reading what is scheduled")?;
-    let mut scheduled = Vec::new();
+    let mut stored = Vec::with_capacity(rows.len());
     for row in rows {
         let [Value::Bytes(id), Value::Int(due), Value::Bytes(what)] = row.as_slice() else {
             return Err(Error::Forged);
         };
-        if let Some(user) = user {
-            let order = Order::decode(what)?;
-            let whom = order.user.as_ref().map(Value::principal);
-            if whom != Some(user.principal()) {
-                continue;
-            }
-        }
         let id = <[u8; 8]>::try_from(database.tenancy().own(id));
         let id = id.map_err(|_length| Error::Forged)?;
-        scheduled.push(Scheduled {
+        let scheduled = Scheduled {
             id: DisguiseId(u64::from_le_bytes(id)),
             due: Timestamp::from_nanoseconds(*due).ok(),
-        });
+        };
+        stored.push((scheduled, what.clone()));
     }
-    Ok(scheduled)
+    Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_comes_back_with_its_key_or_without_and_no_cut_of_it_is_read() {
+        for key in [None, Some(PublicKey::X25519([8; 32]))] {
+            let bytes = Order::sample().bound_to(key.clone()).encode();
+            let order = Order::decode(&bytes).unwrap();
+            assert_eq!(order.key(), key.as_ref());
+            assert_eq!(order.encode(), bytes);
+            for cut in 0..bytes.len() {
+                assert!(Order::decode(&bytes[..cut]).is_err());
+            }
+        }
+    }
 }

@@ -343,6 +343,41 @@ pub(crate) fn a_replay_destroys_nothing_that_is_held() {
     }
 }
 
+/// U6: nothing claimed that a disguise that a backup has lost is not done again while its person, or somebody whose row it would take
+/// along, is held. It stays in the list, changes nothing, and is done once the hold is lifted.
+pub(crate) fn a_disguise_that_is_not_done_is_not_replayed_while_its_person_is_held() {
+    for (spec, held) in [(BLANK, 1), (GDPR, 1), (SHARED_TEXT, 2)] {
+        for in_chunks in [false, true] {
+            let mut station = station();
+            let before = station.forum.everything();
+            if in_chunks {
+                let chunked = station.forum.apply_in_chunks(spec, (Some(1), false), 2);
+                chunked.unwrap();
+            } else {
+                station.apply(spec, Some(1));
+            }
+            let gone = station.forum.everything();
+            station.restore();
+            let person = Value::Int(held);
+            let engine = &mut station.forum.engine;
+            let hold = engine.hold(Holding::Person(&person), &authority()).unwrap();
+            let missed = station.replay(&[edna(spec)], &[]);
+            let last = missed.last().unwrap();
+            assert!(why(last).contains("legal hold"), "{missed:?}");
+            assert_eq!(station.forum.everything(), before);
+            station.forum.engine.lift(hold, &authority()).unwrap();
+            let done = station.replay(&[edna(spec)], &[]);
+            assert_eq!(done.last().unwrap().outlook, Replayability::Done);
+            assert_ne!(station.forum.everything(), before);
+            assert_eq!(station.forum.everything().len(), gone.len());
+            assert_eq!(station.replay(&[edna(spec)], &[]), []);
+        }
+    }
+}
+
+/// Overwrites what several people own.
+const SHARED_TEXT: &str = r#"{"moderations": [{"Modify": {"pred": "True", "from": "", "col": "action", "gen_value": {"RandStr": {"len": 12}}}}]}"#;
+
 /// What decays stays in the users table, and the next run took whoever a replay had disguised again a second time.
 pub(crate) fn whoever_decayed_again_by_a_replay_is_not_taken_anew() {
     let mut station = station();

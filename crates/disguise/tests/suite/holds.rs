@@ -378,3 +378,108 @@ pub(crate) fn a_hold_keeps_what_a_co_owner_took_along_before() {
         hold.unwrap();
     }
 }
+
+/// C7: a record of a table or an owner column that has another name since, or of a row that has another key, concerned nobody, so that
+/// what was left of a held person's row was destroyed. Where it cannot be told whom a record concerns, any hold on a person counts.
+pub(crate) fn a_hold_counts_where_it_cannot_be_told_whose_a_record_is() {
+    let follows = "[[remove]]\ntable = \"follows\"\n";
+    for (asked, since) in [
+        (follows, "ALTER TABLE follows RENAME TO edges"),
+        (follows, "ALTER TABLE follows RENAME COLUMN b TO target"),
+        (AT_STAKE[4], "UPDATE notes SET id = 100"),
+        (AT_STAKE[4], "DELETE FROM notes"),
+    ] {
+        let mut dan = at_stake(asked);
+        let gone = dan.leave();
+        dan.sql(&[since]);
+        let hold = dan
+            .engine
+            .hold(Holding::Person(&Value::Int(1)), &authority());
+        assert!(is_held(&dan.forget(Some(gone.id))), "{since}");
+        assert!(is_held(&dan.forget(None)), "{since}");
+        dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+        dan.forget(Some(gone.id)).unwrap();
+    }
+}
+
+/// Ann and Dan, each with a post, and an answer under each that Dan has approved.
+fn through_others(asked: &str) -> Member {
+    let mut database = crate::connect();
+    for sql in [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40))",
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id))",
+        "CREATE TABLE answers (id BIGINT PRIMARY KEY, post BIGINT REFERENCES posts(id), approved_by BIGINT REFERENCES people(id), text VARCHAR(40))",
+        "INSERT INTO people VALUES (1, 'Ann'), (4, 'Dan')",
+        "INSERT INTO posts VALUES (10, 1), (40, 4)",
+        "INSERT INTO answers VALUES (11, 10, 4, 'under Ann'), (41, 40, 4, 'under Dan')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let description = format!("{HEAD}{OWNED_THROUGH}{asked}");
+    let mut dan = Member::called(Value::Int(4), database, &description);
+    dan.engine
+        .register(&Value::Int(1), Protection::KeyAlone, time())
+        .unwrap();
+    dan
+}
+
+const OWNED_THROUGH: &str = "[tables.posts]\nowners = [\"author\"]\n[tables.answers]\nthrough = [\"post\"]\non_leave = { approved_by = \"null\" }\n";
+const OVERWRITE_ANSWERS: &str =
+    "[[modify]]\ntable = \"answers\"\ncolumn = \"text\"\nvalue = { ConstStr = \"-\" }\n";
+const REMOVE_POSTS: &str = "[[remove]]\ntable = \"answers\"\n[[remove]]\ntable = \"posts\"\n";
+const LEAVE: &str =
+    "[[decorrelate]]\ntable = \"posts\"\nowners = [\"author\"]\n[[remove]]\ntable = \"people\"\n";
+
+/// C7: whose a row is was asked of its own owner columns alone, so that a hold did not reach what belongs to somebody through another
+/// row: values of it were emptied while its person was held, and what was left of them was forgotten. The path to the owner is
+/// followed wherever a hold is asked for.
+pub(crate) fn a_hold_reaches_rows_that_are_owned_through_others() {
+    let days = |days: i64| {
+        let day = 86_400_000_000_000;
+        Timestamp::from_nanoseconds(time().nanoseconds() + days * day).unwrap()
+    };
+    let ann = Value::Int(1);
+    let described = format!("{OWNED_THROUGH}{LEAVE}");
+    let tables = ["people", "posts", "answers"];
+    let mut dan = through_others(LEAVE);
+    let before = dan.rows(tables);
+    let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+    assert!(is_held(&dan.try_to_leave()));
+    assert!(is_foreseen(&mut dan, &described));
+    assert_eq!(dan.rows(tables), before);
+    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    assert!(!is_foreseen(&mut dan, &described));
+    let gone = dan.leave_until(days(30));
+    let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+    assert!(is_held(&dan.forget(Some(gone.id))));
+    let swept = dan.engine.sweep(days(31)).unwrap();
+    assert!(swept.records == 0 && swept.held > 0, "{swept:?}");
+    hold.unwrap();
+    assert!(dan.return_at(gone.id, days(31)).unwrap().is_complete());
+    assert_eq!(dan.rows(tables), before);
+
+    // A row comes to its person by what it belongs to.
+    let mut dan = through_others(OVERWRITE_ANSWERS);
+    let gone = dan.leave();
+    dan.sql(&["UPDATE posts SET author = 1 WHERE id = 40"]);
+    let hold = dan.engine.hold(Holding::Person(&ann), &authority());
+    assert!(is_held(&dan.forget(Some(gone.id))));
+    dan.engine.lift(hold.unwrap(), &authority()).unwrap();
+    dan.forget(Some(gone.id)).unwrap();
+}
+
+/// Not every row that is not there is in doubt: what a person removed of their own lies in their records, with whatever it belonged
+/// to, and they may forget it while somebody else is held.
+pub(crate) fn what_one_person_removed_of_their_own_is_forgotten_while_another_is_held() {
+    let mut dan = through_others(OVERWRITE_ANSWERS);
+    dan.sql(&["UPDATE answers SET approved_by = NULL WHERE id = 11"]);
+    let overwritten = dan.leave();
+    let mut dan = dan.again(&format!("{HEAD}{OWNED_THROUGH}{REMOVE_POSTS}"));
+    let removed = dan.leave();
+    let hold = dan
+        .engine
+        .hold(Holding::Person(&Value::Int(1)), &authority());
+    dan.forget(Some(overwritten.id)).unwrap();
+    dan.forget(Some(removed.id)).unwrap();
+    hold.unwrap();
+}

@@ -286,6 +286,17 @@ macro_rules! for_every_claim {
             a_cut_in_the_middle_of_many_rows_changes_nothing
             rows_of_tables_without_places_leave_a_part_at_a_time_and_take_nobody_along
             chunks_rest_between_their_transactions_and_the_last_does_not
+            chunks_of_a_person_leave_a_newcomer_alone
+            chunks_and_orders_follow_their_person_to_a_new_key
+            a_disguise_in_its_grace_period_leaves_a_newcomer_alone
+            what_is_scheduled_ends_when_everything_is_forgotten
+            an_order_without_a_key_is_read_and_not_applied
+            a_deleted_account_ends_its_registration_and_the_id_is_free
+            a_registration_ends_by_its_persons_credential_while_the_row_is_there
+            a_hold_counts_where_it_cannot_be_told_whose_a_record_is
+            a_hold_reaches_rows_that_are_owned_through_others
+            what_one_person_removed_of_their_own_is_forgotten_while_another_is_held
+            a_disguise_that_is_not_done_is_not_replayed_while_its_person_is_held
         }
     };
 }
@@ -320,6 +331,7 @@ mod namesakes;
 mod native;
 mod newcomers;
 mod once;
+mod other_person;
 mod ownership;
 mod pace;
 mod parameters;
@@ -375,6 +387,7 @@ pub(crate) use namesakes::*;
 pub(crate) use native::*;
 pub(crate) use newcomers::*;
 pub(crate) use once::*;
+pub(crate) use other_person::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
 pub(crate) use parameters::*;

@@ -21,7 +21,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use probity_disguise::database::connect;
-use probity_disguise::{Admission, Database, Engine, Error, Pseudo, Schema, Share, SpecFile};
+use probity_disguise::{
+    Admission, Database, Engine, Error, Pseudo, Rowless, Schema, Share, SpecFile,
+};
 
 pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
@@ -47,6 +49,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Export(args) => export::export(args, environment),
         DisguiseCommand::Forget(args) => change::forget(args, environment),
         DisguiseCommand::Rekey(args) => people::rekey(args, environment),
+        DisguiseCommand::Unregister(args) => people::unregister(args, environment),
         DisguiseCommand::ReceiptKey(args) => receipt::key(args),
         DisguiseCommand::CheckReceipt(args) => receipt::check(args),
         DisguiseCommand::Hold(args) => hold::hold(args, environment),
@@ -159,12 +162,14 @@ fn refused(error: Error) -> Failure {
             Some("give them a credential first: probity disguise register")
         }
         Error::NoSuchUser { .. } => Some(
-            "look at the id; who has left already comes back with their credential: probity disguise list, reveal",
+            "look at the id; who has left already comes back with their credential: probity disguise list, reveal; where the application deleted the account: probity disguise unregister",
         ),
         Error::AlreadyDisguised { .. } => {
             Some("bring them back first with: probity disguise reveal")
         }
-        Error::AlreadyRegistered => Some("change their credential with: probity disguise rekey"),
+        Error::AlreadyRegistered => Some(
+            "change their credential with: probity disguise rekey; where the account of a person before was deleted, end their registration: probity disguise unregister",
+        ),
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
         Error::WouldEmpty { .. } => Some(
             "declare the key ON UPDATE CASCADE, or let the specification remove these rows or leave that column alone",
@@ -207,4 +212,22 @@ impl From<Error> for Failure {
             None => Self::new(message),
         }
     }
+}
+
+/// Who is registered and has no row in the users table, if anybody.
+fn rowless_note(rowless: &Rowless) -> Option<String> {
+    if rowless.is_empty() {
+        return None;
+    }
+    let mut who = rowless.users.clone();
+    if rowless.hashed > 0 {
+        who.push(format!(
+            "{} of whom the id is kept as a hash",
+            rowless.hashed
+        ));
+    }
+    Some(format!(
+        "registered, and without a row in the users table: {}; whoever gets such an id lies under the key of the person before, so end it with: probity disguise unregister",
+        who.join(", ")
+    ))
 }

@@ -1,4 +1,4 @@
-//! Commands about one person: `register`, `speaks-for`, `list`, `subject-name`, `rekey`.
+//! Commands about one person: `register`, `speaks-for`, `list`, `subject-name`, `rekey`, `unregister`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use super::change::recorded;
+use super::change::{print_entry, recorded};
 use super::credential::{Brought, read_password};
 use super::outlet::{Handing, Outlet};
-use super::recorder::Recorder;
+use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, described, of_tenant, open, read, refused, stored};
-use crate::args::{List, Register, Rekey, SpeaksFor, SubjectName};
+use crate::args::{List, Register, Rekey, SpeaksFor, SubjectName, Unregister};
 use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -27,6 +27,13 @@ struct ListedForm {
     pending: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
+}
+
+#[derive(Serialize)]
+struct UnregisteredForm<'a> {
+    unregistered: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
 }
 
 pub(super) fn register(args: &Register, environment: &Environment) -> Result<Status, Failure> {
@@ -164,6 +171,30 @@ pub(super) fn subject_name(
         for name in &names {
             output.line(name)?;
         }
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+pub(super) fn unregister(args: &Unregister, environment: &Environment) -> Result<Status, Failure> {
+    let mut engine = stored(&args.database, environment)?;
+    let user = engine.user(&args.user).map_err(refused)?;
+    let brought = (!args.credential.is_empty()).then(|| Brought::read(&args.credential));
+    let brought = brought.transpose()?;
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let credential = brought.as_ref().map(Brought::credential);
+    let outcome = engine.unregister(&user, credential.as_ref(), SystemClock::new().now());
+    let ((), entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let mut output = Output::new();
+    if args.json {
+        let unregistered = &args.user;
+        output.json(&UnregisteredForm {
+            unregistered,
+            entry,
+        })?;
+    } else {
+        output.line(&format!("not registered any more: {}", args.user))?;
+        print_entry(entry.as_ref(), &mut output)?;
     }
     output.flush()?;
     Ok(Status::Done)

@@ -18,6 +18,7 @@ use crate::records::stored::{Stage, Stored};
 use crate::records::{concerned, deadline, store};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::redact::Redactors;
+use crate::statements::path_end::RemovedRows;
 
 /// The part of a step that is left when it was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,11 @@ impl<'a> Applier<'a> {
         let fleeting = deadline::fleeting(self.database, &placeholders)?;
         let mut made = BTreeMap::new();
         let mut stored = Vec::new();
+        let mut removed = RemovedRows::default();
+        self.notes
+            .bags
+            .values()
+            .for_each(|bag| concerned::note_removed(&mut removed, bag));
         for (owner, bag) in &self.notes.bags {
             let end = fleeting.get(owner).copied().unwrap_or(Day::NEVER).min(end);
             made.extend(bag.speaks_for.iter().map(|it| (it.new.principal(), end)));
@@ -99,9 +105,8 @@ impl<'a> Applier<'a> {
             let cohorts = if end == Day::NEVER {
                 Vec::new()
             } else {
-                let mut people = concerned::people(self.database, self.live, bag)?;
-                people.insert(owner.clone());
-                concerned::cohorts(self.salt, &people)
+                let people = concerned::people(self.database, self.live, (bag, &removed))?;
+                people.cohorts(self.salt, owner)
             };
             stored.push(Stored {
                 bag,

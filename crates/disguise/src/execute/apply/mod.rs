@@ -23,6 +23,5 @@ mod unlink;
 pub(crate) use applier::Applier;
 pub(crate) use notes::{Forgotten, Notes};
 pub(crate) use principals::PreviousChunks;
-pub(crate) use record_owner::ends;
 pub use request::{Applied, ApplyRequest};
 pub(crate) use step_cursor::StepCursor;

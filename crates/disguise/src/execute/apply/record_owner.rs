@@ -1,15 +1,11 @@
 //! The owners of a row, and the person whose bag its record goes to.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::applier::Applier;
-use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::ResolvedTable;
-use crate::schema::path::Path;
-use crate::statements::row::{at, encoded, picked, put};
-use crate::statements::table::{found, select_keys};
+use crate::statements::path_end::ends;
+use crate::statements::row::{at, picked, put};
 
 /// Rows by what the user is in them.
 #[derive(Default)]
@@ -191,72 +187,4 @@ impl Applier<'_> {
         });
         Ok(rows)
     }
-}
-
-/// Follows `path` from each row to the owner at its end, one query for each of its steps; nothing where a row on the way is
-/// not there.
-pub(crate) fn ends(
-    database: &mut dyn TenantConnection,
-    path: &Path,
-    columns: &[String],
-    rows: &[Vec<Value>],
-) -> Result<Vec<Vec<Value>>, Error> {
-    let mut steps = path.steps.iter().peekable();
-    let mut at: Vec<Option<Vec<Value>>> = match steps.peek() {
-        Some(first) => rows
-            .iter()
-            .map(|row| Some(picked(columns, row, &first.columns)))
-            .collect(),
-        None => vec![None; rows.len()],
-    };
-    while let Some(step) = steps.next() {
-        let by = &step.to_columns;
-        let mut wanted = by.clone();
-        match steps.peek() {
-            Some(next) => wanted.extend(next.columns.iter().cloned()),
-            None => wanted.push(path.owner.clone()),
-        }
-        let mut seen = BTreeSet::new();
-        let keys = at.iter().flatten();
-        let keys = keys.filter(|key| !key.iter().any(Value::is_null));
-        let keys: Vec<Vec<Value>> = keys
-            .filter(|key| seen.insert(encoded(key)))
-            .cloned()
-            .collect();
-        let rows = select_keys(database, &step.to_table, &wanted, by, &keys)?;
-        let mut next: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
-        for mut row in rows {
-            let rest = row.split_off(by.len().min(row.len()));
-            next.insert(encoded(&row), rest);
-        }
-        let spellings = spellings_of(database, &step.to_table, by, &keys, &next)?;
-        for it in &mut at {
-            let key = it.take().map(|key| encoded(&key));
-            let key = key.map(|key| spellings.get(&key).cloned().unwrap_or(key));
-            *it = key.and_then(|key| next.get(&key).cloned());
-        }
-    }
-    Ok(at.into_iter().map(Option::unwrap_or_default).collect())
-}
-
-/// Returns how `table` spells those of `keys` of one column that `known` lacks.
-fn spellings_of(
-    database: &mut dyn TenantConnection,
-    table: &str,
-    by: &[String],
-    keys: &[Vec<Value>],
-    known: &BTreeMap<Vec<u8>, Vec<Value>>,
-) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Error> {
-    let is_unknown = |key: &Vec<Value>| !known.contains_key(&encoded(key));
-    let ([by], true) = (by, keys.iter().any(is_unknown)) else {
-        return Ok(BTreeMap::new());
-    };
-    let unknown = keys.iter().filter(|key| is_unknown(key));
-    let unknown: Vec<Value> = unknown.flatten().cloned().collect();
-    let mut held = found(database, table, by, &unknown)?;
-    let held = unknown.into_iter().filter_map(|it| {
-        let held = held.remove(&it.principal())?;
-        Some((encoded(&[it]), encoded(&[held])))
-    });
-    Ok(held.collect())
 }

@@ -10,8 +10,8 @@ use crate::spec::Kind;
 use crate::statements::row::at;
 
 impl Applier<'_> {
-    /// Notes who has a stake in rows: their owners, and of rows that go whole who reads them, too. An account is its person's alone,
-    /// whomever it refers to.
+    /// Notes who has a stake in rows: their owners, by their own columns or along the path to them, and of rows that go whole who
+    /// reads them, too. An account is its person's alone, whomever it refers to.
     pub(super) fn stake(
         &mut self,
         table: &ResolvedTable,
@@ -24,11 +24,13 @@ impl Applier<'_> {
         }
         let reads = loss == Loss::Row && table.name != self.live.pseudo.table;
         let readers = reads.then_some(&table.readers).into_iter().flatten();
-        let people: Vec<&String> = table.owners.iter().chain(readers).collect();
-        let named = rows.iter().flat_map(|row| {
-            let people = people.iter();
-            people.filter_map(|column| at(columns, row, column))
+        let readers: Vec<&String> = readers.collect();
+        let owners = self.owners(table, columns, rows)?;
+        let read = rows.iter().flat_map(|row| {
+            let readers = readers.iter();
+            readers.filter_map(|column| at(columns, row, column))
         });
+        let named = owners.iter().flatten().chain(read);
         let named: Vec<&Value> = named.filter(|it| !it.is_nobody()).collect();
         self.principals.meet(self.database, &named)?;
         let names: Vec<Vec<u8>> = named

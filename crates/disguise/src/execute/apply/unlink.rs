@@ -23,7 +23,9 @@ impl Applier<'_> {
     ) -> Result<StepOutcome, Error> {
         let mut columns = table.identity.clone();
         columns.push(column.to_owned());
-        for owner in &table.owners {
+        let first = table.path.as_ref().and_then(|path| path.steps.first());
+        let through = first.into_iter().flat_map(|step| &step.columns);
+        for owner in table.owners.iter().chain(through) {
             if !columns.contains(owner) {
                 columns.push(owner.clone());
             }

@@ -6,10 +6,10 @@ use super::Revealer;
 use super::report::KeptReason;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::execute::apply::ends;
 use crate::records::registry;
 use crate::records::section::Modified;
 use crate::schema::ResolvedTable;
+use crate::statements::path_end::ends;
 use crate::statements::row::{at, encoded, picked, put};
 use crate::statements::table::{present, select_keys};
 

@@ -1,0 +1,161 @@
+//! Registrations of people whose accounts the application deleted.
+
+use std::collections::BTreeSet;
+
+use probity_format::Timestamp;
+
+use super::Engine;
+use crate::database::Database;
+use crate::database::value::Value;
+use crate::error::Error;
+use crate::records::credential::Credential;
+use crate::records::name::digits;
+use crate::records::registry;
+use crate::records::section::PrincipalKind;
+use crate::records::tables::{PRINCIPALS, bytes, uninstalled};
+use crate::statements::table::existing;
+use crate::transaction::audit::OperationRequest;
+use crate::transaction::payload::Payload;
+use crate::transaction::{intent, scheduled};
+
+/// Registrations that are looked at together.
+const PAGE: usize = 1_000;
+
+/// People who are registered and have no row in the users table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rowless {
+    /// Their ids, as a person writes them.
+    pub users: Vec<String>,
+    /// How many there are whose ids are kept as hashes alone.
+    pub hashed: u64,
+}
+
+impl Rowless {
+    /// Whether there is nobody.
+    pub const fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.hashed == 0
+    }
+}
+
+impl<D: Database> Engine<D> {
+    /// Ends the registration of a user whose row is gone, so that whoever gets the id can register and nothing of theirs is sealed
+    /// to the person before; what is scheduled for that person or goes on in chunks ends. Records and credentials stay the
+    /// person's. An application calls it when it deletes an account. While the row is there it takes the person's credential.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the users table has a row of the user and no credential is given, [`Error::NotRegistered`],
+    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
+    pub fn unregister(
+        &mut self,
+        user: &Value,
+        credential: Option<&Credential<'_>>,
+        time: Timestamp,
+    ) -> Result<(), Error> {
+        let asked = OperationRequest::new("disguise.unregister", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            engine.refresh()?;
+            match credential {
+                Some(credential) => drop(engine.holder(user, credential)?),
+                None => engine.refuse_with_row(user)?,
+            }
+            let database = &mut engine.database;
+            let name = [user.principal()];
+            let known = registry::principals(database, &name)?.into_values().next();
+            let Some((key, PrincipalKind::Person)) = known else {
+                return Err(Error::Value {
+                    what: "the user is not registered".to_owned(),
+                });
+            };
+            registry::unregister(database, &name)?;
+            let ended = scheduled::end(database, &key, Some(user))?;
+            let mut chunks = Vec::new();
+            for (id, _) in intent::of_person(database, &key)? {
+                intent::remove(database, id)?;
+                chunks.push(id.to_string());
+            }
+            let ended: Vec<String> = ended.iter().map(ToString::to_string).collect();
+            let payload = Payload::new()
+                .with("public_key", digits(&key.encode()))
+                .with("scheduled", ended)
+                .with("chunks", chunks);
+            engine.done(&asked, payload)
+        })
+    }
+
+    /// The people who are registered and have no row in the users table: the application deleted it, or gave it another id, and
+    /// whoever gets the id lies under their key until [`Engine::unregister`] ends it. Where there are tenants nobody is named, for
+    /// what is kept of an id does not say of which tenant it is.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`], [`Error::NotInstalled`].
+    pub fn rowless(&mut self) -> Result<Rowless, Error> {
+        self.refresh()?;
+        if self.has_tenants() {
+            return Ok(Rowless::default());
+        }
+        self.transaction(Self::without_row)
+    }
+
+    fn without_row(&mut self) -> Result<Rowless, Error> {
+        let mut left = BTreeSet::new();
+        let mut last = None;
+        loop {
+            let page = self.registered_behind(last.as_ref())?;
+            let ids: Vec<(Vec<u8>, Value)> = page
+                .iter()
+                .filter_map(|name| Some((name.clone(), self.written(name)?)))
+                .collect();
+            let (users, id) = (self.pseudo.table.clone(), self.pseudo.id.clone());
+            let asked: Vec<Value> = ids.iter().map(|(_, id)| id.clone()).collect();
+            let there = existing(&mut self.database, &users, &id, &asked)?;
+            let there: BTreeSet<&Vec<u8>> = ids
+                .iter()
+                .filter(|(_, id)| there.contains(&id.principal()))
+                .map(|(name, _)| name)
+                .collect();
+            left.extend(page.iter().filter(|it| !there.contains(it)).cloned());
+            match page.last() {
+                Some(name) if page.len() == PAGE => last = Some(bytes(name)),
+                _ => break,
+            }
+        }
+        if !left.is_empty() {
+            // Ids that are kept as hashes, or that a column without a type holds otherwise, are found from the other side.
+            for id in self.user_ids()? {
+                let name = registry::named(&self.database.tenancy, &id.principal());
+                left.remove(&name.principal());
+            }
+        }
+        let mut rowless = Rowless::default();
+        for name in left {
+            match String::from_utf8(name) {
+                Ok(text) if text.len() < registry::ID_HASH_BYTES => rowless.users.push(text),
+                _ => rowless.hashed = rowless.hashed.saturating_add(1),
+            }
+        }
+        Ok(rowless)
+    }
+
+    /// The names of the next people who are registered.
+    fn registered_behind(&mut self, last: Option<&Value>) -> Result<Vec<Vec<u8>>, Error> {
+        let person = PrincipalKind::Person.code();
+        let behind = if last.is_some() { " AND id > ?" } else { "" };
+        let sql = format!(
+            "SELECT id FROM {PRINCIPALS} WHERE standing = {person}{behind} ORDER BY id LIMIT {PAGE}"
+        );
+        let parameters: Vec<Value> = last.into_iter().cloned().collect();
+        let rows = self.database.query(&sql, &parameters);
+        let rows = rows.map_err(uninstalled)?;
+        Ok(rows.iter().flatten().map(Value::principal).collect())
+    }
+
+    /// The id that a name stands for, as the users table may hold it; nothing for a hash.
+    fn written(&self, name: &[u8]) -> Option<Value> {
+        let text = std::str::from_utf8(name).ok();
+        let text = text.filter(|_| name.len() < registry::ID_HASH_BYTES)?;
+        let (_, live) = self.described().ok()?;
+        let dialect = self.database.dialect();
+        super::engine::written_in(live, dialect, &live.pseudo.id, text)
+    }
+}
