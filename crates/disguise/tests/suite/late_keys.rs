@@ -129,7 +129,7 @@ pub(crate) fn no_more_rows_go_with_a_placeholder_than_its_own() {
     let id = society.leave(1);
     let gone = match society.engine.database().dialect() {
         Dialect::Mysql => "DROP INDEX one_id ON people",
-        Dialect::Sqlite | Dialect::Postgres => "DROP INDEX one_id",
+        _ => "DROP INDEX one_id",
     };
     society.sql(gone);
     society.sql("INSERT INTO people SELECT 3, person FROM settings WHERE id = 2");
