@@ -1,5 +1,4 @@
-//! How is a person hidden in a database and brought back?
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod crypto;

@@ -72,7 +72,7 @@ pub fn openings(repository: &Repository) -> Vec<Finding> {
         for (line, text) in file.lines() {
             let comment = documentation(text);
             let opening = comment.filter(|_| !continues);
-            continues = comment.is_some_and(|comment| !comment.trim().is_empty());
+            continues = comment.is_some();
             let opens_with = |word: &&&str| {
                 let rest = opening.and_then(|it| it.trim_start().strip_prefix(**word));
                 rest.is_some_and(|it| it.starts_with([' ', ',']))
@@ -261,10 +261,7 @@ mod tests {
                     ///\n/// Where it\n/// lies.\n";
         let repository =
             Repository::of(&[("crates/a/src/a.rs", text), ("crates/log/src/a.rs", text)]);
-        assert_eq!(
-            places(&openings(&repository)),
-            [("crates/a/src/a.rs", 3), ("crates/a/src/a.rs", 8)]
-        );
+        assert_eq!(places(&openings(&repository)), [("crates/a/src/a.rs", 3)]);
     }
 
     #[test]

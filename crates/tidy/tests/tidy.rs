@@ -192,6 +192,11 @@ fn each_document_has_one_title() {
 }
 
 #[test]
+fn prose_is_as_wide_as_a_page() {
+    holds(documents::widths);
+}
+
+#[test]
 fn links_lead_somewhere() {
     holds(documents::links);
 }

@@ -129,7 +129,7 @@ pub struct SubjectName {
   probity disguise unregister --db sqlite:app.db --user 19 --log audit
   probity disguise unregister --db sqlite:app.db --user 19 --credential 19.key --log audit")]
 pub struct Unregister {
-    /// Which database.
+    /// The database.
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// Id of the user, as in the users table
@@ -138,7 +138,7 @@ pub struct Unregister {
     /// Credential of the user, or twice a share of it: needed while the row is there
     #[arg(long, value_name = "FILE")]
     pub credential: Vec<PathBuf>,
-    /// Which log.
+    /// The log.
     #[command(flatten)]
     pub log: LogChoice,
     /// Attribution of the entry: who asked, and what for.

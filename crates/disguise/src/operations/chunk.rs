@@ -17,7 +17,7 @@ use crate::execute::apply::chunk::Chunk;
 use crate::execute::apply::{Applied, ApplyRequest, Forgotten, PreviousChunks};
 use crate::plan::place::Place;
 use crate::plan::step::Step;
-use crate::records::chunk_note::{ChunkNote, ChunkNotes};
+use crate::records::chunk_note::{ChunkNote, ChunkNotes, keyed};
 use crate::records::credential::Credential;
 use crate::records::settings;
 use crate::transaction::audit::OperationRequest;
@@ -500,7 +500,7 @@ pub(super) fn leave_out(
     database: &mut dyn TenantConnection,
     id: DisguiseId,
     whose: Option<&Whose>,
-    names: &[Vec<u8>],
+    (names, public): (&[Vec<u8>], Option<&PublicKey>),
     mark: ChunkNote,
 ) -> Result<(), Error> {
     match whose {
@@ -508,7 +508,11 @@ pub(super) fn leave_out(
         Some(Whose::User(_)) => intent::remove(database, id),
         Some(Whose::Everybody) => {
             let salt = settings::salt(database)?;
-            ChunkNotes { id, salt: &salt }.put(database, mark, names)
+            let notes = ChunkNotes { id, salt: &salt };
+            notes.put(database, mark, names)?;
+            let with = public.map(|public| names.iter().map(|it| keyed(it, public)).collect());
+            let with: Vec<Vec<u8>> = with.unwrap_or_default();
+            notes.put(database, ChunkNote::Keyed, &with)
         }
     }
 }

@@ -161,7 +161,8 @@ fn ended_for(
         };
         let names = holder.names(database)?;
         let whose = Whose::of(&intent);
-        leave_out(database, id, Some(&whose), &names, ChunkNote::Forgotten)?;
+        let person = (names.as_slice(), Some(holder.public()));
+        leave_out(database, id, Some(&whose), person, ChunkNote::Forgotten)?;
         ended.chunks.push(id.to_string());
         if matches!(whose, Whose::User(_)) {
             let hidden = ended.hidden.unwrap_or_default();

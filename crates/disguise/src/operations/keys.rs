@@ -110,7 +110,7 @@ impl<D: Database> Engine<D> {
             rekey(database, &salt, (user, public.clone()), reach)?;
             let keys = (holder.public(), &public);
             scheduled::change_key(database, keys)?;
-            intent::change_key(database, keys)?;
+            intent::change_key(database, &salt, keys)?;
             let mut gone = forgotten::credentials(database, &salt, old)?;
             credential::remove_all(database, old)?;
             // Old records that somebody puts back are none that the old key opens.

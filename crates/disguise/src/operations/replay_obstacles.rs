@@ -158,7 +158,8 @@ pub(super) fn end(
     let names: Vec<Vec<u8>> = names.into_iter().collect();
     for (id, whose) in &ending.chunks {
         if ends.leaves_out {
-            leave_out(database, *id, Some(whose), &names, ChunkNote::Forgotten)?;
+            let person = (names.as_slice(), ends.key.as_ref());
+            leave_out(database, *id, Some(whose), person, ChunkNote::Forgotten)?;
         } else {
             intent::remove(database, *id)?;
         }

@@ -120,7 +120,7 @@ impl<D: Database> Engine<D> {
             &mut self.database,
             request.id,
             Some(&whose),
-            &names,
+            (&names, Some(holder.public())),
             ChunkNote::Returned,
         )?;
         let revealed = Revealed {
@@ -200,7 +200,8 @@ impl<D: Database> Engine<D> {
         let (revealed, destroyed) = (work.report.revealed, work.destroyed);
         // What is taken back is not gone on with.
         let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
-        leave_out(&mut self.database, request.id, whose, &names, mark)?;
+        let person = (names.as_slice(), Some(holder.public()));
+        leave_out(&mut self.database, request.id, whose, person, mark)?;
         let destroyed = name::records(&salt, &destroyed);
         self.done(asked, payload(&revealed).destroying(&destroyed))?;
         Ok(revealed)

@@ -25,6 +25,8 @@ pub(crate) enum ChunkNote {
     Made,
     /// The identity that a row got when the step at hand overwrote a part of it.
     Moved,
+    /// A principal who returned or forgot, with the key that they had: somebody else who has the id since did neither.
+    Keyed,
 }
 
 impl ChunkNote {
@@ -34,6 +36,7 @@ impl ChunkNote {
             Self::Forgotten => 2,
             Self::Made => 3,
             Self::Moved => 4,
+            Self::Keyed => 5,
         }
     }
 }
@@ -113,6 +116,13 @@ impl ChunkNotes<'_> {
             .doing("removing what chunks left for each other")?;
         Ok(())
     }
+}
+
+/// A name as a mark of [`ChunkNote::Keyed`] has it.
+pub(crate) fn keyed(name: &[u8], public: &PublicKey) -> Vec<u8> {
+    let key = public.encode();
+    let length = u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes();
+    [&length[..], &key, name].concat()
 }
 
 /// The stored names of those who are registered with `public`.

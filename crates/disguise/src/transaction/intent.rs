@@ -11,7 +11,7 @@ use crate::database::value::{Value, put_bytes, take_bytes, take_text};
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::Applied;
 use crate::plan::place::Place;
-use crate::records::chunk_note::ChunkNotes;
+use crate::records::chunk_note::{self, ChunkNote, ChunkNotes, keyed};
 use crate::records::tables::{INTENTS, uninstalled};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 use crate::transaction::scheduled::Order;
@@ -153,11 +153,22 @@ pub(crate) fn of_person(
     Ok(own)
 }
 
-/// Lets those of a person follow the person to a new key.
+/// Lets those of a person, and the marks that the person left in those of everybody, follow the person to a new key, which is
+/// registered by now.
 pub(crate) fn change_key(
     database: &mut dyn TenantConnection,
+    salt: &[u8],
     (former, new): (&PublicKey, &PublicKey),
 ) -> Result<(), Error> {
+    let names = chunk_note::registered(database, new)?;
+    for id in list(database)? {
+        let notes = ChunkNotes { id, salt };
+        let marks: Vec<Vec<u8>> = names.iter().map(|it| keyed(it, former)).collect();
+        let found = notes.found(database, &[ChunkNote::Keyed], &marks)?;
+        let found = found.into_iter().filter_map(|(_, at)| names.get(at));
+        let marks: Vec<Vec<u8>> = found.map(|it| keyed(it, new)).collect();
+        notes.put(database, ChunkNote::Keyed, &marks)?;
+    }
     for (id, mut intent) in of_person(database, former)? {
         intent.public_key = Some(new.clone());
         put(database, id, &intent)?;

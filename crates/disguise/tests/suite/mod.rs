@@ -287,6 +287,7 @@ macro_rules! for_every_claim {
             rows_of_tables_without_places_leave_a_part_at_a_time_and_take_nobody_along
             chunks_rest_between_their_transactions_and_the_last_does_not
             chunks_of_a_person_leave_a_newcomer_alone
+            marks_of_chunks_are_their_persons_and_not_a_newcomers
             chunks_and_orders_follow_their_person_to_a_new_key
             a_disguise_in_its_grace_period_leaves_a_newcomer_alone
             what_is_scheduled_ends_when_everything_is_forgotten

@@ -119,6 +119,43 @@ pub(crate) fn chunks_of_a_person_leave_a_newcomer_alone() {
     }
 }
 
+/// Ann returned from a disguise of everybody in chunks, or had her records destroyed, and the mark that she left bore her id alone:
+/// when Zoe got the id, Zoe's row was hidden without a record, or stayed in clear. The mark bears the key too.
+pub(crate) fn marks_of_chunks_are_their_persons_and_not_a_newcomers() {
+    for forgets in [false, true] {
+        let mut member = ann();
+        let file = SpecFile::parse(&format!("{HEAD}{POSTS}")).unwrap();
+        let everybody = ApplyRequest {
+            user: None,
+            ..request(&file)
+        };
+        let id = member.engine.begin(&everybody).unwrap();
+        let going = member.engine.proceed(id, 1, time()).unwrap();
+        assert!(matches!(going, Progress::Going(_)), "{going:?}");
+        if forgets {
+            let key = Credential::Key(&member.key);
+            member.engine.forget_everything(&ID, &key, time()).unwrap();
+        } else {
+            assert!(member.return_at(id, time()).unwrap().found);
+            let key = Credential::Key(&member.key);
+            member.engine.unregister(&ID, Some(&key), time()).unwrap();
+        }
+        member.sql(&[
+            "DELETE FROM posts",
+            "DELETE FROM people WHERE id = 1",
+            "INSERT INTO people VALUES (1, 'Zoe')",
+            "INSERT INTO posts VALUES (9, 1, 'of Zoe')",
+        ]);
+        let made = member.engine.register(&ID, Protection::KeyAlone, time());
+        let zoe = made.unwrap().key;
+        let before = member.rows(TABLES);
+        while let Progress::Going(_) = member.engine.proceed(id, 1, time()).unwrap() {}
+        assert_ne!(member.rows(TABLES), before, "forgets: {forgets}");
+        assert!(member.returned(ID, &zoe, id).is_complete());
+        assert_eq!(member.rows(TABLES), before, "forgets: {forgets}");
+    }
+}
+
 /// A new key in the middle of chunks left the disguise with the old one, to which an account that was away was sealed from then on.
 /// What waits or goes on follows its person to the new key.
 pub(crate) fn chunks_and_orders_follow_their_person_to_a_new_key() {

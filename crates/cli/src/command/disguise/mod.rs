@@ -214,7 +214,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Who is registered and has no row in the users table, if anybody.
+/// Names the people who are registered and have no row in the users table, if there are any.
 fn rowless_note(rowless: &Rowless) -> Option<String> {
     if rowless.is_empty() {
         return None;

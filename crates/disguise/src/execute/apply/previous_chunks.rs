@@ -6,7 +6,7 @@ use super::principals::Principals;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::records::chunk_note::ChunkNote;
+use crate::records::chunk_note::{ChunkNote, keyed};
 use crate::records::registry::named;
 
 impl Principals<'_> {
@@ -28,18 +28,64 @@ impl Principals<'_> {
         let stored = stored.map(|name| named(database.tenancy(), name).principal());
         let stored: Vec<Vec<u8>> = stored.collect();
         let which = [ChunkNote::Returned, ChunkNote::Forgotten, ChunkNote::Made];
-        for (mark, place) in self.notes.found(database, &which, &stored)? {
+        let found = self.notes.found(database, &which, &stored)?;
+        let away = |mark: &ChunkNote| matches!(mark, ChunkNote::Returned | ChunkNote::Forgotten);
+        let marked: BTreeSet<usize> = found
+            .iter()
+            .filter_map(|(mark, place)| away(mark).then_some(*place))
+            .collect();
+        let others = self.others(database, &marked, (&unasked, &stored))?;
+        let Some(earlier) = &mut self.earlier else {
+            return Ok(());
+        };
+        for (mark, place) in found {
             let Some(name) = unasked.get(place).cloned() else {
                 continue;
             };
+            if away(&mark) && others.contains(&place) {
+                continue;
+            }
             match mark {
                 ChunkNote::Returned => earlier.returned.insert(name),
                 ChunkNote::Forgotten => earlier.forgotten.insert(name),
                 ChunkNote::Made => earlier.marked.insert(name.clone()) | self.made.insert(name),
-                ChunkNote::Moved => false,
+                ChunkNote::Moved | ChunkNote::Keyed => false,
             };
         }
         Ok(())
+    }
+
+    /// Returns those of the `marked` names, by their places, that belong to somebody else by now: registered, and not with the key
+    /// of the person who returned or forgot.
+    fn others(
+        &self,
+        database: &mut dyn TenantConnection,
+        marked: &BTreeSet<usize>,
+        (names, stored): (&[Vec<u8>], &[Vec<u8>]),
+    ) -> Result<BTreeSet<usize>, Error> {
+        let mut places = Vec::new();
+        let mut marks = Vec::new();
+        for place in marked {
+            let (Some(name), Some(stored)) = (names.get(*place), stored.get(*place)) else {
+                continue;
+            };
+            if let Some((public, it)) = self.known.get(name)
+                && it.is_person()
+            {
+                places.push(*place);
+                marks.push(keyed(stored, public));
+            }
+        }
+        if marks.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let mut others: BTreeSet<usize> = places.iter().copied().collect();
+        for (_, at) in self.notes.found(database, &[ChunkNote::Keyed], &marks)? {
+            if let Some(place) = places.get(at) {
+                others.remove(place);
+            }
+        }
+        Ok(others)
     }
 
     /// Returns whether the person behind a principal revealed this disguise while it was going on.
