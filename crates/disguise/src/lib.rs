@@ -1,4 +1,4 @@
-//! How is a person hidden in a database and brought back?
+//! Hides a person in a database, and brings the person back.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a database says of its tables: columns, keys, and what it does with rows by itself.
+//! Tables as the database describes them: columns, keys, and the changes it makes by itself.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use super::Dialect;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::database::value::Value;
 
-/// How a statement begins that inserts rows of a table which says nothing of conflicts, as those of the engine do.
+/// The start of an INSERT into a table without its own conflict clause, as the engine's tables are.
 pub(crate) const INSERT_INTO: &str = "INSERT INTO";
 
 /// One column as the catalog describes it.
@@ -65,18 +65,18 @@ impl Column {
     }
 }
 
-/// What the database does to referring rows when a row is removed.
+/// The effect on referring rows when a row is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDelete {
-    /// It refuses.
+    /// The database refuses the removal.
     Refuse,
-    /// It removes them or empties their columns, unseen by the engine.
+    /// The database removes them or empties their columns, unseen by the engine.
     Change,
 }
 
 impl OnDelete {
-    /// By what a catalog calls it: in words, or by a letter of `PostgreSQL`.
+    /// Parses the action of a catalog: words, or a letter of `PostgreSQL`.
     pub(super) fn of(action: &str) -> Self {
         match action {
             "NO ACTION" | "RESTRICT" | "a" | "r" => Self::Refuse,
@@ -85,20 +85,20 @@ impl OnDelete {
     }
 }
 
-/// What the database does to referring rows when the key that they refer to changes.
+/// The effect on referring rows when the key that they refer to changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnUpdate {
-    /// It refuses.
+    /// The database refuses the change.
     Refuse,
-    /// It changes their columns along with the key.
+    /// The database changes their columns along with the key.
     Follow,
-    /// It empties their columns or sets them to something else, unseen by the engine.
+    /// The database empties their columns or sets other values, unseen by the engine.
     Empty,
 }
 
 impl OnUpdate {
-    /// By what a catalog calls it: in words, or by a letter of `PostgreSQL`.
+    /// Parses the action of a catalog: words, or a letter of `PostgreSQL`.
     pub(super) fn of(action: &str) -> Self {
         match action {
             "NO ACTION" | "RESTRICT" | "a" | "r" => Self::Refuse,
@@ -108,7 +108,7 @@ impl OnUpdate {
     }
 }
 
-/// What a constraint holds a row to.
+/// A rule that a constraint enforces on a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
@@ -116,7 +116,7 @@ pub enum Rule {
     Unique,
     /// A condition, in the words of the database.
     Check(String),
-    /// What its columns refer to is there.
+    /// The row that its columns refer to exists.
     Reference,
 }
 
@@ -128,7 +128,7 @@ pub struct Constraint {
     pub name: String,
     /// The columns that it is about, as far as they are known.
     pub columns: Vec<String>,
-    /// What it holds a row to.
+    /// The rule it enforces.
     pub rule: Rule,
 }
 
@@ -142,13 +142,13 @@ pub struct ForeignKey {
     pub to_table: String,
     /// The columns referred to.
     pub to_columns: Vec<String>,
-    /// What happens on removal.
+    /// The action on removal.
     pub on_delete: OnDelete,
     /// True if a removal that it forbids is refused at the commit alone.
     pub is_deferrable: bool,
-    /// Whether the database may look at the commit alone whether what its rows refer to is there.
+    /// True if the database may check at the commit alone that the referred rows exist.
     pub is_checked_late: bool,
-    /// What happens when the columns referred to change.
+    /// The action when the columns referred to change.
     pub on_update: OnUpdate,
 }
 
@@ -162,15 +162,15 @@ pub struct Referrer {
     pub columns: Vec<String>,
     /// The columns referred to.
     pub to_columns: Vec<String>,
-    /// What happens on removal.
+    /// The action on removal.
     pub on_delete: OnDelete,
-    /// Whether the database may look at the commit alone whether what its rows refer to is there.
+    /// True if the database may check at the commit alone that the referred rows exist.
     pub is_checked_late: bool,
-    /// What happens when the columns referred to change.
+    /// The action when the columns referred to change.
     pub on_update: OnUpdate,
 }
 
-/// What a database does with a table beside keeping its rows.
+/// A property of a table that changes the effect of statements on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Property {
@@ -182,7 +182,8 @@ pub enum Property {
     UnseenReferrers,
     /// Its name may be written in any letters, large and small.
     AnyLetters,
-    /// It says itself what becomes of a conflict (`ON CONFLICT` on `SQLite`), unless a statement does.
+    /// The table has a conflict clause (`ON CONFLICT` on `SQLite`) that applies to statements
+    /// without their own.
     SettlesConflicts,
 }
 
@@ -196,7 +197,7 @@ pub struct CatalogTable {
     pub row_place: Option<String>,
     /// True if other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
     pub has_heirs: bool,
-    /// What else the database does with it.
+    /// Its other properties.
     pub properties: Vec<Property>,
     /// The names of its triggers, and on `PostgreSQL` of its rules.
     pub triggers: Vec<String>,
@@ -254,7 +255,8 @@ impl CatalogTable {
         }
     }
 
-    /// The same for one that changes rows.
+    /// Returns the start of an UPDATE of it, so that a conflict is an error whatever the table
+    /// says.
     pub(crate) fn update(&self) -> &'static str {
         if self.has(Property::SettlesConflicts) {
             "UPDATE OR ABORT"

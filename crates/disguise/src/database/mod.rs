@@ -1,4 +1,4 @@
-//! How is a database spoken to, whichever it is?
+//! Connections to databases, the same for every database engine.
 
 mod catalog;
 pub(crate) mod fragment;
@@ -34,17 +34,17 @@ pub use vocabulary::Said;
 pub(crate) use vocabulary::Vocabulary;
 use vocabulary::Words;
 
-/// How the names of databases begin.
+/// The URL schemes of databases.
 const SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "mysql", "mariadb"];
 
-/// How long a server may take to accept a connection, unless its address says something else.
+/// The time that a server may take to accept a connection, unless its address sets another.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 const CONNECT_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The most parameters that one statement may carry, below every engine's own limit.
 pub(crate) const PARAMETERS_MAX: usize = 8_000;
 
-/// Which SQL a database speaks.
+/// The SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -179,13 +179,13 @@ impl Dialect {
 /// Statements for a lock that a connection has beyond its transactions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lock {
-    /// What bounds the time that `take` waits, where it does not say so itself.
+    /// The statement that limits the wait of `take`, if `take` does not set the limit itself.
     pub(crate) patience: Option<&'static str>,
     pub(crate) take: &'static str,
     pub(crate) give: &'static str,
 }
 
-/// What went wrong, as far as the engine must know.
+/// The kind of a database error, as far as the engine needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DatabaseErrorKind {
@@ -207,17 +207,18 @@ pub enum DatabaseErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct DatabaseError {
-    /// What went wrong.
+    /// The kind of the error.
     pub kind: DatabaseErrorKind,
-    /// What is told of it: never a value, bound or stored, and so not what a server or a trigger says, but the code of it. Only
-    /// where no connection is made yet is it the server's word.
+    /// The message for reports. It never contains a value, bound or stored, so it is not the text
+    /// of a server or a trigger but its error code. Only an error before the connection is made
+    /// quotes the server.
     pub message: String,
-    /// What the database said of it, which may quote values: nobody is told.
+    /// The text of the database, which may quote values; it is never reported.
     pub said: Said,
 }
 
 impl DatabaseError {
-    /// Returns what is told of bytes in a column of texts that are none.
+    /// Returns the error for bytes that are not UTF-8 in a text column.
     fn of_bytes_in(column: &str) -> Self {
         let meaning = "a text is not UTF-8, so that it can be neither hidden nor brought back; write it anew as a text, or as bytes";
         Self {
@@ -334,7 +335,7 @@ pub trait Database {
     }
 }
 
-/// What leads to a connection is one.
+/// A pointer to a connection is a connection.
 impl<P: DerefMut<Target: Database>> Database for P {
     fn dialect(&self) -> Dialect {
         (**self).dialect()

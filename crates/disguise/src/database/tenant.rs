@@ -26,7 +26,8 @@ impl Tenant {
     }
 }
 
-/// What the statements of a connection are bound to; nothing in a database without tenants.
+/// The tenant to which the statements of a connection are bound; empty in a database without
+/// tenants.
 #[derive(Debug, Default)]
 pub(crate) struct TenantScope {
     pub(crate) tenant: Option<Tenant>,

@@ -1,12 +1,13 @@
-//! What an error of the database may say: names that its catalog has, and words of a server around them, never a value.
+//! Filters errors of the database: names from its catalog and known words of servers, never a
+//! value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::{Catalog, DatabaseError, Rule};
 
-/// What servers say of a refusal, with a hole for each name or value. What is not among these is not repeated: triggers put
-/// into their words what they like.
+/// The messages of servers about a refusal, with a hole for each name or value. Other messages are
+/// not repeated, because triggers may put anything into them.
 const SENTENCES: [&str; 27] = [
     // PostgreSQL.
     "duplicate key value violates unique constraint \"{}\"",
@@ -38,10 +39,10 @@ const SENTENCES: [&str; 27] = [
     "Incorrect {} value: '{}' for column `{}`.`{}`.`{}`",
     "{} for column '{}'",
 ];
-/// What may stand before `for column` there.
+/// The faults that may stand before `for column` in the last of these sentences.
 const FAULTS: [&str; 3] = ["Out of range value", "Data truncated", "Data too long"];
 
-/// What a database said of a refusal. It may quote values, so that only a `Vocabulary` reads it.
+/// The text of a database about a refusal. It may quote values, so only a `Vocabulary` reads it.
 #[derive(Clone, Default)]
 pub struct Said(Option<Box<Words>>);
 
@@ -50,7 +51,7 @@ impl Said {
         Self(Some(Box::new(words)))
     }
 
-    /// Returns what it says of a constraint, if one is why.
+    /// Returns the part about a constraint, if a constraint is the cause.
     pub(super) fn of_constraint(&mut self) -> Option<&mut Words> {
         self.0.as_deref_mut().filter(|it| it.is_constraint)
     }
@@ -65,7 +66,7 @@ pub(super) struct Words {
     pub(super) constraint: Option<String>,
     /// True if a constraint is why.
     pub(super) is_constraint: bool,
-    /// What the code stands for, and the code; empty where nothing is to be added.
+    /// The meaning of the code, and the code; empty if nothing is to be added.
     pub(super) meaning: &'static str,
     pub(super) code: String,
 }
@@ -99,7 +100,7 @@ pub(crate) struct Vocabulary {
     types: BTreeSet<String>,
 }
 
-/// What an error is about.
+/// The table, columns and constraint that an error concerns.
 struct Place<'a> {
     table: &'a str,
     columns: Vec<&'a str>,

@@ -1,9 +1,9 @@
-//! What is told of a server's refusal: its code and what that stands for, never the server's own words, which quote the values
-//! of a row, of a parameter, or whatever a trigger puts into them.
+//! Reports of a server's refusal: its code and the meaning of the code. The server's own words are
+//! never repeated, because they quote values of rows and parameters, or text of a trigger.
 
 use super::DatabaseErrorKind;
 
-/// Returns what is told where no more than the code is known.
+/// Returns the report when only the code is known.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn plain(meaning: &str, code: &str) -> String {
     format!("{meaning} ({code}; what the server says of it may quote values and is not repeated)")

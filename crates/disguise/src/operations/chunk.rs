@@ -29,13 +29,13 @@ use crate::transaction::scheduled::Order;
 /// The most rows that a chunk touches, unless something else is said.
 pub const CHUNK_ROWS: u32 = 1_000;
 
-/// What a chunk came to.
+/// The outcome of one chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// More is to be done; so many rows and placeholders so far.
+    /// More chunks are left; the rows and placeholders so far.
     Going(Applied),
-    /// It is done.
+    /// The disguise is done.
     Done(Applied),
 }
 
@@ -43,19 +43,19 @@ pub enum Progress {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Halted {
-    /// Its handle, where it is begun still; absent where nothing of it is there.
+    /// The handle of the disguise, if it has begun; absent when nothing of it is stored.
     pub begun: Option<DisguiseId>,
-    /// Why it stopped.
+    /// The error that stopped it.
     pub cause: Error,
 }
 
 /// The salt of the tenant at hand, and the user whose rows a disguise means, if one.
 pub(super) type Whom<'a> = (&'a [u8], Option<&'a Value>);
-/// What else the last chunk does.
+/// The work that the last chunk does in addition, in its transaction.
 pub(super) type Last<'a, D> =
     dyn FnMut(&mut Engine<D>, Whom<'_>, &Applied) -> Result<(), Error> + 'a;
 
-/// Whose rows a disguise in chunks means.
+/// The owners whose rows a disguise in chunks covers.
 pub(super) enum Whose {
     User(Value),
     Everybody,
@@ -70,14 +70,14 @@ impl Whose {
     }
 }
 
-/// What became of the beginning of a disguise in chunks.
+/// The outcome of beginning a disguise in chunks.
 enum Begun {
     Noted,
-    /// Nothing: rows of these are to be looked at first.
+    /// Nothing was noted: the rows of these owners have to be surveyed first.
     Unsurveyed(Option<Vec<Value>>),
 }
 
-/// Whose rows a chunk means.
+/// The owners whose rows one chunk covers.
 struct Meant {
     /// The user, and the placeholders that the credential reaches; everybody when absent.
     owners: Option<Vec<Value>>,
@@ -86,15 +86,15 @@ struct Meant {
 }
 
 impl<D: Database> Engine<D> {
-    /// Notes that a disguise is to be applied in chunks, and gives its handle; no row is touched yet. What was asked for,
-    /// with the user in clear, stays in the database until it is done. A credential is not kept: whoever goes on with a
-    /// disguise over placeholders gives it again.
+    /// Notes that a disguise is to be applied in chunks and returns its handle. No row is touched
+    /// yet. The request, with the user in clear, stays in the database until the disguise is done.
+    /// A credential is not stored: the caller passes it again with each chunk over placeholders.
     ///
-    /// Where everybody is meant, or somebody is held, all rows are looked at, page by page, so that nothing begins that must stop
-    /// in the middle.
+    /// When the disguise covers everybody, or somebody is held, all rows are read first, page by
+    /// page. So nothing begins that would have to stop in the middle.
     ///
     /// # Errors
-    /// What [`Engine::apply`] would refuse, but for what constraints of the database refuse.
+    /// Those of [`Engine::apply`], except the refusals by constraints of the database.
     pub fn begin(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
@@ -173,7 +173,7 @@ impl<D: Database> Engine<D> {
         self.proceed_over(id, None, rows, time)
     }
 
-    /// The same for a disguise that was begun over placeholders, with the credential that it was begun with.
+    /// Applies the next chunk of a disguise over placeholders, with the credential it began with.
     ///
     /// # Errors
     /// Those of [`Engine::proceed`], and [`Error::WrongCredential`].
@@ -187,7 +187,7 @@ impl<D: Database> Engine<D> {
         self.advance((id, over), rows, time, &mut |_, _, _| Ok(()))
     }
 
-    /// The next chunk; `last` is done with the last one, in its transaction.
+    /// Applies the next chunk; `last` runs in the transaction of the last one.
     pub(super) fn advance(
         &mut self,
         (id, over): (DisguiseId, Option<&Credential<'_>>),
@@ -239,7 +239,7 @@ impl<D: Database> Engine<D> {
         self.finish_over(id, None, rows, now)
     }
 
-    /// The same for a disguise that was begun over placeholders, with the credential that it was begun with.
+    /// Applies all chunks of a disguise over placeholders, with the credential it began with.
     ///
     /// # Errors
     /// Those of [`Engine::proceed_over`].
@@ -303,7 +303,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// The disguises that were begun and are neither done nor ended.
+    /// Returns the disguises that were begun and are neither done nor ended.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].
@@ -333,7 +333,7 @@ impl<D: Database> Engine<D> {
         Ok(())
     }
 
-    /// The same for one user, in the transaction at hand.
+    /// Refuses held rows of one user, in the current transaction.
     pub(super) fn refuse_stakes(
         &mut self,
         context: &ApplyContext,
@@ -494,8 +494,9 @@ pub(super) fn going_on(
     Ok(intent.as_ref().map(Whose::of))
 }
 
-/// What it means for a disguise in chunks that a person took its records back or had them destroyed: that of a user ends,
-/// that of everybody goes on and bears `mark` on the names of the person.
+/// Ends the part of a person in a disguise in chunks when their records are revealed or destroyed.
+/// A disguise of one user ends; one of everybody goes on and puts `mark` on the names of the
+/// person.
 pub(super) fn leave_out(
     database: &mut dyn TenantConnection,
     id: DisguiseId,

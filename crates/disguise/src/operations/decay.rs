@@ -21,29 +21,29 @@ use crate::statements::row::{at, encoded};
 use crate::statements::table::{delete_keys, insert_all, list, select_keys};
 use crate::transaction::audit::OperationRequest;
 
-/// What is asked of [`Engine::decay`].
+/// A request of [`Engine::decay`].
 pub struct DecayRequest<'a> {
-    /// What is applied to each inactive person.
+    /// The disguise that is applied to each inactive person.
     pub spec: &'a Spec,
-    /// A condition on the users table that says who is inactive, like `people.last_seen < :since`.
+    /// A condition on the users table that selects the inactive, like `people.last_seen < :since`.
     pub inactive: &'a str,
     /// Values of the parameters of specification and condition.
     pub parameters: BTreeMap<String, Value>,
-    /// Until when each disguise can be revealed.
+    /// The time until which each disguise can be revealed.
     pub expires: Option<Timestamp>,
     /// The last id of the page before.
     pub after: Option<Value>,
-    /// How many people the condition chooses at most in this page.
+    /// The most people that the condition selects in this page.
     pub page: u32,
     /// The time of the entries.
     pub time: Timestamp,
 }
 
-/// What became of a page of inactive people.
+/// The outcome for a page of inactive people.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Decayed {
-    /// What was applied, one person each; with [`Engine::inactive`], nothing.
+    /// The disguises applied, one for each person; empty from [`Engine::inactive`].
     pub applied: Vec<Applied>,
     /// People to whom it applies.
     pub people: u64,
@@ -53,15 +53,16 @@ pub struct Decayed {
     pub held: u64,
     /// People left out because it was applied to them and they were not active since.
     pub before: u64,
-    /// Why the disguise was refused for some.
+    /// The errors of the people for whom the disguise was refused.
     pub refused: Vec<Error>,
-    /// Where the next page begins; absent after the last one.
+    /// The id at which the next page begins; absent after the last one.
     pub next: Option<Value>,
 }
 
 impl<D: Database> Engine<D> {
-    /// Disguises a page of inactive people, each in a transaction of their own, so that a run that is stopped anywhere
-    /// loses nothing: whoever was done is done, and a new run takes the rest. Each can come back with their credential.
+    /// Disguises a page of inactive people, each in a transaction of their own. A run that is
+    /// stopped loses nothing: finished people stay done, and a new run takes the rest. Each can
+    /// come back with their credential.
     ///
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; what was committed before stays done. What is refused

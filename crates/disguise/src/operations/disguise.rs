@@ -29,11 +29,11 @@ pub(super) struct Disguise<'a> {
     /// The principals whose rows are meant, if any.
     pub(super) owners: Option<&'a [Value]>,
     pub(super) forgotten: &'a Forgotten,
-    /// What the chunks before left, where this is one of several.
+    /// The state that the earlier chunks left, if this is one of several.
     pub(super) earlier: Option<PreviousChunks>,
-    /// The key of the user whose account a chunk before removed.
+    /// The key of the user whose account an earlier chunk removed.
     pub(super) away: Option<PublicKey>,
-    /// About how many rows may be held, where not all may be.
+    /// The approximate limit of rows for this part, if there is one.
     pub(super) most: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl<D: Database> Engine<D> {
         self.applied_on(&context, (id, request), asked, (forgotten, earlier))
     }
 
-    /// The same on a footing that is known, for whoever is meant, there or not.
+    /// Applies the disguise in a known context, whether or not the user has a row.
     pub(super) fn applied_on(
         &mut self,
         context: &ApplyContext,

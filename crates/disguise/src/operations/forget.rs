@@ -182,14 +182,15 @@ fn refuse_held(
     Ok(held)
 }
 
-/// What was ended with the records.
+/// The disguises in chunks that ended with the records.
 struct Ended {
     chunks: Vec<String>,
     hidden: Option<u64>,
     placeholders: usize,
 }
 
-/// Returns what the entry says: the log vouches for the receipt, and the receipt can be found in it.
+/// Returns the fields of the entry. The digest of the receipt is one of them, so the log vouches
+/// for the receipt.
 fn facts(receipt: &Receipt, holder: &Holder, ended: &Ended) -> Payload {
     let mut facts = Payload::new()
         .with("bags", receipt.bags)

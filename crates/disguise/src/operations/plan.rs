@@ -27,7 +27,7 @@ impl<D: Database> Engine<D> {
         self.fits(spec, named)
     }
 
-    /// The same whatever parameters beyond those of `spec` are given.
+    /// Checks that `spec` fits the database; parameters beyond its own are accepted.
     pub(super) fn fits(
         &mut self,
         spec: &Spec,

@@ -1,4 +1,5 @@
-//! What the operations that a database has missed come to, by what the log says of them.
+//! Decides how each operation that a database has missed is done again, from its entries in the
+//! log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,19 +31,19 @@ const NO_KEY: &str = "its entry does not name the public key";
 
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
 
-/// What is missing, and what is needed to do it again.
+/// The missing operations, and the state needed to do them again.
 pub(super) struct Replay<'a> {
     request: &'a ReplayRequest<'a>,
     salt: Vec<u8>,
-    /// Everything that was done in this database, whether it has it or not.
+    /// All operations done in this database, present or missing.
     done: Vec<&'a LoggedOperation>,
     pub(super) missing: Vec<LoggedOperation>,
     pub(super) people: BTreeMap<String, Value>,
-    /// Keys that are behind what the log says.
+    /// Keys that are older than those in the log.
     pub(super) changed: Changed,
-    /// Operations in the name of somebody whose key the log does not say it was.
+    /// Operations under a key that, by the log, was not its user's at that time.
     strange: BTreeSet<OperationId>,
-    /// The names of records that there are.
+    /// The names of the records in the database.
     there: BTreeSet<String>,
     naming: Naming,
     /// The specifications by hash.

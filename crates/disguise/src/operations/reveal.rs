@@ -1,4 +1,4 @@
-//! What the holder of a credential may do: reveal, act as placeholders, see what is hidden.
+//! Operations for the holder of a credential: reveal, act as placeholders, list what is hidden.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -341,7 +341,7 @@ fn padded_bytes(bytes: usize) -> usize {
     clippy::struct_excessive_bools,
     reason = "independent flags of one byte"
 )]
-/// Where a bag is and how it is opened; sealed to its principal.
+/// The location and key of a bag, sealed to its principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Locator {
     pub(crate) origin: Origin,

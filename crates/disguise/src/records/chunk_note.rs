@@ -1,4 +1,5 @@
-//! What the chunks of a disguise leave for those after them: salted hashes beside the intent, until it is done.
+//! Notes from one chunk of a disguise to the later ones: salted hashes, stored with the intent
+//! until the disguise is done.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::statements::table::{delete_keys, insert_all, select_keys};
 /// Bytes of the salted hash of a name.
 const HASH_BYTES: usize = 16;
 
-/// What is noted of a name.
+/// The kind of note about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ChunkNote {
     /// A principal whose person revealed the disguise: their rows are left alone from then on.

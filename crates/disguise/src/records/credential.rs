@@ -1,4 +1,4 @@
-//! What a person proves their right with: the private key, a password or a recovery token.
+//! Credentials by which a person proves their right: private key, password or recovery token.
 //!
 //! Password and token each wrap the private key. The wrapped key lies under a name that only the right password
 //! or token gives, so that a stolen database tells neither who has one nor whether a guess was right short of
@@ -36,7 +36,7 @@ const FORM: u8 = 2;
 /// Bytes of a recovery token.
 pub(crate) const TOKEN_BYTES: usize = 20;
 
-/// How much work a password costs, for the person and for whoever guesses.
+/// The cost of a password guess, for the person and for an attacker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyCost {
@@ -47,12 +47,12 @@ pub struct KeyCost {
 }
 
 impl KeyCost {
-    /// What OWASP recommends for Argon2id: 19 MiB, two passes.
+    /// The cost that OWASP recommends for Argon2id: 19 MiB, two passes.
     pub const DEFAULT: Self = Self {
         memory_kib: 19 * 1024,
         passes: 2,
     };
-    /// The least that Argon2id accepts; for tests only, never for people.
+    /// The lowest cost that Argon2id accepts; for tests only, never for people.
     pub const DANGER_LEAST: Self = Self {
         memory_kib: 8,
         passes: 1,
@@ -92,11 +92,11 @@ impl RecoveryToken {
     }
 }
 
-/// What a key is wrapped under in the database, beside being in its owner's hands.
+/// The protection of a key that is stored in the database, in addition to the owner's own copy.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Protection<'a> {
-    /// Nothing: who loses the private key loses what it opens.
+    /// No stored copy: a lost private key is lost with everything it opens.
     KeyAlone,
     /// A recovery token, which may be split into shares.
     Token,
@@ -104,7 +104,7 @@ pub enum Protection<'a> {
     Password(&'a str),
 }
 
-/// What a caller presents; it has no `Debug` and is never stored.
+/// A credential that a caller presents; it has no `Debug` and is never stored.
 #[non_exhaustive]
 pub enum Credential<'a> {
     /// The private key itself.
@@ -116,7 +116,7 @@ pub enum Credential<'a> {
 }
 
 impl Credential<'_> {
-    /// The same, for another request.
+    /// Returns the same credential for another request.
     pub(crate) const fn again(&self) -> Credential<'_> {
         match self {
             Self::Key(key) => Credential::Key(key),
@@ -126,15 +126,15 @@ impl Credential<'_> {
     }
 }
 
-/// What a credential of a person was stretched to: whoever has it finds and opens the rows of that credential.
+/// The stretched form of a credential; with it, the rows of that credential are found and opened.
 pub(crate) struct Stretched(Zeroizing<[u8; KEY_BYTES]>);
 
 /// A private key that a credential opened, and the row in which it lay.
 pub(crate) struct Opened {
     pub(crate) key: SecretKey,
-    /// What the row is called among what was forgotten.
+    /// The name of the row in the list of forgotten rows.
     pub(crate) row: Vec<u8>,
-    /// The id of the row, where it is of the form before.
+    /// The id of the row, if it has the older form.
     pub(crate) older: Option<Value>,
 }
 

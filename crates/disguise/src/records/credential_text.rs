@@ -21,7 +21,7 @@ const SHARE_LABEL: &str = "probity-disguise-share-v1 ";
 /// Enough for the longest line, so that no copy of a secret is left behind by growing.
 const LINE_BYTES: usize = 256;
 
-/// What a line holds; it has no `Debug`.
+/// The contents of a line; it has no `Debug`.
 #[non_exhaustive]
 pub enum CredentialLine {
     /// A private key.
@@ -30,7 +30,7 @@ pub enum CredentialLine {
     Token(RecoveryToken),
     /// One share of a recovery token.
     Share(TokenShare),
-    /// A password: whatever carries no label.
+    /// A password: any text without a label.
     Password(Zeroizing<String>),
 }
 

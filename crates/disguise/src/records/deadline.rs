@@ -14,8 +14,8 @@ use crate::records::stored::{Found, Stored, is_of_person};
 use crate::records::tables::{BAGS, DEADLINES, FLEETING, HOLDS, LOCATORS, bytes};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
-/// What a record with an end is. Locators come first in the order of names: once they are destroyed, nothing leads
-/// to parts any more, so that a sweep may stop anywhere.
+/// The kind of a record that ends. Locators come first in the order of names. Once they are
+/// destroyed, nothing leads to the parts, so a sweep may stop anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {
     Locator,
@@ -150,7 +150,7 @@ pub(crate) struct Over {
     pub(crate) disguises: u64,
 }
 
-/// What holds keep from ending.
+/// The records that holds keep from ending.
 pub(crate) struct Kept {
     held: Held,
     /// From this day on nothing ends.

@@ -1,4 +1,5 @@
-//! What was forgotten, by names that stay when the records go: old rows that somebody puts back into the tables open nothing.
+//! Names of forgotten records, kept after the records are destroyed. If somebody puts old rows back
+//! into the tables, they open nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -19,7 +19,7 @@ const HASH_BYTES: usize = 16;
 const PERSON: u8 = 0;
 const DISGUISE: u8 = 1;
 
-/// What a hold is on.
+/// The target of a hold.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Holding<'a> {
@@ -86,15 +86,15 @@ impl FromStr for HoldId {
     }
 }
 
-/// Who places or lifts a hold, and by what right; both go into the log as they are, so neither may name the
-/// person whose data it is.
+/// The authority that places or lifts a hold, and its legal basis. Both go into the log as they
+/// are, so neither may name the person whose data it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Authority<'a> {
-    /// Who decides: an office or an officer.
+    /// The office or officer that decides.
     pub actor: &'a str,
     /// The legal basis or the file number.
     pub basis: &'a str,
-    /// When.
+    /// The time of the decision.
     pub time: Timestamp,
 }
 
@@ -125,9 +125,9 @@ pub struct Hold {
     pub id: HoldId,
     /// Since when.
     pub since: Option<Timestamp>,
-    /// Who placed it.
+    /// The office or officer that placed it.
     pub actor: String,
-    /// By what right.
+    /// The legal basis.
     pub basis: String,
 }
 

@@ -16,7 +16,7 @@ use crate::records::store::MailboxKey;
 use crate::records::{chunk_note, forgotten, registry, store, stored};
 use crate::statements::table::existing;
 
-/// What a caller claims: to be this user, by this credential.
+/// A claim of a caller to be this user, with this credential.
 pub(crate) struct Claim<'a> {
     pub(crate) user: &'a Value,
     pub(crate) credential: &'a Credential<'a>,
@@ -25,7 +25,7 @@ pub(crate) struct Claim<'a> {
     pub(crate) registered: Option<PublicKey>,
 }
 
-/// Where the account of a person is.
+/// The state of a person's account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
     /// The person is registered.
@@ -174,15 +174,16 @@ impl Holder {
     }
 }
 
-/// What tells whose a private key is.
+/// A clue to the owner of a private key.
 pub(crate) enum Clue {
     /// The id.
     Id(Value),
-    /// What stands for the id in the table of registrations.
+    /// The name that stands for the id in the table of registrations.
     Name(Vec<u8>),
 }
 
-/// Returns whose `key` is, as far as registrations and records tell; it is bound to them by [`Holder::find`] all the same.
+/// Returns the owner of `key`, as far as registrations and records show it. [`Holder::find`] still
+/// verifies it.
 pub(crate) fn clue(
     database: &mut dyn TenantConnection,
     salt: &[u8],

@@ -18,9 +18,9 @@ const LAYOUT: &[u8] = b"layout";
 /// Bytes of the hash of all tables.
 const LAYOUT_BYTES: usize = 16;
 
-/// What a database is prepared for.
+/// The description and layout that a database is prepared for.
 pub(crate) struct Installation<'a> {
-    /// What is said of the application.
+    /// The description of the application.
     pub(crate) description: &'a str,
     layout: Vec<u8>,
 }

@@ -18,7 +18,7 @@ use crate::records::{registry, settings, store};
 /// Parts of bags that a change of the key holds in memory at a time, but for those of one bag.
 const PARTS_AT_ONCE: u32 = 8;
 
-/// What a new user gets; the engine keeps none of it.
+/// The secrets of a new user; the engine keeps none of them.
 #[non_exhaustive]
 pub struct Registration {
     /// The private key, to keep in a safe place.
@@ -97,13 +97,13 @@ pub(crate) struct Reached {
     pub(crate) found: Found,
     /// Read already, because it holds speaks-for records.
     pub(crate) bag: Option<Bag>,
-    /// Whose bag it is: a public key, and the placeholder unless it is the person.
+    /// The principal of the bag: a public key, and the placeholder unless it is the person.
     pub(crate) public: PublicKey,
     pub(crate) placeholder: Option<Value>,
 }
 
 impl Reached {
-    /// The bag, whether it was read before or not.
+    /// Returns the bag, read from the database if it was not read before.
     pub(crate) fn read(&self, database: &mut dyn TenantConnection) -> Result<Bag, Error> {
         match &self.bag {
             Some(bag) => Ok(bag.clone()),

@@ -1,4 +1,4 @@
-//! What a person takes away when records are forgotten: a signed note (C2SP signed-note 1.0.0) that anybody can check.
+//! Receipts for forgotten records: signed notes (C2SP signed-note 1.0.0) that anybody can check.
 
 use probity_format::Timestamp;
 use probity_format::note::{NoteError, SignedNote, Signer, VerifierKey};
@@ -9,7 +9,7 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::records::name::{digits, undigits};
 
-/// What the first line of a receipt says, so that no other note passes for one.
+/// The first line of a receipt, so that no other note passes for one.
 const TITLE: &str = "probity erasure receipt v1";
 /// Bytes that keep the hash of a person from being guessed by whoever finds a receipt.
 const NONCE_BYTES: usize = 16;
@@ -24,13 +24,13 @@ pub struct Receipt {
     pub time: Timestamp,
     /// The disguise; everything of the person when absent.
     pub disguise: Option<DisguiseId>,
-    /// How many sealed bags of records were destroyed.
+    /// The number of sealed bags of records that were destroyed.
     pub bags: u64,
     nonce: [u8; NONCE_BYTES],
     person: [u8; HASH_BYTES],
 }
 
-/// Why a receipt proves nothing.
+/// The reason why a receipt proves nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiptError {
@@ -42,7 +42,7 @@ pub enum ReceiptError {
     Content {
         /// The line, counting from 1.
         line: usize,
-        /// What is wrong with it, one clause.
+        /// The fault, in one clause.
         what: &'static str,
     },
 }

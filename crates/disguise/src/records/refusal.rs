@@ -1,4 +1,4 @@
-//! How often a credential was refused for each person, under the name that the person has in the log.
+//! Counts of refused credentials for each person, under the person's name in the log.
 
 use probity_format::Timestamp;
 
@@ -11,7 +11,7 @@ use crate::records::tables::{bytes, uninstalled};
 /// After so long without a refusal a count begins anew.
 const KEPT_NANOSECONDS: i64 = 90 * 86_400 * 1_000_000_000;
 
-/// What is done when the database refuses.
+/// The operation named in database errors.
 const DOING: &str = "counting a refusal";
 
 /// Counts one more for `name`, and says how many there were.

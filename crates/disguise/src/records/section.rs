@@ -1,4 +1,4 @@
-//! What a reveal needs: the records of one principal and one disguise, kept together in a bag.
+//! Sections: the records of one principal and one disguise that a reveal needs, kept in a bag.
 
 use crate::database::value::Value;
 use crate::records::day::Day;
@@ -107,27 +107,27 @@ pub(crate) struct SpeaksFor {
     pub(crate) index: u32,
     /// The placeholder row is gone; the link stays because something may hang behind it.
     pub(crate) gone: bool,
-    /// It was made because `old` left a shared row.
+    /// The row was made because `old` left a shared row.
     pub(crate) left: bool,
     /// A reveal left it where it is, with the rows made meanwhile.
     pub(crate) retained: bool,
 }
 
-/// Which disguise made a record, and when.
+/// The disguise that made a record, and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) disguise: u64,
     /// Nanoseconds since 1970, as the caller of the disguise said.
     pub(crate) time: i64,
-    /// How many of the rows' updates were known then.
+    /// The number of updates of rows that were known then.
     pub(crate) updates: u32,
-    /// When the record ends.
+    /// The day on which the record ends.
     pub(crate) expires: Day,
     /// A byte of a hash of the principal, by which a hold on a person keeps records from ending.
     pub(crate) cohort: u8,
 }
 
-/// What a registered principal is.
+/// The kind of a registered principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PrincipalKind {
     /// A real account.

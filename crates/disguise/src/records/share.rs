@@ -8,14 +8,14 @@ use crate::crypto::random;
 use crate::error::Error;
 use crate::records::credential::{RecoveryToken, TOKEN_BYTES};
 
-/// How many shares a token is split into.
+/// The number of shares of a token.
 pub const SHARES: usize = 3;
 /// The field's polynomial without its highest term, x^8 + x^4 + x^3 + x + 1 (FIPS 197, 4.2).
 const POLYNOMIAL: u8 = 0x1b;
 
 /// One of three shares of a recovery token; alone it tells nothing about the token.
 pub struct TokenShare {
-    /// Where the line is read: 1, 2 or 3.
+    /// The point of the shares' polynomial: 1, 2 or 3.
     place: u8,
     values: [u8; TOKEN_BYTES],
 }

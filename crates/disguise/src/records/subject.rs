@@ -27,7 +27,7 @@ impl SubjectKey {
     }
 }
 
-/// What people are called in the log at hand.
+/// The names of people in the current log.
 #[derive(Clone, Default)]
 pub(crate) struct Naming(pub(crate) Option<Arc<SubjectKey>>);
 

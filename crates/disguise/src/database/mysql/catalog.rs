@@ -1,4 +1,5 @@
-//! What the catalogs of `MariaDB` and `MySQL` say of the tables of the database at hand, and of the tables that refer to them.
+//! Reads the catalogs of `MariaDB` and `MySQL`: the tables of the current database and the tables
+//! that refer to them.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

@@ -1,4 +1,5 @@
-//! What the catalogs of `PostgreSQL` say of the tables of the schemas at hand, and of the tables that refer to them.
+//! Reads the catalogs of `PostgreSQL`: the tables of the current schemas and the tables that refer
+//! to them.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

@@ -25,7 +25,7 @@ const STALE: &str = "0A000";
 /// is missing.
 const POLICIES: &str = "check_enable_rls";
 
-/// How statements begin that are about savepoints or end a transaction.
+/// The first words of statements that concern savepoints or end a transaction.
 const CONTROLS: [&str; 6] = ["SAVEPOINT", "RELEASE", "ROLLBACK", "ABORT", "COMMIT", "END"];
 
 /// A connection to a `PostgreSQL` server.

@@ -1,6 +1,6 @@
 //! The conditions in a statement that creates a table: `SQLite` tells of them nowhere else.
 
-/// What the reader of a statement is in.
+/// The lexical state of the reader of a statement.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Code,
@@ -38,7 +38,7 @@ pub(super) fn settles_conflicts(statement: &str) -> bool {
     has_word(statement, "CONFLICT")
 }
 
-/// Whether `statement` says how texts are compared; a name like the word counts, too.
+/// Returns whether `statement` names a collation; an identifier that contains the word counts, too.
 pub(super) fn names_collations(statement: &str) -> bool {
     has_word(statement, "COLLATE")
 }

@@ -43,7 +43,8 @@ impl Sqlite {
         Ok(keys)
     }
 
-    /// Whether an index with this collation takes for the same whatever the column does.
+    /// Returns whether an index with this collation treats the same texts as equal as the column
+    /// does.
     fn compares_so(
         &self,
         (name, made): (&str, &str),

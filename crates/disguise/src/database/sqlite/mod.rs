@@ -16,15 +16,16 @@ use super::{
 };
 use crate::database::value::Value;
 
-/// How long a statement waits for another connection's lock.
+/// The time that a statement waits for another connection's lock.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
-/// How long others may read an older state before it is left to them what was deleted since.
+/// The time that a checkpoint waits for readers of an older state; after it, deleted rows stay in
+/// the write-ahead log until those readers are done.
 const CLEAR_WAIT: Duration = Duration::from_secs(2);
 /// Kibibytes of pages kept in memory, so that a large transaction is not written out before its end.
 const CACHE_KIBIBYTES: i64 = 65_536;
 /// The name of a row's place.
 const ROW_PLACE: &str = "rowid";
-/// Constraints of which `SQLite` names the columns and nothing else.
+/// The constraints for which `SQLite` names only the columns.
 const NAMING_COLUMNS: [i32; 7] = [
     rusqlite::ffi::SQLITE_CONSTRAINT_CHECK,
     rusqlite::ffi::SQLITE_CONSTRAINT_DATATYPE,

@@ -27,7 +27,7 @@ struct Parting {
 }
 
 impl Parting {
-    /// Who leaves the row in this column, and their placeholder.
+    /// Returns the person who leaves the row in this column, and their placeholder.
     fn leaver(&self, column: &str) -> Option<(&Value, &Value)> {
         let leaver = self.leaving.iter().find(|(name, _, _)| name == column);
         leaver.map(|(_, owner, made)| (owner, made))

@@ -170,7 +170,8 @@ impl Applier<'_> {
         })
     }
 
-    /// What rows hold in `column` since `writes` were written there, each with the key that it has now.
+    /// Returns the values that rows hold in `column` after `writes`, each with the row's present
+    /// key.
     pub(super) fn written(
         &mut self,
         table: &ResolvedTable,

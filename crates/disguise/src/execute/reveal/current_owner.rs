@@ -1,4 +1,4 @@
-//! Whose rows are now: what has the key of a person's row may be somebody else's since.
+//! Present owners of rows: the key of a person's row may belong to somebody else's row since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ pub(super) struct Now {
     pub(super) values: Vec<Value>,
     /// Why nothing of the person's may go into it, where it is not theirs.
     pub(super) strange: Option<KeptReason>,
-    /// Whether another row has the same identity, as rows of a table may that others inherit from.
+    /// True if another row has the same identity, as is possible in a table that others inherit
+    /// from.
     pub(super) is_double: bool,
 }
 

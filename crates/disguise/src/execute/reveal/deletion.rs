@@ -1,5 +1,5 @@
-//! What a reveal deletes under the reference policy: rows made meanwhile, and the accounts of placeholders, as far as no rows of others
-//! refer to them.
+//! Deletions of a reveal under the reference policy: rows made meanwhile, and the accounts of
+//! placeholders, unless rows of others refer to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +20,16 @@ use crate::statements::table::{deletion, found, present, runs, select_keys};
 struct Group<'l> {
     table: &'l ResolvedTable,
     by: Vec<String>,
-    /// Whether each key is that of one row.
+    /// True if each key identifies one row.
     is_keyed: bool,
     rows: Vec<(Vec<Value>, Names)>,
-    /// Why some of them stay.
+    /// The reasons why some of them stay.
     reasons: BTreeMap<Vec<u8>, Reason>,
 }
 
 impl<'a> Placeholders<'_, 'a> {
-    /// Deletes rows that are nobody's but the placeholders', where the policy says so; gives the placeholders of those that stay.
+    /// Deletes rows that only the placeholders own, if the policy says so, and returns the
+    /// placeholders of the rows that stay.
     pub(super) fn delete_meanwhile(
         &mut self,
         named: &[(&'a ResolvedTable, &'a str)],

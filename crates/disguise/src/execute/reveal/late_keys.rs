@@ -18,8 +18,8 @@ use crate::statements::table::{present, select_keys};
 const AT_ONCE: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
 impl Revealer<'_> {
-    /// Whether other rows, or what rows refer to, must be looked at before `columns` of a table change; `owner` says that people get
-    /// back what names them.
+    /// Returns whether referring or referred rows must be checked before `columns` of a table
+    /// change. `owner` is true when people get back the columns that name them.
     pub(super) fn must_look(
         &self,
         table: &ResolvedTable,
@@ -147,8 +147,9 @@ fn own_keys<'t>(
     })
 }
 
-/// Whether tables out of reach refer to rows of this one by a key that is checked at the commit: to any of its columns, where a row
-/// goes, or to `column`, where that changes.
+/// Returns whether tables out of reach refer to rows of this one by a key that is checked at the
+/// commit. With `column`, only keys to a column that changes count; without, any key, as for a
+/// removal.
 pub(super) fn is_referred_late(table: &ResolvedTable, column: Option<&str>) -> bool {
     let mut unseen = table.catalog.referrers.iter();
     unseen.any(|key| {
@@ -159,8 +160,8 @@ pub(super) fn is_referred_late(table: &ResolvedTable, column: Option<&str>) -> b
     })
 }
 
-/// Whether rows of `child` that refer by `key` to rows of `table` keep `column` of these from changing. Rows of one table that
-/// refer to each other by the column itself change together.
+/// Returns whether rows of `child` that refer by `key` to rows of `table` refuse a change of
+/// `column`. Rows of one table that refer to each other by the column itself change together.
 fn refuses_change(
     child: &ResolvedTable,
     key: &ForeignKey,

@@ -9,7 +9,7 @@ use crate::records::section::{Change, Modified, Section};
 use crate::schema::ResolvedTable;
 use crate::statements::row::encoded;
 
-/// Where the record of one layer of a cell is.
+/// The location of the record of one layer of a cell.
 #[derive(Clone, Copy)]
 enum Place {
     /// Section and row among those being undone.
@@ -31,10 +31,10 @@ type Pile = Vec<(LayerAge, Place)>;
 
 /// A pile that the values order otherwise than the times.
 struct Doubt {
-    /// Which of the piles.
+    /// The index of the pile.
     pile: usize,
     by_values: Pile,
-    /// The record of what is then the newest layer.
+    /// The record of the layer that is the newest in this order.
     newest: Modified,
 }
 

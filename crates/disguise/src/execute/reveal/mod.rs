@@ -50,15 +50,16 @@ pub enum Rows {
     Whole,
 }
 
-/// What is asked of [`Engine::reveal`](crate::Engine::reveal).
+/// A request of [`Engine::reveal`](crate::Engine::reveal).
 pub struct RevealRequest<'a> {
-    /// Who asks. NULL stands for whoever has the private key; with a password or a token it is refused.
+    /// The person who asks. NULL stands for the holder of the private key; it is refused with a
+    /// password or a token.
     pub user: Value,
-    /// What they prove it with.
+    /// Their credential.
     pub credential: Credential<'a>,
-    /// Which disguise.
+    /// The disguise to reveal.
     pub id: DisguiseId,
-    /// What happens to rows made meanwhile.
+    /// The policy for rows made meanwhile.
     pub references: References,
     /// True if rows may come back in part.
     pub rows: Rows,
@@ -95,7 +96,7 @@ pub(crate) struct Revealer<'a> {
     pub(crate) settle: bool,
     /// Placeholders behind which those who left shared rows came back.
     pub(crate) returned: BTreeSet<Vec<u8>>,
-    /// What is still missing of rows that went back in the section at hand.
+    /// The changes still missing from rows that were put back in the current section.
     pub(crate) missing: Vec<Change>,
     /// The locators of records whose end is over and that nothing holds.
     pub(crate) ended: BTreeSet<Vec<u8>>,
@@ -125,10 +126,10 @@ impl<'a> Open<'a> {
     }
 }
 
-/// What of a bag is to be undone.
+/// The part of a bag to undo.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// What its own disguise did, now or since an earlier reveal.
+    /// The changes of its own disguise, now or left by an earlier reveal.
     Changes,
     /// The copies of rows that its principal had left before.
     Copies,

@@ -20,7 +20,7 @@ use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::{at, encoded};
 use crate::statements::table::select_keys;
 
-/// What becomes of a record.
+/// The outcome for a record.
 enum RecordOutcome {
     /// The value goes into the row.
     Ready(Value),
@@ -28,11 +28,11 @@ enum RecordOutcome {
     Done,
     /// Another record has to go first.
     Later,
-    /// Another disguise has to be revealed first, and what is missing then is a spelling alone.
+    /// Another disguise has to be revealed first; only a spelling is then missing.
     Waits,
     /// Whoever left the row is back behind a newer placeholder.
     Returned,
-    /// It stays.
+    /// The record stays.
     Kept(KeptReason),
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Closed<'a> {
     room: usize,
     /// True if each value comes back by itself, so that those of a row need not be looked at together.
     per_column: bool,
-    /// How many updates are recorded.
+    /// The number of recorded updates.
     updates: u32,
     /// Sorted, the next one at the end.
     waiting: Vec<Waiting<'a>>,

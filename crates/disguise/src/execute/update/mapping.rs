@@ -14,7 +14,7 @@ use crate::spec::predicate::Scope;
 /// The most bytes that a file of updates may have.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// What the rows of one table become.
+/// A mapping of the rows of one table to their new rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mapping {
@@ -186,7 +186,7 @@ impl Target {
     }
 }
 
-/// What the database makes of the expressions of one target.
+/// The database's results for the expressions of one target.
 struct WorkedOut {
     values: Vec<(String, Value)>,
     meets: bool,

@@ -1,5 +1,5 @@
-//! How rows change while they are disguised: updates are recorded in order, and every record meets those that came
-//! after it when it is opened for a reveal.
+//! Updates of rows that are disguised meanwhile. They are recorded in order. A record that is
+//! opened for a reveal goes through those that came after it.
 
 mod mapping;
 mod records;
@@ -49,14 +49,14 @@ impl Row {
 
 /// An update by code: what rows that were hidden before it become.
 ///
-/// It must be deterministic and leave the ids of users as they are, and its name must stay for ever.
+/// Must be deterministic and leave the ids of users as they are; its name must never change.
 pub trait Update {
     /// The name under which it was recorded.
     fn name(&self) -> &str;
-    /// The rows that `row` becomes; what it does not care about it gives back unchanged.
+    /// Returns the rows that `row` becomes; columns that do not concern it come back unchanged.
     ///
     /// # Errors
-    /// What is wrong with the row, one clause; the reveal is then refused and nothing changes.
+    /// The fault of the row, in one clause; the reveal is then refused and nothing changes.
     fn rows(&self, row: Row) -> Result<Vec<Row>, String>;
 }
 
