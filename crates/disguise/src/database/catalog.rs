@@ -193,7 +193,8 @@ pub enum Property {
 pub struct CatalogTable {
     /// True if changes to it can be undone.
     pub is_transactional: bool,
-    /// What the database itself calls the place of a row, where that leads to one row alone and no column has the name.
+    /// The database's own name for the place of a row, if it identifies one row and no column has
+    /// that name.
     pub row_place: Option<String>,
     /// True if other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
     pub has_heirs: bool,

@@ -1,4 +1,4 @@
-//! What the database does by itself to tables that a specification touches, and a disguise does not see.
+//! Effects of the database on tables that a specification touches, which a disguise does not see.
 
 use crate::database::{Column, Dialect, OnDelete, Property};
 use crate::plan::cascade::{all_emptying_unseen, emptying};
@@ -135,7 +135,8 @@ impl ResolvedSchema {
     }
 }
 
-/// What `SQLite` makes of values on their way into a column, as far as comparisons tell.
+/// The affinity of a `SQLite` column: the conversion of values stored in it, as comparisons show
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Affinity {
     Text,

@@ -1,9 +1,9 @@
-//! How far a disguise that is taken in parts is.
+//! The progress of a disguise that is taken in parts.
 
 use super::step::Step;
 use crate::database::value::Value;
 
-/// How far a disguise in chunks is.
+/// The progress of a disguise in chunks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Place {
     /// The step at hand.

@@ -41,11 +41,12 @@ pub struct PlannedStep {
     pub action: &'static str,
     /// The query that chooses the rows, with `?` for each bound value.
     pub statement: String,
-    /// How many rows it chooses now; a redaction changes those of them in which it finds something.
+    /// The number of rows it selects now; a redaction changes only those in which it finds
+    /// something.
     pub rows: u64,
-    /// How many placeholder users it would make.
+    /// The number of placeholder users it would make.
     pub placeholders: u64,
-    /// How the database means to find the rows, in its own words.
+    /// The access path that the database plans for the rows, in its own words.
     pub access: Vec<String>,
     /// Of a removal, the rows for which it would be refused now.
     pub refused: Vec<Referring>,
@@ -66,7 +67,7 @@ impl Step {
     }
 }
 
-/// What a plan is made for.
+/// The input of a plan.
 pub(crate) struct PlanContext<'a> {
     pub(crate) dialect: Dialect,
     pub(crate) catalog: &'a Catalog,

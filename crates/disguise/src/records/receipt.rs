@@ -37,7 +37,7 @@ pub enum ReceiptError {
     /// Its form is not the one of a signed note, or none of the keys has signed it, or wrongly.
     #[error("the receipt is not validly signed")]
     Note(#[source] NoteError),
-    /// It is a note about something else, or not in the form that receipts have.
+    /// The note is about something else, or does not have the form of a receipt.
     #[error("the note is no receipt: its line {line} {what}")]
     Content {
         /// The line, counting from 1.

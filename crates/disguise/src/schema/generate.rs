@@ -11,7 +11,7 @@ use crate::error::Error;
 const TEXT_BYTES_MAX: usize = 4_096;
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// How a replacement value comes about; the names up to `Null` are Edna's.
+/// A generator of replacement values; the names up to `Null` are Edna's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -46,12 +46,12 @@ pub enum Generator {
     Null,
     /// The first characters of the old text.
     Prefix {
-        /// How many are kept.
+        /// The number of characters kept.
         keep: usize,
     },
     /// The old number, rounded down to a multiple.
     RoundDown {
-        /// Of what; at least 1.
+        /// The factor; at least 1.
         to: i64,
     },
 }
@@ -84,8 +84,8 @@ impl Generator {
         })
     }
 
-    /// The same in the form in which the database gives what `column` holds, as far as ids may be of its type: another form would be
-    /// taken for another value.
+    /// Returns a replacement in the form in which the database returns values of `column`, for
+    /// types that ids may have. In another form it would be taken for another value.
     pub(crate) fn draw_into(
         &self,
         (dialect, column): (Dialect, Option<&Column>),

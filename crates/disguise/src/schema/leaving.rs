@@ -14,14 +14,14 @@ use crate::schema::{ResolvedSchema, ResolvedTable, TableNotes};
 pub(crate) enum OnLeave {
     /// The row goes, whoever else it names.
     Remove,
-    /// It is set to NULL, and the person's records keep what it was.
+    /// The reference is set to NULL, and the person's records keep the old value.
     Null,
     /// A placeholder takes the person's place.
     Placeholder,
 }
 
 impl TableNotes {
-    /// The columns of which it is said that their rows go, or that they stay.
+    /// The columns whose rows go, or stay, by their rule.
     pub(crate) fn leaving(&self, goes: bool) -> impl Iterator<Item = &String> {
         let all = self.on_leave.iter();
         let meant = all.filter(move |(_, how)| (**how == OnLeave::Remove) == goes);

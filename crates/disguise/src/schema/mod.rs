@@ -1,4 +1,4 @@
-//! Which tables are there, whose are their rows, and what is said of them?
+//! The description of an application: its tables, the owners of their rows, and notes on them.
 
 pub(crate) mod generate;
 pub(crate) mod leaving;
@@ -280,8 +280,9 @@ struct Naming<'k> {
     is_by_id: bool,
 }
 
-/// Where ids are unique within a tenant alone, a foreign key to a person names the tenant too. A key to another column of the users
-/// table than their id tells nothing of whose a row is.
+/// Returns the column of a foreign key to a person, and whether it refers to the id. If ids are
+/// unique only within a tenant, such a key names the tenant too. A key to another column of the
+/// users table than the id does not show an owner.
 fn person_of<'k>(
     key: &'k ForeignKey,
     (schema, pseudo): (&Schema, &Pseudo),

@@ -21,7 +21,8 @@ impl<'a> CatalogNames<'a> {
         }
     }
 
-    /// The same for files of Edna, or not. Her database takes the name of a column in any letters.
+    /// Sets whether the names are those of an Edna file. Edna's database ignores the case of column
+    /// names.
     pub(crate) const fn of_edna(self, of_edna: bool) -> Self {
         Self { of_edna, ..self }
     }

@@ -1,4 +1,4 @@
-//! Whether a description keeps the tenants of a database apart.
+//! Checks that a description keeps the tenants of a database apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,9 +7,9 @@ use crate::database::{CatalogTable, Column, Constraint, Database, Dialect, Rule}
 use crate::schema::generate::Generator;
 use crate::spec::filler;
 
-/// How many questions are asked for one condition.
+/// The most queries for one condition.
 const QUESTIONS_MAX: usize = 2_000;
-/// How many rows with random values must be taken.
+/// The number of rows with random values that must be accepted.
 const DRAWS: usize = 8;
 /// The longest text that is tried.
 const LENGTH_MAX: usize = 40;

@@ -10,7 +10,7 @@ use crate::statements::outcome::are_same;
 use crate::statements::stored::{Stored, holds, stored};
 use crate::statements::table::{among, lists, present, with};
 
-/// What to write into a row: its identity, and a new value for each column.
+/// A write to a row: its identity, and a new value for each column.
 #[derive(Clone)]
 pub(crate) struct Write<'a> {
     pub(crate) identity: &'a [Value],

@@ -15,11 +15,12 @@ use crate::statements::table::{list, select_keys, with};
 #[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) identity: Vec<Value>,
-    /// What it holds in the columns asked for.
+    /// The values of the requested columns.
     pub(crate) values: Vec<Value>,
 }
 
-/// Whether a column keeps `value` as it is given; where that is not sure, it is read again.
+/// Returns whether a column keeps `value` unchanged. When in doubt it returns false, and the value
+/// is read back.
 pub(crate) fn keeps_form(table: &ResolvedTable, column: &str, value: &Value) -> bool {
     let is_plain = match value {
         Value::Null => true,
@@ -94,7 +95,7 @@ fn by_key(
         .doing("reading rows")
 }
 
-/// Whether a row holds `values` in `columns`, as the database compares them.
+/// Returns whether a row holds `values` in `columns`, as the database compares them.
 pub(crate) fn holds(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,

@@ -136,7 +136,7 @@ pub(crate) fn select_keys(
     select_keys_of(database, table, columns, (by, keys), &own)
 }
 
-/// The same among the rows of all tenants: only to learn whether a key is taken or a row has moved.
+/// Selects among the rows of all tenants: only to learn whether a key is taken or a row has moved.
 pub(crate) fn select_keys_of_all(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -330,7 +330,7 @@ pub(crate) fn take(
         .doing("deleting rows")
 }
 
-/// What an insertion of many rows did.
+/// The outcome of an insertion of many rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
     /// All rows are in.
@@ -463,7 +463,7 @@ pub(crate) fn existing(
     Ok(found(database, table, id, ids)?.into_keys().collect())
 }
 
-/// The same, each with what the table has.
+/// Returns those of `ids` that exist, each with its value in the table.
 pub(crate) fn found(
     database: &mut dyn TenantConnection,
     table: &str,

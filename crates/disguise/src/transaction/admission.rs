@@ -1,4 +1,4 @@
-//! How many operations run at once, and for how much of the time.
+//! Limits on the operations that run at once, and on their share of the time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -42,7 +42,7 @@ pub(crate) struct OperationRequest<'a> {
     pub(crate) key: String,
     pub(crate) user: Option<&'a Value>,
     pub(crate) time: Timestamp,
-    /// Who asked, where that is no person whose data it is.
+    /// The actor, if it is not the person whose data it is.
     pub(crate) actor: &'a str,
     pub(crate) basis: &'a str,
 }

@@ -1,4 +1,4 @@
-//! What a disguise and its reveal stand on, read by one question: each further one would be a way to the server and back.
+//! State that a disguise or its reveal needs, read by one query: each further one is a round trip.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::records::tables::{HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninst
 use crate::schema::Pseudo;
 use crate::transaction::intent::{self, Intent};
 
-/// What marks the rows of the answer.
+/// The codes that mark the rows of the answer.
 const SETTING: i64 = 0;
 const HOLD: i64 = 1;
 const REGISTRATION: i64 = 2;
@@ -25,7 +25,7 @@ const ROW: i64 = 4;
 pub(crate) struct ApplyContext {
     /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
     pub(crate) salt: Vec<u8>,
-    /// How many updates are recorded.
+    /// The number of recorded updates.
     pub(crate) updates: u32,
     pub(crate) held: Held,
     /// The registration of the user who is meant, if there is one.
@@ -145,7 +145,7 @@ struct Question {
     parameters: Vec<Value>,
 }
 
-/// What came back, by who asked.
+/// The rows of the answer, by the query that asked for them.
 #[derive(Default)]
 struct Answer {
     settings: BTreeMap<Vec<u8>, Vec<u8>>,

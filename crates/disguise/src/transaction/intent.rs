@@ -26,7 +26,7 @@ pub(crate) const PLAN_BYTES: usize = 16;
 /// Bytes of the key of an intent, beside what stands for a tenant; those of marks are longer.
 const ID_BYTES: usize = 8;
 
-/// What was asked for, and how far it is.
+/// The request of a disguise in chunks, and its progress.
 pub(crate) struct Intent {
     pub(crate) order: Order,
     /// The hash of the steps, so that a schema that changed meanwhile is noticed.

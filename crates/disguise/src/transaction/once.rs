@@ -17,7 +17,8 @@ use crate::statements::table::select_keys;
 
 /// Bytes of the hashes of a key and of a request.
 const HASH_BYTES: usize = 16;
-/// Where a byte for each person whom an answer is about stands behind the hash of the request, counted from 1 as SQL does.
+/// The position of a byte for each person whom an answer concerns: after the hash of the request,
+/// counted from 1 as SQL does.
 const PERSON_AT: usize = HASH_BYTES + 1;
 /// The mailbox of names of answers, which no key reads.
 const MAILBOX: &[u8] = b"answers";
@@ -27,25 +28,25 @@ const NONCE_BYTES: usize = 16;
 /// A request that may be asked again.
 #[derive(Clone, Copy)]
 pub struct Once<'a> {
-    /// What only the caller has, and the server keeps outside of the database: answers are sealed with it.
+    /// A secret of the caller that the server keeps outside of the database: it seals the answers.
     pub caller: &'a [u8],
     /// The key of the request, the caller's choice.
     pub key: &'a str,
-    /// What is asked for.
+    /// The request itself.
     pub request: &'a [u8],
-    /// Now.
+    /// The present time.
     pub time: Timestamp,
-    /// Until when the answer is kept.
+    /// The time until which the answer is kept.
     pub until: Timestamp,
 }
 
-/// What became of a request that may be asked again.
+/// The outcome of a request that may be repeated.
 pub enum Answered<T> {
-    /// It was done now.
+    /// The request was executed now.
     Now(T),
-    /// It was done before, and this was the answer.
+    /// The request was executed before, with this answer.
     Before(Zeroizing<Vec<u8>>),
-    /// It was done before, and the answer was not kept.
+    /// The request was executed before, and the answer was not kept.
     Withheld,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct Names {
     until: i64,
 }
 
-/// What the database knows of a request.
+/// The stored state of a request.
 pub(crate) enum RequestState {
     /// Nothing; it is noted now.
     New,
@@ -202,7 +203,7 @@ impl Names {
     }
 }
 
-/// What is done when the database refuses.
+/// The operation named in database errors.
 const DOING: &str = "keeping what was answered";
 
 /// Returns what an answer is bound to beside its key: what was asked for, whom it is about, and until when it is kept.

@@ -24,13 +24,13 @@ use crate::transaction::payload::Payload;
 /// Bytes of the random id of an operation.
 const ID_BYTES: usize = 8;
 
-/// What an entry says of a commit about which nobody could be asked.
+/// The outcome in an entry when no database could be asked about the commit.
 const UNKNOWN: &str = "unknown";
 
 /// The random id of an operation.
 pub(crate) type OperationId = [u8; ID_BYTES];
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommitOutcome {
     Done,
@@ -39,7 +39,7 @@ pub(crate) enum CommitOutcome {
     Unknown,
 }
 
-/// What an entry of a log says of an operation.
+/// An operation as an entry of the log describes it.
 #[derive(Debug, Clone)]
 pub struct LoggedOperation {
     pub(crate) id: OperationId,
@@ -62,7 +62,7 @@ pub struct LoggedOperation {
     clippy::struct_excessive_bools,
     reason = "what a payload may say, each by itself"
 )]
-/// What a payload says beside counts.
+/// The fields of a payload, apart from counts.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LoggedFacts {
@@ -80,7 +80,7 @@ pub(crate) struct LoggedFacts {
     pub(crate) expires: Option<i64>,
     pub(crate) due: Option<i64>,
     pub(crate) disguise: Option<String>,
-    /// What became of its commit, where that is all the entry says.
+    /// The outcome of the commit, if the entry contains nothing else.
     commit: Option<String>,
     /// Links were kept of what was forgotten, for other disguises.
     pub(crate) links_kept: bool,
@@ -92,11 +92,11 @@ pub(crate) struct LoggedFacts {
     pub(crate) disguises: Option<Vec<String>>,
     /// Disguises in chunks that went on and were ended for the person, or left them out from then on.
     pub(crate) chunks: Option<Vec<String>>,
-    /// How many placeholders the person spoke for then.
+    /// The number of placeholders that the person spoke for then.
     pub(crate) placeholders: Option<u64>,
-    /// How many rows a disguise in chunks had touched when it was ended.
+    /// The number of rows that a disguise in chunks had touched when it was ended.
     pub(crate) hidden: Option<u64>,
-    /// How much a reveal left.
+    /// The number of rows and values that a reveal did not bring back.
     pub(crate) kept: Option<u64>,
 }
 

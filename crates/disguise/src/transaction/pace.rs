@@ -51,7 +51,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// What tells how long work takes, and lets time pass.
+/// A clock that measures the duration of work and can wait.
 pub trait Clock: Send + Sync {
     /// Time since some fixed moment; never goes back.
     fn elapsed(&self) -> Duration;

@@ -37,7 +37,7 @@ impl Scheduled {
     }
 }
 
-/// What was asked for, as it is stored until then.
+/// The scheduled request, as it is stored until it is due.
 pub(crate) struct Order {
     text: String,
     user: Option<Value>,
@@ -58,7 +58,8 @@ impl Order {
         }
     }
 
-    /// The same, of the person with this key and of nobody who has the id later.
+    /// Returns the order bound to the person with this key, so that a later user of the id is
+    /// excluded.
     pub(crate) fn bound_to(self, key: Option<PublicKey>) -> Self {
         Self { key, ..self }
     }
@@ -82,7 +83,7 @@ impl Order {
         self.key.as_ref()
     }
 
-    /// Whether it is about whoever has the id `user`.
+    /// Returns whether the order concerns the present holder of the id `user`.
     pub(crate) fn is_about(&self, user: &Value) -> bool {
         let name = self.user.as_ref().map(Value::principal);
         name == Some(user.principal())

@@ -7,7 +7,7 @@ use super::kinds::{self, Change, Key, Kind, Shown};
 use super::mix;
 use super::names::Names;
 
-/// What the rows of a table have to do with people.
+/// The relation of the rows of a table to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Users,
@@ -23,7 +23,7 @@ pub(crate) enum Class {
     Lookup,
 }
 
-/// What holds for a table as a whole.
+/// The storage form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Plain,
@@ -47,7 +47,7 @@ pub(crate) enum Trigger {
     Stamp,
 }
 
-/// Where a column has its values from.
+/// The source of a column's values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Values {
     Key(Key),
@@ -67,7 +67,7 @@ pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) sql: String,
     pub(crate) nullable: bool,
-    /// What stands behind its type.
+    /// The SQL after its type.
     pub(crate) more: String,
     pub(crate) shown: Shown,
     pub(crate) change: Change,
@@ -81,7 +81,7 @@ pub(crate) struct Link {
     pub(crate) to: usize,
     pub(crate) action: &'static str,
     pub(crate) is_deferrable: bool,
-    /// It says who owns the row, or who else is named in it.
+    /// True if it names the owner of the row, or another person of the row.
     pub(crate) names_owner: bool,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Table {
     pub(crate) is_second: bool,
 }
 
-/// What a table of nobody's database does to the users table.
+/// The effect of a table outside the specification on the users table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outside {
     Nothing,

@@ -12,7 +12,7 @@ use std::thread;
 /// Bytes that are passed on at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Where it is cut.
+/// The moment of the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Before the commit reaches the server.
@@ -24,7 +24,7 @@ pub(crate) enum Cut {
 #[derive(Default)]
 struct State {
     cut: Mutex<Option<Cut>>,
-    /// Whether nobody gets through any more once it was cut.
+    /// True if no connection gets through after the cut.
     closes: AtomicBool,
     is_closed: AtomicBool,
 }

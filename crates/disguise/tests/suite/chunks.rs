@@ -122,7 +122,7 @@ pub(super) fn touched(applied: &Applied) -> Vec<(String, u64)> {
     rows.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Who may have something of a disguise.
+/// Returns the people who may have records of a disguise.
 fn people(user: Option<i64>) -> Vec<i64> {
     user.map_or_else(|| (1..=USERS).collect(), |user| vec![user])
 }

@@ -178,7 +178,7 @@ impl Pair {
         matches!(cell, Cell::Int(id) if *id >= PLACEHOLDER_MIN)
     }
 
-    /// Whether `seen` is what the model says; a symbol takes the first value seen in its place.
+    /// Compares `seen` with the model; a symbol takes the first value seen in its place.
     fn same(&mut self, expected: &Cell, seen: &Cell) -> bool {
         let Cell::Drawn(symbol) = expected else {
             return expected == seen;
@@ -283,7 +283,8 @@ impl Pair {
         Vec::new()
     }
 
-    /// What a person is told: whom they speak for and which disguises hide something of theirs.
+    /// Compares the answers to a person: their placeholders, and the disguises that hide something
+    /// of theirs.
     fn check_person(&mut self, user: i64) {
         let key = self.key(user);
         let credential = Credential::Key(&key);
@@ -587,7 +588,7 @@ impl Pair {
     }
 }
 
-/// How many rows a disguise in one go holds in the schedule of a seed.
+/// Returns the rows that a disguise in one go holds in the schedule of a seed.
 fn held(seed: u64) -> u32 {
     let turn = seed / CLOSED_SEEDS % u64::try_from(HELD.len()).unwrap();
     HELD[usize::try_from(turn).unwrap()]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How many digits a number has: fewer are an extension or an amount, more are no number (E.164).
+/// The range of digits in a number (E.164): fewer are an extension or an amount, more are no number.
 const DIGITS_MIN: usize = 7;
 const DIGITS_MAX: usize = 15;
 /// The most characters between two groups of digits, as in `) - `.
@@ -19,7 +19,7 @@ struct Group<'t> {
     /// A plus or a bracket stands before it.
     opens: usize,
     has_plus: bool,
-    /// What stands between the group before and this one; absent when they do not belong together.
+    /// The text between the previous group and this one; absent when they do not belong together.
     between: Option<&'t str>,
     /// A letter touches it.
     is_glued: bool,
