@@ -357,8 +357,8 @@ mod tests {
         out
     }
 
-    /// Returns what the sender of a ciphertext of the draft would have sealed, by the key schedule of RFC 9180 written anew: the
-    /// library has no say in it.
+    /// Opens a ciphertext of the draft by the key schedule of RFC 9180, written anew without the
+    /// library.
     fn sealed_by_hand(secret: &[u8], ciphertext: &[u8], content: &[u8], bound: &[u8]) -> Vec<u8> {
         // HKDF-Extract gives its key away only by expanding it, so the two hashes are made with HMAC.
         let hashed = |label: &[u8], what: &[u8]| {

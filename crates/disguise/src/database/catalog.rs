@@ -41,7 +41,7 @@ impl Column {
         self.base.as_deref().unwrap_or(&self.declared)
     }
 
-    /// Returns which integers the database compares with those of the column: others it refuses, as a failure of its own.
+    /// Returns the integers that the database can compare with the column; it fails on others.
     pub(crate) fn integers(&self, dialect: Dialect) -> RangeInclusive<i128> {
         match (dialect, self.kind()) {
             (Dialect::Mysql, _) => i64::MIN.into()..=u64::MAX.into(),
@@ -246,8 +246,9 @@ impl CatalogTable {
         self.properties.contains(&property)
     }
 
-    /// Returns how a statement begins that inserts rows of it, so that a conflict is an error whatever the table says. Where it says nothing
-    /// the statement does not either, for its word stands above those of the statements in triggers.
+    /// Returns the start of an INSERT into it, so that a conflict is an error whatever the table
+    /// says. A table without a conflict clause gets none in the statement either, because it would
+    /// override the clauses of statements in triggers.
     pub(crate) fn insert_into(&self) -> &'static str {
         if self.has(Property::SettlesConflicts) {
             "INSERT OR ABORT INTO"

@@ -65,7 +65,8 @@ impl Dialect {
         }
     }
 
-    /// Returns what stands before the values of an insertion, so that the database takes them for columns that it numbers itself, too.
+    /// Returns the clause before the values of an insertion that lets them into columns that the
+    /// database numbers itself.
     pub(crate) const fn own_values(self) -> &'static str {
         match self {
             Self::Postgres => "OVERRIDING SYSTEM VALUE ",
@@ -73,7 +74,7 @@ impl Dialect {
         }
     }
 
-    /// Returns what follows the columns of the engine's own tables.
+    /// Returns the clause after the columns of the engine's own tables.
     pub(crate) const fn table_end(self) -> &'static str {
         match self {
             // Without a row number nothing tells in which order rows were written.
@@ -139,8 +140,8 @@ impl Dialect {
         }
     }
 
-    /// Returns what lets the transaction at hand wait for a lock no longer than a person would wait for an answer; it may stay set
-    /// for the connection.
+    /// Returns the statement that limits the lock waits of the current transaction to the time that
+    /// a person would wait for an answer. The limit may stay set for the connection.
     pub(crate) const fn short_patience(self) -> Option<&'static str> {
         match self {
             Self::Sqlite => None,
@@ -149,7 +150,8 @@ impl Dialect {
         }
     }
 
-    /// Returns how one connection at a time prepares the database; with `SQLite` whoever writes is alone anyway.
+    /// Returns the lock that lets one connection at a time prepare the database; on `SQLite` a
+    /// writer is alone anyway.
     pub(crate) const fn installation_lock(self) -> Option<Lock> {
         match self {
             Self::Sqlite => None,
@@ -166,7 +168,7 @@ impl Dialect {
         }
     }
 
-    /// Returns what a function that conditions may use is called.
+    /// Returns the name in this dialect of a function that conditions may use.
     pub(crate) fn function(self, name: &str) -> &str {
         match (self, name) {
             // Elsewhere characters are counted, here bytes.
@@ -240,7 +242,7 @@ impl DatabaseError {
 /// after an [`attempt`](Self::attempt) that broke a constraint; after another statement that did, it may only be rolled
 /// back. Callers may not assume that a failed `commit` changed nothing.
 pub trait Database {
-    /// Returns which SQL it speaks.
+    /// Returns its SQL dialect.
     fn dialect(&self) -> Dialect;
     /// Starts a serialisable transaction that may write.
     ///
@@ -301,7 +303,8 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn catalog_version(&mut self) -> Result<i64, DatabaseError>;
-    /// Returns how the database means to run a query, in its own words, one line each.
+    /// Returns the access path that the database plans for a query, in its own words, one line
+    /// each.
     ///
     /// # Errors
     /// When the database refuses.

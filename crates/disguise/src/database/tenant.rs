@@ -62,7 +62,7 @@ impl TenantScope {
         }
     }
 
-    /// Returns what every key of the tenant in the engine's tables begins with; empty without tenants.
+    /// Returns the prefix of every key of the tenant in the engine's tables; empty without tenants.
     pub(crate) fn tag(&self) -> &[u8] {
         let tag = self.tenant.as_ref().and_then(|it| it.tag.as_ref());
         tag.map_or(&[], |tag| tag.as_slice())
@@ -155,10 +155,12 @@ fn hashed(label: &[u8], salt: &[u8], what: &[u8]) -> Vec<u8> {
 pub(crate) trait TenantConnection: Database {
     fn tenancy(&self) -> &TenantScope;
 
-    /// Returns what the database said, without values, of the last statement that broke a constraint.
+    /// Returns the database's report, without values, of the last statement that broke a
+    /// constraint.
     fn refusal(&self) -> Option<&str>;
 
-    /// Returns what is told of `rows` that the database passed over without an error: they count as refused by a constraint.
+    /// Returns the error for `rows` that the database skipped without an error: they count as
+    /// refused by a constraint.
     fn passed_over(&mut self, table: &str, rows: usize) -> DatabaseError;
 }
 

@@ -81,9 +81,9 @@ impl fmt::Debug for Said {
 #[derive(Debug, Default)]
 struct TableNames {
     columns: BTreeSet<String>,
-    /// Of constraints, with the columns that they are about.
+    /// The constraints, with their columns.
     constraints: BTreeMap<String, Vec<String>>,
-    /// Conditions, with the same.
+    /// The conditions, with their columns.
     conditions: BTreeMap<String, Vec<String>>,
 }
 
@@ -162,7 +162,8 @@ impl Vocabulary {
         error
     }
 
-    /// Returns what `said` is about, as far as it names something that is there; else the table of the statement.
+    /// Returns the existing table, columns or constraint that `said` names; else the table of the
+    /// statement.
     fn place(&self, statement: &str, said: &Words) -> Option<Place<'_>> {
         let quoted = quoted(&said.text);
         let own = named_in(statement);
@@ -283,7 +284,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Returns what stands in quotes.
+/// Returns the quoted parts of a text.
 fn quoted(words: &str) -> Vec<&str> {
     let parts = words.split(['\'', '`', '"']);
     parts

@@ -9,7 +9,7 @@ pub(super) fn plain(meaning: &str, code: &str) -> String {
     format!("{meaning} ({code}; what the server says of it may quote values and is not repeated)")
 }
 
-/// Returns what a code of `PostgreSQL` stands for.
+/// Returns the meaning of an error code of `PostgreSQL`.
 #[cfg(feature = "postgres")]
 pub(super) fn of_postgres(code: &str) -> &'static str {
     match code {
@@ -36,7 +36,7 @@ pub(super) fn of_postgres(code: &str) -> &'static str {
     }
 }
 
-/// Returns what it stands for that a policy of `PostgreSQL` hides rows.
+/// Returns the report that a policy of `PostgreSQL` hides rows.
 #[cfg(feature = "postgres")]
 pub(super) fn of_policy(code: &str) -> String {
     format!(
@@ -44,7 +44,7 @@ pub(super) fn of_policy(code: &str) -> String {
     )
 }
 
-/// Returns what an error of `MariaDB` stands for.
+/// Returns the meaning of an error of `MariaDB`.
 #[cfg(feature = "mysql")]
 pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> &'static str {
     use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, Other, Unique};

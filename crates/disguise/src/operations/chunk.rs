@@ -431,7 +431,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Returns whose rows the next chunk means.
+    /// Returns the owners whose rows the next chunk covers.
     fn meant(
         &mut self,
         id: DisguiseId,

@@ -83,7 +83,7 @@ impl<D: Database> Engine<D> {
         Ok(decayed)
     }
 
-    /// Says to whom [`Engine::decay`] would apply, and changes nothing.
+    /// Returns the people to whom [`Engine::decay`] would apply, and changes nothing.
     ///
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`].
@@ -203,7 +203,8 @@ impl<D: Database> Engine<D> {
         Ok((all, rows))
     }
 
-    /// Notes how the row of `user` is now, if there is one, so that only what changes it makes the person count again.
+    /// Notes the state of the row of `user`, if there is one, so that only a change of it makes the
+    /// person count again.
     pub(super) fn mark(&mut self, spec: &Spec, user: &Value) -> Result<(), Error> {
         let (_, live) = self.described()?;
         let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());

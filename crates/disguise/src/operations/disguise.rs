@@ -90,7 +90,7 @@ impl<D: Database> Engine<D> {
         Ok(applied)
     }
 
-    /// Returns what a disguise stands on, by the schema as it is.
+    /// Returns the context of a disguise, by the present schema.
     pub(super) fn context(&mut self, user: Option<&Value>) -> Result<ApplyContext, Error> {
         self.refresh()?;
         ApplyContext::read(&mut self.database, user, &self.pseudo)

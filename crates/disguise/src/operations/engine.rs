@@ -171,9 +171,10 @@ impl<D: Database> Engine<D> {
         Ok(self.described()?.1.cross_tenant_keys())
     }
 
-    /// Returns what a person should know of the tables that `spec` touches before it is applied, one sentence each: triggers, former
-    /// versions of rows that the database keeps, and foreign keys from other schemas and databases. Before these stands what in
-    /// the files is not as the database has it.
+    /// Returns cautions about the tables that `spec` touches, for a person to read before it is
+    /// applied, one sentence each. They cover triggers, former versions of rows that the database
+    /// keeps, and foreign keys from other schemas and databases. Names in the files that differ
+    /// from those of the database come first.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`].

@@ -59,7 +59,7 @@ pub enum HiddenChange {
 pub type Difference<'a> = (Vec<(&'a str, &'a Value)>, Vec<(&'a str, &'a Value)>);
 
 impl HiddenChange {
-    /// Returns what was done to the row, in one word.
+    /// Returns one word for the change.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Removed(_) => "removed",

@@ -18,8 +18,8 @@ use crate::schema::generate::Generator;
 use crate::spec::{Kind, Spec};
 
 impl<D: Database> Engine<D> {
-    /// Returns what would be refused if `spec` were applied now, to `user` or to everybody, one sentence each; changes nothing. Rows that
-    /// refer to rows of their own table are not looked at.
+    /// Returns the refusals expected if `spec` were applied now, to `user` or to everybody, one
+    /// sentence each; changes nothing. Rows that refer to rows of their own table are not checked.
     ///
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`].
@@ -73,7 +73,7 @@ impl<D: Database> Engine<D> {
         Ok(told)
     }
 
-    /// Why this user would be refused, whatever the rows.
+    /// Returns the reason why this user would be refused, whatever the rows.
     fn standing_of(&mut self, user: &Value) -> Result<Option<String>, Error> {
         match self.refuse_without_row(user) {
             Ok(()) => {}

@@ -171,7 +171,7 @@ fn ended_for(
     Ok(ended)
 }
 
-/// Returns what is held; refused when the person is.
+/// Returns all holds; refuses if the person is held.
 fn refuse_held(
     database: &mut dyn TenantConnection,
     salt: &[u8],

@@ -181,7 +181,7 @@ impl<D: Database> Engine<D> {
         Ok((salt, holder))
     }
 
-    /// Returns whose a private key is.
+    /// Returns the owner of a private key.
     pub(super) fn whose(&mut self, credential: &Credential<'_>) -> Result<Value, Error> {
         let Credential::Key(key) = credential else {
             return Err(Error::Value {

@@ -269,7 +269,8 @@ pub(super) fn counted(
     })
 }
 
-/// Returns how many placeholders a decorrelation would make: one for each row, or group, and owner column.
+/// Returns the number of placeholders that a decorrelation would make: one for each row, or group,
+/// and owner column.
 pub(super) fn placeholders(
     database: &mut dyn TenantConnection,
     step: &Step,

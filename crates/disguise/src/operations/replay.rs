@@ -84,7 +84,8 @@ impl Replayability {
 }
 
 impl<D: Database> Engine<D> {
-    /// Returns what the log tells of and the database has missed, oldest first; changes nothing.
+    /// Returns the operations of the log that the database has missed, oldest first; changes
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`].
@@ -137,7 +138,8 @@ impl<D: Database> Engine<D> {
         Ok(all)
     }
 
-    /// Returns what ends with a deed, or why it may not be done as the database is now.
+    /// Returns the disguises that end with an action, or why it may not be done in the database as
+    /// it is.
     fn stands(
         &mut self,
         replay: &Replay<'_>,

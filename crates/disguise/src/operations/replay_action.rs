@@ -62,7 +62,7 @@ impl ReplayAction<'_> {
         }
     }
 
-    /// Returns which disguises in chunks it ends.
+    /// Returns the disguises in chunks that it ends.
     pub(super) const fn ends(&self) -> Option<&Ends> {
         match self {
             Self::Cancel(ends) | Self::Reveal(ends) => Some(ends),

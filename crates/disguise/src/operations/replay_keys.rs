@@ -27,7 +27,8 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    /// As far as `missing` tells, among which are operations whose commit is unknown.
+    /// Returns the keys that `missing` changed; the commits of some of these operations are
+    /// unknown.
     pub(super) fn of(missing: &[LoggedOperation], people: &BTreeMap<String, Value>) -> Self {
         let mut changed = Self::default();
         let changes = |it: &&LoggedOperation| {

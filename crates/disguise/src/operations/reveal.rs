@@ -246,7 +246,7 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Returns what the entry says of a reveal.
+/// Returns the fields of the entry of a reveal.
 fn payload(revealed: &Revealed) -> Payload {
     Payload::new()
         .counting("rows", &revealed.restored)

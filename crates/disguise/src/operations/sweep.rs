@@ -137,7 +137,7 @@ impl<D: Database> Engine<D> {
         Ok(swept)
     }
 
-    /// Returns what [`Engine::sweep`] would do, as far as that can be told without doing it.
+    /// Returns the expected outcome of [`Engine::sweep`], as far as it is known without doing it.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].

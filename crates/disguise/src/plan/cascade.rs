@@ -42,7 +42,7 @@ impl std::fmt::Display for Referring {
 }
 
 impl Referring {
-    /// Returns what is said of a value that stays because of them.
+    /// Returns the reason to report for a value that stays because of them.
     pub(crate) fn said(&self) -> String {
         format!(
             "rows of {} refer to it by foreign key ({}), ON UPDATE SET NULL or SET DEFAULT",
@@ -86,8 +86,8 @@ pub(crate) enum Whom {
     Everybody,
 }
 
-/// For which rows the step at this place among `steps` would be refused. Nothing is said where rows that are chosen may stay, for
-/// people who own them together or only read them.
+/// Returns the rows for which the step at this place among `steps` would be refused. Nothing is
+/// reported if chosen rows may stay, for people who own them together or only read them.
 pub(crate) fn left_behind(
     database: &mut dyn TenantConnection,
     (live, whom): (&ResolvedSchema, Whom),
@@ -149,7 +149,8 @@ pub(crate) fn left_behind(
     Ok(left)
 }
 
-/// Returns how many rows of a table refer by `key` to rows that `step` chooses, and are chosen by none of `freeing`.
+/// Returns the number of rows of a table that refer by `key` to rows that `step` chooses, and are
+/// chosen by none of `freeing`.
 fn still_referring<'s>(
     database: &mut dyn TenantConnection,
     (child, key): (&ResolvedTable, &ForeignKey),
@@ -337,8 +338,9 @@ pub(crate) fn emptied(
 /// The most declared keys that one statement asks about.
 const KEYS_MAX: usize = 64;
 
-/// Returns which rows of `table`, known by the columns `by`, other rows refer to by declared keys that count: each encoded, with what
-/// refers to it. A row that refers to itself does not count; rows of other tenants do.
+/// Returns the rows of `table`, known by the columns `by`, to which other rows refer by declared
+/// keys that count: each encoded, with the referring table. A row that refers to itself does not
+/// count; rows of other tenants do.
 pub(crate) fn referred(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,

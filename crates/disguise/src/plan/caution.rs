@@ -179,7 +179,7 @@ fn of_versions(table: &ResolvedTable) -> Option<String> {
     })
 }
 
-/// Of a row that two people are the key of, each disguise records the key that it had then.
+/// Cautions about rows with two people in their key: each disguise records the key of its time.
 fn of_two_people(table: &ResolvedTable, spec: &Spec, leaves: bool) -> Option<String> {
     let is_key = |column: &&String| table.identity.contains(column);
     let people: Vec<&String> = table.people().filter(is_key).collect();

@@ -53,7 +53,8 @@ impl PlanContext<'_> {
         Ok(steps)
     }
 
-    /// That a row of `table` refers by `column` to a user whom `removal` takes, and is not taken itself.
+    /// Returns the condition that a row of `table` refers by `column` to a user whom `removal`
+    /// takes, and is not taken itself.
     fn referring(
         &self,
         (table, column): (&ResolvedTable, &String),

@@ -1,4 +1,4 @@
-//! From a specification and a live schema to the ordered steps of a disguise.
+//! Turns a specification and a live schema into the ordered steps of a disguise.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct PlannedStep {
     pub placeholders: u64,
     /// The access path that the database plans for the rows, in its own words.
     pub access: Vec<String>,
-    /// Of a removal, the rows for which it would be refused now.
+    /// The rows for which a removal would be refused now.
     pub refused: Vec<Referring>,
 }
 
@@ -314,7 +314,8 @@ impl PlanContext<'_> {
         }
     }
 
-    /// That a row must belong to one of the owners meant, if any are meant; a removal means those too who only read.
+    /// Returns the condition that a row belongs to one of the owners meant, if any are meant; a
+    /// removal also covers those who only read.
     fn owned(&self, table: &ResolvedTable, kind: &Kind) -> Result<Option<Fragment>, String> {
         let Some(owners) = self.owners else {
             return Ok(self.of_somebody(table, kind));
@@ -356,7 +357,8 @@ impl PlanContext<'_> {
         }))
     }
 
-    /// That a row is somebody's: of everybody, rows that name nobody are left alone, for they would be given to nobody.
+    /// Returns the condition that a row has an owner: a disguise of everybody leaves rows without
+    /// one alone, because nobody could get them back.
     fn of_somebody(&self, table: &ResolvedTable, kind: &Kind) -> Option<Fragment> {
         let is_meant = matches!(kind, Kind::Remove | Kind::Modify { .. });
         if !is_meant || table.name == self.live.pseudo.table {
@@ -382,7 +384,8 @@ impl PlanContext<'_> {
         })
     }
 
-    /// That a value of `known` is neither NULL nor what stands for nobody by convention.
+    /// Returns the condition that a value of `known` is neither NULL nor a conventional value for
+    /// nobody.
     fn names_somebody(&self, column: &str, known: &Column) -> Fragment {
         let nobody = match self.dialect {
             Dialect::Sqlite => Some("0, '', '0'"),
@@ -400,7 +403,7 @@ impl PlanContext<'_> {
         }
     }
 
-    /// That `column` names one of `owners`.
+    /// Returns the condition that `column` names one of `owners`.
     pub(crate) fn among_owners(&self, column: &str, owners: &[Value]) -> Fragment {
         if self.needs_scope_table() {
             let sql = format!("{column} IN (SELECT id FROM {SCOPE})");
@@ -500,7 +503,8 @@ fn everything() -> Fragment {
     }
 }
 
-/// Returns what satisfies both, each in brackets of its own, so that no OR of one escapes the other.
+/// Returns the conjunction, each condition in brackets of its own, so that no OR of one escapes the
+/// other.
 fn both(chosen: Fragment, owned: Option<Fragment>) -> Fragment {
     let Some(mut owned) = owned else {
         return chosen;

@@ -80,7 +80,7 @@ impl ChunkNotes<'_> {
         insert_all(database, INTENTS, &["id", "what"], &keys)
     }
 
-    /// Returns which of `names` bear which of `marks`, by their places among `names`.
+    /// Returns those of `names` that bear one of `marks`, as indices into `names`.
     pub(crate) fn found(
         self,
         database: &mut dyn TenantConnection,

@@ -49,7 +49,7 @@ impl Concerned {
     }
 }
 
-/// Why a hold counts that may be on anybody.
+/// The reason to report for a hold that may be on anybody.
 const UNTOLD: &str = "a person, whose rows may be among them because a table, an owner column or a row is not where it was,";
 
 /// Notes the rows that a bag holds whole.

@@ -174,7 +174,7 @@ impl Stretched {
         Ok(Self(stretched))
     }
 
-    /// Returns how the names of all rows of this credential begin.
+    /// Returns the prefix of the names of all rows of this credential.
     fn found(&self) -> Result<[u8; FOUND_BYTES], Error> {
         derive(&self.0, b"credential name", b"")
     }
@@ -200,7 +200,7 @@ impl Stretched {
         Ok(opened)
     }
 
-    /// Returns what a row holds; nothing where it is not as it was written.
+    /// Returns the contents of a row; nothing if it is not as it was written.
     fn open_row(
         &self,
         id: Vec<u8>,
@@ -262,13 +262,14 @@ impl Stretched {
     }
 }
 
-/// Returns what a wrapped key is bound to: the form, the name of its row, and whose it is.
+/// Returns the context that a wrapped key is bound to: the form, the name of its row, and its
+/// holder.
 fn bound(id: &[u8], holder: &[u8]) -> Vec<u8> {
     [&[FORM], id, holder].concat()
 }
 
-/// Returns what a row is called among what was forgotten. A row of the form before has the name of another, once the same password wraps
-/// another key, so that the holder belongs to it.
+/// Returns the name of a row in the list of forgotten rows. A row of the older form has the name of
+/// another once the same password wraps another key, so the holder is part of the name.
 pub(crate) fn named(id: &[u8], holder: &[u8]) -> Vec<u8> {
     [id, holder].concat()
 }
@@ -288,8 +289,8 @@ pub(crate) fn remove_all(
     Ok(())
 }
 
-/// Returns what the rows of all passwords and tokens that wrap `key` are called among what was forgotten, and what the rows of the form
-/// before were called in whose place they may have come.
+/// Returns the names, in the list of forgotten rows, of all passwords and tokens that wrap `key`,
+/// and of the rows of the older form that they may have replaced.
 pub(crate) fn names(
     database: &mut dyn TenantConnection,
     key: &SecretKey,

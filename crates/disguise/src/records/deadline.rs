@@ -153,14 +153,15 @@ pub(crate) struct Over {
 /// The records that holds keep from ending.
 pub(crate) struct Kept {
     held: Held,
-    /// From this day on nothing ends.
+    /// The day from which on nothing ends.
     since: Option<Day>,
 }
 
 impl Kept {
-    /// Returns what is kept now. What is held behind placeholders is reached by links of other disguises alone, and which ones these
-    /// are only the keys of their people tell. A record ends no later than the ways to it, so that everything is kept that
-    /// ends as late as a held record behind placeholders, or later.
+    /// Returns the present holds. Held records behind placeholders are reached only by links of
+    /// other disguises, and only the keys of their people show which. A record ends no later than
+    /// the links to it, so everything is kept that ends as late as a held record behind
+    /// placeholders, or later.
     pub(crate) fn find(
         database: &mut dyn TenantConnection,
         now: Timestamp,
@@ -273,7 +274,7 @@ impl Over {
     }
 }
 
-/// Returns how many records are over, held or not.
+/// Returns the number of records that are over, held or not.
 pub(crate) fn count_over(
     database: &mut dyn TenantConnection,
     now: Timestamp,

@@ -198,7 +198,7 @@ pub(crate) fn list(
     Ok(holds)
 }
 
-/// Returns what each hold is on, by its name.
+/// Returns the target of each hold, by the hold's id.
 pub(crate) fn names(
     database: &mut dyn TenantConnection,
 ) -> Result<BTreeMap<HoldId, Vec<u8>>, Error> {

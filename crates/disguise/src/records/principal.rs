@@ -184,8 +184,8 @@ impl Reach {
     }
 }
 
-/// Returns what other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
-/// principal had left before.
+/// Returns the parts of forgotten bags that other disguises need: the speaks-for records, and
+/// copies of rows that the principal had left before.
 pub(crate) fn needed_by_others<'a>(
     database: &mut dyn TenantConnection,
     meant: &[&'a Reached],
@@ -253,7 +253,7 @@ pub(crate) fn rekey(
     registry::change_keys(database, &keys, &reach.publics)
 }
 
-/// Returns how many of the bags, one at least, have no more parts than are held.
+/// Returns the number of leading bags, one at least, whose parts fit into the limit.
 fn held_at_once<T>(bags: &[(&Reached, T)]) -> usize {
     let mut parts: u32 = 0;
     let fits = bags.iter().take_while(|(it, _)| {

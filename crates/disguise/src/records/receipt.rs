@@ -15,8 +15,9 @@ const TITLE: &str = "probity erasure receipt v1";
 const NONCE_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
 
-/// Says that records and their keys were destroyed: of one disguise or of all that a person had. It names the person by
-/// a hash with a nonce of its own, so that it tells nothing without the person's id.
+/// A receipt that records and their keys were destroyed, of one disguise or of all that a person
+/// had. It names the person by a hash with a nonce of its own, which says nothing without the
+/// person's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {
@@ -83,7 +84,7 @@ impl Receipt {
         )
     }
 
-    /// Returns what stands for the text in the log: its SHA-256 in hexadecimal digits.
+    /// Returns the digest that the log has of the text: SHA-256 in hexadecimal digits.
     pub fn digest(&self) -> String {
         digits(&Sha256::digest(self.text()))
     }

@@ -28,7 +28,8 @@ const ID_BYTES_MAX: usize = 15;
 /// Bytes that stand for a longer one, so that no index grows with the ids; no shorter id has this length.
 pub(crate) const ID_HASH_BYTES: usize = 16;
 
-/// Returns how a principal is named in the engine's tables. With tenants the name is always a hash, of the tenant and the id.
+/// Returns the name of a principal in the engine's tables. With tenants it is always a hash of the
+/// tenant and the id.
 pub(crate) fn named(tenancy: &TenantScope, id: &[u8]) -> Value {
     if id.len() <= ID_BYTES_MAX && tenancy.tag().is_empty() {
         return bytes(id);

@@ -27,7 +27,8 @@ const SHORT_BYTES_MAX: usize = 8 * 1024;
 /// Parts read by one statement.
 const PARTS_READ: u32 = 64;
 
-/// Returns what a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
+/// Returns the context that a locator is bound to: its mailbox, and the tenant, so that no key
+/// opens it for another.
 fn bound(tenancy: &TenantScope, mailbox: &[u8]) -> Vec<u8> {
     [mailbox, tenancy.tag()].concat()
 }

@@ -99,7 +99,7 @@ impl Generator {
         })
     }
 
-    /// Returns what is wrong with it, if anything.
+    /// Returns the fault in it, if any.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self {
             Self::RandNum { lb, ub } if lb > ub => Some("the lower bound exceeds the upper"),
@@ -112,7 +112,7 @@ impl Generator {
     }
 }
 
-/// Returns what a column of this type holds once `drawn` was written into it.
+/// Returns the value that a column of this type holds after `drawn` was written into it.
 fn held(dialect: Dialect, kind: &str, drawn: Value) -> Value {
     let is = |words: &[&str]| words.iter().any(|word| kind.starts_with(word));
     let length = || -> Option<usize> { kind.split_once('(')?.1.split(')').next()?.parse().ok() };

@@ -80,7 +80,7 @@ pub(crate) struct TableNotes {
     pub(crate) readers: Vec<String>,
     /// The columns by which a row refers to the one whose owner owns it too.
     pub(crate) through: Option<Vec<String>>,
-    /// Beside the declared ones.
+    /// The references beside the declared ones.
     pub(crate) references: Vec<Reference>,
     /// The fate of rows made while a placeholder owned things, whatever a reveal says.
     pub(crate) meanwhile: Option<References>,

@@ -90,7 +90,7 @@ impl<'a> Fitting<'a> {
         }
     }
 
-    /// Returns what is said of tables, in the names of the database.
+    /// Returns the notes on tables with the names of the database.
     pub(crate) fn schema(&mut self, said: &Schema) -> Schema {
         self.names = self.names.of_edna(said.of_edna);
         let mut fitted = Schema {
@@ -119,7 +119,7 @@ impl<'a> Fitting<'a> {
         fitted
     }
 
-    /// Returns how placeholders are made, in the names of the database.
+    /// Returns the generator of placeholders with the names of the database.
     pub(crate) fn pseudo(&mut self, said: &Pseudo) -> Pseudo {
         let place = "the pseudoprincipal generator";
         let called = self.table(place, &said.table);

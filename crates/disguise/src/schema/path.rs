@@ -11,7 +11,7 @@ use crate::schema::{Reference, ResolvedTable, Schema};
 /// The way from a table without owner columns to the one whose rows have the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// From reference to reference, the table's own first; never empty.
+    /// The references in order, the table's own first; never empty.
     pub(crate) steps: Vec<Reference>,
     /// The owner column of the last table.
     pub(crate) owner: String,

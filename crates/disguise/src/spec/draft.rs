@@ -231,7 +231,7 @@ impl Tenants {
         table.is_some_and(|table| table.column(&self.column).is_some())
     }
 
-    /// Says of tables without the column which one they have, or that they are shared.
+    /// Notes for each table without the column which one it has instead, or that it is shared.
     fn note(&self, catalog: &Catalog, owners: &BTreeMap<String, Vec<String>>, schema: &mut Schema) {
         for (name, table) in catalog {
             if self.has(catalog, name) {

@@ -35,7 +35,8 @@ const POINT: &str = "\0\0\0\0\u{1}\u{1}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Words in the names of numbers that are times.
 const MOMENTS: [&str; 6] = ["_at", "created", "updated", "joined", "registered", "seen"];
 
-/// Returns what each column of a placeholder holds; what the database fills in itself is left out, but for times.
+/// Returns the generator of each column of a placeholder. Columns that the database fills itself
+/// are left out, but for times.
 pub(crate) fn of(
     dialect: Dialect,
     table: &CatalogTable,

@@ -273,7 +273,8 @@ fn advance(place: &mut [usize], choices: &[Vec<Option<Generator>>]) -> bool {
     false
 }
 
-/// Returns what a column may hold, the likeliest first: what its condition speaks of, and then what conditions often take.
+/// Returns candidates for a column, the likeliest first: those from its condition, and then those
+/// that conditions often accept.
 fn choices(table: &CatalogTable, column: &Column, condition: &str) -> Vec<Generator> {
     let text = |it: &str| Generator::ConstStr(it.to_owned());
     let longest = column.length_max().unwrap_or(LENGTH_MAX).min(LENGTH_MAX);

@@ -29,7 +29,7 @@ impl Done {
     }
 }
 
-/// Returns what became of an insertion of `rows` rows.
+/// Returns the outcome of an insertion of `rows` rows.
 pub(crate) fn inserted(done: Result<u64, DatabaseError>, rows: usize) -> Result<Done, Error> {
     match done {
         Ok(count) => {

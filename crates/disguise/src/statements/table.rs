@@ -19,14 +19,15 @@ const ROWS_MAX: usize = 1_024;
 /// The most questions in one statement, below what every engine takes as columns of an answer.
 const QUESTIONS_MAX: usize = 256;
 
-/// As many values as a question about one key stands for, so that a statement has few enough of them.
+/// The number of values that a query about one key counts as, so that a statement has few enough
+/// queries.
 const QUESTION_WIDTH: usize = 60;
 
 /// Up to here rows go in by one statement of exactly their number; beyond, runs are powers of two. A statement that was
 /// prepared for another number costs a round trip more, each further run costs one too.
 const EXACT_ROWS_MAX: usize = 64;
 
-/// Returns how many tuples of `width` values fit into one statement, a power of two.
+/// Returns the number of tuples of `width` values that fit into one statement, a power of two.
 fn rows_max(width: usize) -> usize {
     let most = PARAMETERS_MAX.checked_div(width.max(1)).unwrap_or(1);
     power_of_two(most.clamp(1, ROWS_MAX))
@@ -173,7 +174,7 @@ fn select_keys_of(
     Ok(out)
 }
 
-/// Returns which of `columns` name any of `ids`: one statement asks many of them.
+/// Returns those of `columns` that name any of `ids`; one statement asks about many of them.
 pub(crate) fn naming<'c>(
     database: &mut dyn TenantConnection,
     columns: &[(&'c ResolvedTable, &'c str)],
@@ -197,8 +198,9 @@ pub(crate) fn naming<'c>(
     Ok(found)
 }
 
-/// Returns how many rows of each of `columns` name one of `ids`. They are counted although one would do: a planner that
-/// hopes to find the one soon reads the whole table in order, and mostly there is none.
+/// Returns the query for the number of rows of each of `columns` that name one of `ids`. It counts,
+/// although one row would do: a planner that expects to find one soon reads the whole table in
+/// order, and mostly there is none.
 fn who_names(
     database: &dyn TenantConnection,
     columns: &[(&ResolvedTable, &str)],
@@ -422,7 +424,8 @@ fn refused(database: &mut dyn TenantConnection, (_, table): (&str, &str), done: 
     done.outcome()
 }
 
-/// Returns how many of `rows` go into one statement when each may be refused, or passed over by a trigger.
+/// Returns the batches of `rows` that go into one statement when each may be refused, or skipped by
+/// a trigger.
 pub(crate) fn insertions<'r>(
     dialect: Dialect,
     table: &ResolvedTable,
@@ -452,8 +455,8 @@ pub(crate) fn insert_all(
     Ok(())
 }
 
-/// Returns which of `ids` exist in the column `id` of `table`, as principals. They count as they are asked for, though the table may have
-/// them in another spelling.
+/// Returns those of `ids` that exist in the column `id` of `table`, as principals. They are
+/// returned as given, though the table may have them in another spelling.
 pub(crate) fn existing(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -490,8 +493,8 @@ pub(crate) fn found(
     Ok(found)
 }
 
-/// Returns which of `keys` the columns `by` of `table` have, each as it is asked for and encoded, though the table may have it in another
-/// spelling.
+/// Returns those of `keys` that the columns `by` of `table` have, each encoded as given, though the
+/// table may have it in another spelling.
 pub(crate) fn present(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -546,8 +549,8 @@ fn spelled(
     Ok(spelled)
 }
 
-/// Returns which of `names` the column `by` of `table` takes for the same as one of `keys`, which it does not have: each name encoded, with
-/// the key.
+/// Returns those of `names` that the column `by` of `table` treats as equal to one of `keys`, which
+/// it does not have: each name encoded, with the key.
 pub(crate) fn alike(
     database: &mut dyn TenantConnection,
     (table, by): (&str, &str),

@@ -25,7 +25,7 @@ pub struct Admission {
 struct Tickets {
     given: u64,
     left: u64,
-    /// Until when places rest that were left and not taken again, the earliest on top.
+    /// The ends of the rests of places that were left and not taken again, the earliest on top.
     rests: BinaryHeap<Reverse<Duration>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Admitted<'a> {
 }
 
 impl Admission {
-    /// For at most `places` operations at once.
+    /// Admits at most `places` operations at once.
     pub fn new(places: NonZero<u32>) -> Self {
         Self {
             places: places.get().into(),
@@ -67,8 +67,8 @@ impl Admission {
         self
     }
 
-    /// Returns how long the place that is taken next still rests: nothing where one is free that nobody had, and nothing while
-    /// all of them are taken, for then nobody knows.
+    /// Returns the remaining rest of the place that is taken next. It is zero if a place is free
+    /// that nobody had, and while all are taken, because then it is not known.
     pub fn rest(&self) -> Duration {
         let tickets = self.tickets();
         if tickets.given < self.places {

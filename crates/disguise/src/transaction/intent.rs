@@ -48,7 +48,7 @@ impl Intent {
         Timestamp::from_nanoseconds(self.time).map_err(|_range| Error::Forged)
     }
 
-    /// Returns what the chunks came to together.
+    /// Returns the sum of the chunks so far.
     pub(crate) fn so_far(&self, id: DisguiseId) -> Applied {
         Applied {
             id,
@@ -57,7 +57,7 @@ impl Intent {
         }
     }
 
-    /// Returns how many rows the chunks touched.
+    /// Returns the number of rows that the chunks touched.
     pub(crate) fn hidden(&self) -> u64 {
         let counts = self.rows.values().copied();
         counts.fold(0, u64::saturating_add)
@@ -165,7 +165,7 @@ pub(crate) fn change_key(
     Ok(())
 }
 
-/// Returns what an intent is stored under.
+/// Returns the key under which an intent is stored.
 pub(crate) fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
     database.tenancy().key(&id.0.to_le_bytes())
 }

@@ -57,13 +57,13 @@ pub(crate) struct Names {
     secret: Zeroizing<[u8; KEY_BYTES]>,
     /// The salt of what is stored for the tenant at hand.
     salt: Vec<u8>,
-    /// Until when the answer is kept.
+    /// The time until which the answer is kept.
     until: i64,
 }
 
 /// The stored state of a request.
 pub(crate) enum RequestState {
-    /// Nothing; it is noted now.
+    /// The request is new; it is noted now.
     New,
     Before(Zeroizing<Vec<u8>>),
     Withheld,
@@ -206,12 +206,13 @@ impl Names {
 /// The operation named in database errors.
 const DOING: &str = "keeping what was answered";
 
-/// Returns what an answer is bound to beside its key: what was asked for, whom it is about, and until when it is kept.
+/// Returns the context that an answer is bound to beside its key: the request, the people
+/// concerned, and the time until which it is kept.
 fn bound(request: &[u8], due: i64) -> Vec<u8> {
     [&due.to_le_bytes(), request].concat()
 }
 
-/// Returns what an answer is called among what was forgotten.
+/// Returns the name of an answer in the list of forgotten records.
 fn named(sealed: &[u8]) -> &[u8] {
     sealed.get(..NONCE_BYTES).unwrap_or(sealed)
 }
@@ -255,7 +256,7 @@ pub(crate) fn forget(
     Ok(gone)
 }
 
-/// Returns what each kept answer is called, of all tenants, with the id of its row.
+/// Returns the name of each kept answer, of all tenants, with the id of its row.
 pub(crate) fn kept(database: &mut dyn TenantConnection) -> Result<Vec<(Value, Vec<u8>)>, Error> {
     let sql = format!(
         "SELECT id, substr(sealed, 1, {NONCE_BYTES}) FROM {ANSWERS} WHERE LENGTH(sealed) > 0"

@@ -101,8 +101,9 @@ pub(crate) struct LoggedFacts {
 }
 
 impl LoggedOperation {
-    /// Returns what `entry` says of an operation that the database remembers if it was done: that it is about to be committed, or
-    /// that this came to nothing. The last entry of an operation is the truth, so that all of them are needed.
+    /// Returns the operation of `entry` that the database remembers if it was done. An entry says
+    /// that it is about to be committed, or that the commit failed. The last entry of an operation
+    /// is decisive, so all of them are needed.
     pub fn of(entry: &Entry<'_>) -> Option<Self> {
         if !entry.action.starts_with("disguise.") {
             return None;
@@ -128,7 +129,8 @@ impl LoggedOperation {
         })
     }
 
-    /// Returns what is left of an entry about somebody whom the log has erased: that there was such an operation.
+    /// Returns the rest of an entry about a person whom the log has erased: that there was such an
+    /// operation.
     fn of_erased(entry: &Entry<'_>) -> Option<Self> {
         let is_done = entry.action.starts_with("disguise.") && entry.outcome == Outcome::Ok;
         is_done.then(|| Self {
@@ -245,7 +247,8 @@ pub(crate) fn begin(
     Ok((id, named(payload, database.tenancy(), salt, id)))
 }
 
-/// Returns what the entry says of an operation that was told of as done, and was not, or of which that is not known.
+/// Returns the payload that takes back an operation logged as done: it was not, or its outcome is
+/// unknown.
 pub(crate) fn taken_back(
     tenancy: &TenantScope,
     salt: &[u8],
@@ -324,7 +327,8 @@ pub(crate) fn remember(database: &mut dyn TenantConnection, id: OperationId) -> 
     insert_all(database, OPERATIONS, &["id"], &row)
 }
 
-/// Returns what the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
+/// Returns the payload of a refusal, with the number of credentials refused for the person, this
+/// one included.
 pub(crate) fn refused(tenancy: &TenantScope, refusals: Option<u64>, error: &Error) -> String {
     let mut payload = Payload::new().with("reason", error.reason());
     if let Some(refusals) = refusals {

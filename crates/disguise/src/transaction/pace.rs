@@ -1,4 +1,4 @@
-//! For what share of the time operations work, and the clock by which they rest for the others' sake.
+//! Shares of the time for operations, and the clock for the rests that leave time to others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ impl Share {
         }
     }
 
-    /// Returns how long is rested after so long a piece of work.
+    /// Returns the rest after a piece of work of this length.
     pub(crate) fn rest(self, worked: Duration) -> Duration {
         let seconds = worked.as_secs_f64() * (1.0 - self.0) / self.0;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

@@ -22,7 +22,7 @@ impl Payload {
         Self::default()
     }
 
-    /// Returns how many rows a disguise touched and how many placeholders it made.
+    /// Returns a payload with the numbers of touched rows and of placeholders.
     pub(crate) fn of_applied(applied: &Applied) -> Self {
         Self::new()
             .counting("rows", &applied.rows)
@@ -84,7 +84,7 @@ impl Payload {
         told
     }
 
-    /// As it stands in an entry.
+    /// Returns the text for an entry.
     pub(crate) fn into_text(self) -> String {
         Json::Object(self.0).to_string()
     }

@@ -274,7 +274,8 @@ impl Mysql {
         Ok(hash.finish().cast_signed() | i64::MIN)
     }
 
-    /// Returns what changes with the tables, and with the keys of other databases where the account may read them.
+    /// Returns values that change with the tables, and with the keys of other databases if the
+    /// account may read them.
     fn version(&mut self) -> Result<Vec<Vec<Value>>, DatabaseError> {
         if self.reads_all_keys != Some(false) {
             let sql = format!("{VERSION} UNION ALL {CROSSING_KEYS} ORDER BY 1, 2");

@@ -312,7 +312,8 @@ fn refused(error: mysql::Error) -> DatabaseError {
     }
 }
 
-/// Returns what kept a connection from being made: the server's words name the account and the database, and there are no values yet.
+/// Returns the error of a failed connection. It quotes the server, whose words name the account and
+/// the database; there are no values yet.
 fn unconnected(error: mysql::Error) -> DatabaseError {
     let message = match &error {
         mysql::Error::MySqlError(error) => Some(error.message.clone()),

@@ -19,7 +19,7 @@ macro_rules! schemas {
     };
 }
 
-/// That a table of the schemas is meant by its name alone.
+/// Builds the condition that the name of a table alone refers to it, in one of the schemas.
 macro_rules! named {
     ($table:literal) => {
         concat!(

@@ -428,7 +428,7 @@ fn refused(error: postgres::Error) -> DatabaseError {
     }
 }
 
-/// Returns what the driver itself says, without what it was said of.
+/// Returns the driver's own words, without the text that they are about.
 fn own_words(error: &postgres::Error) -> String {
     let is_of_system = error.source().is_some_and(<dyn StdError>::is::<io::Error>);
     let words = error.to_string();
@@ -438,7 +438,8 @@ fn own_words(error: &postgres::Error) -> String {
     words.split(':').next().unwrap_or_default().to_owned()
 }
 
-/// Returns what kept a connection from being made: the server's words name the account and the database, and there are no values yet.
+/// Returns the error of a failed connection. It quotes the server, whose words name the account and
+/// the database; there are no values yet.
 fn unconnected(error: postgres::Error) -> DatabaseError {
     let message = match error.as_db_error() {
         Some(it) => it.message().to_owned(),

@@ -100,7 +100,8 @@ impl Sqlite {
             .map_err(refused)
     }
 
-    /// Writes what the write-ahead log holds over the old pages of the file, and empties it; whether nobody was in the way.
+    /// Writes the write-ahead log over the old pages of the file and empties it. Returns whether no
+    /// other connection prevented it.
     fn checkpoint(&self) -> rusqlite::Result<bool> {
         self.connection.busy_timeout(CLEAR_WAIT)?;
         let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -506,7 +507,8 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
     }
 }
 
-/// Returns what a constraint is about, from words in which `SQLite` names columns, a condition or its name.
+/// Returns the column, condition or constraint that a violation concerns, from the words of
+/// `SQLite`.
 fn breach(error: &rusqlite::Error, told: &str) -> Said {
     if error.sqlite_error_code() != Some(ErrorCode::ConstraintViolation) {
         return Said::default();
@@ -529,8 +531,9 @@ fn breach(error: &rusqlite::Error, told: &str) -> Said {
     })
 }
 
-/// Returns what is told of an error. While a statement runs, functions and triggers put values into the words of `SQLite`; what it says of
-/// a constraint names columns, and of a statement that it does not understand the statement, which holds no value.
+/// Returns the report of an error. While a statement runs, functions and triggers put values into
+/// the words of `SQLite`. Its words about a constraint name columns. Its words about a statement
+/// that it cannot parse quote the statement, which holds no value.
 fn words(error: &rusqlite::Error) -> String {
     let rusqlite::Error::SqliteFailure(failure, said) = error else {
         return error.to_string();

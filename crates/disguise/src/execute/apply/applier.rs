@@ -133,7 +133,7 @@ impl<'a> Applier<'a> {
         self.notes.bag_of(self.user.unwrap_or(owner).principal())
     }
 
-    /// Returns how many rows of a table were touched so far.
+    /// Returns the number of rows of a table touched so far.
     pub(super) fn touched(&self, table: &ResolvedTable) -> u64 {
         self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }

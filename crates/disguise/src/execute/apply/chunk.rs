@@ -21,9 +21,9 @@ pub(super) type Met = BTreeSet<(String, Vec<u8>)>;
 /// The order in which rows are gone through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// From the least key to the greatest.
+    /// Ascending keys.
     Rising,
-    /// The other way round.
+    /// Descending keys.
     Falling,
 }
 

@@ -147,7 +147,7 @@ impl SharedRows<'_, '_> {
         }
     }
 
-    /// Notes who leaves, and puts the placeholders into rows that stay.
+    /// Notes the people who leave, and puts the placeholders into rows that stay.
     fn replace_leaving(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
         let table = self.table;
         for column in &table.owners {

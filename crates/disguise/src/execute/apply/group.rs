@@ -164,7 +164,7 @@ impl Chunk<'_, '_> {
         Ok((chosen, seen))
     }
 
-    /// Returns how many rows each of `groups` has.
+    /// Returns the number of rows of each of `groups`.
     fn sizes(
         &mut self,
         table: &ResolvedTable,
@@ -193,8 +193,8 @@ impl Chunk<'_, '_> {
         Ok(sizes)
     }
 
-    /// Returns what selects all rows behind the place that are of `groups`. The values are compared inside the database, where each
-    /// equals itself whatever its type.
+    /// Returns the condition for all rows after the place that belong to `groups`. The values are
+    /// compared inside the database, where each equals itself whatever its type.
     fn of_groups(
         &self,
         table: &ResolvedTable,

@@ -101,7 +101,7 @@ impl Modification<'_, '_> {
         Ok(StepOutcome::None)
     }
 
-    /// Returns what rows are overwritten with; a text in which there is nothing to redact stays as it is.
+    /// Returns the new values of rows; a text without anything to redact stays as it is.
     fn drawn(
         &mut self,
         columns: &[String],
@@ -136,7 +136,7 @@ impl Modification<'_, '_> {
         Ok(all)
     }
 
-    /// Returns what stands in the place of `value`, if it does not stay.
+    /// Returns the replacement of `value`, if it does not stay.
     fn replaced(
         &self,
         step: &Overwriting<'_>,
@@ -245,7 +245,8 @@ impl Modification<'_, '_> {
         Ok(())
     }
 
-    /// Returns what the users table calls each person to whom rows belong: the user alone, or all owners and readers.
+    /// Returns the names in the users table of each person to whom rows belong: the user alone, or
+    /// all owners and readers.
     fn own_names(
         &mut self,
         redact: &Redact,
@@ -299,8 +300,8 @@ impl Modification<'_, '_> {
     }
 }
 
-/// Returns how many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
-/// once: none of these columns may say which rows are meant or whose they are.
+/// Returns the number of leading `steps` that overwrite columns of the same rows and can be written
+/// at once. None of these columns may decide which rows are meant or who owns them.
 pub(super) fn alike(dialect: Dialect, live: &ResolvedSchema, steps: &[Step]) -> usize {
     let Some((first, rest)) = steps.split_first() else {
         return 0;

@@ -92,7 +92,7 @@ impl Principals<'_> {
         notes.put(database, ChunkNote::Made, &new)
     }
 
-    /// Returns which of `identities` rows got from this step.
+    /// Returns the indices of those of `identities` that rows got from this step.
     pub(super) fn moved_by(
         &self,
         database: &mut dyn TenantConnection,

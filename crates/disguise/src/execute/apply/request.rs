@@ -20,8 +20,8 @@ pub struct ApplyRequest<'a> {
     pub over: Option<Credential<'a>>,
     /// Values of the specification's parameters.
     pub parameters: BTreeMap<String, Value>,
-    /// Until when it can be revealed, to the next beginning of a day in UTC; for good when absent. What other disguises
-    /// hide behind its placeholders ends with it.
+    /// The time until which it can be revealed, rounded up to the beginning of a day in UTC; absent
+    /// for no end. Rows that other disguises hide behind its placeholders end with it.
     pub expires: Option<Timestamp>,
     /// The time of the entry and of generated timestamps.
     pub time: Timestamp,

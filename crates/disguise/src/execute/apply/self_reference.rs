@@ -246,7 +246,7 @@ impl Chunk<'_, '_> {
     }
 }
 
-/// Returns what `chosen` selects, but for rows to which another row of the table refers.
+/// Returns the selection `chosen` without the rows to which another row of the table refers.
 pub(super) fn leaves(dialect: Dialect, table: &ResolvedTable, chosen: &Fragment) -> Fragment {
     let (name, child) = (dialect.quote(&table.name), "probity_child");
     let same = |from: &str, to: &str| {

@@ -41,7 +41,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Notes who has a stake in rows that `step` chooses, before anything is changed.
+    /// Notes the people with a stake in rows that `step` chooses, before anything is changed.
     pub(super) fn foresee(
         &mut self,
         table: &ResolvedTable,

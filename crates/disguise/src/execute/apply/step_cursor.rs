@@ -40,7 +40,7 @@ impl StepCursor {
         self.place.of(steps).is_none()
     }
 
-    /// Returns how many rows the next part may hold; a page is cut before it is read.
+    /// Returns the limit of rows for the next part; a page is cut before it is read.
     pub(crate) fn most(&self) -> Option<u32> {
         self.most.filter(|_| !self.in_pages)
     }

@@ -25,9 +25,9 @@ struct Group<'a> {
 }
 
 struct Waiting {
-    /// As recorded.
+    /// The row as recorded.
     original: Vec<Value>,
-    /// As it goes back, with owners that exist or are about to.
+    /// The row as it goes back, with owners that exist or are about to.
     row: Vec<Value>,
     is_in: bool,
 }
@@ -186,7 +186,7 @@ impl<'a> Circles<'_, 'a> {
         Ok(groups)
     }
 
-    /// Returns whose accounts wait to go back themselves.
+    /// Returns the accounts that wait to go back themselves.
     fn awaited(&self, due: &Sections) -> BTreeSet<Vec<u8>> {
         let pseudo = &self.work.live.pseudo;
         let mut awaited = BTreeSet::new();
@@ -202,7 +202,7 @@ impl<'a> Circles<'_, 'a> {
         awaited
     }
 
-    /// Returns which of the rows referred to exist.
+    /// Returns the keys of referred rows that exist.
     fn there(&mut self, group: &Group<'_>) -> Result<Keys, Error> {
         let mut there = Keys::new();
         for reference in &group.references {

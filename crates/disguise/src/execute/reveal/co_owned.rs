@@ -97,7 +97,7 @@ impl<'a> Copies<'_, 'a> {
         Ok(left)
     }
 
-    /// Returns which of the rows named are removed and may come back with any of their owners.
+    /// Returns the named rows that are removed and may come back with any of their owners.
     pub(super) fn removed_shared(
         &mut self,
         table: &ResolvedTable,

@@ -17,7 +17,7 @@ use crate::statements::table::{present, select_keys};
 pub(super) struct Now {
     /// The values of the columns asked for.
     pub(super) values: Vec<Value>,
-    /// Why nothing of the person's may go into it, where it is not theirs.
+    /// The reason why no values of the person may go into it, if it is not theirs.
     pub(super) strange: Option<KeptReason>,
     /// True if another row has the same identity, as is possible in a table that others inherit
     /// from.
@@ -79,8 +79,9 @@ impl Revealer<'_> {
         Ok(now)
     }
 
-    /// Why each of `rows` is not one of the person who returns or of a placeholder of theirs; nothing where it is. Owners
-    /// decide, and readers where no owner is registered: then a record is kept for them.
+    /// Returns for each of `rows` the reason why it is not one of the returning person or of their
+    /// placeholders, if it is not. Owners decide, and readers if no owner is registered: then a
+    /// record is kept for the readers.
     pub(super) fn strange(
         &mut self,
         table: &ResolvedTable,

@@ -22,8 +22,8 @@ struct Column {
 }
 
 impl Revealer<'_> {
-    /// Returns how many of `sections` are about values of the same rows, each in a column of its own that names neither the row nor
-    /// whose it is.
+    /// Returns the number of leading `sections` with values of the same rows, each in a column of
+    /// its own that names neither the row nor its owner.
     pub(super) fn alike(&self, sections: &[(usize, Section)]) -> usize {
         let mut columns = BTreeSet::new();
         let first = sections.first().map(|(_, section)| section);
@@ -104,7 +104,7 @@ impl Revealer<'_> {
             .collect())
     }
 
-    /// Returns which values may go back, and why others stay.
+    /// Returns the values that may go back, and the reasons for the others.
     fn judged(
         &mut self,
         table: &ResolvedTable,

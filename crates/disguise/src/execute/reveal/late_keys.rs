@@ -42,7 +42,8 @@ impl Revealer<'_> {
             || columns.iter().any(|it| is_late(it) || is_unseen(it))
     }
 
-    /// Why rows may not get these values in `column`: others refer to the key that it is part of, or they would refer to nothing.
+    /// Returns the reasons why rows may not get these values in `column`: others refer to the key
+    /// that it is part of, or they would refer to nothing.
     pub(super) fn in_the_way(
         &mut self,
         table: &ResolvedTable,

@@ -61,8 +61,9 @@ impl<'a> Revealer<'a> {
         Ok(())
     }
 
-    /// Gives what a layer hid to the next newer one, so that the value shows once all newer layers are gone. Gives
-    /// records that the application cut off from the newer layer by a value of its own.
+    /// Moves the value that a layer hid to the next newer layer, so that it shows once all newer
+    /// layers are gone. Returns the records that a value of the application cut off from the newer
+    /// layer.
     pub(super) fn merge_values(
         &mut self,
         opened: &mut [Open<'_>],
@@ -151,7 +152,8 @@ impl<'a> Revealer<'a> {
     }
 }
 
-/// Returns what lies on what by the values that records hid, where the times say otherwise; each of `by_age` by its number there.
+/// Returns the order of layers by the values that their records hid, if the times say otherwise, as
+/// indices into the order by age.
 fn chain(records: &[&Modified]) -> Option<Vec<usize>> {
     let lies_on = |upper: &Modified, lower: &Modified| upper.before.same(&lower.after);
     let times_tell = records

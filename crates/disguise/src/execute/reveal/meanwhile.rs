@@ -21,10 +21,10 @@ pub(super) type Going = (Value, Value);
 /// The names of placeholders.
 pub(super) type Names = BTreeSet<Vec<u8>>;
 
-/// Why a row stays, and what refers to it or what the database says of it.
+/// The reason why a row stays, and the table that refers to it or the report of the database.
 pub(super) type Reason = (KeptReason, Option<String>);
 
-/// Such reasons, by row and column.
+/// Reasons by row and column.
 type Reasons = BTreeMap<Vec<u8>, Reason>;
 
 /// A row that names a placeholder.

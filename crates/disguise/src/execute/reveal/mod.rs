@@ -106,7 +106,7 @@ pub(crate) struct Revealer<'a> {
 struct Open<'a> {
     reached: &'a Reached,
     bag: Bag,
-    /// Why it is open.
+    /// The part of it to undo.
     due: Due,
     /// Something was changed in a bag of which nothing is due.
     changed: bool,
@@ -226,7 +226,7 @@ impl<'a> Revealer<'a> {
     }
 }
 
-/// Why no row of the change can go back: the table lacks what it speaks of.
+/// Returns why no row of the change can go back: a table or column is gone, or the key changed.
 fn unfit(table: Option<&ResolvedTable>, change: &Change) -> Option<KeptReason> {
     let Some(table) = table else {
         return Some(KeptReason::SchemaChanged);

@@ -50,8 +50,9 @@ impl<'a> People<'a> {
         }
     }
 
-    /// Returns which of these users there are. An account with the id of a principal of this person does not count when it is
-    /// somebody else's: whoever came to the id while its owner was away must not get what was the owner's.
+    /// Returns those of these users that exist. An account with the id of a principal of this
+    /// person does not count if somebody else has it: they came to the id while its owner was away
+    /// and must not get the owner's rows.
     pub(super) fn users(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -199,7 +200,7 @@ impl<'a> People<'a> {
         link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
     }
 
-    /// Why a row cannot go back to `owner`.
+    /// Returns the reason why a row cannot go back to `owner`.
     pub(super) fn ownerless(&self, owner: &Value) -> KeptReason {
         let replaced = |id: &Value| self.replaced.contains(&self.meant(&id.principal()));
         if replaced(owner) || self.reach.behind(owner).any(replaced) {
@@ -209,7 +210,7 @@ impl<'a> People<'a> {
         }
     }
 
-    /// Why none of `people`, who were met, is the person or a placeholder of theirs.
+    /// Returns the reason why none of `people` is the person or one of their placeholders.
     pub(super) fn stranger(&self, people: &[Value]) -> Option<KeptReason> {
         let reason = |it: &Value| {
             let name = self.meant(&it.principal());

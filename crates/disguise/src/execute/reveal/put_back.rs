@@ -294,8 +294,8 @@ impl Revealer<'_> {
         people.peek().is_none() || people.any(is_own)
     }
 
-    /// Returns which of the rows named are there as those of another tenant, as far as one identity is one row whatever the
-    /// tenant. They are not those of this one, which was looked for before.
+    /// Returns the named rows that exist as those of another tenant, if an identity is one row
+    /// whatever the tenant. Rows of this tenant were looked for before.
     pub(super) fn moved_away(
         &mut self,
         table: &ResolvedTable,

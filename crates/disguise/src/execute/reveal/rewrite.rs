@@ -243,8 +243,8 @@ impl Revealer<'_> {
             .collect())
     }
 
-    /// Returns what becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
-    /// while nobody else has the id.
+    /// Returns the outcome of a record whose row holds `now` and is to hold `target` again. An
+    /// owner counts as one of the returning people only while nobody else has the id.
     fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> RecordOutcome {
         let strange = || {
             let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));

@@ -35,7 +35,7 @@ struct Waiting<'a> {
     reached: &'a Reached,
     turn: Turn,
     rows: usize,
-    /// Of which table and column the section has values.
+    /// The table and column whose values the section has.
     values: Option<Column>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Closed<'a> {
         self.waiting.last().map(|it| it.turn)
     }
 
-    /// Returns how many rows wait.
+    /// Returns the number of waiting rows.
     pub(super) fn rows(&self) -> usize {
         self.waiting.iter().map(|it| it.rows).sum()
     }
@@ -152,7 +152,7 @@ impl<'a> Closed<'a> {
     }
 }
 
-/// Returns how old a bag's disguise is.
+/// Returns the age of a bag's disguise.
 pub(super) const fn age(reached: &Reached) -> Age {
     let origin = &reached.found.locator.origin;
     (origin.time, origin.disguise)

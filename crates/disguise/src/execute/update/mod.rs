@@ -99,7 +99,7 @@ pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
     Ok(list.updates)
 }
 
-/// Returns how many updates are recorded.
+/// Returns the number of recorded updates.
 pub(crate) fn count(updates: &[Recorded]) -> u32 {
     u32::try_from(updates.len()).unwrap_or(u32::MAX)
 }

@@ -144,7 +144,7 @@ impl Updates<'_> {
         Ok(())
     }
 
-    /// Returns what a row becomes by all updates, one after the other.
+    /// Returns the rows that a row becomes by all updates, one after the other.
     fn rows(
         &self,
         database: &mut dyn TenantConnection,

@@ -37,7 +37,7 @@ const FUNCTIONS: [&str; 8] = [
     "lower", "upper", "length", "coalesce", "abs", "trim", "substr", "round",
 ];
 
-/// Why a condition was not written.
+/// The reason why a condition was not written.
 enum Fault {
     /// The condition is nested too deeply.
     Deep,

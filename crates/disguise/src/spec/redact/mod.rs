@@ -57,7 +57,7 @@ fn mark() -> String {
 }
 
 impl Redact {
-    /// Returns what is wrong with it, if anything.
+    /// Returns the fault in it, if any.
     pub(crate) fn fault(&self) -> Option<String> {
         let by_list = self.names.is_empty() && self.own_names.is_empty() && self.code.is_empty();
         if by_list && !self.emails && !self.phones {

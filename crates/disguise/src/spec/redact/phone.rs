@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Returns how many groups from the first belong to one number.
+/// Returns the number of groups, from the first, that belong to one number.
 fn length(groups: &[Group<'_>]) -> usize {
     let mut digits: usize = 0;
     let mut length: usize = 0;
@@ -96,7 +96,8 @@ fn is_number(groups: &[Group<'_>]) -> bool {
     digits >= DIGITS_MIN && singles <= SINGLES_MAX && !glued && !alone && !decimal
 }
 
-/// Returns how many groups are no telephone number, whatever follows: a date or an internet address.
+/// Returns the number of groups that are no telephone number, whatever follows: a date or an
+/// internet address.
 fn no_number(groups: &[Group<'_>]) -> Option<usize> {
     if let Some(four @ [_, _, _, _]) = groups.get(..4) {
         let byte = |it: &Group<'_>| it.number().is_some_and(|it| it < 256) && it.count <= 3;
@@ -117,7 +118,7 @@ fn no_number(groups: &[Group<'_>]) -> Option<usize> {
     (between(three).is_some() && !first.has_plus && (forwards || backwards)).then_some(3)
 }
 
-/// Returns what stands between all of these groups, where it is the same everywhere.
+/// Returns the separator of these groups, if it is the same everywhere.
 fn between<'t>(groups: &[Group<'t>]) -> Option<&'t str> {
     let mut between = groups.iter().skip(1).map(|it| it.between);
     let first = between.next().flatten();
