@@ -47,7 +47,7 @@ impl<D: Database> Engine<D> {
         };
         let database = &mut self.database;
         let doing = "reading without a change";
-        // Updates note where shared rows are found from now on, for a reveal and not for this.
+        // Updates note the new places of shared rows, for a reveal; here the notes are undone.
         database.execute(SAVEPOINT, &[]).doing(doing)?;
         let mut outcome = Ok(());
         let mut others = None;
@@ -76,7 +76,8 @@ impl<D: Database> Engine<D> {
         outcome
     }
 
-    /// Returns whether a hold keeps a record whose end is over: on its person, its disguise or somebody whom it concerns.
+    /// Returns whether a hold keeps a record whose end is over: on its person, its disguise or a
+    /// person it concerns.
     pub(super) fn is_kept(
         &mut self,
         (salt, held): (&[u8], &Held),
@@ -95,7 +96,7 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// A record in the form that updates since give it.
+/// Reads a record in the form that later updates give it.
 fn read(
     database: &mut dyn TenantConnection,
     updates: &Updates<'_>,

@@ -65,8 +65,8 @@ impl<D: Database> Engine<D> {
     /// come back with their credential.
     ///
     /// # Errors
-    /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; what was committed before stays done. What is refused
-    /// for one person is in the answer.
+    /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; committed work stays done. The
+    /// refusals for single people are in [`Decayed::refused`].
     pub fn decay(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
         let checked = self.fits_for_decay(request);
         let read = |engine: &mut Self| engine.page(request);
@@ -121,7 +121,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// The next people whom the condition chooses, and those among them to whom it applies.
+    /// Returns the next people whom the condition selects, and those among them to whom it applies.
     fn page(&mut self, request: &DecayRequest<'_>) -> Result<(Decayed, Vec<Value>), Error> {
         self.refresh()?;
         let (columns, rows) = self.chosen(request)?;
@@ -148,7 +148,7 @@ impl<D: Database> Engine<D> {
         for ((id, name), mark) in ids.into_iter().zip(&names).zip(&marks) {
             let count = match registered.get(name) {
                 None => &mut decayed.unregistered,
-                // A placeholder is nobody who could have been active.
+                // A placeholder cannot have been active.
                 Some((_, standing)) if !standing.is_person() => continue,
                 Some(_) if held.refuse_person(&salt, &id).is_err() => &mut decayed.held,
                 Some(_) if known.contains(mark) => &mut decayed.before,
@@ -162,7 +162,7 @@ impl<D: Database> Engine<D> {
         Ok((decayed, candidates))
     }
 
-    /// The columns of the users table, and the rows of the page.
+    /// Returns the columns of the users table, and the rows of the page.
     fn chosen(
         &mut self,
         request: &DecayRequest<'_>,
@@ -226,7 +226,7 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Stands for a row of the users table as it is and for what was applied to it.
+/// Returns a hash of a row of the users table in its present state and of the specification.
 fn mark(salt: &[u8], spec: &Spec, row: &[Value]) -> Value {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise decay\0");

@@ -99,11 +99,11 @@ impl HiddenChange {
 pub struct Hidden {
     /// The disguise that hides it.
     pub disguise: DisguiseId,
-    /// When it was applied, as its caller said.
+    /// The time at which it was applied, as its caller gave it.
     pub time: Option<Timestamp>,
     /// The table.
     pub table: String,
-    /// The identifying values of the row as it is, or was when it was taken away.
+    /// The identifying values of the row now, or when it was removed.
     pub identity: Cells,
     /// The change.
     pub change: HiddenChange,
@@ -127,7 +127,7 @@ impl<D: Database> Engine<D> {
         let key = id.map_or_else(String::new, |id| id.to_string());
         let asked = OperationRequest::new("disguise.export", key, Some(user), time);
         self.operation(&asked, |engine| {
-            // Updates note where shared rows are found from now on, for a reveal and not for this.
+            // Updates note the new places of shared rows, for a reveal; here the notes are undone.
             control(&mut engine.database, SAVEPOINT)?;
             let hidden = engine.hidden(user, credential, id, time)?;
             control(&mut engine.database, BACK)?;
@@ -218,7 +218,7 @@ fn control(database: &mut dyn TenantConnection, sql: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// The rows of a change, each with its identity.
+/// Returns the rows of a change, each with its identity.
 fn changed(
     database: &mut dyn TenantConnection,
     key: &[String],
@@ -278,7 +278,7 @@ fn values(
         .collect()
 }
 
-/// The rows of copies that are not void: nobody has put them back since.
+/// Returns the rows of copies that are not void: nobody has put them back since.
 fn in_force(
     database: &mut dyn TenantConnection,
     copies: Vec<Copied>,

@@ -20,7 +20,7 @@ const ROUNDS: usize = 5;
 /// The outcome for a schema.
 pub(crate) enum Outcome {
     Returned,
-    /// Why it was refused before anything was done.
+    /// The reason for a refusal before anything was done.
     Refused(String),
 }
 
@@ -188,7 +188,7 @@ impl Course {
         two.any(|table| self.decorrelated.contains(&table.name))
     }
 
-    /// Nobody who left is named anywhere.
+    /// Checks that nobody who left is named anywhere.
     pub(crate) fn nobody_is_found(&mut self, left: &[(usize, DisguiseId)]) -> Result<(), String> {
         let now = dump::of(self.people.engine.database(), &self.layout);
         let ids: Vec<String> = left.iter().map(|(who, _)| self.ids[*who].clone()).collect();

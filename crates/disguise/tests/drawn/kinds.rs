@@ -68,9 +68,9 @@ impl Kind {
 /// A type of keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
-    /// In the table whose key it is, alone in it.
+    /// The type in the table whose key it is, alone in it.
     pub(crate) sql: &'static str,
-    /// In tables that refer to it, and where it is a part of a key.
+    /// The type in referring tables, and as a part of a key.
     pub(crate) referring: &'static str,
     pub(crate) shown: Shown,
     /// The literal of a number from 1 on.

@@ -19,7 +19,7 @@ pub(crate) enum Class {
     Follows,
     /// Whoever owns the row that it refers to.
     Through,
-    /// Nobody.
+    /// Rows without people.
     Lookup,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Table {
     pub(crate) links: Vec<Link>,
     pub(crate) unique: Vec<usize>,
     pub(crate) trigger: Option<Trigger>,
-    /// In the second schema of the search path.
+    /// True if it is in the second schema of the search path.
     pub(crate) is_second: bool,
 }
 
@@ -275,7 +275,7 @@ impl Drawing<'_> {
             if self.dice.in_a_hundred(mix::BESIDE) {
                 let to = 1 + self.dice.throw(self.tables.len() - 1);
                 let keys = self.keys_of(to);
-                // What refers ahead may close a circle, in which something must be open.
+                // A reference ahead may close a circle, in which one column must be nullable.
                 let is_lookup =
                     self.tables[to].class == Class::Lookup && table.class != Class::Lookup;
                 let nullable = !is_lookup || self.dice.in_a_hundred(60);
@@ -306,7 +306,7 @@ impl Drawing<'_> {
                 .any(|it| it.links.iter().any(|link| link.to == at));
             let table = &mut self.tables[at];
             table.form = match form {
-                // Nothing is changed in a table that others inherit from.
+                // A table that others inherit from is left unchanged.
                 Form::Inherited if is_referred || table.class != Class::Lookup => Form::Plain,
                 form => form,
             };

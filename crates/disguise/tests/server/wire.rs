@@ -55,7 +55,7 @@ impl Wire {
         *self.state.cut.lock().unwrap() = Some(cut);
     }
 
-    /// Says whether the next cut lets nobody through afterwards; everybody gets through again until then.
+    /// Sets whether the next cut closes the connection for good; until then it is open again.
     pub(crate) fn close_after_cut(&self, closes: bool) {
         self.state.closes.store(closes, Ordering::SeqCst);
         self.state.is_closed.store(false, Ordering::SeqCst);

@@ -140,7 +140,7 @@ pub(super) fn reveal_by_all(forum: &mut Forum, id: DisguiseId, user: Option<i64>
     forum.assert_as_before();
 }
 
-/// Nothing is left of a disguise in chunks but what it hid.
+/// Checks that nothing is left of a disguise in chunks except the hidden records.
 fn assert_over(forum: &mut Forum) {
     assert!(forum.engine.unfinished().unwrap().is_empty());
     assert_eq!(forum.numbers("SELECT COUNT(*) FROM probity_intents"), [0]);

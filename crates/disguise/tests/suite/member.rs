@@ -98,7 +98,7 @@ impl Member {
         }
     }
 
-    /// Why the specification is refused.
+    /// Returns the reason why the specification is refused.
     pub(crate) fn refusal(&mut self) -> String {
         let refused = self.engine.check(&self.spec, &BTreeMap::new());
         refused.unwrap_err().source().unwrap().to_string()

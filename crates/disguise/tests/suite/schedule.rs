@@ -18,9 +18,9 @@ use super::model::{Cell, Model, Row, Step, Table};
 const STEPS: usize = 14;
 /// One seed in so many has a person whose keys are of the hybrid suite.
 const HYBRID_SEEDS: u64 = 6;
-/// In one seed of so many a reveal holds no removed rows in memory.
+/// One seed in this many has reveals that hold no removed rows in memory.
 const CLOSED_SEEDS: u64 = 2;
-/// A disguise in one go holds so many rows, by the seed; the zeros stand for as many as there are.
+/// The rows that a disguise in one go holds, by the seed; zero stands for no limit.
 const HELD: [u32; 6] = [0, 1, 0, 3, 0, 2];
 /// Disguises are applied in turn as a whole, by the zeros, and in chunks of so many rows.
 const CHUNKS: [u32; 7] = [0, 0, 1, 0, 0, 3, 0];
