@@ -161,6 +161,7 @@ impl<D: Database> Engine<D> {
     /// call continues after the last committed chunk. A reveal takes back the chunks so far and
     /// ends the disguise; one of everybody goes on without the people who revealed it.
     ///
+    /// # Errors
     /// [`Error::NoSuchDisguise`] when it is done or was ended; those of [`Engine::apply`], and then
     /// nothing of this chunk has changed; [`Error::Value`] when the schema changed since it was
     /// begun, when a credential is missing, and when somebody else has the id of its person by now.

@@ -14,15 +14,15 @@ use crate::statements::table::{select, takes};
 
 /// The progress of a disguise in one go.
 ///
-/// Its records are stored whenever about as many rows are noted as may be held, and it goes on with none: a person then has
-/// records of several parts, as after a disguise in chunks.
+/// Its records are stored whenever the limit of held rows is about reached, and it goes on with
+/// none. A person then has records of several parts, as after a disguise in chunks.
 pub(crate) struct StepCursor {
     place: Place,
-    /// About how many rows may be held; all where nothing is said.
+    /// The approximate limit of held rows; absent for no limit.
     most: Option<u32>,
-    /// The step at hand is taken in pages.
+    /// True if the current step is taken in pages.
     in_pages: bool,
-    /// Some step was.
+    /// True if an earlier step was.
     was_in_pages: bool,
 }
 
