@@ -25,15 +25,15 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// Returns whether the row holds nothing in the first of these columns.
+    /// Returns whether the row has NULL in the first of these columns.
     pub(super) fn is_empty(&self) -> bool {
         self.values.first().is_some_and(Value::is_null)
     }
 }
 
 impl Revealer<'_> {
-    /// The rows that `rows` name, by their identity, with what they hold in `asked`. Each is judged as it is once `column` has
-    /// its value back, which may be the one that says whose it is.
+    /// Returns the rows that `rows` name, by their identity, with their values of `asked`. Each is
+    /// judged with the restored value of `column`, which may be the one that names the owner.
     pub(super) fn rows_now(
         &mut self,
         table: &ResolvedTable,
@@ -154,8 +154,8 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Returns whether rows that wait for each other may go back where they are owned through others: what they refer to is theirs, or
-    /// waits too.
+    /// Returns whether rows that wait for each other may go back if they are owned through others:
+    /// the rows they refer to belong to the person, or wait too.
     pub(super) fn may_wait(
         &mut self,
         table: &ResolvedTable,
@@ -176,14 +176,14 @@ impl Revealer<'_> {
     }
 }
 
-/// The columns that say whose a row is.
+/// Returns the columns that name the owner of a row.
 fn telling(table: &ResolvedTable) -> impl Iterator<Item = &String> {
     let first = table.path.as_ref().and_then(|path| path.steps.first());
     let through = first.into_iter().flat_map(|step| &step.columns);
     table.people().chain(through)
 }
 
-/// Returns whether `column` says whose a row is.
+/// Returns whether `column` names the owner of a row.
 pub(super) fn tells(table: &ResolvedTable, column: &str) -> bool {
     telling(table).any(|it| it == column)
 }

@@ -1,4 +1,5 @@
-//! Keys that the database may check at the commit alone: a reveal looks before it, so that nothing of it is refused there.
+//! Keys that the database may check at the commit alone: a reveal checks them earlier, so that the
+//! commit is not refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use crate::schema::ResolvedTable;
 use crate::statements::row::{encoded, picked, put};
 use crate::statements::table::{present, select_keys};
 
-/// Has `PostgreSQL` check at once whatever is put off, and from then on.
+/// Makes `PostgreSQL` check deferred constraints now, and from then on at once.
 const AT_ONCE: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
 impl Revealer<'_> {
@@ -64,7 +65,7 @@ impl Revealer<'_> {
         Ok(found)
     }
 
-    /// The rows that would refer to nothing by a key that is checked at the commit.
+    /// Returns the rows that would refer to nothing by a key that is checked at the commit.
     fn orphans(
         &mut self,
         table: &ResolvedTable,
@@ -105,8 +106,8 @@ impl Revealer<'_> {
         Ok(orphans)
     }
 
-    /// Has the database check at once what it puts off, until [`Self::check_late`]; tells whether it does, for it does not while
-    /// something is broken.
+    /// Makes the database check deferred keys at once, until [`Self::check_late`]. Returns whether
+    /// it does: it cannot while a key is violated.
     pub(super) fn check_at_once(&mut self) -> Result<bool, Error> {
         match self.database.attempt(AT_ONCE, &[]) {
             Ok(_) => Ok(true),
@@ -132,8 +133,9 @@ impl Revealer<'_> {
     }
 }
 
-/// The keys of a table that hold `column` and are checked at the commit; of an owner those that lead to more than the person, who is
-/// looked for anyway. Rows of one table that refer to each other by the column itself change together.
+/// Returns the keys of a table that hold `column` and are checked at the commit. Of owner columns,
+/// only keys to more than the person count, who is looked up anyway. Rows of one table that refer
+/// to each other by the column itself change together.
 fn own_keys<'t>(
     table: &'t ResolvedTable,
     (column, owner): (&'t str, bool),

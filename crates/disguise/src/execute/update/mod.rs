@@ -22,14 +22,15 @@ const LIST_VERSION: u32 = 1;
 pub struct Row {
     /// Its table.
     pub table: String,
-    /// Its columns. A record of one overwritten value holds nothing but that column and the identifying ones.
+    /// Its columns. A record of one overwritten value has only that column and the identifying
+    /// ones.
     pub columns: Vec<(String, Value)>,
     /// True if all columns are there.
     pub is_whole: bool,
 }
 
 impl Row {
-    /// A row of `table` with these columns, as an update gives it.
+    /// Creates a row of `table` with these columns, as an update returns it.
     pub const fn new(table: String, columns: Vec<(String, Value)>) -> Self {
         Self {
             table,
@@ -38,7 +39,7 @@ impl Row {
         }
     }
 
-    /// The value of `column`.
+    /// Returns the value of `column`.
     pub fn value(&self, column: &str) -> Option<&Value> {
         let mut columns = self.columns.iter();
         columns
@@ -47,7 +48,7 @@ impl Row {
     }
 }
 
-/// An update by code: what rows that were hidden before it become.
+/// An update by code: it maps rows that were hidden before it.
 ///
 /// Must be deterministic and leave the ids of users as they are; its name must never change.
 pub trait Update {
@@ -65,7 +66,7 @@ pub trait Update {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recorded {
     pub(crate) name: String,
-    /// Nothing when it is code.
+    /// The mapping; absent for an update by code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mapping: Option<Mapping>,
 }
@@ -77,12 +78,12 @@ struct List {
     updates: Vec<Recorded>,
 }
 
-/// The updates recorded, the oldest first.
+/// Returns the recorded updates, the oldest first.
 pub(crate) fn recorded(database: &mut dyn TenantConnection) -> Result<Vec<Recorded>, Error> {
     listed(settings::updates(database)?.as_deref())
 }
 
-/// The updates of the list as it is stored, if there is one.
+/// Returns the updates of the list as it is stored, if there is one.
 pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
     let Some(text) = text else {
         return Ok(Vec::new());
