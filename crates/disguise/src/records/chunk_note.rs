@@ -116,7 +116,7 @@ impl ChunkNotes<'_> {
     }
 }
 
-/// The stored names of those who are registered with `public`.
+/// Returns the stored names of the principals that are registered with `public`.
 pub(crate) fn registered(
     database: &mut dyn TenantConnection,
     public: &PublicKey,

@@ -1,9 +1,10 @@
 //! Credentials by which a person proves their right: private key, password or recovery token.
 //!
-//! Password and token each wrap the private key. The wrapped key lies under a name that only the right password
-//! or token gives, so that a stolen database tells neither who has one nor whether a guess was right short of
-//! one full key derivation a guess. The name begins with what the password gives, by which its rows are found, and ends with
-//! random bytes, the salt of the key that wraps: the same password never wraps two keys under one.
+//! Password and token each wrap the private key. Only the right password or token gives the name
+//! under which the wrapped key lies. So a stolen database shows neither who has one, nor, without
+//! one full key derivation, whether a guess was right. The name begins with bytes derived from the
+//! password, by which its rows are found. It ends with random bytes, the salt of the wrapping key:
+//! the same password never wraps two keys under one.
 
 use std::collections::BTreeSet;
 
@@ -27,11 +28,12 @@ use crate::statements::table::{delete_keys, insert_all, select_keys};
 const SUITE_KEY_BYTES: usize = 1 + KEY_BYTES;
 /// Bytes that sealing adds.
 const TAG_BYTES: usize = 16;
-/// Bytes of what a credential gives of the name of its rows.
+/// Bytes at the beginning of the name of its rows that are derived from a credential.
 const FOUND_BYTES: usize = 16;
 /// Bytes of the random end of a name.
 const SALT_BYTES: usize = 16;
-/// The form of a wrapped key. Rows of the form before have names without a random end, and bear no number.
+/// The form of a wrapped key. Rows of the older form have names without a random end, and no
+/// number.
 const FORM: u8 = 2;
 /// Bytes of a recovery token.
 pub(crate) const TOKEN_BYTES: usize = 20;
@@ -59,7 +61,7 @@ impl KeyCost {
     };
 }
 
-/// 160 random bits that open what the private key opens.
+/// 160 random bits that open the same as the private key.
 pub struct RecoveryToken(pub(crate) [u8; TOKEN_BYTES]);
 
 impl Drop for RecoveryToken {
@@ -73,12 +75,12 @@ impl RecoveryToken {
         Ok(Self(random()?))
     }
 
-    /// The token as its owner keeps it.
+    /// Returns the token in the form that its owner keeps.
     pub fn expose(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
 
-    /// The token from what its owner kept.
+    /// Parses the token in the form that its owner kept.
     ///
     /// # Errors
     /// [`Error::WrongCredential`] when it has another form.
@@ -100,7 +102,7 @@ pub enum Protection<'a> {
     KeyAlone,
     /// A recovery token, which may be split into shares.
     Token,
-    /// This password, and a recovery token beside it.
+    /// This password, and a recovery token in addition.
     Password(&'a str),
 }
 
@@ -179,8 +181,8 @@ impl Stretched {
         derive(&self.0, b"credential name", b"")
     }
 
-    /// Opens the rows of this credential, none where it is wrong. There are several where rows were put back, or where a person
-    /// has the id and the password of one who is away.
+    /// Opens the rows of this credential, none if it is wrong. There are several if rows were put
+    /// back, or if a person has the id and the password of one who is away.
     pub(crate) fn open(&self, database: &mut dyn TenantConnection) -> Result<Vec<Opened>, Error> {
         let first = self.found()?;
         let last = [first.as_slice(), &[u8::MAX; SALT_BYTES]].concat();
@@ -256,7 +258,8 @@ impl Stretched {
         insert_all(database, CREDENTIALS, &["id", "holder", "wrapped"], &[row])
     }
 
-    /// The key that wraps in the row of this name, and nowhere else: no name is drawn twice.
+    /// Returns the key that wraps in the row of this name, and nowhere else: no name is drawn
+    /// twice.
     fn wrapping(&self, id: &[u8]) -> Result<Zeroizing<[u8; KEY_BYTES]>, Error> {
         derive_salted(id, &self.0, b"credential key 2")
     }
@@ -306,7 +309,7 @@ pub(crate) fn names(
     Ok(all.iter().map(|id| named(id, &holder)).collect())
 }
 
-/// Names the credentials of one key; only its holder can tell whose they are.
+/// Returns the name of the credentials of one key; only the holder of the key can compute it.
 pub(crate) fn holder(key: &SecretKey) -> Result<[u8; 16], Error> {
     derive(key.expose(), b"credential holder", b"")
 }

@@ -11,7 +11,7 @@ use crate::records::name::{digits, undigits};
 
 /// The first line of a receipt, so that no other note passes for one.
 const TITLE: &str = "probity erasure receipt v1";
-/// Bytes that keep the hash of a person from being guessed by whoever finds a receipt.
+/// Bytes of the nonce that keeps anybody who finds a receipt from guessing the person.
 const NONCE_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
 
@@ -65,12 +65,13 @@ impl Receipt {
         })
     }
 
-    /// Returns whether it is about the person with this id, whom `tenant` has under it where the database has tenants.
+    /// Returns whether it concerns the person with this id, of `tenant` if the database has
+    /// tenants.
     pub fn is_about(&self, tenant: Option<&Value>, user: &Value) -> bool {
         hashed(&self.nonce, tenant, user) == self.person
     }
 
-    /// The text that is signed.
+    /// Returns the text that is signed.
     pub fn text(&self) -> String {
         let what = self
             .disguise
@@ -89,17 +90,17 @@ impl Receipt {
         digits(&Sha256::digest(self.text()))
     }
 
-    /// The receipt as a signed note.
+    /// Returns the receipt as a signed note.
     ///
     /// # Errors
-    /// What [`SignedNote::sign`] says.
+    /// Those of [`SignedNote::sign`].
     pub fn signed(&self, signer: &dyn Signer) -> Result<String, NoteError> {
         let mut note = SignedNote::new(self.text())?;
         note.sign(signer)?;
         Ok(note.encode())
     }
 
-    /// The receipt in `bytes`, if one of `keys` has signed it.
+    /// Returns the receipt in `bytes`, if one of `keys` has signed it.
     ///
     /// # Errors
     /// [`ReceiptError`].

@@ -3,7 +3,8 @@
 use crate::database::value::Value;
 use crate::records::day::Day;
 
-/// Set in the step of removed rows into which an update split a row of the users table: they go where that row goes.
+/// Set in the step of removed rows that an update split from a row of the users table: they share
+/// the fate of that row.
 const OF_USER: u32 = 1 << 31;
 
 /// The changes of one step of a disguise to one table, as they concern one principal.
@@ -22,8 +23,8 @@ pub(crate) enum Change {
         columns: Vec<String>,
         rows: Vec<Vec<Value>>,
     },
-    /// Shared rows that were removed when the last owner left. Every owner keeps a copy that names placeholders
-    /// alone, and whoever returns first puts it back.
+    /// Shared rows that were removed when the last owner left. Every owner keeps a copy that names
+    /// only placeholders. The first to return puts it back.
     Copied {
         /// The holder had left before, so that the copy counts once that leaving is revealed.
         departed: bool,
@@ -55,7 +56,7 @@ impl Change {
 }
 
 impl Section {
-    /// The values that were overwritten, when it is about values.
+    /// Returns the overwritten values, if it contains values.
     pub(crate) fn values(&self) -> Option<(&str, &[Modified])> {
         match &self.change {
             Change::Modified { column, rows, .. } => Some((column, rows)),
@@ -63,7 +64,8 @@ impl Section {
         }
     }
 
-    /// The step of rows into which an update split a row of the users table that `step` removed.
+    /// Returns the step of rows that an update split from a row of the users table that `step`
+    /// removed.
     pub(crate) const fn of_user(step: u32) -> u32 {
         step | OF_USER
     }
@@ -73,7 +75,8 @@ impl Section {
         self.step & OF_USER != 0
     }
 
-    /// Copies for a holder who had left before: they do not count with their own disguise.
+    /// Returns whether it has copies for a holder who had left before: they do not count with their
+    /// own disguise.
     pub(crate) const fn is_for_departed(&self) -> bool {
         matches!(self.change, Change::Copied { departed: true, .. })
     }
@@ -117,7 +120,7 @@ pub(crate) struct SpeaksFor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) disguise: u64,
-    /// Nanoseconds since 1970, as the caller of the disguise said.
+    /// Nanoseconds since 1970, from the caller of the disguise.
     pub(crate) time: i64,
     /// The number of updates of rows that were known then.
     pub(crate) updates: u32,

@@ -9,7 +9,7 @@ use crate::schema::path::Path;
 use crate::statements::row::{encoded, picked};
 use crate::statements::table::{found, select_keys};
 
-/// Rows that are in records and not in the database any more, by their tables, each run with its columns.
+/// Rows in records that the database no longer has, by their tables, each run with its columns.
 #[derive(Default)]
 pub(crate) struct RemovedRows<'r>(BTreeMap<&'r str, Vec<RemovedRun<'r>>>);
 
@@ -27,7 +27,7 @@ impl<'r> RemovedRows<'r> {
         runs.push((columns, rows.collect()));
     }
 
-    /// The rows of `table` with one of `keys` in the columns `by`, by their key.
+    /// Returns the rows of `table` with one of `keys` in the columns `by`, by their key.
     pub(crate) fn by_key(
         &self,
         table: &str,
@@ -58,8 +58,8 @@ pub(crate) struct PathEnd {
     pub(crate) is_lost: bool,
 }
 
-/// Follows `path` from each row to the owner at its end, one query for each of its steps; nothing where a row on the way is
-/// not there.
+/// Follows `path` from each row to the owner at its end, one query for each step; nothing if a row
+/// on the way is missing.
 pub(crate) fn ends(
     database: &mut dyn TenantConnection,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Rows as the database stores them once values were written into them: a column may keep another form of a value than it was given.
+//! Rows as the database stores them after a write: a column may keep a value in another form.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ pub(crate) fn keeps_form(table: &ResolvedTable, column: &str, value: &Value) -> 
     is_plain && table.catalog.triggers.is_empty()
 }
 
-/// The rows into which `writes` were written, with what they hold in `columns` now; nothing for a row that is not found, or not one
-/// alone, by the key that it was given.
+/// Returns the rows into which `writes` were written, with their present values of `columns`. A row
+/// that its key does not find, or not alone, is absent.
 pub(crate) fn stored(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,

@@ -1,4 +1,5 @@
-//! Disguises in chunks: what was asked for and how far it is, kept in the database until it is done.
+//! Intents of disguises in chunks: the request and its progress, kept in the database until the
+//! disguise is done.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ const PARTS_MAX: usize = 65_536;
 /// Bytes of the hash of the plan.
 pub(crate) const PLAN_BYTES: usize = 16;
 
-/// Bytes of the key of an intent, beside what stands for a tenant; those of marks are longer.
+/// Bytes of the key of an intent, without the tenant's prefix; keys of marks are longer.
 const ID_BYTES: usize = 8;
 
 /// The request of a disguise in chunks, and its progress.
@@ -136,7 +137,7 @@ impl Intent {
     }
 }
 
-/// Returns those of the person with this key.
+/// Returns the disguises of the person with this key.
 pub(crate) fn of_person(
     database: &mut dyn TenantConnection,
     key: &PublicKey,
@@ -153,7 +154,7 @@ pub(crate) fn of_person(
     Ok(own)
 }
 
-/// Lets those of a person follow the person to a new key.
+/// Moves the disguises of a person to a new key.
 pub(crate) fn change_key(
     database: &mut dyn TenantConnection,
     (former, new): (&PublicKey, &PublicKey),
@@ -170,7 +171,7 @@ pub(crate) fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
     database.tenancy().key(&id.0.to_le_bytes())
 }
 
-/// Stores an intent, in the place of what was stored of it before.
+/// Stores an intent, in the place of its earlier state.
 pub(crate) fn put(
     database: &mut dyn TenantConnection,
     id: DisguiseId,
@@ -182,7 +183,7 @@ pub(crate) fn put(
     insert_all(database, INTENTS, &["id", "what"], &[row])
 }
 
-/// Ends an intent, if there is one, with all that its chunks left for each other.
+/// Removes an intent, if there is one, with all notes of its chunks.
 pub(crate) fn remove(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
     ChunkNotes::remove(database, id)?;
     let key = [vec![key(database, id)]];
@@ -194,7 +195,7 @@ pub(crate) fn read(database: &mut dyn TenantConnection, id: DisguiseId) -> Resul
     find(database, id)?.ok_or(Error::NoSuchDisguise)
 }
 
-/// The intent, as long as the disguise is neither done nor ended.
+/// Returns the intent, if the disguise is neither done nor ended.
 pub(crate) fn find(
     database: &mut dyn TenantConnection,
     id: DisguiseId,
@@ -208,7 +209,7 @@ pub(crate) fn find(
     }
 }
 
-/// The disguises that are not done yet.
+/// Returns the disguises that are not done yet.
 pub(crate) fn list(database: &mut dyn TenantConnection) -> Result<Vec<DisguiseId>, Error> {
     let own = database.tenancy().among_keys("AND");
     let length = database.tenancy().tag().len().saturating_add(ID_BYTES);

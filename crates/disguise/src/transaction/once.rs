@@ -1,4 +1,4 @@
-//! Requests that are asked again under the same key: what was done for one is kept for a while, and nothing is done twice.
+//! Repeated requests under the same key: the answer is kept for a while, and nothing is done twice.
 
 use probity_format::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -93,8 +93,8 @@ impl Names {
         })
     }
 
-    /// Notes the request, or says what was answered before. Whoever else asks the same waits for the end of this
-    /// transaction.
+    /// Notes the request, or returns the earlier answer. The same request on another connection
+    /// waits for the end of this transaction.
     pub(crate) fn note(
         &self,
         database: &mut dyn TenantConnection,
@@ -157,8 +157,8 @@ impl Names {
         removed.doing(DOING).map(drop)
     }
 
-    /// Keeps the answer, which nobody but the caller can open. Of the person whom it is about one byte stands beside it, so that it
-    /// goes when they are forgotten.
+    /// Stores the answer, which only the caller can open. One byte of the person it concerns is
+    /// stored with it, so that it is destroyed when they are forgotten.
     pub(crate) fn keep(
         &self,
         database: &mut dyn TenantConnection,
@@ -186,7 +186,8 @@ impl Names {
         database.execute(&sql, &row).doing(DOING).map(drop)
     }
 
-    /// Opens what was sealed for a row with this `bound`, or by a program before, which bound it to nothing.
+    /// Opens an answer sealed for a row with this `bound`, or by an older program, which bound it
+    /// to nothing.
     fn open(&self, sealed: &[u8], bound: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
         let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES).ok_or(Error::Forged)?;
         let mut answer = Zeroizing::new(sealed.to_vec());
@@ -228,8 +229,8 @@ fn is_forgotten(
     Ok(!select_keys(database, FORGOTTEN, &column, &by, &key)?.is_empty())
 }
 
-/// Forgets what was answered about a person, and about whoever shares the byte with them: that it was done stays known. Gives what
-/// these answers were called, which are none any more when somebody puts them back.
+/// Destroys the answers about a person, and about others with the same byte; the requests still
+/// count as done. Returns the names of these answers, which are void when somebody puts them back.
 pub(crate) fn forget(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -279,7 +280,7 @@ pub(crate) fn empty(database: &mut dyn TenantConnection, ids: Vec<Value>) -> Res
     Ok(())
 }
 
-/// Forgets answers whose time is over, of all tenants.
+/// Removes answers whose time is over, of all tenants.
 pub(crate) fn remove_over(
     database: &mut dyn TenantConnection,
     time: Timestamp,

@@ -18,7 +18,7 @@ impl Share {
     /// All of the time.
     pub const WHOLE: Self = Self(1.0);
 
-    /// The share that `number` is.
+    /// Creates a share from `number`.
     ///
     /// # Errors
     /// When it is not above 0 and at most 1.
@@ -53,7 +53,7 @@ impl fmt::Display for Share {
 
 /// A clock that measures the duration of work and can wait.
 pub trait Clock: Send + Sync {
-    /// Time since some fixed moment; never goes back.
+    /// Returns the time since some fixed moment; never decreases.
     fn elapsed(&self) -> Duration;
     /// Returns once so much time has passed.
     fn rest(&self, time: Duration);
