@@ -36,7 +36,7 @@ impl Column {
         kind.contains("INT") && !others.iter().any(|other| kind.contains(other))
     }
 
-    /// The type of its values, in the database's words: of a domain the one that it is made of.
+    /// Returns the type of its values, in the database's words; for a domain its base type.
     pub fn kind(&self) -> &str {
         self.base.as_deref().unwrap_or(&self.declared)
     }
@@ -51,13 +51,13 @@ impl Column {
         }
     }
 
-    /// The number in `VARCHAR(30)`.
+    /// Returns the number in `VARCHAR(30)`.
     pub(crate) fn length_max(&self) -> Option<usize> {
         let (_, rest) = self.kind().split_once('(')?;
         rest.split([',', ')']).next()?.trim().parse().ok()
     }
 
-    /// Returns whether values are texts that may be anything; a column without a type may hold some.
+    /// Returns whether values are arbitrary texts; a column without a type may hold some.
     pub(crate) fn is_text(&self) -> bool {
         let kind = self.kind().to_ascii_uppercase();
         let words = ["CHAR", "TEXT", "CLOB"];
@@ -124,7 +124,7 @@ pub enum Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Constraint {
-    /// Its name; empty where it has none.
+    /// Its name; empty if it has none.
     pub name: String,
     /// The columns that it is about, as far as they are known.
     pub columns: Vec<String>,
@@ -196,7 +196,8 @@ pub struct CatalogTable {
     /// The database's own name for the place of a row, if it identifies one row and no column has
     /// that name.
     pub row_place: Option<String>,
-    /// True if other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
+    /// True if other tables inherit from it, so that a row of it may be one of theirs, with more
+    /// columns.
     pub has_heirs: bool,
     /// Its other properties.
     pub properties: Vec<Property>,
@@ -204,15 +205,17 @@ pub struct CatalogTable {
     pub triggers: Vec<String>,
     /// The column by which the database numbers its rows and which no update may change.
     pub numbered_by: Option<String>,
-    /// The columns that the database sets to the time of each update that does not write them (`ON UPDATE CURRENT_TIMESTAMP`).
+    /// The columns that the database sets to the time of each update that does not write them (`ON
+    /// UPDATE CURRENT_TIMESTAMP`).
     pub stamped: Vec<String>,
     /// Its columns in order, generated ones left out.
     pub columns: Vec<Column>,
-    /// Its constraints, but for those that a column may not be NULL.
+    /// Its constraints, except NOT NULL.
     pub constraints: Vec<Constraint>,
     /// The columns of its primary key.
     pub primary_key: Vec<String>,
-    /// The columns of each key, its primary key among them, of which no two rows have the same values as `=` compares them.
+    /// The columns of each unique key, the primary key included: no two rows have equal values in
+    /// them, as `=` compares.
     pub unique_keys: Vec<Vec<String>>,
     /// Its declared foreign keys to tables of the same schema or database.
     pub foreign_keys: Vec<ForeignKey>,
@@ -267,7 +270,7 @@ impl CatalogTable {
         }
     }
 
-    /// The column called `name`.
+    /// Returns the column called `name`.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
@@ -288,8 +291,8 @@ pub(super) fn note_primary_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     }
 }
 
-/// Takes up keys of which no two rows have the same values, from rows of a table's name, the key's and a column's, in the order of
-/// each key.
+/// Adds unique keys to the tables. Each row has the names of a table, a key and a column, in the
+/// order of each key.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn note_unique_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     let mut last = None;
@@ -322,8 +325,8 @@ pub(super) fn note_triggers(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     }
 }
 
-/// Takes up constraints from rows of a table's name, a constraint's, a column's (or nothing), `u`, `c` or `f`, and the condition;
-/// rows of one constraint follow each other.
+/// Adds constraints to the tables. Each row has the names of a table, a constraint and a column (or
+/// nothing), the kind `u`, `c` or `f`, and the condition. Rows of one constraint are consecutive.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn note_constraints(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     let mut last = None;
@@ -353,7 +356,7 @@ pub(super) fn note_constraints(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     }
 }
 
-/// The columns of a table that a condition in the words of the database speaks of.
+/// Returns the columns of a table that a condition in the database's words names.
 pub(super) fn spoken_of(columns: &[Column], condition: &str) -> Vec<String> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
     let words: Vec<&str> = condition.split(|letter| !is_part(letter)).collect();

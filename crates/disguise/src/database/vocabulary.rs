@@ -136,14 +136,14 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// The error of `statement`, with the table, the column and the constraint that it is about, and the words of the database
-    /// as far as they name these and nothing else.
+    /// Returns the error of `statement` with the table, the column and the constraint it concerns,
+    /// and the words of the database as far as they contain only these names.
     pub(crate) fn named(&self, statement: &str, mut error: DatabaseError) -> DatabaseError {
         let Some(said) = &error.said.0 else {
             return error;
         };
         if said.meaning.is_empty() {
-            // What `SQLite` says of a constraint quotes no value.
+            // The words of `SQLite` about a constraint quote no value.
             if let Some(place) = self.place(statement, said).filter(|_| said.is_constraint) {
                 error.message = format!("{place}: {}", error.message);
             }
@@ -241,7 +241,8 @@ impl Vocabulary {
             || all.any(of_table)
     }
 
-    /// The words of a server with three dots in the place of whatever is no name; nothing when they are not known.
+    /// Returns the words of a server with three dots in place of everything but names; nothing for
+    /// unknown words.
     fn masked(&self, words: &str) -> Option<String> {
         let (head, row) = words.rsplit_once(" at row ").unwrap_or((words, ""));
         let is_row = !row.is_empty() && row.bytes().all(|byte| byte.is_ascii_digit());
@@ -294,7 +295,7 @@ fn quoted(words: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The table that a statement changes or reads first.
+/// Returns the table that a statement changes or reads first.
 fn named_in(statement: &str) -> Option<&str> {
     let words = [
         "INSERT INTO ",

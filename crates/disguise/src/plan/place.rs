@@ -22,7 +22,7 @@ impl Place {
         seen: Vec::new(),
     };
 
-    /// The step at hand among all of a disguise.
+    /// Returns the current step among all of a disguise.
     pub(crate) fn of<'s>(&self, steps: &'s [Step]) -> Option<&'s Step> {
         steps.get(usize::try_from(self.step).ok()?)
     }

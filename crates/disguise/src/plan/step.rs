@@ -104,8 +104,8 @@ impl PlanContext<'_> {
         }
         let rank = |it: &Transformation| order.iter().position(|table| *table == it.table);
         removals.sort_by_key(|it| rank(it));
-        // Who looks for people's names does so while they are there; other changes to the users table come before any
-        // placeholder is in it.
+        // Steps that look for people's names run while the names exist; other changes to the users
+        // table come before it has any placeholder.
         changes.sort_by_key(|it| match &it.kind {
             kind if own_names(kind) => 0,
             _ if it.table == *users => 1,
@@ -127,8 +127,8 @@ impl PlanContext<'_> {
         Ok(planned)
     }
 
-    /// Moves steps on tables that are owned through others before all steps on those, so that their owners are still
-    /// told when their turn comes. Who decorrelates such a table says itself which columns are meant.
+    /// Moves steps on tables that are owned through others before all steps on those, so that their
+    /// owners can still be found. A step that decorrelates such a table names its columns itself.
     fn put_before_owners(&self, steps: &mut Vec<&Transformation>) {
         let path = |it: &Transformation| match it.kind {
             Kind::Decorrelate { .. } => None,
@@ -189,7 +189,8 @@ impl PlanContext<'_> {
             }
             (Some(from), predicate) => {
                 let (from, chosen) = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
-                // The owners stand inside too, so that the join is not made for the rows of everybody.
+                // The owners are also inside, so that the join does not cover the rows of
+                // everybody.
                 let inside = both(chosen, owned.clone());
                 both(self.through_join(table, &from, &inside), owned)
             }
@@ -259,7 +260,8 @@ impl PlanContext<'_> {
         }
     }
 
-    /// The names that a redaction looks for beside those of the users table; refused when it does not fit.
+    /// Returns the names that a redaction looks for in addition to those of the users table;
+    /// refuses an invalid list.
     fn names(
         &self,
         table: &ResolvedTable,
@@ -342,7 +344,7 @@ impl PlanContext<'_> {
         }
         match kind {
             Kind::Modify { .. } | Kind::Unlink { .. } => {}
-            // Whoever refers to a user who leaves stays.
+            // Rows that refer to a leaving user stay.
             Kind::Remove if table.name == self.live.pseudo.table => {}
             Kind::Remove => any.extend(table.readers.iter().map(direct)),
             Kind::Decorrelate { owners, .. } => {
@@ -418,8 +420,8 @@ impl PlanContext<'_> {
         }
     }
 
-    /// Refuses removals that leave a declared foreign key of an untouched table behind, or by which the database would remove or
-    /// change rows that no specification reaches.
+    /// Refuses removals that would break a declared foreign key of an untouched table, or by which
+    /// the database would remove or change rows that no specification reaches.
     fn refuse_orphans(&self, spec: &Spec) -> Result<(), SpecError> {
         let removals = spec.transformations.iter();
         let removals = removals.filter(|it| it.kind == Kind::Remove);
@@ -464,7 +466,7 @@ impl PlanContext<'_> {
         Ok(())
     }
 
-    /// All tables, each before those it refers to, as far as there are no cycles.
+    /// Returns all tables, each before those it refers to, as far as there are no cycles.
     fn removal_order(&self) -> Vec<&str> {
         let mut order: Vec<&str> = Vec::new();
         let mut open: Vec<&str> = Vec::new();
@@ -490,7 +492,7 @@ impl PlanContext<'_> {
     }
 }
 
-/// Returns whether it looks for names that the users table has.
+/// Returns whether it looks for names from the users table.
 fn own_names(kind: &Kind) -> bool {
     matches!(kind, Kind::Modify { replacement: Replacement::Redacted(redact), .. }
         if !redact.own_names.is_empty())

@@ -1,4 +1,5 @@
-//! Replacement values: constant, random, or derived from the old value, drawn anew for every row.
+//! Replacement values: constant, random, or derived from the old value, drawn separately for every
+//! row.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +58,8 @@ pub enum Generator {
 }
 
 impl Generator {
-    /// A value for a row whose column held `old`; `now` is the time as the database writes it.
+    /// Returns a value for a row whose column held `old`; `now` is the time as the database writes
+    /// it.
     pub(crate) fn draw(&self, old: &Value, now: &str) -> Result<Value, Error> {
         Ok(match self {
             Self::ConstNum(number) => Value::Int(*number),

@@ -1,4 +1,5 @@
-//! Names as the database has them, in the place of names as a file has them: in other letters, or slips of Edna's files.
+//! Names of files, matched to those of the database: written in other case, or slips of Edna's
+//! files.
 
 use crate::database::{Catalog, CatalogTable, Dialect, Property};
 use crate::schema::{Pseudo, Reference, Schema, TableNotes};
@@ -27,7 +28,7 @@ impl<'a> CatalogNames<'a> {
         Self { of_edna, ..self }
     }
 
-    /// The table that the database would take for one called `said`.
+    /// Returns the table that the database would find by the name `said`.
     pub(crate) fn table(self, said: &str) -> Option<&'a str> {
         if let Some((exact, _)) = self.catalog.get_key_value(said) {
             return Some(exact);
@@ -40,7 +41,7 @@ impl<'a> CatalogNames<'a> {
         found.map(|(name, _)| name.as_str())
     }
 
-    /// The column of `table` that the database would take for one called `said`.
+    /// Returns the column of `table` that the database would find by the name `said`.
     pub(crate) fn column(self, table: &'a CatalogTable, said: &str) -> Option<&'a str> {
         if let Some(exact) = table.column(said) {
             return Some(&exact.name);
@@ -50,7 +51,8 @@ impl<'a> CatalogNames<'a> {
         found.or_else(|| self.of_edna.then(|| only(table, said))?)
     }
 
-    /// Returns whether the database takes a name in a condition, of a table or what stands for it, for `known`.
+    /// Returns whether the database takes a name in a condition, of a table or an alias, for
+    /// `known`.
     pub(crate) fn is_called(self, known: &str, said: &str) -> bool {
         match self.dialect {
             Dialect::Mysql => known == said || self.table(said) == Some(known),
@@ -59,7 +61,7 @@ impl<'a> CatalogNames<'a> {
     }
 }
 
-/// The one column of that name in any letters; none where there are several.
+/// Returns the one column of that name in any case; none if there are several.
 fn only<'a>(table: &'a CatalogTable, said: &str) -> Option<&'a str> {
     let said = said.to_lowercase();
     let all = table.columns.iter().map(|it| it.name.as_str());
@@ -67,7 +69,8 @@ fn only<'a>(table: &'a CatalogTable, said: &str) -> Option<&'a str> {
     all.next().filter(|_| all.next().is_none())
 }
 
-/// Returns whether the database takes two names for the same. `PostgreSQL` writes a name without quotes in small letters.
+/// Returns whether the database treats two names as equal. `PostgreSQL` folds a name without quotes
+/// to lower case.
 fn is_same(dialect: Dialect, known: &str, said: &str) -> bool {
     match dialect {
         Dialect::Sqlite => known.eq_ignore_ascii_case(said),
@@ -76,7 +79,7 @@ fn is_same(dialect: Dialect, known: &str, said: &str) -> bool {
     }
 }
 
-/// Files being brought into line with a database, and what is noted of it.
+/// Files being matched to a database, with notes on the differences.
 pub(crate) struct Fitting<'a> {
     pub(crate) names: CatalogNames<'a>,
     pub(crate) notes: Vec<String>,
@@ -172,8 +175,8 @@ impl<'a> Fitting<'a> {
         notes
     }
 
-    /// A reference in the names of the database; none where Edna's file names a table or a column that is not there, for what
-    /// refers to nothing cannot be looked for.
+    /// Returns a reference in the names of the database; none if Edna's file names a missing table
+    /// or column, because a reference to nothing cannot be looked up.
     fn reference(
         &mut self,
         place: &str,
@@ -236,7 +239,8 @@ impl<'a> Fitting<'a> {
         found.to_owned()
     }
 
-    /// Columns in the names of the database. Several of them in one text are a slip of Edna's files.
+    /// Returns columns in the names of the database. Several of them in one text are a slip of
+    /// Edna's files.
     pub(crate) fn columns(
         &mut self,
         place: &str,

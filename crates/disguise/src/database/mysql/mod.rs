@@ -65,7 +65,8 @@ impl Mysql {
         let wait = options.get_tcp_connect_timeout().unwrap_or(CONNECT_WAIT);
         let options = OptsBuilder::from_opts(options)
             .stmt_cache_size(STATEMENTS_MAX)
-            // An update tells how many rows it found, not how many of them held something else before.
+            // An update then returns the number of rows it found, not of those that held something
+            // else before.
             .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
             .tcp_connect_timeout(Some(wait));
         Self::open(options.into())
@@ -103,7 +104,7 @@ impl Database for Mysql {
             .map_err(refused)
     }
 
-    /// Other levels than this one have no snapshot, or lock what they read.
+    /// Other levels have no snapshot, or lock the rows they read.
     fn begin_reading(&mut self) -> Result<(), DatabaseError> {
         self.connection
             .query_drop("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

@@ -68,8 +68,8 @@ impl Sqlite {
         Ok(database)
     }
 
-    /// Works on a connection of the application, so that both share transactions and settings. What is deleted over
-    /// it is overwritten in the file from then on: what a disguise removes must not stay in free pages.
+    /// Works on a connection of the application, so that both share transactions and settings. From
+    /// then on its deletions overwrite the file: removed rows must not stay in free pages.
     ///
     /// # Errors
     /// When `SQLite` refuses the settings.
@@ -82,14 +82,15 @@ impl Sqlite {
         Ok(Self { connection })
     }
 
-    /// The connection underneath, for the application's own statements.
+    /// Returns the connection underneath, for the application's own statements.
     pub const fn connection(&self) -> &Connection {
         &self.connection
     }
 
     /// Settings of a connection that no application shares.
     fn make_own(&self) -> Result<(), DatabaseError> {
-        // Where `ANALYZE` left samples, a statement would be prepared again for each value that it is run with.
+        // With samples of `ANALYZE`, a statement would be prepared again for each value it runs
+        // with.
         let stable = DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
         self.connection
             .set_db_config(stable, true)
@@ -118,8 +119,8 @@ impl Sqlite {
         }
     }
 
-    /// Runs a prepared statement. A trigger may end the whole transaction (`RAISE(ROLLBACK)`), and then nothing may go on as if a row
-    /// alone had been refused.
+    /// Runs a prepared statement. A trigger may end the whole transaction (`RAISE(ROLLBACK)`); this
+    /// must not be taken for the refusal of a single row.
     fn run(
         &self,
         statement: &mut CachedStatement<'_>,
@@ -182,7 +183,8 @@ impl Sqlite {
         Ok(table)
     }
 
-    /// A table and the columns by which it refers to what is not there, for which a transaction is refused.
+    /// Returns a table and the columns by which it refers to missing rows, so that the commit is
+    /// refused.
     fn broken_key(&self) -> rusqlite::Result<Option<(String, String)>> {
         let sql = "SELECT c.\"table\", group_concat(l.\"from\")
                      FROM (SELECT \"table\", fkid FROM pragma_foreign_key_check LIMIT 1) c,
@@ -196,7 +198,7 @@ impl Sqlite {
         }
     }
 
-    /// Unique keys, conditions and foreign keys. `SQLite` gives names to few of them.
+    /// Returns unique keys, conditions and foreign keys. `SQLite` names few of them.
     fn constraints(
         &self,
         (name, made): (&str, &str),
@@ -238,7 +240,7 @@ impl Sqlite {
         Ok(found)
     }
 
-    /// The statement that made a table.
+    /// Returns the statement that created a table.
     fn made(&self, name: &str) -> rusqlite::Result<String> {
         let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -297,7 +299,8 @@ impl Database for Sqlite {
         self.control("BEGIN IMMEDIATE")
     }
 
-    /// The first statement takes the moment: until the end writers wait, or write behind it in a write-ahead log.
+    /// The first statement fixes the snapshot: until the end writers wait, or append to a
+    /// write-ahead log.
     fn begin_reading(&mut self) -> Result<(), DatabaseError> {
         self.control("BEGIN DEFERRED")
     }
@@ -425,8 +428,8 @@ impl Database for Sqlite {
     }
 }
 
-/// Gives foreign keys the names that tables and columns have: they may be written in other letters, and a key that names no
-/// columns means the primary key of its target.
+/// Gives foreign keys the spelling of tables and columns: they may be written in other case, and a
+/// key that names no columns means the primary key of its target.
 fn fit_foreign_keys(catalog: &mut Catalog) {
     let targets = catalog.clone();
     let keys = catalog.values_mut().flat_map(|it| &mut it.foreign_keys);
@@ -466,7 +469,7 @@ impl ToSql for Value {
     }
 }
 
-/// A value, unless it is a text that is none.
+/// Returns a value, unless it is a text that is not UTF-8.
 fn read(value: ValueRef<'_>) -> Option<Value> {
     Some(match value {
         ValueRef::Null => Value::Null,
@@ -480,7 +483,7 @@ fn read(value: ValueRef<'_>) -> Option<Value> {
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn refused(error: rusqlite::Error) -> DatabaseError {
     let kind = match &error {
-        // SQLite has no code of its own for it.
+        // `SQLite` has no code of its own for it.
         rusqlite::Error::SqlInputError { msg, .. }
         | rusqlite::Error::SqliteFailure(_, Some(msg))
             if msg.starts_with("no such table") =>
