@@ -1,5 +1,5 @@
-//! What becomes of an operation whose commit is refused, or at whose commit the database is lost: the log says it, and a
-//! replay believes what the log said last.
+//! Operations whose commit is refused, or during whose commit the database is lost: the log says
+//! it, and a replay believes the last entry.
 
 #![cfg(all(feature = "mysql", feature = "postgres"))]
 #![expect(
@@ -54,7 +54,7 @@ value = { ConstStr = "-" }
 
 type AnyEngine = Engine<Box<dyn Database>>;
 
-/// What a log was told.
+/// The entries that a log received.
 #[derive(Clone, Default)]
 struct Book {
     told: Rc<RefCell<Vec<LoggedOperation>>>,

@@ -28,7 +28,7 @@ const SCHEDULES: u64 = 12;
 const CUTS: usize = 4;
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Where the claims of a thread are tested.
+/// The server on which a thread tests the claims.
 struct Place {
     socket: String,
     /// Connects to a new database or schema of this name.

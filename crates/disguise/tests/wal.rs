@@ -1,4 +1,4 @@
-//! What is removed from a file of `SQLite` whose application keeps it open with a write-ahead log.
+//! Removals from a `SQLite` file that an application keeps open with a write-ahead log.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
@@ -16,7 +16,7 @@ use probity_disguise::{
 use probity_format::{Entry, Timestamp};
 use rusqlite::Connection;
 
-/// What stands in a row that is removed, and nowhere else.
+/// The words of a row that is removed, found nowhere else.
 const MARK: &[u8] = b"unmistakable words";
 
 const TABLES: &str = "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT);
@@ -122,8 +122,9 @@ impl Beside {
     }
 }
 
-/// What a removal deleted stayed in the file, also once everything was forgotten, for as long as the application kept its connection:
-/// the overwritten pages lay in the write-ahead log. They are written to the file with the operation.
+/// Deleted rows stayed in the file, even after everything was forgotten, while the application kept
+/// its connection: the overwritten pages lay in the write-ahead log. They are written to the file
+/// with the operation.
 #[test]
 fn a_removal_leaves_nothing_in_a_file_that_an_application_has_open() {
     let mut beside = beside();
@@ -139,8 +140,8 @@ fn a_removal_leaves_nothing_in_a_file_that_an_application_has_open() {
     assert_eq!(left, Ok(1));
 }
 
-/// The same while somebody reads an older state, which nothing may take from them. What is left is said with its place, and the
-/// next removal takes it away.
+/// As above while somebody reads an older state, which no operation may take from them. The error
+/// names the place of the remains, and the next removal takes them away.
 #[test]
 fn what_a_reader_keeps_in_a_file_is_said_and_goes_with_the_next_removal() {
     let mut beside = beside();

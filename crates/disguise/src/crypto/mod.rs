@@ -1,4 +1,4 @@
-//! How are keys made, and what is sealed to them? Every primitive comes from a library.
+//! Creation of keys, and sealing to them. Every primitive comes from a library.
 
 pub(crate) mod suite;
 
@@ -31,7 +31,7 @@ const XWING_ENCAPSULATED_BYTES: usize = 1_120;
 
 /// The private key of a principal: whoever holds it can bring back everything hidden from it.
 ///
-/// It must never be stored or logged; the engine forgets it when the call that was given it returns.
+/// Must never be stored or logged; the engine forgets it when the call that was given it returns.
 pub struct SecretKey {
     suite: Suite,
     bytes: [u8; KEY_BYTES],
@@ -80,7 +80,7 @@ impl SecretKey {
         &self.bytes
     }
 
-    /// The same key once more.
+    /// Returns a copy; the type has no `Clone`, so that copies are explicit.
     pub(crate) const fn again(&self) -> Self {
         Self::of(self.suite, self.bytes)
     }
@@ -357,8 +357,8 @@ mod tests {
         out
     }
 
-    /// Returns what the sender of a ciphertext of the draft would have sealed, by the key schedule of RFC 9180 written anew: the
-    /// library has no say in it.
+    /// Opens a ciphertext of the draft by the key schedule of RFC 9180, written anew without the
+    /// library.
     fn sealed_by_hand(secret: &[u8], ciphertext: &[u8], content: &[u8], bound: &[u8]) -> Vec<u8> {
         // HKDF-Extract gives its key away only by expanding it, so the two hashes are made with HMAC.
         let hashed = |label: &[u8], what: &[u8]| {

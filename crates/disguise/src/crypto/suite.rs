@@ -1,4 +1,4 @@
-//! Which key encapsulation seals envelopes to a person, and the public keys of each.
+//! Key encapsulations that seal envelopes to a person, and the public keys of each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ pub(crate) const XWING_STORED_BYTES: usize = 1 + XWING_PUBLIC_BYTES;
 /// Bytes of a public key of X-Wing.
 pub(crate) const XWING_PUBLIC_BYTES: usize = 1_216;
 
-/// How envelopes to a person are sealed (RFC 9180), with HKDF-SHA256 and AES-256-GCM in each.
+/// A suite that seals envelopes to a person (RFC 9180), with HKDF-SHA256 and AES-256-GCM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Suite {

@@ -1,4 +1,4 @@
-//! What a database says of its tables: columns, keys, and what it does with rows by itself.
+//! Tables as the database describes them: columns, keys, and the changes it makes by itself.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use super::Dialect;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::database::value::Value;
 
-/// How a statement begins that inserts rows of a table which says nothing of conflicts, as those of the engine do.
+/// The start of an INSERT into a table without its own conflict clause, as the engine's tables are.
 pub(crate) const INSERT_INTO: &str = "INSERT INTO";
 
 /// One column as the catalog describes it.
@@ -36,12 +36,12 @@ impl Column {
         kind.contains("INT") && !others.iter().any(|other| kind.contains(other))
     }
 
-    /// The type of its values, in the database's words: of a domain the one that it is made of.
+    /// Returns the type of its values, in the database's words; for a domain its base type.
     pub fn kind(&self) -> &str {
         self.base.as_deref().unwrap_or(&self.declared)
     }
 
-    /// Returns which integers the database compares with those of the column: others it refuses, as a failure of its own.
+    /// Returns the integers that the database can compare with the column; it fails on others.
     pub(crate) fn integers(&self, dialect: Dialect) -> RangeInclusive<i128> {
         match (dialect, self.kind()) {
             (Dialect::Mysql, _) => i64::MIN.into()..=u64::MAX.into(),
@@ -51,13 +51,13 @@ impl Column {
         }
     }
 
-    /// The number in `VARCHAR(30)`.
+    /// Returns the number in `VARCHAR(30)`.
     pub(crate) fn length_max(&self) -> Option<usize> {
         let (_, rest) = self.kind().split_once('(')?;
         rest.split([',', ')']).next()?.trim().parse().ok()
     }
 
-    /// Returns whether values are texts that may be anything; a column without a type may hold some.
+    /// Returns whether values are arbitrary texts; a column without a type may hold some.
     pub(crate) fn is_text(&self) -> bool {
         let kind = self.kind().to_ascii_uppercase();
         let words = ["CHAR", "TEXT", "CLOB"];
@@ -65,18 +65,18 @@ impl Column {
     }
 }
 
-/// What the database does to referring rows when a row is removed.
+/// The effect on referring rows when a row is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnDelete {
-    /// It refuses.
+    /// The database refuses the removal.
     Refuse,
-    /// It removes them or empties their columns, unseen by the engine.
+    /// The database removes them or empties their columns, unseen by the engine.
     Change,
 }
 
 impl OnDelete {
-    /// By what a catalog calls it: in words, or by a letter of `PostgreSQL`.
+    /// Parses the action of a catalog: words, or a letter of `PostgreSQL`.
     pub(super) fn of(action: &str) -> Self {
         match action {
             "NO ACTION" | "RESTRICT" | "a" | "r" => Self::Refuse,
@@ -85,20 +85,20 @@ impl OnDelete {
     }
 }
 
-/// What the database does to referring rows when the key that they refer to changes.
+/// The effect on referring rows when the key that they refer to changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnUpdate {
-    /// It refuses.
+    /// The database refuses the change.
     Refuse,
-    /// It changes their columns along with the key.
+    /// The database changes their columns along with the key.
     Follow,
-    /// It empties their columns or sets them to something else, unseen by the engine.
+    /// The database empties their columns or sets other values, unseen by the engine.
     Empty,
 }
 
 impl OnUpdate {
-    /// By what a catalog calls it: in words, or by a letter of `PostgreSQL`.
+    /// Parses the action of a catalog: words, or a letter of `PostgreSQL`.
     pub(super) fn of(action: &str) -> Self {
         match action {
             "NO ACTION" | "RESTRICT" | "a" | "r" => Self::Refuse,
@@ -108,7 +108,7 @@ impl OnUpdate {
     }
 }
 
-/// What a constraint holds a row to.
+/// A rule that a constraint enforces on a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
@@ -116,7 +116,7 @@ pub enum Rule {
     Unique,
     /// A condition, in the words of the database.
     Check(String),
-    /// What its columns refer to is there.
+    /// The row that its columns refer to exists.
     Reference,
 }
 
@@ -124,11 +124,11 @@ pub enum Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Constraint {
-    /// Its name; empty where it has none.
+    /// Its name; empty if it has none.
     pub name: String,
     /// The columns that it is about, as far as they are known.
     pub columns: Vec<String>,
-    /// What it holds a row to.
+    /// The rule it enforces.
     pub rule: Rule,
 }
 
@@ -142,13 +142,13 @@ pub struct ForeignKey {
     pub to_table: String,
     /// The columns referred to.
     pub to_columns: Vec<String>,
-    /// What happens on removal.
+    /// The action on removal.
     pub on_delete: OnDelete,
     /// True if a removal that it forbids is refused at the commit alone.
     pub is_deferrable: bool,
-    /// Whether the database may look at the commit alone whether what its rows refer to is there.
+    /// True if the database may check at the commit alone that the referred rows exist.
     pub is_checked_late: bool,
-    /// What happens when the columns referred to change.
+    /// The action when the columns referred to change.
     pub on_update: OnUpdate,
 }
 
@@ -162,15 +162,15 @@ pub struct Referrer {
     pub columns: Vec<String>,
     /// The columns referred to.
     pub to_columns: Vec<String>,
-    /// What happens on removal.
+    /// The action on removal.
     pub on_delete: OnDelete,
-    /// Whether the database may look at the commit alone whether what its rows refer to is there.
+    /// True if the database may check at the commit alone that the referred rows exist.
     pub is_checked_late: bool,
-    /// What happens when the columns referred to change.
+    /// The action when the columns referred to change.
     pub on_update: OnUpdate,
 }
 
-/// What a database does with a table beside keeping its rows.
+/// A property of a table that changes the effect of statements on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Property {
@@ -182,7 +182,8 @@ pub enum Property {
     UnseenReferrers,
     /// Its name may be written in any letters, large and small.
     AnyLetters,
-    /// It says itself what becomes of a conflict (`ON CONFLICT` on `SQLite`), unless a statement does.
+    /// The table has a conflict clause (`ON CONFLICT` on `SQLite`) that applies to statements
+    /// without their own.
     SettlesConflicts,
 }
 
@@ -192,25 +193,29 @@ pub enum Property {
 pub struct CatalogTable {
     /// True if changes to it can be undone.
     pub is_transactional: bool,
-    /// What the database itself calls the place of a row, where that leads to one row alone and no column has the name.
+    /// The database's own name for the place of a row, if it identifies one row and no column has
+    /// that name.
     pub row_place: Option<String>,
-    /// True if other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
+    /// True if other tables inherit from it, so that a row of it may be one of theirs, with more
+    /// columns.
     pub has_heirs: bool,
-    /// What else the database does with it.
+    /// Its other properties.
     pub properties: Vec<Property>,
     /// The names of its triggers, and on `PostgreSQL` of its rules.
     pub triggers: Vec<String>,
     /// The column by which the database numbers its rows and which no update may change.
     pub numbered_by: Option<String>,
-    /// The columns that the database sets to the time of each update that does not write them (`ON UPDATE CURRENT_TIMESTAMP`).
+    /// The columns that the database sets to the time of each update that does not write them (`ON
+    /// UPDATE CURRENT_TIMESTAMP`).
     pub stamped: Vec<String>,
     /// Its columns in order, generated ones left out.
     pub columns: Vec<Column>,
-    /// Its constraints, but for those that a column may not be NULL.
+    /// Its constraints, except NOT NULL.
     pub constraints: Vec<Constraint>,
     /// The columns of its primary key.
     pub primary_key: Vec<String>,
-    /// The columns of each key, its primary key among them, of which no two rows have the same values as `=` compares them.
+    /// The columns of each unique key, the primary key included: no two rows have equal values in
+    /// them, as `=` compares.
     pub unique_keys: Vec<Vec<String>>,
     /// Its declared foreign keys to tables of the same schema or database.
     pub foreign_keys: Vec<ForeignKey>,
@@ -244,8 +249,9 @@ impl CatalogTable {
         self.properties.contains(&property)
     }
 
-    /// Returns how a statement begins that inserts rows of it, so that a conflict is an error whatever the table says. Where it says nothing
-    /// the statement does not either, for its word stands above those of the statements in triggers.
+    /// Returns the start of an INSERT into it, so that a conflict is an error whatever the table
+    /// says. A table without a conflict clause gets none in the statement either, because it would
+    /// override the clauses of statements in triggers.
     pub(crate) fn insert_into(&self) -> &'static str {
         if self.has(Property::SettlesConflicts) {
             "INSERT OR ABORT INTO"
@@ -254,7 +260,8 @@ impl CatalogTable {
         }
     }
 
-    /// The same for one that changes rows.
+    /// Returns the start of an UPDATE of it, so that a conflict is an error whatever the table
+    /// says.
     pub(crate) fn update(&self) -> &'static str {
         if self.has(Property::SettlesConflicts) {
             "UPDATE OR ABORT"
@@ -263,7 +270,7 @@ impl CatalogTable {
         }
     }
 
-    /// The column called `name`.
+    /// Returns the column called `name`.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
@@ -284,8 +291,8 @@ pub(super) fn note_primary_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     }
 }
 
-/// Takes up keys of which no two rows have the same values, from rows of a table's name, the key's and a column's, in the order of
-/// each key.
+/// Adds unique keys to the tables. Each row has the names of a table, a key and a column, in the
+/// order of each key.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn note_unique_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     let mut last = None;
@@ -318,8 +325,8 @@ pub(super) fn note_triggers(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     }
 }
 
-/// Takes up constraints from rows of a table's name, a constraint's, a column's (or nothing), `u`, `c` or `f`, and the condition;
-/// rows of one constraint follow each other.
+/// Adds constraints to the tables. Each row has the names of a table, a constraint and a column (or
+/// nothing), the kind `u`, `c` or `f`, and the condition. Rows of one constraint are consecutive.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn note_constraints(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     let mut last = None;
@@ -349,7 +356,7 @@ pub(super) fn note_constraints(catalog: &mut Catalog, rows: &[Vec<Value>]) {
     }
 }
 
-/// The columns of a table that a condition in the words of the database speaks of.
+/// Returns the columns of a table that a condition in the database's words names.
 pub(super) fn spoken_of(columns: &[Column], condition: &str) -> Vec<String> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
     let words: Vec<&str> = condition.split(|letter| !is_part(letter)).collect();

@@ -1,4 +1,4 @@
-//! How is a database spoken to, whichever it is?
+//! Connections to databases, the same for every database engine.
 
 mod catalog;
 pub(crate) mod fragment;
@@ -34,17 +34,17 @@ pub use vocabulary::Said;
 pub(crate) use vocabulary::Vocabulary;
 use vocabulary::Words;
 
-/// How the names of databases begin.
+/// The URL schemes of databases.
 const SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "mysql", "mariadb"];
 
-/// How long a server may take to accept a connection, unless its address says something else.
+/// The time that a server may take to accept a connection, unless its address sets another.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 const CONNECT_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The most parameters that one statement may carry, below every engine's own limit.
 pub(crate) const PARAMETERS_MAX: usize = 8_000;
 
-/// Which SQL a database speaks.
+/// The SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -65,7 +65,8 @@ impl Dialect {
         }
     }
 
-    /// Returns what stands before the values of an insertion, so that the database takes them for columns that it numbers itself, too.
+    /// Returns the clause before the values of an insertion that lets them into columns that the
+    /// database numbers itself.
     pub(crate) const fn own_values(self) -> &'static str {
         match self {
             Self::Postgres => "OVERRIDING SYSTEM VALUE ",
@@ -73,17 +74,17 @@ impl Dialect {
         }
     }
 
-    /// Returns what follows the columns of the engine's own tables.
+    /// Returns the clause after the columns of the engine's own tables.
     pub(crate) const fn table_end(self) -> &'static str {
         match self {
-            // Without a row number nothing tells in which order rows were written.
+            // Without a row number, nothing shows the order in which rows were written.
             Self::Sqlite => " WITHOUT ROWID",
             Self::Postgres => "",
             Self::Mysql => " ENGINE=InnoDB",
         }
     }
 
-    /// A parameter of a column's type, where nothing else tells the database.
+    /// Returns a parameter with a column's type, for places where the database cannot infer it.
     pub(crate) fn typed(self, column: Option<&Column>) -> String {
         match (self, column) {
             (Self::Postgres, Some(column)) => format!("?::{}", column.declared),
@@ -91,7 +92,7 @@ impl Dialect {
         }
     }
 
-    /// The column type of the engine's own binary columns.
+    /// Returns the column type of the engine's own binary columns.
     pub(crate) const fn binary(self) -> &'static str {
         match self {
             Self::Sqlite => "BLOB",
@@ -100,7 +101,7 @@ impl Dialect {
         }
     }
 
-    /// The column type of the engine's own binary keys.
+    /// Returns the column type of the engine's own binary keys.
     pub(crate) const fn binary_key(self) -> &'static str {
         match self {
             Self::Sqlite => "BLOB",
@@ -109,7 +110,8 @@ impl Dialect {
         }
     }
 
-    /// ` AND ...`: that a value has bytes, and none of `count` that are given as parameters.
+    /// Returns ` AND ...`: the condition that a value has bytes, and none of `count` that are
+    /// parameters.
     pub(crate) fn without(self, column: &str, count: usize) -> String {
         if count == 0 {
             return String::new();
@@ -122,7 +124,7 @@ impl Dialect {
         format!(" AND {column} <> {empty}") + &format!(" AND {absent}").repeat(count)
     }
 
-    /// A query in brackets that a deletion from one of its own tables may stand around.
+    /// Returns a subquery that a deletion from one of its own tables may contain.
     pub(crate) fn apart(self, query: &str) -> String {
         match self {
             Self::Sqlite | Self::Postgres => format!("({query})"),
@@ -130,7 +132,7 @@ impl Dialect {
         }
     }
 
-    /// The most rows that one statement changes, each to a value of its own.
+    /// Returns the most rows that one statement changes, each to a value of its own.
     pub(crate) const fn changes_max(self) -> usize {
         match self {
             Self::Sqlite | Self::Postgres => PARAMETERS_MAX,
@@ -139,8 +141,8 @@ impl Dialect {
         }
     }
 
-    /// Returns what lets the transaction at hand wait for a lock no longer than a person would wait for an answer; it may stay set
-    /// for the connection.
+    /// Returns the statement that limits the lock waits of the current transaction to the time that
+    /// a person would wait for an answer. The limit may stay set for the connection.
     pub(crate) const fn short_patience(self) -> Option<&'static str> {
         match self {
             Self::Sqlite => None,
@@ -149,7 +151,8 @@ impl Dialect {
         }
     }
 
-    /// Returns how one connection at a time prepares the database; with `SQLite` whoever writes is alone anyway.
+    /// Returns the lock that lets one connection at a time prepare the database; on `SQLite` a
+    /// writer is alone anyway.
     pub(crate) const fn installation_lock(self) -> Option<Lock> {
         match self {
             Self::Sqlite => None,
@@ -166,7 +169,7 @@ impl Dialect {
         }
     }
 
-    /// Returns what a function that conditions may use is called.
+    /// Returns the name in this dialect of a function that conditions may use.
     pub(crate) fn function(self, name: &str) -> &str {
         match (self, name) {
             // Elsewhere characters are counted, here bytes.
@@ -176,16 +179,16 @@ impl Dialect {
     }
 }
 
-/// Statements for a lock that a connection has beyond its transactions.
+/// Statements for a lock that a connection holds beyond its transactions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lock {
-    /// What bounds the time that `take` waits, where it does not say so itself.
+    /// The statement that limits the wait of `take`, if `take` does not set the limit itself.
     pub(crate) patience: Option<&'static str>,
     pub(crate) take: &'static str,
     pub(crate) give: &'static str,
 }
 
-/// What went wrong, as far as the engine must know.
+/// The kind of a database error, as far as the engine needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DatabaseErrorKind {
@@ -193,9 +196,9 @@ pub enum DatabaseErrorKind {
     Unique,
     /// Any other constraint.
     Constraint,
-    /// Another transaction was waited for in vain; the whole operation may be tried again later.
+    /// A wait for another transaction timed out; the whole operation may be tried again later.
     Busy,
-    /// Another transaction was in the way and went on; the whole operation may be tried again at once.
+    /// Another transaction conflicted and was kept; the whole operation may be tried again at once.
     Conflict,
     /// The statement names a table that is not there.
     Absent,
@@ -207,17 +210,18 @@ pub enum DatabaseErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct DatabaseError {
-    /// What went wrong.
+    /// The kind of the error.
     pub kind: DatabaseErrorKind,
-    /// What is told of it: never a value, bound or stored, and so not what a server or a trigger says, but the code of it. Only
-    /// where no connection is made yet is it the server's word.
+    /// The message for reports. It never contains a value, bound or stored, so it is not the text
+    /// of a server or a trigger but its error code. Only an error before the connection is made
+    /// quotes the server.
     pub message: String,
-    /// What the database said of it, which may quote values: nobody is told.
+    /// The text of the database, which may quote values; it is never reported.
     pub said: Said,
 }
 
 impl DatabaseError {
-    /// Returns what is told of bytes in a column of texts that are none.
+    /// Returns the error for bytes that are not UTF-8 in a text column.
     fn of_bytes_in(column: &str) -> Self {
         let meaning = "a text is not UTF-8, so that it can be neither hidden nor brought back; write it anew as a text, or as bytes";
         Self {
@@ -234,20 +238,21 @@ impl DatabaseError {
 
 /// One connection to a database.
 ///
-/// Statements carry `?` for each parameter. Implementers must give back every value without loss, must run all
-/// statements between `begin` and `commit` in one serialisable transaction, and must leave a transaction usable
-/// after an [`attempt`](Self::attempt) that broke a constraint; after another statement that did, it may only be rolled
-/// back. Callers may not assume that a failed `commit` changed nothing.
+/// Statements have `?` for each parameter. Implementers must return every value without loss. They
+/// must run all statements between `begin` and `commit` in one serialisable transaction. A
+/// transaction must stay usable after an [`attempt`](Self::attempt) that broke a constraint; after
+/// another such statement, it may only be rolled back. Callers may not assume that a failed
+/// `commit` changed nothing.
 pub trait Database {
-    /// Returns which SQL it speaks.
+    /// Returns its SQL dialect.
     fn dialect(&self) -> Dialect;
     /// Starts a serialisable transaction that may write.
     ///
     /// # Errors
     /// When the database refuses.
     fn begin(&mut self) -> Result<(), DatabaseError>;
-    /// Starts a transaction that only reads, and sees the database as it is at one moment however long it takes; [`rollback`](Self::rollback)
-    /// ends it.
+    /// Starts a transaction that only reads, and sees the database as it is at one moment however
+    /// long it takes; [`rollback`](Self::rollback) ends it.
     ///
     /// # Errors
     /// When the database refuses.
@@ -262,19 +267,20 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn rollback(&mut self) -> Result<(), DatabaseError>;
-    /// Runs a statement and gives the number of rows it changed: those that it found, also where they held the same before, and none
-    /// that triggers or foreign keys changed.
+    /// Runs a statement and returns the number of rows it changed. Rows that it found count even if
+    /// their values were equal; rows changed by triggers or foreign keys do not.
     ///
     /// # Errors
     /// When the database refuses.
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError>;
-    /// Runs a statement that may break a constraint, does nothing when it does, and gives the number of rows it changed.
+    /// Runs a statement that may break a constraint, and then has no effect. Returns the number of
+    /// rows it changed.
     ///
     /// # Errors
-    /// When the database refuses; the transaction goes on where a constraint was broken.
+    /// When the database refuses; the transaction stays usable after a broken constraint.
     fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError>;
-    /// Runs a statement once for each of `rows` and gives the number of rows it changed. When one is refused, what
-    /// the ones before it did remains.
+    /// Runs a statement once for each of `rows` and returns the number of rows it changed. When one
+    /// is refused, the effects of those before it remain.
     ///
     /// # Errors
     /// When the database refuses.
@@ -285,7 +291,7 @@ pub trait Database {
         }
         Ok(changed)
     }
-    /// Runs a query and gives its rows.
+    /// Runs a query and returns its rows.
     ///
     /// # Errors
     /// When the database refuses.
@@ -295,36 +301,40 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn catalog(&mut self) -> Result<Catalog, DatabaseError>;
-    /// A number that changes whenever a table changes, so that the catalog need not be read every time.
+    /// Returns a number that changes whenever a table changes, so that the catalog need not be read
+    /// every time.
     ///
     /// # Errors
     /// When the database refuses.
     fn catalog_version(&mut self) -> Result<i64, DatabaseError>;
-    /// Returns how the database means to run a query, in its own words, one line each.
+    /// Returns the access path that the database plans for a query, in its own words, one line
+    /// each.
     ///
     /// # Errors
     /// When the database refuses.
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError>;
-    /// Returns whether `DELETE` gives the rows with `RETURNING`, asked for by [`query`](Self::query).
+    /// Returns whether `DELETE` can return the rows with `RETURNING`, by [`query`](Self::query).
     fn returns_deleted(&self) -> bool;
-    /// Lets foreign keys be checked at commit, when the database can, for rows that refer to each other.
+    /// Defers the checks of foreign keys to the commit, if the database can, for rows that refer to
+    /// each other.
     ///
     /// # Errors
     /// When the database refuses.
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError>;
-    /// Takes away what the transactions before deleted and what still lies in the files, as far as the database keeps such files
-    /// and others let it. What is left is said in a sentence: where, why, and what to do.
+    /// Clears deleted rows of earlier transactions from the files, as far as the database keeps
+    /// them there and other connections allow it. Returns a sentence about the rest: the place, the
+    /// reason, and the remedy.
     ///
     /// # Errors
     /// When the database refuses.
     fn clear_away(&mut self) -> Result<Option<String>, DatabaseError> {
         Ok(None)
     }
-    /// Another connection to the same place, to ask there what became of a transaction when this one was lost at its
-    /// commit.
+    /// Opens another connection to the same database, to ask for the outcome of a transaction when
+    /// this one was lost at its commit.
     ///
     /// # Errors
-    /// When the place cannot be reached, or is known by this connection alone.
+    /// When the database cannot be reached, or only this connection can reach it.
     fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
         Err(DatabaseError {
             kind: DatabaseErrorKind::Other,
@@ -334,7 +344,7 @@ pub trait Database {
     }
 }
 
-/// What leads to a connection is one.
+/// A pointer to a connection is a connection.
 impl<P: DerefMut<Target: Database>> Database for P {
     fn dialect(&self) -> Dialect {
         (**self).dialect()
@@ -390,8 +400,8 @@ impl<P: DerefMut<Target: Database>> Database for P {
 /// `mysql://user:password@host:port/database`, or `postgres://user:password@host:port/database`.
 ///
 /// # Errors
-/// When the form is not known, or what [`Sqlite::existing`] and the driver of a server say. The message never
-/// quotes a password.
+/// When the form is unknown, and those of [`Sqlite::existing`] and the driver of a server. The
+/// message never quotes a password.
 pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
     let refused = |message: String| DatabaseError {
         kind: DatabaseErrorKind::Other,
@@ -419,8 +429,8 @@ pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
     }
 }
 
-/// Returns whether the address of a database, as [`connect`] takes it, holds a password: one that is an argument of a program stands in
-/// the list of processes for all to see.
+/// Returns whether the address of a database, as for [`connect`], contains a password: the list of
+/// processes shows the arguments of a program to everybody.
 pub fn holds_password(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else {
         return false;

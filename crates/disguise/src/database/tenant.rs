@@ -1,4 +1,5 @@
-//! Many tenants in one database: which of them statements are bound to, and what stands for it in the engine's tables.
+//! Tenants of one database: the one that statements are bound to, and its prefix in the engine's
+//! tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +11,10 @@ use crate::database::{
     Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Vocabulary,
 };
 
-/// Bytes of the salted hash that stands for a tenant.
+/// Bytes of the salted hash of a tenant.
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// A tenant: the value of the tenant columns, and the salted hash that stands for it once the salt is known.
+/// A tenant: the value of the tenant columns, and its salted hash once the salt is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Tenant {
     pub(crate) value: Value,
@@ -26,7 +27,8 @@ impl Tenant {
     }
 }
 
-/// What the statements of a connection are bound to; nothing in a database without tenants.
+/// The tenant to which the statements of a connection are bound; empty in a database without
+/// tenants.
 #[derive(Debug, Default)]
 pub(crate) struct TenantScope {
     pub(crate) tenant: Option<Tenant>,
@@ -45,7 +47,7 @@ impl TenantScope {
         }
     }
 
-    /// Returns whether nothing is said of which tenant the rows of `table` are.
+    /// Returns whether the tenant of the rows of `table` is not declared.
     pub(crate) fn lacks(&self, table: &str) -> bool {
         let said = self.columns.contains_key(table) || self.shared.contains(table);
         !self.columns.is_empty() && !said
@@ -61,30 +63,30 @@ impl TenantScope {
         }
     }
 
-    /// Returns what every key of the tenant in the engine's tables begins with; empty without tenants.
+    /// Returns the prefix of every key of the tenant in the engine's tables; empty without tenants.
     pub(crate) fn tag(&self) -> &[u8] {
         let tag = self.tenant.as_ref().and_then(|it| it.tag.as_ref());
         tag.map_or(&[], |tag| tag.as_slice())
     }
 
-    /// A key of the engine's tables, as the tenant's own.
+    /// Returns a key of the engine's tables with the tenant's prefix.
     pub(crate) fn key(&self, key: &[u8]) -> Value {
         Value::Bytes([self.tag(), key].concat())
     }
 
-    /// The key without what stands for the tenant.
+    /// Returns the key without the tenant's prefix.
     pub(crate) fn own<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         key.strip_prefix(self.tag()).unwrap_or(key)
     }
 
-    /// The condition that a key of the engine's tables is the tenant's own, to stand behind `word`; nothing without
-    /// tenants.
+    /// Returns the condition that a key of the engine's tables belongs to the tenant, with `word`
+    /// before it; nothing without tenants.
     pub(crate) fn among_keys(&self, word: &str) -> Fragment {
         let tag = self.tag();
         if tag.is_empty() {
             return Fragment::default();
         }
-        // One more byte than any key has behind the tag would compare as later, so the end is the next tag.
+        // A key may have any bytes after the tag, so the end is the next tag.
         let mut end = tag.to_vec();
         while end.pop_if(|last| *last == u8::MAX).is_some() {}
         let mut parameters = vec![Value::Bytes(tag.to_vec())];
@@ -97,7 +99,7 @@ impl TenantScope {
         Fragment { sql, parameters }
     }
 
-    /// The salt of everything that is the tenant's, from the salt of the database.
+    /// Returns the salt of the tenant's records, from the salt of the database.
     pub(crate) fn salt(&self, salt: Vec<u8>) -> Vec<u8> {
         match self.tag() {
             [] => salt,
@@ -105,13 +107,14 @@ impl TenantScope {
         }
     }
 
-    /// The tenant column of a table and the tenant, where the table has one and a tenant is meant.
+    /// Returns the tenant column of a table and the tenant, if the table has one and a tenant is
+    /// set.
     pub(crate) fn of(&self, table: &str) -> Option<(&str, &Value)> {
         let column = self.columns.get(table)?;
         Some((column, &self.tenant.as_ref()?.value))
     }
 
-    /// ` AND alias.column = ?` and the tenant, for a table that has a tenant column.
+    /// Returns ` AND alias.column = ?` and the tenant, for a table with a tenant column.
     pub(crate) fn and(&self, dialect: Dialect, table: &str, alias: &str) -> Fragment {
         let Some((column, tenant)) = self.of(table) else {
             return Fragment::default();
@@ -148,16 +151,19 @@ fn hashed(label: &[u8], salt: &[u8], what: &[u8]) -> Vec<u8> {
     hash.finalize().iter().copied().take(TAG_BYTES).collect()
 }
 
-/// A connection whose statements are bound to a tenant, where there are tenants.
+/// A connection whose statements are bound to a tenant, if there are tenants.
 ///
-/// Whatever reads or writes rows of the application must ask [`TenantConnection::tenancy`] for the condition.
+/// Code that reads or writes rows of the application must ask [`TenantConnection::tenancy`] for the
+/// condition.
 pub(crate) trait TenantConnection: Database {
     fn tenancy(&self) -> &TenantScope;
 
-    /// Returns what the database said, without values, of the last statement that broke a constraint.
+    /// Returns the database's report, without values, of the last statement that broke a
+    /// constraint.
     fn refusal(&self) -> Option<&str>;
 
-    /// Returns what is told of `rows` that the database passed over without an error: they count as refused by a constraint.
+    /// Returns the error for `rows` that the database skipped without an error: they count as
+    /// refused by a constraint.
     fn passed_over(&mut self, table: &str, rows: usize) -> DatabaseError;
 }
 
@@ -171,7 +177,8 @@ pub(crate) struct TenantScoped<D> {
 }
 
 impl<D> TenantScoped<D> {
-    /// Lets an error of the database name what it is about, and remembers what broke a constraint.
+    /// Adds the table, columns and constraint to an error of the database, and notes a broken
+    /// constraint.
     fn named<T>(
         &mut self,
         statement: &str,

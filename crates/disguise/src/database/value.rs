@@ -8,7 +8,7 @@ use probity_format::wire::{Reader, put_varint, unzigzag, zigzag};
 /// The most bytes that one stored value may have.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
-/// One value as a driver hands it over, without loss.
+/// One value as a driver returns it, without loss.
 ///
 /// The values of `PostgreSQL` arrive as their canonical text and go back through the column's own input function.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,8 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// Returns whether an owner column with this value names nobody: NULL, and by convention 0 and the empty text.
+    /// Returns whether an owner column with this value names nobody: NULL, and by convention 0 and
+    /// the empty text.
     pub fn is_nobody(&self) -> bool {
         match self {
             Self::Null | Self::Int(0) | Self::UInt(0) => true,
@@ -43,13 +44,13 @@ impl Value {
         }
     }
 
-    /// Returns whether the database may take another value for the same: letters in capitals or with accents, spaces at the end, digits
-    /// behind the point.
+    /// Returns whether the database may treat another value as equal: other case or accents, spaces
+    /// at the end, digits after the point.
     pub(crate) const fn has_spellings(&self) -> bool {
         matches!(self, Self::Text(_) | Self::Real(_))
     }
 
-    /// The bytes that identify a principal with this id, the same for every driver.
+    /// Returns the bytes that identify a principal with this id, the same for every driver.
     pub(crate) fn principal(&self) -> Vec<u8> {
         match self {
             Self::Bytes(bytes) => bytes.clone(),

@@ -1,12 +1,13 @@
-//! What an error of the database may say: names that its catalog has, and words of a server around them, never a value.
+//! Filters errors of the database: names from its catalog and known words of servers, never a
+//! value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::{Catalog, DatabaseError, Rule};
 
-/// What servers say of a refusal, with a hole for each name or value. What is not among these is not repeated: triggers put
-/// into their words what they like.
+/// The messages of servers about a refusal, with a hole for each name or value. Other messages are
+/// not repeated, because triggers may put anything into them.
 const SENTENCES: [&str; 27] = [
     // PostgreSQL.
     "duplicate key value violates unique constraint \"{}\"",
@@ -38,10 +39,10 @@ const SENTENCES: [&str; 27] = [
     "Incorrect {} value: '{}' for column `{}`.`{}`.`{}`",
     "{} for column '{}'",
 ];
-/// What may stand before `for column` there.
+/// The faults that may stand before `for column` in the last of these sentences.
 const FAULTS: [&str; 3] = ["Out of range value", "Data truncated", "Data too long"];
 
-/// What a database said of a refusal. It may quote values, so that only a `Vocabulary` reads it.
+/// The text of a database about a refusal. It may quote values, so only a `Vocabulary` reads it.
 #[derive(Clone, Default)]
 pub struct Said(Option<Box<Words>>);
 
@@ -50,7 +51,7 @@ impl Said {
         Self(Some(Box::new(words)))
     }
 
-    /// Returns what it says of a constraint, if one is why.
+    /// Returns the part about a constraint, if a constraint is the cause.
     pub(super) fn of_constraint(&mut self) -> Option<&mut Words> {
         self.0.as_deref_mut().filter(|it| it.is_constraint)
     }
@@ -65,7 +66,7 @@ pub(super) struct Words {
     pub(super) constraint: Option<String>,
     /// True if a constraint is why.
     pub(super) is_constraint: bool,
-    /// What the code stands for, and the code; empty where nothing is to be added.
+    /// The meaning of the code, and the code; empty if nothing is to be added.
     pub(super) meaning: &'static str,
     pub(super) code: String,
 }
@@ -80,9 +81,9 @@ impl fmt::Debug for Said {
 #[derive(Debug, Default)]
 struct TableNames {
     columns: BTreeSet<String>,
-    /// Of constraints, with the columns that they are about.
+    /// The constraints, with their columns.
     constraints: BTreeMap<String, Vec<String>>,
-    /// Conditions, with the same.
+    /// The conditions, with their columns.
     conditions: BTreeMap<String, Vec<String>>,
 }
 
@@ -99,7 +100,7 @@ pub(crate) struct Vocabulary {
     types: BTreeSet<String>,
 }
 
-/// What an error is about.
+/// The table, columns and constraint that an error concerns.
 struct Place<'a> {
     table: &'a str,
     columns: Vec<&'a str>,
@@ -135,14 +136,14 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// The error of `statement`, with the table, the column and the constraint that it is about, and the words of the database
-    /// as far as they name these and nothing else.
+    /// Returns the error of `statement` with the table, the column and the constraint it concerns,
+    /// and the words of the database as far as they contain only these names.
     pub(crate) fn named(&self, statement: &str, mut error: DatabaseError) -> DatabaseError {
         let Some(said) = &error.said.0 else {
             return error;
         };
         if said.meaning.is_empty() {
-            // What `SQLite` says of a constraint quotes no value.
+            // The words of `SQLite` about a constraint quote no value.
             if let Some(place) = self.place(statement, said).filter(|_| said.is_constraint) {
                 error.message = format!("{place}: {}", error.message);
             }
@@ -161,7 +162,8 @@ impl Vocabulary {
         error
     }
 
-    /// Returns what `said` is about, as far as it names something that is there; else the table of the statement.
+    /// Returns the existing table, columns or constraint that `said` names; else the table of the
+    /// statement.
     fn place(&self, statement: &str, said: &Words) -> Option<Place<'_>> {
         let quoted = quoted(&said.text);
         let own = named_in(statement);
@@ -239,7 +241,8 @@ impl Vocabulary {
             || all.any(of_table)
     }
 
-    /// The words of a server with three dots in the place of whatever is no name; nothing when they are not known.
+    /// Returns the words of a server with three dots in place of everything but names; nothing for
+    /// unknown words.
     fn masked(&self, words: &str) -> Option<String> {
         let (head, row) = words.rsplit_once(" at row ").unwrap_or((words, ""));
         let is_row = !row.is_empty() && row.bytes().all(|byte| byte.is_ascii_digit());
@@ -282,7 +285,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Returns what stands in quotes.
+/// Returns the quoted parts of a text.
 fn quoted(words: &str) -> Vec<&str> {
     let parts = words.split(['\'', '`', '"']);
     parts
@@ -292,7 +295,7 @@ fn quoted(words: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The table that a statement changes or reads first.
+/// Returns the table that a statement changes or reads first.
 fn named_in(statement: &str) -> Option<&str> {
     let words = [
         "INSERT INTO ",

@@ -1,15 +1,15 @@
-//! What is told of a server's refusal: its code and what that stands for, never the server's own words, which quote the values
-//! of a row, of a parameter, or whatever a trigger puts into them.
+//! Reports of a server's refusal: its code and the meaning of the code. The server's own words are
+//! never repeated, because they quote values of rows and parameters, or text of a trigger.
 
 use super::DatabaseErrorKind;
 
-/// Returns what is told where no more than the code is known.
+/// Returns the report when only the code is known.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn plain(meaning: &str, code: &str) -> String {
     format!("{meaning} ({code}; what the server says of it may quote values and is not repeated)")
 }
 
-/// Returns what a code of `PostgreSQL` stands for.
+/// Returns the meaning of an error code of `PostgreSQL`.
 #[cfg(feature = "postgres")]
 pub(super) fn of_postgres(code: &str) -> &'static str {
     match code {
@@ -36,7 +36,7 @@ pub(super) fn of_postgres(code: &str) -> &'static str {
     }
 }
 
-/// Returns what it stands for that a policy of `PostgreSQL` hides rows.
+/// Returns the report that a policy of `PostgreSQL` hides rows.
 #[cfg(feature = "postgres")]
 pub(super) fn of_policy(code: &str) -> String {
     format!(
@@ -44,7 +44,7 @@ pub(super) fn of_policy(code: &str) -> String {
     )
 }
 
-/// Returns what an error of `MariaDB` stands for.
+/// Returns the meaning of an error of `MariaDB`.
 #[cfg(feature = "mysql")]
 pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> &'static str {
     use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, Other, Unique};

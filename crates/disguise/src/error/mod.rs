@@ -1,4 +1,4 @@
-//! Why was a disguise not checked, applied or revealed?
+//! Errors of checks, disguises and reveals.
 
 mod disguise_id;
 mod spec;
@@ -11,7 +11,8 @@ pub use disguise_id::DisguiseId;
 pub use spec::SpecError;
 pub use update::UpdateError;
 
-/// Why an operation did not happen; its transaction was rolled back, so nothing changed, but for [`Error::Unsettled`].
+/// The cause of a failed operation; its transaction was rolled back, so nothing changed, but for
+/// [`Error::Unsettled`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -169,7 +170,7 @@ pub enum Error {
     Update {
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: UpdateError,
     },
@@ -203,7 +204,7 @@ fn belonging(rows: u64) -> String {
 }
 
 impl Error {
-    /// Why something was refused, for a log: no person, no value.
+    /// Returns the reason for a log: no person, no value.
     pub(crate) fn reason(&self) -> String {
         match self {
             // What is wrong may be a part of a condition, which may name somebody.
@@ -253,7 +254,7 @@ impl From<DecodeError> for Error {
     }
 }
 
-/// Says what was being done when the database failed.
+/// Adds the current action to an error of the database.
 pub(crate) trait Doing<T> {
     fn doing(self, doing: &'static str) -> Result<T, Error>;
 }

@@ -2,7 +2,7 @@
 
 use crate::database::DatabaseError;
 
-/// Why an update could not be applied to a record.
+/// The reason why an update could not be applied to a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {

@@ -1,4 +1,4 @@
-//! How do rows become hidden, and visible again?
+//! Hides rows, and makes them visible again.
 
 pub(crate) mod apply;
 pub(crate) mod reveal;

@@ -26,16 +26,16 @@ use crate::transaction::intent::{self, Intent, PLAN_BYTES};
 use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::Order;
 
-/// The most rows that a chunk touches, unless something else is said.
+/// The most rows that a chunk touches, by default.
 pub const CHUNK_ROWS: u32 = 1_000;
 
-/// What a chunk came to.
+/// The outcome of one chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// More is to be done; so many rows and placeholders so far.
+    /// More chunks are left; the rows and placeholders so far.
     Going(Applied),
-    /// It is done.
+    /// The disguise is done.
     Done(Applied),
 }
 
@@ -43,19 +43,19 @@ pub enum Progress {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Halted {
-    /// Its handle, where it is begun still; absent where nothing of it is there.
+    /// The handle of the disguise, if it has begun; absent when nothing of it is stored.
     pub begun: Option<DisguiseId>,
-    /// Why it stopped.
+    /// The error that stopped it.
     pub cause: Error,
 }
 
-/// The salt of the tenant at hand, and the user whose rows a disguise means, if one.
+/// The salt of the current tenant, and the user whose rows a disguise means, if one.
 pub(super) type Whom<'a> = (&'a [u8], Option<&'a Value>);
-/// What else the last chunk does.
+/// The work that the last chunk does in addition, in its transaction.
 pub(super) type Last<'a, D> =
     dyn FnMut(&mut Engine<D>, Whom<'_>, &Applied) -> Result<(), Error> + 'a;
 
-/// Whose rows a disguise in chunks means.
+/// The owners whose rows a disguise in chunks covers.
 pub(super) enum Whose {
     User(Value),
     Everybody,
@@ -70,31 +70,31 @@ impl Whose {
     }
 }
 
-/// What became of the beginning of a disguise in chunks.
+/// The outcome of beginning a disguise in chunks.
 enum Begun {
     Noted,
-    /// Nothing: rows of these are to be looked at first.
+    /// Nothing was noted: the rows of these owners have to be surveyed first.
     Unsurveyed(Option<Vec<Value>>),
 }
 
-/// Whose rows a chunk means.
+/// The owners whose rows one chunk covers.
 struct Meant {
     /// The user, and the placeholders that the credential reaches; everybody when absent.
     owners: Option<Vec<Value>>,
-    /// The user's key, where a chunk before removed the account.
+    /// The user's key, if an earlier chunk removed the account.
     away: Option<PublicKey>,
 }
 
 impl<D: Database> Engine<D> {
-    /// Notes that a disguise is to be applied in chunks, and gives its handle; no row is touched yet. What was asked for,
-    /// with the user in clear, stays in the database until it is done. A credential is not kept: whoever goes on with a
-    /// disguise over placeholders gives it again.
+    /// Notes that a disguise is to be applied in chunks and returns its handle. No row is touched
+    /// yet. The request, with the user in clear, stays in the database until the disguise is done.
+    /// A credential is not stored: the caller passes it again with each chunk over placeholders.
     ///
-    /// Where everybody is meant, or somebody is held, all rows are looked at, page by page, so that nothing begins that must stop
-    /// in the middle.
+    /// When the disguise covers everybody, or somebody is held, all rows are read first, page by
+    /// page. So nothing begins that would have to stop in the middle.
     ///
     /// # Errors
-    /// What [`Engine::apply`] would refuse, but for what constraints of the database refuse.
+    /// Those of [`Engine::apply`], except the refusals by constraints of the database.
     pub fn begin(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
@@ -120,7 +120,8 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Notes a disguise in chunks, unless a hold is there and it was not looked for those on other people yet.
+    /// Notes a disguise in chunks, unless holds exist and those on other people were not checked
+    /// yet.
     fn begun(
         &mut self,
         id: DisguiseId,
@@ -156,14 +157,14 @@ impl<D: Database> Engine<D> {
         Ok(Begun::Noted)
     }
 
-    /// Does the next chunk of a disguise, in one transaction; whatever is killed, the next call goes on where the last
-    /// committed chunk ended. A reveal takes back what is done so far, and ends it; one of everybody goes on without
-    /// whoever revealed it.
+    /// Applies the next chunk of a disguise, in one transaction. If the program is killed, the next
+    /// call continues after the last committed chunk. A reveal takes back the chunks so far and
+    /// ends the disguise; one of everybody goes on without the people who revealed it.
     ///
     /// # Errors
-    /// [`Error::NoSuchDisguise`] when it is done or was ended; those of [`Engine::apply`], and then nothing of this
-    /// chunk has changed; [`Error::Value`] when the schema changed since it was begun, when a credential is missing, and when
-    /// somebody else has the id of its person by now.
+    /// [`Error::NoSuchDisguise`] when it is done or was ended; those of [`Engine::apply`], and then
+    /// nothing of this chunk has changed; [`Error::Value`] when the schema changed since it was
+    /// begun, when a credential is missing, and when somebody else has the id of its person by now.
     pub fn proceed(
         &mut self,
         id: DisguiseId,
@@ -173,7 +174,7 @@ impl<D: Database> Engine<D> {
         self.proceed_over(id, None, rows, time)
     }
 
-    /// The same for a disguise that was begun over placeholders, with the credential that it was begun with.
+    /// Applies the next chunk of a disguise over placeholders, with the credential it began with.
     ///
     /// # Errors
     /// Those of [`Engine::proceed`], and [`Error::WrongCredential`].
@@ -187,7 +188,7 @@ impl<D: Database> Engine<D> {
         self.advance((id, over), rows, time, &mut |_, _, _| Ok(()))
     }
 
-    /// The next chunk; `last` is done with the last one, in its transaction.
+    /// Applies the next chunk; `last` runs in the transaction of the last one.
     pub(super) fn advance(
         &mut self,
         (id, over): (DisguiseId, Option<&Credential<'_>>),
@@ -208,7 +209,7 @@ impl<D: Database> Engine<D> {
         let user = request.user.as_ref();
         let asked = OperationRequest::new("disguise.apply", id.to_string(), user, time);
         self.operation(&asked, |engine| {
-            // Read again, now that nobody else can go on with it.
+            // Read again, because now no other connection can continue it.
             let mut intent = intent::read(&mut engine.database, id)?;
             let steps = engine.chunk(id, &request, (&mut intent, rows))?;
             let so_far = intent.so_far(id);
@@ -226,10 +227,11 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Does all chunks that are left of a disguise; `now` gives the time of each.
+    /// Applies all remaining chunks of a disguise; `now` gives the time of each.
     ///
     /// # Errors
-    /// Those of [`Engine::proceed`]; what was committed before stays done, and is gone on with by the next call.
+    /// Those of [`Engine::proceed`]; committed chunks stay done, and the next call continues after
+    /// them.
     pub fn finish(
         &mut self,
         id: DisguiseId,
@@ -239,7 +241,7 @@ impl<D: Database> Engine<D> {
         self.finish_over(id, None, rows, now)
     }
 
-    /// The same for a disguise that was begun over placeholders, with the credential that it was begun with.
+    /// Applies all chunks of a disguise over placeholders, with the credential it began with.
     ///
     /// # Errors
     /// Those of [`Engine::proceed_over`].
@@ -257,12 +259,12 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Begins a disguise and does all of its chunks; `now` gives the time of each. Where the first is refused the disguise is
-    /// cancelled, so that no later [`Engine::unfinished`] finds it.
+    /// Begins a disguise and applies all of its chunks; `now` gives the time of each. If the first
+    /// is refused, the disguise is cancelled, so that no later [`Engine::unfinished`] finds it.
     ///
     /// # Errors
-    /// Those of [`Engine::begin`] and [`Engine::proceed_over`], with the handle of what is begun still and can be gone on with,
-    /// cancelled or revealed.
+    /// Those of [`Engine::begin`] and [`Engine::proceed_over`]. They carry the handle of a disguise
+    /// that is begun still and can be continued, cancelled or revealed.
     pub fn apply_in_chunks(
         &mut self,
         request: &ApplyRequest<'_>,
@@ -286,14 +288,14 @@ impl<D: Database> Engine<D> {
         applied.map_err(|cause| Halted { begun, cause })
     }
 
-    /// Cancels a disguise of which no chunk is done; whether it is gone.
+    /// Cancels a disguise of which no chunk is done. Returns whether it is gone.
     fn withdraw(&mut self, id: DisguiseId, time: Timestamp) -> Result<bool, Error> {
         let asked = OperationRequest::new("disguise.cancel", id.to_string(), None, time);
         self.operation(&asked, |engine| {
             let Some(intent) = intent::find(&mut engine.database, id)? else {
                 return Ok(true);
             };
-            // Somebody else may have gone on with it meanwhile.
+            // Another connection may have continued it meanwhile.
             if intent.place != Place::START || intent.hidden() > 0 {
                 return Ok(false);
             }
@@ -303,7 +305,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// The disguises that were begun and are neither done nor ended.
+    /// Returns the disguises that were begun and are neither done nor ended.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].
@@ -311,8 +313,9 @@ impl<D: Database> Engine<D> {
         self.transaction(|engine| intent::list(&mut engine.database))
     }
 
-    /// Looks whether records can be kept for everybody who is meant, and nobody is held, before anything is changed: a page
-    /// of rows in each transaction. Of one user it is looked for holds alone, on whoever has a stake in the rows.
+    /// Checks, before anything is changed, that records can be kept for everybody who is meant, and
+    /// that nobody is held: a page of rows in each transaction. For one user only the holds are
+    /// checked, on all people with a stake in the rows.
     fn survey(
         &mut self,
         id: DisguiseId,
@@ -323,7 +326,7 @@ impl<D: Database> Engine<D> {
         while more {
             let from = place.clone();
             let look = |engine: &mut Self| {
-                // It may be tried again.
+                // The transaction may be tried again.
                 place.clone_from(&from);
                 let context = engine.context(request.user.as_ref())?;
                 engine.surveyed(&context, (id, request), owners, &mut place)
@@ -333,7 +336,7 @@ impl<D: Database> Engine<D> {
         Ok(())
     }
 
-    /// The same for one user, in the transaction at hand.
+    /// Refuses held rows of one user, in the current transaction.
     pub(super) fn refuse_stakes(
         &mut self,
         context: &ApplyContext,
@@ -348,7 +351,7 @@ impl<D: Database> Engine<D> {
         Ok(())
     }
 
-    /// Looks at the next page of rows; whether there are more.
+    /// Checks the next page of rows. Returns whether there are more.
     fn surveyed(
         &mut self,
         context: &ApplyContext,
@@ -375,7 +378,7 @@ impl<D: Database> Engine<D> {
         Ok(more)
     }
 
-    /// Does the next rows and moves the intent behind them; gives how many steps there are.
+    /// Disguises the next rows and moves the intent behind them. Returns the number of steps.
     fn chunk(
         &mut self,
         id: DisguiseId,
@@ -415,7 +418,7 @@ impl<D: Database> Engine<D> {
         Ok(steps.len())
     }
 
-    /// The key of the user, if one is meant, who is registered and not held.
+    /// Returns the key of the user, if one is meant; refuses a user who is not registered, or held.
     pub(super) fn may_be_hidden(
         &self,
         context: &ApplyContext,
@@ -431,7 +434,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Returns whose rows the next chunk means.
+    /// Returns the owners whose rows the next chunk covers.
     fn meant(
         &mut self,
         id: DisguiseId,
@@ -465,7 +468,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// A hash of what a disguise does to which tables, in which order.
+    /// Returns a hash of the changes of a disguise, the tables and their order.
     fn plan_hash(&mut self, request: &ApplyRequest<'_>) -> Result<[u8; PLAN_BYTES], Error> {
         let user = request.user.as_ref().map(std::slice::from_ref);
         self.refresh()?;
@@ -485,7 +488,7 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Returns whether a disguise is one in chunks that is not done, and whose.
+/// Returns the owners of a disguise in chunks that is not done; nothing for other disguises.
 pub(super) fn going_on(
     database: &mut dyn TenantConnection,
     id: DisguiseId,
@@ -494,8 +497,9 @@ pub(super) fn going_on(
     Ok(intent.as_ref().map(Whose::of))
 }
 
-/// What it means for a disguise in chunks that a person took its records back or had them destroyed: that of a user ends,
-/// that of everybody goes on and bears `mark` on the names of the person.
+/// Ends the part of a person in a disguise in chunks when their records are revealed or destroyed.
+/// A disguise of one user ends; one of everybody goes on and puts `mark` on the names of the
+/// person.
 pub(super) fn leave_out(
     database: &mut dyn TenantConnection,
     id: DisguiseId,

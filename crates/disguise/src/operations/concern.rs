@@ -14,14 +14,15 @@ use crate::records::hold::Held;
 use crate::records::principal::Reached;
 use crate::statements::path_end::RemovedRows;
 
-/// Where everything is again once the records were read.
+/// The savepoint that undoes the update of the records after they were read.
 const SAVEPOINT: &str = "SAVEPOINT probity_concern";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_concern";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_concern";
 
 impl<D: Database> Engine<D> {
-    /// Refuses where rows, or values of rows, of somebody who is held are among records, or may be, in the form that updates since
-    /// give these. What the database does not have any more is looked for in the other records that the credential reaches.
+    /// Refuses if the records hold, or may hold, rows or values of a person who is held. The
+    /// records are read in the form that later updates give them. Rows that the database no longer
+    /// has are looked up in the other records that the credential reaches.
     pub(super) fn refuse_concerned<'r>(
         &mut self,
         (salt, held): (&[u8], &Held),
@@ -46,7 +47,7 @@ impl<D: Database> Engine<D> {
         };
         let database = &mut self.database;
         let doing = "reading without a change";
-        // Updates note where shared rows are found from now on, for a reveal and not for this.
+        // Updates note the new places of shared rows, for a reveal; here the notes are undone.
         database.execute(SAVEPOINT, &[]).doing(doing)?;
         let mut outcome = Ok(());
         let mut others = None;
@@ -75,7 +76,8 @@ impl<D: Database> Engine<D> {
         outcome
     }
 
-    /// Returns whether a hold keeps a record whose end is over: on its person, its disguise or somebody whom it concerns.
+    /// Returns whether a hold keeps a record whose end is over: on its person, its disguise or a
+    /// person it concerns.
     pub(super) fn is_kept(
         &mut self,
         (salt, held): (&[u8], &Held),
@@ -94,7 +96,7 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// A record in the form that updates since give it.
+/// Reads a record in the form that later updates give it.
 fn read(
     database: &mut dyn TenantConnection,
     updates: &Updates<'_>,

@@ -21,29 +21,29 @@ use crate::statements::row::{at, encoded};
 use crate::statements::table::{delete_keys, insert_all, list, select_keys};
 use crate::transaction::audit::OperationRequest;
 
-/// What is asked of [`Engine::decay`].
+/// A request of [`Engine::decay`].
 pub struct DecayRequest<'a> {
-    /// What is applied to each inactive person.
+    /// The disguise that is applied to each inactive person.
     pub spec: &'a Spec,
-    /// A condition on the users table that says who is inactive, like `people.last_seen < :since`.
+    /// A condition on the users table that selects the inactive, like `people.last_seen < :since`.
     pub inactive: &'a str,
     /// Values of the parameters of specification and condition.
     pub parameters: BTreeMap<String, Value>,
-    /// Until when each disguise can be revealed.
+    /// The time until which each disguise can be revealed.
     pub expires: Option<Timestamp>,
     /// The last id of the page before.
     pub after: Option<Value>,
-    /// How many people the condition chooses at most in this page.
+    /// The most people that the condition selects in this page.
     pub page: u32,
     /// The time of the entries.
     pub time: Timestamp,
 }
 
-/// What became of a page of inactive people.
+/// The outcome for a page of inactive people.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Decayed {
-    /// What was applied, one person each; with [`Engine::inactive`], nothing.
+    /// The disguises applied, one for each person; empty from [`Engine::inactive`].
     pub applied: Vec<Applied>,
     /// People to whom it applies.
     pub people: u64,
@@ -53,19 +53,20 @@ pub struct Decayed {
     pub held: u64,
     /// People left out because it was applied to them and they were not active since.
     pub before: u64,
-    /// Why the disguise was refused for some.
+    /// The errors of the people for whom the disguise was refused.
     pub refused: Vec<Error>,
-    /// Where the next page begins; absent after the last one.
+    /// The id at which the next page begins; absent after the last one.
     pub next: Option<Value>,
 }
 
 impl<D: Database> Engine<D> {
-    /// Disguises a page of inactive people, each in a transaction of their own, so that a run that is stopped anywhere
-    /// loses nothing: whoever was done is done, and a new run takes the rest. Each can come back with their credential.
+    /// Disguises a page of inactive people, each in a transaction of their own. A run that is
+    /// stopped loses nothing: finished people stay done, and a new run takes the rest. Each can
+    /// come back with their credential.
     ///
     /// # Errors
-    /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; what was committed before stays done. What is refused
-    /// for one person is in the answer.
+    /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; committed work stays done. The
+    /// refusals for single people are in [`Decayed::refused`].
     pub fn decay(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
         let checked = self.fits_for_decay(request);
         let read = |engine: &mut Self| engine.page(request);
@@ -82,7 +83,7 @@ impl<D: Database> Engine<D> {
         Ok(decayed)
     }
 
-    /// Says to whom [`Engine::decay`] would apply, and changes nothing.
+    /// Returns the people to whom [`Engine::decay`] would apply, and changes nothing.
     ///
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`].
@@ -120,7 +121,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// The next people whom the condition chooses, and those among them to whom it applies.
+    /// Returns the next people whom the condition selects, and those among them to whom it applies.
     fn page(&mut self, request: &DecayRequest<'_>) -> Result<(Decayed, Vec<Value>), Error> {
         self.refresh()?;
         let (columns, rows) = self.chosen(request)?;
@@ -147,7 +148,7 @@ impl<D: Database> Engine<D> {
         for ((id, name), mark) in ids.into_iter().zip(&names).zip(&marks) {
             let count = match registered.get(name) {
                 None => &mut decayed.unregistered,
-                // A placeholder is nobody who could have been active.
+                // A placeholder cannot have been active.
                 Some((_, standing)) if !standing.is_person() => continue,
                 Some(_) if held.refuse_person(&salt, &id).is_err() => &mut decayed.held,
                 Some(_) if known.contains(mark) => &mut decayed.before,
@@ -161,7 +162,7 @@ impl<D: Database> Engine<D> {
         Ok((decayed, candidates))
     }
 
-    /// The columns of the users table, and the rows of the page.
+    /// Returns the columns of the users table, and the rows of the page.
     fn chosen(
         &mut self,
         request: &DecayRequest<'_>,
@@ -202,7 +203,8 @@ impl<D: Database> Engine<D> {
         Ok((all, rows))
     }
 
-    /// Notes how the row of `user` is now, if there is one, so that only what changes it makes the person count again.
+    /// Notes the state of the row of `user`, if there is one, so that only a change of it makes the
+    /// person count again.
     pub(super) fn mark(&mut self, spec: &Spec, user: &Value) -> Result<(), Error> {
         let (_, live) = self.described()?;
         let (table, id) = (live.pseudo.table.clone(), live.pseudo.id.clone());
@@ -224,7 +226,7 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Stands for a row of the users table as it is and for what was applied to it.
+/// Returns a hash of a row of the users table in its present state and of the specification.
 fn mark(salt: &[u8], spec: &Spec, row: &[Value]) -> Value {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise decay\0");

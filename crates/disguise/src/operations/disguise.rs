@@ -29,11 +29,11 @@ pub(super) struct Disguise<'a> {
     /// The principals whose rows are meant, if any.
     pub(super) owners: Option<&'a [Value]>,
     pub(super) forgotten: &'a Forgotten,
-    /// What the chunks before left, where this is one of several.
+    /// The state that the earlier chunks left, if this is one of several.
     pub(super) earlier: Option<PreviousChunks>,
-    /// The key of the user whose account a chunk before removed.
+    /// The key of the user whose account an earlier chunk removed.
     pub(super) away: Option<PublicKey>,
-    /// About how many rows may be held, where not all may be.
+    /// The approximate limit of rows for this part, if there is one.
     pub(super) most: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl<D: Database> Engine<D> {
         self.applied_on(&context, (id, request), asked, (forgotten, earlier))
     }
 
-    /// The same on a footing that is known, for whoever is meant, there or not.
+    /// Applies the disguise in a known context, whether or not the user has a row.
     pub(super) fn applied_on(
         &mut self,
         context: &ApplyContext,
@@ -90,14 +90,14 @@ impl<D: Database> Engine<D> {
         Ok(applied)
     }
 
-    /// Returns what a disguise stands on, by the schema as it is.
+    /// Returns the context of a disguise, by the present schema.
     pub(super) fn context(&mut self, user: Option<&Value>) -> Result<ApplyContext, Error> {
         self.refresh()?;
         ApplyContext::read(&mut self.database, user, &self.pseudo)
     }
 
-    /// Refuses a disguise of a user who has no row, or whom nobody could bring back. Who is away cannot be told from who never
-    /// was without a credential.
+    /// Refuses a disguise of a user who has no row, or whom nobody could bring back. Without a
+    /// credential, a person who is away looks like one who never was there.
     pub(super) fn refuse_absent(
         &mut self,
         context: &ApplyContext,
@@ -125,8 +125,8 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Refuses a user of whom the users table has no row, or has one in another spelling: principals are told apart letter by
-    /// letter.
+    /// Refuses a user who has no row in the users table, or has one in another spelling: principals
+    /// are compared letter by letter.
     pub(super) fn refuse_without_row(&mut self, user: &Value) -> Result<(), Error> {
         let (table, id) = (&self.pseudo.table, &self.pseudo.id);
         let there = found(&mut self.database, table, id, std::slice::from_ref(user))?;
@@ -143,7 +143,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Refuses a user who is said to be away and has a row in the users table.
+    /// Refuses a user who is named as away and has a row in the users table.
     pub(super) fn refuse_with_row(&mut self, user: &Value) -> Result<(), Error> {
         match self.refuse_without_row(user) {
             Err(Error::NoSuchUser { .. }) => Ok(()),
@@ -154,7 +154,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Takes all steps of a disguise; the rows of a person with very many of them a part at a time.
+    /// Takes all steps of a disguise; a person with very many rows is disguised part by part.
     fn disguise_all(
         &mut self,
         context: &ApplyContext,
@@ -191,7 +191,8 @@ impl<D: Database> Engine<D> {
         Ok((all, public_key))
     }
 
-    /// Takes steps of a disguise, as `take` says, and stores its records; gives the key of its user, too.
+    /// Runs `take` on the steps of a disguise, and stores its records. Returns the key of its user,
+    /// too.
     pub(super) fn disguise(
         &mut self,
         context: &ApplyContext,

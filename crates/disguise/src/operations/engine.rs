@@ -35,20 +35,22 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
     Ok(described(&settings::description(database)?)?)
 }
 
-/// The number of times that an operation is tried while transactions of others are in its way and go on.
+/// The number of tries of an operation while transactions of others conflict with it.
 pub(super) const TRIES_MAX: u32 = 32;
-/// About how many rows of a person a disguise in one go holds in memory where nothing else is said.
+/// The approximate number of rows of a person that a disguise in one go holds in memory, by
+/// default.
 pub const APPLY_ROWS: NonZero<u32> = NonZero::new(10_000).unwrap();
-/// About how many bytes of removed rows and overwritten values a reveal holds in memory where nothing else is said.
+/// The approximate bytes of removed rows and overwritten values that a reveal holds in memory, by
+/// default.
 pub const REVEAL_BYTES: usize = 16 << 20;
 /// The longest pause between two tries, in milliseconds.
 const PAUSE_MILLISECONDS_MAX: u64 = 256;
 
-/// A function that takes a new credential to its person.
+/// A function that delivers a new credential to its person.
 pub type HandOver =
     Box<dyn FnMut(&Registration) -> Result<(), Box<dyn std::error::Error + Send + Sync>>>;
 
-/// A function that takes a sentence about an operation that was done.
+/// A function that receives a sentence about a completed operation.
 pub(super) type Notice = Box<dyn FnMut(&str)>;
 
 /// Applies and reveals disguises over one connection.
@@ -57,7 +59,7 @@ pub(super) type Notice = Box<dyn FnMut(&str)>;
 pub struct Engine<D: Database> {
     pub(super) database: TenantScoped<D>,
     pub(super) schema: Schema,
-    /// The description as it was said.
+    /// The description as the caller gave it.
     pub(super) said: Pseudo,
     /// The description in the names of the database.
     pub(super) pseudo: Pseudo,
@@ -72,11 +74,11 @@ pub struct Engine<D: Database> {
     /// Updates by code, by name.
     pub(super) updates: BTreeMap<String, Box<dyn Update>>,
     pub(super) redactors: Redactors,
-    /// Operations that the log was told of as done in the transaction at hand.
+    /// Operations that the log has as done in the current transaction.
     pub(super) promises: Vec<PendingEntry>,
-    /// The transaction at hand is that of a request, which ends it.
+    /// The request that owns the current transaction and ends it, if there is one.
     pub(super) request: Option<Request>,
-    /// Something was removed since the files were cleared of what was.
+    /// True if rows were removed since the last checkpoint of the files.
     pub(super) has_removed: bool,
     pub(super) notice: Option<Notice>,
     pub(super) hand_over: Option<HandOver>,
@@ -113,15 +115,17 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Lets `hand_over` take each new credential before anything is committed under it, once: a place that is durable, so that
-    /// nobody is registered under a key that is lost. Where it fails, the operation is refused with [`Error::HandOver`]. What is
-    /// refused later, at the commit too, leaves a credential that opens nothing, but after [`Error::Unsettled`] it may open all.
+    /// Lets `hand_over` take each new credential once, before anything is committed under it. It
+    /// must store the credential durably, so that nobody is registered under a lost key. If it
+    /// fails, the operation is refused with [`Error::HandOver`]. A refusal later, even at the
+    /// commit, leaves a credential that opens nothing; after [`Error::Unsettled`] it may open
+    /// everything.
     pub fn set_hand_over(&mut self, hand_over: HandOver) {
         self.hand_over = Some(hand_over);
     }
 
-    /// Lets `notice` take what an operation has to say that was done: that something removed can still be read in a file, where,
-    /// why, and what to do.
+    /// Lets `notice` take the warnings of a completed operation: removed rows can still be read in
+    /// a file, with the file, the reason, and the remedy.
     pub fn set_notice(&mut self, notice: Box<dyn FnMut(&str)>) {
         self.notice = Some(notice);
     }
@@ -131,18 +135,19 @@ impl<D: Database> Engine<D> {
         self.redactors.insert(redactor.name().to_owned(), redactor);
     }
 
-    /// Sets what a password costs; it must be the same for registering and for opening.
+    /// Sets the cost of a password; it must be the same for registering and for opening.
     pub const fn set_key_cost(&mut self, cost: KeyCost) {
         self.cost = cost;
     }
 
-    /// Binds every operation from now on to a tenant, the value of the tenant columns: rows, people, credentials, holds and
-    /// whatever else is that tenant's and nobody else's. It is needed where the description names tenant columns.
+    /// Binds every later operation to a tenant, the value of the tenant columns. Rows, people,
+    /// credentials and holds belong to that tenant alone. It is required if the description names
+    /// tenant columns.
     pub fn set_tenant(&mut self, tenant: Option<Value>) {
         self.database.tenancy.tenant = tenant.map(Tenant::new);
     }
 
-    /// Sets the tenant from how a person writes it.
+    /// Sets the tenant from its written form.
     ///
     /// # Errors
     /// See [`Engine::tenant`].
@@ -161,8 +166,9 @@ impl<D: Database> Engine<D> {
         self.schema.has_tenants()
     }
 
-    /// The declared foreign keys by which a row of one tenant could refer to a row of another, one sentence each. Nothing is
-    /// followed over them: what a row refers to is looked for among the rows of its tenant.
+    /// Returns the declared foreign keys by which a row of one tenant could refer to a row of
+    /// another, one sentence each. They are never followed to another tenant: referred rows are
+    /// looked up among the rows of the same tenant.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`].
@@ -171,14 +177,15 @@ impl<D: Database> Engine<D> {
         Ok(self.described()?.1.cross_tenant_keys())
     }
 
-    /// Returns what a person should know of the tables that `spec` touches before it is applied, one sentence each: triggers, former
-    /// versions of rows that the database keeps, and foreign keys from other schemas and databases. Before these stands what in
-    /// the files is not as the database has it.
+    /// Returns cautions about the tables that `spec` touches, for a person to read before it is
+    /// applied, one sentence each. They cover triggers, former versions of rows that the database
+    /// keeps, and foreign keys from other schemas and databases. Names in the files that differ
+    /// from those of the database come first.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`].
     pub fn cautions(&mut self, spec: &Spec) -> Result<Vec<String>, Error> {
-        // A trigger that is made or dropped does not change the table.
+        // Creating or dropping a trigger does not change the table.
         self.live = None;
         self.refresh()?;
         let dialect = self.database.dialect();
@@ -191,31 +198,33 @@ impl<D: Database> Engine<D> {
         Ok(cautions)
     }
 
-    /// Sets the suite of keys that are made from now on. With none, a registration makes one of X25519, and a change
-    /// of the key one of the same suite.
+    /// Sets the suite of keys that are made from now on. Without one, a registration makes a key of
+    /// X25519, and a change of the key one of the same suite.
     pub const fn set_suite(&mut self, suite: Option<Suite>) {
         self.suite = suite;
     }
 
-    /// Sets about how many rows of a person a disguise in one go holds in memory. Beyond, it takes them a part at a time in its
-    /// one transaction, and each part has records of its own, like the chunks of a disguise in several.
+    /// Sets the approximate number of rows of a person that a disguise in one go holds in memory.
+    /// Beyond, it takes them part by part in its one transaction. Each part has records of its own,
+    /// like the chunks of a disguise.
     pub const fn set_apply_rows(&mut self, rows: NonZero<u32>) {
         self.apply_rows = rows;
     }
 
-    /// Sets about how many bytes of removed rows and overwritten values a reveal holds in memory. Records beyond, of which a
-    /// person with very many rows has many, are read once to see what there is, and again when it is their turn.
+    /// Sets the approximate bytes of removed rows and overwritten values that a reveal holds in
+    /// memory. Records beyond, frequent with very many rows, are read twice: once to list their
+    /// contents, and again in their turn.
     pub const fn set_reveal_bytes(&mut self, bytes: usize) {
         self.reveal_bytes = bytes;
     }
 
-    /// Tells `sink` of every operation, before it is committed.
+    /// Sends every operation to `sink` before it is committed.
     pub fn set_sink(&mut self, sink: Box<dyn Sink>) {
         self.sink = Some(sink);
     }
 
-    /// Names people in the entries under this key, which belongs to the log that the sink writes to. Without one the names are
-    /// hashes that whoever knows the salt of the database can make.
+    /// Names people in the entries under this key, which belongs to the log that the sink writes
+    /// to. Without one the names are hashes that anybody with the salt of the database can compute.
     pub fn set_subject_key(&mut self, key: Arc<SubjectKey>) {
         self.naming = Naming(Some(key));
     }
@@ -225,13 +234,13 @@ impl<D: Database> Engine<D> {
         self.admission = Some(admission);
     }
 
-    /// The connection, for the application's own statements.
+    /// Returns the connection, for the application's own statements.
     pub const fn database(&mut self) -> &mut D {
         &mut self.database.database
     }
 
-    /// Creates the engine's own tables where they are missing and stores the description of the application, so
-    /// that a reveal needs no file; nothing of the application is changed.
+    /// Creates missing tables of the engine and stores the description of the application, so that
+    /// a reveal needs no file. Nothing of the application is changed.
     ///
     /// # Errors
     /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`].
@@ -250,8 +259,8 @@ impl<D: Database> Engine<D> {
         outcome
     }
 
-    /// Does what no other process does meanwhile. The tables come first, for `MariaDB` ends the transaction with each of them;
-    /// without a salt they count for nothing.
+    /// Prepares the database under the installation lock. The tables come first, because `MariaDB`
+    /// ends the transaction with each of them; without a salt they do not count as installed.
     fn prepare(&mut self, installation: &Installation<'_>) -> Result<(), Error> {
         if !installation.has_tables(&mut self.database)? {
             self.transaction_of_all(|engine| installation::create(&mut engine.database))?;
@@ -267,7 +276,7 @@ impl<D: Database> Engine<D> {
         self.tried(|engine, work| engine.transaction_of_all(work), work)
     }
 
-    /// An engine with the description that [`Engine::install`] stored.
+    /// Creates an engine with the description that [`Engine::install`] stored.
     ///
     /// # Errors
     /// [`Error::NotInstalled`] when there is none.
@@ -276,8 +285,9 @@ impl<D: Database> Engine<D> {
         Ok(Self::new(database, schema, pseudo))
     }
 
-    /// An engine with what is said of the application: beside the specification, in it, and for what neither says, the
-    /// description that [`Engine::install`] stored. Nothing when nothing says who the users are.
+    /// Creates an engine from the given description, the one in the specification, and for missing
+    /// parts the one that [`Engine::install`] stored. Returns nothing if none of them names the
+    /// users table.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`] when the stored description is damaged.
@@ -301,7 +311,7 @@ impl<D: Database> Engine<D> {
         Ok(pseudo.map(|pseudo| Self::new(database, schema, pseudo)))
     }
 
-    /// The id of a user as the users table holds it, from how a person writes it.
+    /// Returns the id of a user in the form of the users table, from its written form.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`], [`Error::Value`] when the users table has numbers and this is none that it
@@ -315,7 +325,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// The tenant as the users table holds it, from how a person writes it.
+    /// Returns the tenant in the form of the users table, from its written form.
     ///
     /// # Errors
     /// [`Error::Tenant`] when there are no tenants or the tenant columns hold numbers and this is none that they can hold,
@@ -333,7 +343,8 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Binds what follows to the tenant that was set, or refuses when one is missing or there are none.
+    /// Binds later statements to the tenant that was set; refuses a missing or an unexpected
+    /// tenant.
     pub(super) fn enter(&mut self) -> Result<(), Error> {
         self.need_tenant()?;
         let Some(tenant) = &self.database.tenancy.tenant else {
@@ -349,7 +360,7 @@ impl<D: Database> Engine<D> {
         Ok(())
     }
 
-    /// Refuses when a tenant is missing, or named where there are none.
+    /// Refuses a missing tenant, and one in a database without tenants.
     pub(super) fn need_tenant(&self) -> Result<(), Error> {
         match (self.has_tenants(), &self.database.tenancy.tenant) {
             (false, None) | (true, Some(_)) => Ok(()),
@@ -360,7 +371,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Refuses a tenant that the database would take for one that it has in another form.
+    /// Refuses a tenant that the database treats as equal to one stored in another form.
     fn refuse_other_form(&mut self, tenant: &Value) -> Result<(), Error> {
         let (_, live) = self.described()?;
         let users = live.table(&live.pseudo.table).ok_or(Error::NotInstalled)?;
@@ -393,7 +404,8 @@ impl<D: Database> Engine<D> {
         Ok(())
     }
 
-    /// Refuses to take tenants up, or to give them up, while anybody is registered or anything hidden.
+    /// Refuses to introduce tenants, or to give them up, while anybody is registered or anything is
+    /// hidden.
     fn refuse_other_tenancy(&mut self) -> Result<(), Error> {
         let before = match stored_description(&mut self.database) {
             Ok((before, _)) => before,
@@ -430,7 +442,7 @@ impl<D: Database> Engine<D> {
             let catalog: Catalog = catalog.into_iter().filter(|(name, _)| own(name)).collect();
             let dialect = self.database.dialect();
             let live = ResolvedSchema::new(dialect, catalog.clone(), &self.schema, &self.said)?;
-            // From here on users are named as the database names them.
+            // From here on the database's spelling of the users table and its columns is used.
             self.pseudo.clone_from(&live.pseudo);
             self.database.vocabulary = Vocabulary::of(&catalog);
             self.live = Some((version, catalog, live));
@@ -451,8 +463,8 @@ impl<D: Database> Engine<D> {
             .ok_or(Error::NotInstalled)
     }
 
-    /// Runs an operation in one transaction, again where another one was in the way; when it is refused, that is an entry
-    /// too, told after the rollback.
+    /// Runs an operation in one transaction, and again after a conflict with another one. A refusal
+    /// is an entry too, logged after the rollback.
     pub(super) fn operation<T>(
         &mut self,
         asked: &OperationRequest<'_>,
@@ -466,7 +478,7 @@ impl<D: Database> Engine<D> {
         self.told(asked, outcome)
     }
 
-    /// Runs an operation that is about all tenants.
+    /// Runs an operation that concerns all tenants.
     pub(super) fn operation_of_all<T>(
         &mut self,
         asked: &OperationRequest<'_>,
@@ -479,7 +491,7 @@ impl<D: Database> Engine<D> {
         outcome
     }
 
-    /// Runs `work` in transactions until none is in the way of others.
+    /// Runs `work` in transactions until none conflicts with others.
     pub(super) fn tried<T, W: FnMut(&mut Self) -> Result<T, Error>>(
         &mut self,
         transaction: impl Fn(&mut Self, &mut W) -> Result<T, Error>,
@@ -542,8 +554,9 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Lets others end before the next try. The pause is random and grows, so that those who met do not meet again at once:
-/// without it a server that sees a deadlock between many may let the same one down each time.
+/// Waits before the next try. The pause is random and grows, so that operations that met do not
+/// meet again at once. Without it a server that sees a deadlock of many may choose the same victim
+/// each time.
 pub(super) fn pause(tries: u32) -> Result<(), Error> {
     let longest = 1_u64.checked_shl(tries).unwrap_or(u64::MAX);
     let longest = longest.min(PAUSE_MILLISECONDS_MAX);
@@ -553,7 +566,8 @@ pub(super) fn pause(tries: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The value of a column of the users table from how a person writes it; nothing where the column holds no such number.
+/// Returns the value of a column of the users table from its written form; nothing if the column
+/// cannot hold it.
 pub(super) fn written_in(
     live: &ResolvedSchema,
     dialect: Dialect,

@@ -1,4 +1,4 @@
-//! What a person's disguises hide, handed out to whoever holds the credential.
+//! Hidden rows and values of a person, exported to the holder of the credential.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::records::section::{Change, Copied, Modified};
 use crate::transaction::audit::OperationRequest;
 use crate::transaction::payload::Payload;
 
-/// Where everything is again before the transaction ends.
+/// The savepoint that undoes the update of the records before the transaction ends.
 const SAVEPOINT: &str = "SAVEPOINT probity_export";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_export";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_export";
@@ -26,39 +26,40 @@ const RELEASE: &str = "RELEASE SAVEPOINT probity_export";
 /// Columns and values, in the order of the table.
 pub type Cells = Vec<(String, Value)>;
 
-/// What a disguise did to a row.
+/// A change that a disguise made to a row.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum HiddenChange {
-    /// It took the row away, which was like this.
+    /// The disguise removed the row, which had these cells.
     Removed(Cells),
-    /// It took the row away when the last of several owners had left; people are named by their placeholders.
+    /// The disguise removed the row when the last of several owners had left; the cells name people
+    /// by their placeholders.
     Left(Cells),
-    /// It overwrote a value of the row.
+    /// The disguise overwrote a value of the row.
     Modified {
-        /// Which.
+        /// The column.
         column: String,
-        /// What it was.
+        /// The value before.
         before: Value,
-        /// What it has been since.
+        /// The value since.
         after: Value,
     },
-    /// It put a placeholder in the place of somebody whom the row names.
+    /// The disguise replaced a person that the row names by a placeholder.
     Decorrelated {
-        /// In which column.
+        /// The column.
         column: String,
-        /// Whom it named.
+        /// The person named before.
         before: Value,
         /// The placeholder.
         after: Value,
     },
 }
 
-/// What is hidden of a row, and what has stood there since.
+/// The hidden values of a row, and the values that stand there since.
 pub type Difference<'a> = (Vec<(&'a str, &'a Value)>, Vec<(&'a str, &'a Value)>);
 
 impl HiddenChange {
-    /// Returns what was done to the row, in one word.
+    /// Returns one word for the change.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Removed(_) => "removed",
@@ -68,7 +69,7 @@ impl HiddenChange {
         }
     }
 
-    /// The values that are hidden by the names of their columns, and for what was changed the values since.
+    /// Returns the hidden values with their columns, and for changed values also the new ones.
     pub fn difference(&self) -> Difference<'_> {
         match self {
             Self::Removed(cells) | Self::Left(cells) => {
@@ -98,19 +99,20 @@ impl HiddenChange {
 pub struct Hidden {
     /// The disguise that hides it.
     pub disguise: DisguiseId,
-    /// When it was applied, as its caller said.
+    /// The time at which it was applied, as its caller gave it.
     pub time: Option<Timestamp>,
     /// The table.
     pub table: String,
-    /// The identifying values of the row as it is, or was when it was taken away.
+    /// The identifying values of the row now, or when it was removed.
     pub identity: Cells,
-    /// What was done to it.
+    /// The change.
     pub change: HiddenChange,
 }
 
 impl<D: Database> Engine<D> {
-    /// Everything that the disguises of the holder of `credential` hide, or one of them, the oldest first and in the
-    /// form that updates since give it; nothing is changed, and an entry tells of it.
+    /// Returns everything that the disguises of the holder of `credential` hide, or one of them.
+    /// The oldest come first, in the form that later updates give them. Nothing is changed, and an
+    /// entry records the export.
     ///
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Ended`], [`Error::Update`],
@@ -125,7 +127,7 @@ impl<D: Database> Engine<D> {
         let key = id.map_or_else(String::new, |id| id.to_string());
         let asked = OperationRequest::new("disguise.export", key, Some(user), time);
         self.operation(&asked, |engine| {
-            // Updates note where shared rows are found from now on, for a reveal and not for this.
+            // Updates note the new places of shared rows, for a reveal; here the notes are undone.
             control(&mut engine.database, SAVEPOINT)?;
             let hidden = engine.hidden(user, credential, id, time)?;
             control(&mut engine.database, BACK)?;
@@ -216,7 +218,7 @@ fn control(database: &mut dyn TenantConnection, sql: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// The rows of a change, each with its identity.
+/// Returns the rows of a change, each with its identity.
 fn changed(
     database: &mut dyn TenantConnection,
     key: &[String],
@@ -276,7 +278,7 @@ fn values(
         .collect()
 }
 
-/// The rows of copies that are not void: nobody has put them back since.
+/// Returns the rows of copies that are not void: nobody has put them back since.
 fn in_force(
     database: &mut dyn TenantConnection,
     copies: Vec<Copied>,

@@ -1,4 +1,4 @@
-//! Refusals that follow from what the database holds at this moment, told before anybody is disguised.
+//! Refusals that follow from the present database, reported before anybody is disguised.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use crate::schema::generate::Generator;
 use crate::spec::{Kind, Spec};
 
 impl<D: Database> Engine<D> {
-    /// Returns what would be refused if `spec` were applied now, to `user` or to everybody, one sentence each; changes nothing. Rows that
-    /// refer to rows of their own table are not looked at.
+    /// Returns the refusals expected if `spec` were applied now, to `user` or to everybody, one
+    /// sentence each; changes nothing. Rows that refer to rows of their own table are not checked.
     ///
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`].
@@ -73,7 +73,7 @@ impl<D: Database> Engine<D> {
         Ok(told)
     }
 
-    /// Why this user would be refused, whatever the rows.
+    /// Returns the reason why this user would be refused, whatever the rows.
     fn standing_of(&mut self, user: &Value) -> Result<Option<String>, Error> {
         match self.refuse_without_row(user) {
             Ok(()) => {}
@@ -106,7 +106,7 @@ impl<D: Database> Engine<D> {
         user: &Value,
         named: &BTreeMap<String, Value>,
     ) -> Result<Option<String>, Error> {
-        // Nothing is written that would bear it.
+        // Nothing with this time is written.
         let time = Timestamp::from_nanoseconds(0).map_err(|_range| Error::Forged)?;
         let request = ApplyRequest {
             spec,
@@ -129,7 +129,7 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    /// Returns whether placeholders would be more than the ids that their generator draws from and nobody has.
+    /// Returns whether more placeholders are needed than the free ids of their generator.
     fn short_of_ids(
         &mut self,
         steps: &[Step],
@@ -169,7 +169,8 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Questions for rows of people who stay longer than the rows to which theirs refer, each with what to say where there are some.
+/// Returns queries for rows of people who stay longer than the rows to which theirs refer, each
+/// with the sentence to report if there are some.
 fn left_to_others(aim: &PlanContext<'_>, steps: &[Step]) -> Vec<(Fragment, String)> {
     let mut questions = Vec::new();
     for (at, step) in steps.iter().enumerate() {
@@ -205,7 +206,8 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Steps after which a row does not refer any more. What the database changes by itself it changes at once.
+    /// Returns the steps after which a row no longer refers. Changes of the database itself happen
+    /// at once.
     fn freeing(&self) -> impl Iterator<Item = &Step> {
         let before = match self.key.on_delete {
             OnDelete::Change => self.at,
@@ -226,7 +228,7 @@ impl Question<'_> {
         })
     }
 
-    /// The rows that refer, joined with what they refer to, of which `more` is selected, too.
+    /// Joins the referring rows with the rows they refer to, and selects `more` as well.
     fn joined(&self, more: &str) -> Fragment {
         let (dialect, table) = (self.aim.dialect, &self.step.table);
         let bound = |tenancy: &TenantScope| tenancy.bound(dialect, table, &self.step.chosen);
@@ -257,7 +259,7 @@ impl Question<'_> {
         }
     }
 
-    /// `joined`, of rows of which no step takes the reference away and that `others` chooses.
+    /// Narrows `joined` to rows that `others` selects and whose reference no step removes.
     fn left(&self, joined: Fragment, others: Option<String>) -> Fragment {
         let Fragment {
             mut sql,
@@ -291,13 +293,13 @@ impl Question<'_> {
         }
     }
 
-    /// Rows that belong to somebody else, who stays when the owner of what they refer to leaves.
+    /// Selects rows of somebody else, who stays when the owner of the referred row leaves.
     fn of_rows_of_others(&self) -> Option<(Fragment, String)> {
         let parent = self.aim.live.table(&self.step.table)?;
         let ([theirs], [own]) = (parent.owners.as_slice(), self.known.owners.as_slice()) else {
             return None;
         };
-        // Who is named in a row leaves it by its own rules.
+        // A person named in a row leaves it by its own rules.
         if self
             .key
             .columns

@@ -25,9 +25,9 @@ use crate::transaction::payload::Payload;
 use crate::transaction::{intent, once, scheduled};
 
 impl<D: Database> Engine<D> {
-    /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay. A hold on somebody whose
-    /// rows are among them stands in the way, too.
-    /// What it returns, once signed, is what the person takes away.
+    /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others
+    /// need stay. A hold on a person whose rows are among them refuses it, too. The person gets the
+    /// returned receipt once it is signed.
     ///
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
@@ -88,9 +88,9 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Destroys all records and credentials of a person, and the registration: nothing that was ever hidden comes
-    /// back, and whatever key, password or token the person had opens nothing any more. What is scheduled for the person, or goes
-    /// on in chunks, ends.
+    /// Destroys all records and credentials of a person, and the registration. Nothing that was
+    /// ever hidden comes back, and no key, password or token of the person opens anything any more.
+    /// Schedules and disguises in chunks of the person end.
     ///
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
@@ -110,7 +110,8 @@ impl<D: Database> Engine<D> {
             }
             engine.refuse_concerned((&salt, &held), reach.bags.iter(), &reach.bags)?;
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
-            // All passwords and tokens of a key are called by its holder. It comes first: it is told of however much there is.
+            // All passwords and tokens of a key are named by its holder. It comes first, so that a
+            // cut list still names it.
             let mut ids = vec![credential::holder(key)?.to_vec()];
             let database = &mut engine.database;
             let cohort = cohort(&salt, &user.principal());
@@ -144,7 +145,8 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Ends those of `ids` that go on in chunks, or lets them leave the person out from then on, whose records were destroyed.
+/// Ends those of `ids` that are in progress in chunks. A disguise of everybody instead goes on
+/// without the person whose records were destroyed.
 fn ended_for(
     database: &mut dyn TenantConnection,
     ids: BTreeSet<DisguiseId>,
@@ -172,7 +174,7 @@ fn ended_for(
     Ok(ended)
 }
 
-/// Returns what is held; refused when the person is.
+/// Returns all holds; refuses if the person is held.
 fn refuse_held(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -183,14 +185,15 @@ fn refuse_held(
     Ok(held)
 }
 
-/// What was ended with the records.
+/// The disguises in chunks that ended with the records.
 struct Ended {
     chunks: Vec<String>,
     hidden: Option<u64>,
     placeholders: usize,
 }
 
-/// Returns what the entry says: the log vouches for the receipt, and the receipt can be found in it.
+/// Returns the fields of the entry. The digest of the receipt is one of them, so the log vouches
+/// for the receipt.
 fn facts(receipt: &Receipt, holder: &Holder, ended: &Ended) -> Payload {
     let mut facts = Payload::new()
         .with("bags", receipt.bags)

@@ -13,12 +13,13 @@ impl<D: Database> Engine<D> {
     /// Holds a person or a disguise: until it is lifted, nothing of the person is disguised or forgotten, and
     /// nothing of the disguise is forgotten; a reveal stays possible. Each hold stands until it is lifted itself.
     ///
-    /// A person is meant as the users table spells the id: a hold under another name would hold nothing. Of one who is away nothing
-    /// there tells how, so that it takes [`Holding::Away`].
+    /// The id must be spelled as in the users table: a hold under another name would hold nothing.
+    /// The table has no spelling for a person who is away, so [`Holding::Away`] names them.
     ///
     /// # Errors
-    /// [`Error::Value`] when actor or basis cannot be recorded, and where the users table has the person in another spelling, or
-    /// has one who is said to be away; [`Error::NoSuchUser`], [`Error::Database`], [`Error::Audit`].
+    /// [`Error::Value`] when actor or basis cannot be recorded, when the users table has the person
+    /// in another spelling, or when it has a person who is named as away; [`Error::NoSuchUser`],
+    /// [`Error::Database`], [`Error::Audit`].
     pub fn hold(&mut self, what: Holding<'_>, authority: &Authority<'_>) -> Result<HoldId, Error> {
         let id = HoldId(u64::from_le_bytes(random()?));
         let user = match what {
@@ -67,7 +68,7 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// The holds in force on a person or a disguise, or all of them, the oldest first.
+    /// Returns the holds in force on a person or a disguise, or all of them, the oldest first.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].

@@ -160,8 +160,8 @@ impl<D: Database> Engine<D> {
         Ok((salt, holder.undisplaced()?))
     }
 
-    /// The same, also when somebody else has the id of the person by now. It is for what concerns nothing but the person's
-    /// own records.
+    /// Returns the holder even if somebody else has the id of the person by now. For operations
+    /// that concern only the person's own records.
     pub(super) fn former_holder(
         &mut self,
         user: &Value,
@@ -181,7 +181,7 @@ impl<D: Database> Engine<D> {
         Ok((salt, holder))
     }
 
-    /// Returns whose a private key is.
+    /// Returns the owner of a private key.
     pub(super) fn whose(&mut self, credential: &Credential<'_>) -> Result<Value, Error> {
         let Credential::Key(key) = credential else {
             return Err(Error::Value {

@@ -1,4 +1,4 @@
-//! What may be asked of the engine, over one connection and with one description of the application?
+//! Operations of the engine, over one connection and with one description of the application.
 
 mod chunk;
 mod concern;

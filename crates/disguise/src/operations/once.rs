@@ -151,10 +151,10 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Why a try came to nothing.
+/// The reason why a try failed.
 enum Tried<E> {
-    /// What is kept of requests refused it.
+    /// The stored requests refused it.
     Refused(Error),
-    /// The work itself.
+    /// The work itself failed.
     Work(E),
 }

@@ -1,4 +1,4 @@
-//! What the log is told of an operation: that it is about to be committed, and whatever keeps that from coming true.
+//! Pending entries: the log records an operation before its commit, and afterwards any failure.
 
 use std::mem;
 

@@ -27,7 +27,7 @@ impl<D: Database> Engine<D> {
         self.fits(spec, named)
     }
 
-    /// The same whatever parameters beyond those of `spec` are given.
+    /// Checks that `spec` fits the database; parameters beyond its own are accepted.
     pub(super) fn fits(
         &mut self,
         spec: &Spec,
@@ -269,7 +269,8 @@ pub(super) fn counted(
     })
 }
 
-/// Returns how many placeholders a decorrelation would make: one for each row, or group, and owner column.
+/// Returns the number of placeholders that a decorrelation would make: one for each row, or group,
+/// and owner column.
 pub(super) fn placeholders(
     database: &mut dyn TenantConnection,
     step: &Step,

@@ -26,7 +26,7 @@ use crate::transaction::payload::Payload;
 use crate::transaction::scheduled::{self, Order};
 use crate::transaction::{intent, once, record_names};
 
-/// What is asked of [`Engine::replay`].
+/// A request of [`Engine::replay`].
 pub struct ReplayRequest<'a> {
     /// The operations of the log, in its order.
     pub told: &'a [LoggedOperation],
@@ -46,26 +46,26 @@ pub struct MissingOperation {
     pub action: String,
     /// The disguise or hold that it was about.
     pub key: String,
-    /// When it was done.
+    /// The time at which it was done.
     pub time: Timestamp,
-    /// What becomes of it.
+    /// The prospect of doing it again.
     pub outlook: Replayability,
 }
 
-/// What becomes of an operation that was missed.
+/// The prospect, or the outcome, of doing a missing operation again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replayability {
-    /// Nothing stands in its way, as far as that can be told without doing it.
+    /// No obstacle is known; only doing it again can tell for certain.
     Possible,
-    /// It was done again.
+    /// The operation was done again.
     Done,
-    /// It cannot be done again, and why.
+    /// The operation cannot be done again, for this reason.
     Not(String),
 }
 
 impl Replayability {
-    /// In a word or two.
+    /// Returns one or two words for it.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Possible => "possible",
@@ -74,7 +74,7 @@ impl Replayability {
         }
     }
 
-    /// Why it cannot be done again, where that is so.
+    /// Returns the reason why it cannot be done again, if there is one.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Not(why) => Some(why),
@@ -84,7 +84,8 @@ impl Replayability {
 }
 
 impl<D: Database> Engine<D> {
-    /// Returns what the log tells of and the database has missed, oldest first; changes nothing.
+    /// Returns the operations of the log that the database has missed, oldest first; changes
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`].
@@ -137,7 +138,8 @@ impl<D: Database> Engine<D> {
         Ok(all)
     }
 
-    /// Returns what ends with a deed, or why it may not be done as the database is now.
+    /// Returns the disguises that end with an action, or why it may not be done in the database as
+    /// it is.
     fn stands(
         &mut self,
         replay: &Replay<'_>,

@@ -1,4 +1,4 @@
-//! What an operation that was missed comes to.
+//! Actions that do a missing operation again.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::error::DisguiseId;
 use crate::execute::apply::{ApplyRequest, Forgotten};
 use crate::records::hold::HoldId;
 
-/// What one missing operation comes to.
+/// The action for one missing operation.
 pub(super) enum ReplayAction<'a> {
     Apply {
         id: DisguiseId,
@@ -18,7 +18,7 @@ pub(super) enum ReplayAction<'a> {
         /// The key that the person had then.
         key: Option<PublicKey>,
         forgotten: Forgotten,
-        /// It was one of decay, which notes how the row of the person is.
+        /// The operation came from decay, which also stores the state of the person's row.
         is_decay: bool,
     },
     Schedule {
@@ -29,29 +29,30 @@ pub(super) enum ReplayAction<'a> {
         due: Timestamp,
     },
     Cancel(Ends),
-    /// A reveal ended what went on in chunks. Whatever else it did takes the credential.
+    /// Ends the disguises in chunks that a reveal ended. The rest of the reveal needs the
+    /// credential.
     Reveal(Ends),
     Register(Value, PublicKey),
-    /// The registration under this key ends, whosever id it was.
+    /// Ends the registration under this key, whichever id it has.
     Unregister(PublicKey),
     HoldPerson(HoldId, Value),
     HoldDisguise(HoldId, DisguiseId),
     Lift(HoldId),
     Forget {
         person: Option<Value>,
-        /// Whose registration goes along.
+        /// The person whose registration ends, too.
         leaver: Option<Leaver>,
         records: BTreeSet<String>,
-        /// The holds that stand in its way.
+        /// The holds that refuse it.
         bound: Bound,
         ends: Option<Ends>,
     },
-    /// Later operations made it count for nothing.
+    /// Later operations made it irrelevant.
     Nothing,
 }
 
 impl ReplayAction<'_> {
-    /// Returns whom it is about, if it is about one person.
+    /// Returns the person it concerns, if it concerns one person.
     pub(super) fn person(&self) -> Option<&Value> {
         match self {
             Self::Apply { request, .. } | Self::Schedule { request, .. } => request.user.as_ref(),
@@ -61,7 +62,7 @@ impl ReplayAction<'_> {
         }
     }
 
-    /// Returns which disguises in chunks it ends.
+    /// Returns the disguises in chunks that it ends.
     pub(super) const fn ends(&self) -> Option<&Ends> {
         match self {
             Self::Cancel(ends) | Self::Reveal(ends) => Some(ends),
@@ -71,13 +72,14 @@ impl ReplayAction<'_> {
     }
 }
 
-/// Who had everything forgotten, and with which key, where the entry says it: whoever registered since has another.
+/// The person who had everything forgotten, and their key if the entry has it. Somebody who
+/// registered since has another key.
 pub(super) struct Leaver {
     pub(super) user: Value,
     pub(super) key: Option<PublicKey>,
 }
 
-/// The holds that stand in the way of destroying records again.
+/// The holds that may keep records from being destroyed again.
 pub(super) enum Bound {
     /// None: others are in the place of these records.
     Free,
@@ -99,8 +101,8 @@ pub(super) struct Ends {
     pub(super) is_alone: bool,
     /// The key of the person.
     pub(super) key: Option<PublicKey>,
-    /// How many rows were hidden, where the entry says it and its beginning is not missing, too.
+    /// The number of hidden rows, if the entry has it and the beginning is not missing, too.
     pub(super) hidden: Option<u64>,
-    /// What takes the credential.
+    /// The part of the operation that needs the credential.
     pub(super) rest: Option<&'static str>,
 }

@@ -1,4 +1,5 @@
-//! What the operations that a database has missed come to, by what the log says of them.
+//! Decides how each operation that a database has missed is done again, from its entries in the
+//! log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,19 +31,19 @@ const NO_KEY: &str = "its entry does not name the public key";
 
 const STRANGERS: &str = "the log does not say that the key of its credential was that of its person: whoever wrote the database may have put it there, and what its entry and receipt say is not the person's word";
 
-/// What is missing, and what is needed to do it again.
+/// The missing operations, and the state needed to do them again.
 pub(super) struct Replay<'a> {
     request: &'a ReplayRequest<'a>,
     salt: Vec<u8>,
-    /// Everything that was done in this database, whether it has it or not.
+    /// All operations done in this database, present or missing.
     done: Vec<&'a LoggedOperation>,
     pub(super) missing: Vec<LoggedOperation>,
     pub(super) people: BTreeMap<String, Value>,
-    /// Keys that are behind what the log says.
+    /// Keys that are older than those in the log.
     pub(super) changed: Changed,
-    /// Operations in the name of somebody whose key the log does not say it was.
+    /// Operations under a key that, by the log, was not its user's at that time.
     strange: BTreeSet<OperationId>,
-    /// The names of records that there are.
+    /// The names of the records in the database.
     there: BTreeSet<String>,
     naming: Naming,
     /// The specifications by hash.
@@ -102,7 +103,7 @@ impl<'a> Replay<'a> {
         records.iter().any(|name| self.there.contains(name))
     }
 
-    /// Returns what it takes to do an operation again, or why it cannot be done.
+    /// Returns the action that does an operation again, or why it cannot be done.
     pub(super) fn deed(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
         if told.is_erased {
@@ -124,7 +125,7 @@ impl<'a> Replay<'a> {
         self.done_again(told)
     }
 
-    /// Returns what it takes, going by the action.
+    /// Returns the action for the kind of operation.
     fn done_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
         match told.action.as_str() {
@@ -208,7 +209,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Returns what was begun is either done, told of as an apply, or was taken back whole, or ended in the middle, or was still going on.
+    /// Returns the action for a disguise in chunks, which may be done (an apply says so), taken
+    /// back whole, ended in the middle, or still going on.
     fn begin_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let since = || self.done.iter().skip_while(|it| it.id != told.id);
         let own = || since().filter(|it| it.key == told.key);
@@ -237,7 +239,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns what a reveal brought back takes the credential, unless it was never hidden here.
+    /// Returns the action for a reveal. Bringing rows back needs the credential, unless they were
+    /// never hidden here.
     fn reveal_again(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let own = || self.done.iter().filter(|it| it.key == told.key);
         let is_done = own().any(|it| it.action == "disguise.apply");
@@ -264,7 +267,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Returns what an operation ended of disguises in chunks.
+    /// Returns the disguises in chunks that an operation ended.
     fn ends(&self, told: &LoggedOperation, rest: Option<&'static str>) -> Result<Ends, String> {
         let facts = &told.facts;
         let id = (!told.key.is_empty()).then(|| disguise(told)).transpose()?;
@@ -332,8 +335,9 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Returns who had the records of a disguise destroyed since it was applied, as far as a replay carries that out: what it leaves to the
-    /// person's credential must find records.
+    /// Returns the people who had the records of a disguise destroyed since it was applied, as far
+    /// as a replay does that again. Destruction that it leaves to the person's credential must find
+    /// records.
     fn forgotten(&self, told: &LoggedOperation) -> Forgotten {
         let mut forgotten = Forgotten {
             naming: self.naming.clone(),
@@ -391,8 +395,8 @@ impl<'a> Replay<'a> {
         before.any(|it| covers(it) && (is_missing(it) || is_replayed(it)))
     }
 
-    /// Returns what was forgotten is destroyed by the names of its records; a reveal or a new key since the backup gave them
-    /// others, which only their owner can follow.
+    /// Returns the action for destroyed records, by their names. A reveal or a new key since the
+    /// backup gave them other names, which only their owner can follow.
     fn forget(&self, told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
         let before = self.missing.iter().take_while(|it| it.id != told.id);
         let renamed =
@@ -448,8 +452,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Returns who is not registered any more since everything of theirs was forgotten. Older entries do not name the key: they count
-    /// for nobody who registered later.
+    /// Returns the person whose registration ended when everything of theirs was forgotten. Older
+    /// entries do not name the key: they count for nobody who registered later.
     fn leaver(&self, told: &LoggedOperation, person: Option<&Value>) -> Option<Leaver> {
         if told.action != "disguise.forget" || !told.key.is_empty() {
             return None;
@@ -470,7 +474,8 @@ fn unregister<'a>(told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
     Ok(ReplayAction::Unregister(key))
 }
 
-/// Returns what holds keep of what an operation destroyed: a reveal or a new key put others in the place of records.
+/// Returns the holds that may refuse to destroy the records again: after a reveal or a new key,
+/// others are in the place of these records.
 fn bound(told: &LoggedOperation) -> Result<Bound, String> {
     Ok(match (told.action.as_str(), &told.facts.disguises) {
         ("disguise.forget", _) if !told.key.is_empty() => Bound::Disguises(vec![disguise(told)?]),

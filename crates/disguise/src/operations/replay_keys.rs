@@ -27,7 +27,8 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    /// As far as `missing` tells, among which are operations whose commit is unknown.
+    /// Returns the keys that `missing` changed; the commits of some of these operations are
+    /// unknown.
     pub(super) fn of(missing: &[LoggedOperation], people: &BTreeMap<String, Value>) -> Self {
         let mut changed = Self::default();
         let changes = |it: &&LoggedOperation| {
@@ -83,11 +84,13 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// What is registered once `deed` is done, or why it may not be done.
+    /// Updates the registered keys as `deed` would, or returns why it may not be done.
     ///
-    /// A key that is registered has its passwords and tokens beside it, or had none. One that is not may have had some, and
-    /// they went with the database: nothing is sealed to it. Nor is anything to one that the log says was replaced, or was given
-    /// another password, since what is here was written: its person may have thrown away what opens it.
+    /// A registered key has its passwords and tokens stored with it, or never had any. A key that
+    /// is no longer registered may have had some that were lost with the database: nothing is
+    /// sealed to it. Nothing is sealed either to a key that, by the log, was replaced or got
+    /// another password since this database was written: its person may have thrown away what opens
+    /// it.
     pub(super) fn follow(&mut self, deed: &ReplayAction<'_>) -> Result<(), String> {
         match deed {
             ReplayAction::Apply { request, key, .. }
@@ -125,7 +128,8 @@ impl<'a> Keys<'a> {
         self.registered.remove(&user.principal());
     }
 
-    /// Whether what is sealed to `user`, or to everybody who is registered, can be opened. `key` is the one of then.
+    /// Checks that the person can open what is sealed to `user`, or to everybody who is registered.
+    /// `key` is the key at the time of the operation.
     fn seals(&self, user: Option<&Value>, key: Option<&PublicKey>) -> Result<(), String> {
         let Some(name) = user.map(Value::principal) else {
             let behind = self.is_behind.then_some(CHANGED_BY_SOMEBODY);

@@ -1,4 +1,4 @@
-//! What a replay stands on: keys and holds, as the database has them and as what is done again leaves them, and what goes on in chunks.
+//! Obstacles to a replay: keys, holds and disguises in chunks, in the database and after each step.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::transaction::intent;
 const HELD_PERHAPS: &str = "somebody is held, and the entry does not say of whom or of which disguise the records are: do it again with the person's credential, or once the holds are lifted";
 const BEHIND: &str = "a disguise of everybody goes on here, and only the person's credential tells which placeholders it must leave out: forget it again with it";
 
-/// What stands in the way of deeds.
+/// The keys and holds that may refuse an action.
 pub(super) struct Ground<'a> {
     keys: Keys<'a>,
     holds: BTreeMap<HoldId, Vec<u8>>,
@@ -24,7 +24,7 @@ pub(super) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// As it is for `people`.
+    /// Reads the state for `people`.
     pub(super) fn of<'p>(
         database: &mut dyn TenantConnection,
         people: impl IntoIterator<Item = &'p Value>,
@@ -37,7 +37,7 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// What it is once `deed` is done, or why it may not be done.
+    /// Updates the state as `deed` would, or returns why it may not be done.
     pub(super) fn follow(&mut self, deed: &ReplayAction<'_>) -> Result<(), String> {
         let held = Held::of(self.holds.values().cloned().collect());
         match deed {
@@ -76,8 +76,8 @@ impl<'a> Ground<'a> {
         self.keys.unregister(user);
     }
 
-    /// Whether no hold keeps these records from being destroyed. Holds name nobody, so that of a person who is not known any one
-    /// may be theirs.
+    /// Checks that no hold keeps these records from being destroyed. Holds name nobody, so any hold
+    /// on a person may be that of an unknown person.
     fn free(&self, held: &Held, person: Option<&Value>, bound: &Bound) -> Result<(), String> {
         let disguises = match bound {
             Bound::Free => return Ok(()),
@@ -96,14 +96,14 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// What ends here, and what cannot be done again.
+/// The disguises in chunks that end, and the part that cannot be done again.
 #[derive(Default)]
 pub(super) struct Ending {
     pub(super) chunks: Vec<(DisguiseId, Whose)>,
     pub(super) rest: Option<String>,
 }
 
-/// Returns what `ends` means in this database, or why it cannot be told.
+/// Returns what `ends` ends in this database, or why it cannot be determined.
 pub(super) fn ending(
     database: &mut dyn TenantConnection,
     ends: &Ends,

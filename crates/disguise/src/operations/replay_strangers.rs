@@ -30,8 +30,8 @@ impl<'a> ResolvedTable<'a> {
         }
     }
 
-    /// Of people of whom the log has nothing yet, nothing is said. A registration may stand behind what was done with its key, where
-    /// several machines tell the time.
+    /// Returns false for people of whom the log has no entries yet. A registration may come after
+    /// operations with its key, if several machines set the times.
     fn is_strange(&self, key: &str, registered: Option<&BTreeSet<&str>>) -> bool {
         let is_told_of = !self.live.is_empty() || !self.ended.is_empty();
         let is_registered = registered.is_some_and(|it| it.contains(key));

@@ -1,4 +1,4 @@
-//! What the holder of a credential may do: reveal, act as placeholders, see what is hidden.
+//! Operations for the holder of a credential: reveal, act as placeholders, list what is hidden.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -247,7 +247,7 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// Returns what the entry says of a reveal.
+/// Returns the fields of the entry of a reveal.
 fn payload(revealed: &Revealed) -> Payload {
     Payload::new()
         .counting("rows", &revealed.restored)

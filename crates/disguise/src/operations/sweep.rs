@@ -1,4 +1,4 @@
-//! What is due: disguises whose grace period is over, and records that end.
+//! Due work: disguises whose grace period is over, and records that have ended.
 
 use probity_format::Timestamp;
 
@@ -19,7 +19,7 @@ use crate::transaction::{intent, once};
 /// The most records that one transaction of a sweep destroys.
 pub const SWEEP_RECORDS: u32 = 1_000;
 
-/// What a sweep did, or would do.
+/// The outcome of a sweep, or of its dry run.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Swept {
@@ -27,23 +27,23 @@ pub struct Swept {
     pub applied: Vec<Applied>,
     /// Disguises that are due, where nothing was to be changed.
     pub due: Vec<DisguiseId>,
-    /// Those that were refused; they stay scheduled.
+    /// Disguises that were refused; they stay scheduled.
     pub refused: Vec<(DisguiseId, Error)>,
     /// Records destroyed, because their disguise had ended.
     pub records: u64,
     /// Records that have ended and are held, or may lead to what is.
     pub held: u64,
-    /// Who is registered and has no row in the users table.
+    /// People who are registered and have no row in the users table.
     pub rowless: Rowless,
 }
 
 impl<D: Database> Engine<D> {
-    /// Schedules a disguise for `due`; until it is applied then by [`Engine::sweep`], [`Engine::cancel`] is all it
-    /// takes to stop it. The specification and the user lie in the database in clear until then, as the rows do. It is that of the
-    /// person alone: whoever has the id by then is left alone.
+    /// Schedules a disguise for `due`. Until [`Engine::sweep`] applies it, [`Engine::cancel`] stops
+    /// it. Specification and user lie in the database in clear until then, as the rows do. The
+    /// schedule belongs to the person alone: a later holder of the same id is left alone.
     ///
     /// # Errors
-    /// What [`Engine::apply`] would refuse now, and [`Error::Value`] with a credential, which is not kept.
+    /// Those of [`Engine::apply`] now, and [`Error::Value`] with a credential, which is not stored.
     pub fn schedule(
         &mut self,
         request: &ApplyRequest<'_>,
@@ -137,7 +137,7 @@ impl<D: Database> Engine<D> {
         Ok(swept)
     }
 
-    /// Returns what [`Engine::sweep`] would do, as far as that can be told without doing it.
+    /// Returns the expected outcome of [`Engine::sweep`], as far as it is known without doing it.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`].

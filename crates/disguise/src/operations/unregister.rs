@@ -27,21 +27,22 @@ const PAGE: usize = 1_000;
 pub struct Rowless {
     /// Their ids, as a person writes them.
     pub users: Vec<String>,
-    /// How many there are whose ids are kept as hashes alone.
+    /// The number of people whose ids are stored only as hashes.
     pub hashed: u64,
 }
 
 impl Rowless {
-    /// Whether there is nobody.
+    /// Returns whether there is nobody.
     pub const fn is_empty(&self) -> bool {
         self.users.is_empty() && self.hashed == 0
     }
 }
 
 impl<D: Database> Engine<D> {
-    /// Ends the registration of a user whose row is gone, so that whoever gets the id can register and nothing of theirs is sealed
-    /// to the person before; what is scheduled for that person or goes on in chunks ends. Records and credentials stay the
-    /// person's. An application calls it when it deletes an account. While the row is there it takes the person's credential.
+    /// Ends the registration of a user whose row is gone, so that the next user with the id can
+    /// register and nothing of theirs is sealed to the former person. That person's schedules and
+    /// disguises in chunks end; records and credentials stay theirs. An application calls this when
+    /// it deletes an account. While the row exists, the person's credential is required.
     ///
     /// # Errors
     /// [`Error::Value`] where the users table has a row of the user and no credential is given, [`Error::NotRegistered`],

@@ -1,4 +1,5 @@
-//! Rows that refer to rows about to be removed: none of them changes unseen, and what they keep from being removed is foretold.
+//! Rows that refer to rows about to be removed: none of them changes silently, and refusals are
+//! predicted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +14,8 @@ use crate::spec::Kind;
 use crate::statements::row::encoded;
 use crate::statements::table::{among, list, lists};
 
-/// Rows that refer to rows about to be removed, while no step removes them or takes the reference away: a disguise would be
-/// refused for them.
+/// Rows that refer to rows about to be removed, while no step removes them or the reference: a
+/// disguise would be refused for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Referring {
@@ -42,7 +43,7 @@ impl std::fmt::Display for Referring {
 }
 
 impl Referring {
-    /// Returns what is said of a value that stays because of them.
+    /// Returns the reason to report for a value that stays because of them.
     pub(crate) fn said(&self) -> String {
         format!(
             "rows of {} refer to it by foreign key ({}), ON UPDATE SET NULL or SET DEFAULT",
@@ -51,7 +52,7 @@ impl Referring {
         )
     }
 
-    /// The error of a disguise that removes rows of `table` all the same, or changes their key.
+    /// Returns the error of a disguise that still removes rows of `table`, or changes their key.
     pub(crate) fn refusal(self, table: &str) -> Error {
         let (table, child) = (table.to_owned(), self.table);
         let (columns, rows) = (self.columns.join(", "), self.rows);
@@ -86,8 +87,8 @@ pub(crate) enum Whom {
     Everybody,
 }
 
-/// For which rows the step at this place among `steps` would be refused. Nothing is said where rows that are chosen may stay, for
-/// people who own them together or only read them.
+/// Returns the rows for which the step at this place among `steps` would be refused. Nothing is
+/// reported if chosen rows may stay, for people who own them together or only read them.
 pub(crate) fn left_behind(
     database: &mut dyn TenantConnection,
     (live, whom): (&ResolvedSchema, Whom),
@@ -122,7 +123,8 @@ pub(crate) fn left_behind(
             }
             let waits = removes && key.on_delete == OnDelete::Refuse && key.is_deferrable;
             let is_own = removes && child.name == step.table;
-            // What is refused at once, or done by the database, must have no reference by then.
+            // A reference that is refused at once, or handled by the database, must be gone by
+            // then.
             let before = match (waits, is_own) {
                 (true, _) => steps.len(),
                 (false, true) => at.saturating_add(1),
@@ -149,7 +151,8 @@ pub(crate) fn left_behind(
     Ok(left)
 }
 
-/// Returns how many rows of a table refer by `key` to rows that `step` chooses, and are chosen by none of `freeing`.
+/// Returns the number of rows of a table that refer by `key` to rows that `step` chooses, and are
+/// chosen by none of `freeing`.
 fn still_referring<'s>(
     database: &mut dyn TenantConnection,
     (child, key): (&ResolvedTable, &ForeignKey),
@@ -185,8 +188,8 @@ fn lets_go(kind: &Kind, key: &ForeignKey) -> bool {
     }
 }
 
-/// Refuses when rows that refer to rows about to be removed, and are not among the rows of the same table with the keys `going`,
-/// would silently change.
+/// Refuses when rows that refer to rows about to be removed would silently change. Rows of the same
+/// table with the keys `going` do not count.
 pub(crate) fn refuse_cascade(
     database: &mut dyn TenantConnection,
     catalog: &Catalog,
@@ -247,7 +250,7 @@ pub(crate) fn may_empty(live: &ResolvedSchema, table: &ResolvedTable, columns: &
     keys.next().is_some() || emptying_unseen(table, columns).is_some()
 }
 
-/// The keys of `child` to `table` that the database empties when `columns` change.
+/// Returns the keys of `child` to `table` that the database empties when `columns` change.
 pub(crate) fn emptying<'c>(
     child: &'c ResolvedTable,
     table: &ResolvedTable,
@@ -261,7 +264,7 @@ pub(crate) fn emptying<'c>(
     })
 }
 
-/// The first such key of a table in another schema or database, whose rows are not counted.
+/// Returns the first such key of a table in another schema or database, whose rows are not counted.
 pub(crate) fn emptying_unseen<'t>(
     table: &'t ResolvedTable,
     columns: &[&str],
@@ -269,7 +272,7 @@ pub(crate) fn emptying_unseen<'t>(
     all_emptying_unseen(table, columns).next()
 }
 
-/// All such keys of tables in other schemas or databases.
+/// Returns all such keys of tables in other schemas or databases.
 pub(crate) fn all_emptying_unseen<'t>(
     table: &'t ResolvedTable,
     columns: &[&str],
@@ -282,9 +285,9 @@ fn names_any(to: &[String], columns: &[&str]) -> bool {
     to.iter().any(|it| columns.contains(&it.as_str()))
 }
 
-/// The rows whose references the database would empty by itself when `columns` change in the rows of a table that have one of
-/// `keys` in the columns `by`; those of the first foreign key for which there are some. Rows of other tenants count too, and
-/// whatever another schema may have there, which is not counted.
+/// Returns the rows whose references the database would empty when `columns` change in the rows of
+/// a table with one of `keys` in the columns `by`; those of the first foreign key that has some.
+/// Rows of other tenants count, too. Another schema's rows may exist, but are not counted.
 pub(crate) fn emptied(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
@@ -337,8 +340,9 @@ pub(crate) fn emptied(
 /// The most declared keys that one statement asks about.
 const KEYS_MAX: usize = 64;
 
-/// Returns which rows of `table`, known by the columns `by`, other rows refer to by declared keys that count: each encoded, with what
-/// refers to it. A row that refers to itself does not count; rows of other tenants do.
+/// Returns the rows of `table`, known by the columns `by`, to which other rows refer by declared
+/// keys that count: each encoded, with the referring table. A row that refers to itself does not
+/// count; rows of other tenants do.
 pub(crate) fn referred(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
@@ -396,7 +400,8 @@ struct DeclaredKey<'t> {
 }
 
 impl DeclaredKey<'_> {
-    /// Selects the keys of the rows that `chosen` selects to which rows of `child` refer, and the number `index`.
+    /// Selects the number `index` and the keys of those rows, selected by `chosen`, to which rows
+    /// of `child` refer.
     fn question(
         &self,
         by: &[String],
@@ -430,11 +435,12 @@ impl DeclaredKey<'_> {
         format!("SELECT DISTINCT {wanted}, {index} FROM {joined}{is_itself}")
     }
 
-    /// Joins the rows that `chosen` selects, with these `columns`, with the rows `of` another table, or of this one, that refer
-    /// to them.
+    /// Joins the rows that `chosen` selects, with these `columns`, with the rows `of` another
+    /// table, or of this one, that refer to them.
     fn joined(&self, (columns, chosen): (&[String], &str), (of, called): (&str, &str)) -> String {
         let (dialect, key) = (self.dialect, self.key);
-        // The table referred to stands first: `SQLite` compares as the column on the left does, and so do foreign keys.
+        // The referred table comes first: `SQLite` compares by the column on the left, and so do
+        // foreign keys.
         let pairs = key.to_columns.iter().zip(&key.columns);
         let same = pairs.map(|(to, from)| {
             let (to, from) = (dialect.quote(to), dialect.quote(from));
@@ -449,7 +455,7 @@ impl DeclaredKey<'_> {
     }
 }
 
-/// A declared key, as a refusal of the database is told.
+/// Returns a declared key in the words of a refusal.
 fn spoken(child: &ResolvedTable, key: &ForeignKey) -> String {
     let columns = key.columns.join(", ");
     let word = match key.columns.len() {

@@ -1,4 +1,4 @@
-//! What the database does by itself to tables that a specification touches, and a disguise does not see.
+//! Effects of the database on tables that a specification touches, which a disguise does not see.
 
 use crate::database::{Column, Dialect, OnDelete, Property};
 use crate::plan::cascade::{all_emptying_unseen, emptying};
@@ -7,7 +7,7 @@ use crate::spec::filler::is_time;
 use crate::spec::{Kind, Spec};
 
 impl ResolvedSchema {
-    /// One sentence for each thing that a person should know before `spec` is applied.
+    /// Returns one sentence for each fact to know before `spec` is applied.
     pub(crate) fn cautions(&self, dialect: Dialect, spec: &Spec) -> Vec<String> {
         let removes = |name: &str| {
             let mut all = spec.transformations.iter();
@@ -51,8 +51,8 @@ impl ResolvedSchema {
         cautions
     }
 
-    /// Rows that may come to refer to a placeholder while nothing says whom they name. Of users who refer to each other something
-    /// else is said where users leave.
+    /// Cautions about rows that may come to refer to a placeholder without a declared owner. Users
+    /// who refer to each other have a caution of their own if users leave.
     fn of_unnamed(&self, is_left: bool) -> Vec<String> {
         let users = &self.pseudo.table;
         let mut cautions = Vec::new();
@@ -73,7 +73,8 @@ impl ResolvedSchema {
         cautions
     }
 
-    /// Keys by which the database would empty references when what they refer to gets another owner or value.
+    /// Cautions about keys by which the database empties references when the referred row gets
+    /// another owner or value.
     fn of_emptied(&self, table: &ResolvedTable, spec: &Spec) -> Vec<String> {
         let own = spec.transformations.iter();
         let own = own.filter(|it| it.table == table.name);
@@ -100,7 +101,8 @@ impl ResolvedSchema {
         keys.into_iter().map(sentence).collect()
     }
 
-    /// Columns that name people and may hold an id as what only a foreign key takes for the same: it compares by the type of the id.
+    /// Cautions about columns that name people in a form that only a foreign key treats as equal,
+    /// because it compares by the type of the id.
     fn of_types(&self, table: &ResolvedTable) -> impl Iterator<Item = String> {
         let users = self.table(&self.pseudo.table);
         let id = users.and_then(|it| it.catalog.column(&self.pseudo.id));
@@ -135,7 +137,8 @@ impl ResolvedSchema {
     }
 }
 
-/// What `SQLite` makes of values on their way into a column, as far as comparisons tell.
+/// The affinity of a `SQLite` column: the conversion of values stored in it, as comparisons show
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Affinity {
     Text,
@@ -178,7 +181,7 @@ fn of_versions(table: &ResolvedTable) -> Option<String> {
     })
 }
 
-/// Of a row that two people are the key of, each disguise records the key that it had then.
+/// Cautions about rows with two people in their key: each disguise records the key of its time.
 fn of_two_people(table: &ResolvedTable, spec: &Spec, leaves: bool) -> Option<String> {
     let is_key = |column: &&String| table.identity.contains(column);
     let people: Vec<&String> = table.people().filter(is_key).collect();
@@ -201,7 +204,8 @@ fn of_two_people(table: &ResolvedTable, spec: &Spec, leaves: bool) -> Option<Str
     })
 }
 
-/// Placeholders go when they are revealed, and the users table is not one that the specification removes from.
+/// Cautions about rows that the database removes or changes when a reveal removes their placeholder,
+/// for a specification that does not remove from the users table.
 fn of_placeholders(users: &ResolvedTable) -> impl Iterator<Item = String> {
     let changing = users.catalog.referrers.iter();
     let changing = changing.filter(|it| it.on_delete == OnDelete::Change);

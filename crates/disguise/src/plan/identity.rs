@@ -1,10 +1,10 @@
-//! Refusals of tables in which nothing tells one row from another, or one user.
+//! Refusals of tables whose rows, or users, cannot be distinguished.
 
 use super::step::PlanContext;
 use crate::schema::ResolvedTable;
 
 impl PlanContext<'_> {
-    /// Refuses a change in a table of which a row could not be told from another, or whose users could not.
+    /// Refuses a change in a table whose rows cannot be distinguished, or whose users cannot.
     pub(super) fn check_identity(&self, table: &ResolvedTable) -> Result<(), String> {
         let name = &table.name;
         if !table.unsure.is_empty() {

@@ -9,8 +9,8 @@ use crate::spec::redact::Names;
 use crate::spec::{Kind, Spec, Transformation};
 
 impl PlanContext<'_> {
-    /// The steps that `spec` does not name: what becomes of references to the users whom `removal`, at its place among the
-    /// transformations, removes.
+    /// Returns the steps that `spec` does not name: changes of references to the users that
+    /// `removal`, at its place among the transformations, removes.
     pub(crate) fn leaving(
         &self,
         spec: &Spec,
@@ -19,7 +19,7 @@ impl PlanContext<'_> {
         let users = &self.live.pseudo.table;
         let mut said: Vec<(OnLeave, &ResolvedTable, &String)> = Vec::new();
         for table in self.live.tables.values() {
-            // Rows that another step removes are not looked for again.
+            // Rows that another step removes are not searched again.
             let is_removed = removes_all(spec, &table.name);
             let meant = table.on_leave.iter();
             let meant = meant.filter(|(_, how)| **how != OnLeave::Remove || !is_removed);
@@ -53,7 +53,8 @@ impl PlanContext<'_> {
         Ok(steps)
     }
 
-    /// That a row of `table` refers by `column` to a user whom `removal` takes, and is not taken itself.
+    /// Returns the condition that a row of `table` refers by `column` to a user whom `removal`
+    /// takes, and is not taken itself.
     fn referring(
         &self,
         (table, column): (&ResolvedTable, &String),

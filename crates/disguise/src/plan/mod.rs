@@ -1,4 +1,4 @@
-//! Which steps does a specification take in a database, and what does the database do by itself?
+//! Plans: the steps of a specification in a database, and the changes the database makes by itself.
 
 pub(crate) mod cascade;
 pub(crate) mod caution;

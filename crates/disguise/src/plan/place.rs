@@ -1,9 +1,9 @@
-//! How far a disguise that is taken in parts is.
+//! The progress of a disguise that is taken in parts.
 
 use super::step::Step;
 use crate::database::value::Value;
 
-/// How far a disguise in chunks is.
+/// The progress of a disguise in chunks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Place {
     /// The step at hand.
@@ -22,7 +22,7 @@ impl Place {
         seen: Vec::new(),
     };
 
-    /// The step at hand among all of a disguise.
+    /// Returns the current step among all of a disguise.
     pub(crate) fn of<'s>(&self, steps: &'s [Step]) -> Option<&'s Step> {
         steps.get(usize::try_from(self.step).ok()?)
     }

@@ -1,4 +1,4 @@
-//! From a specification and a live schema to the ordered steps of a disguise.
+//! Turns a specification and a live schema into the ordered steps of a disguise.
 
 use std::collections::BTreeMap;
 
@@ -41,13 +41,14 @@ pub struct PlannedStep {
     pub action: &'static str,
     /// The query that chooses the rows, with `?` for each bound value.
     pub statement: String,
-    /// How many rows it chooses now; a redaction changes those of them in which it finds something.
+    /// The number of rows it selects now; a redaction changes only those in which it finds
+    /// something.
     pub rows: u64,
-    /// How many placeholder users it would make.
+    /// The number of placeholder users it would make.
     pub placeholders: u64,
-    /// How the database means to find the rows, in its own words.
+    /// The access path that the database plans for the rows, in its own words.
     pub access: Vec<String>,
-    /// Of a removal, the rows for which it would be refused now.
+    /// The rows for which a removal would be refused now.
     pub refused: Vec<Referring>,
 }
 
@@ -66,7 +67,7 @@ impl Step {
     }
 }
 
-/// What a plan is made for.
+/// The input of a plan.
 pub(crate) struct PlanContext<'a> {
     pub(crate) dialect: Dialect,
     pub(crate) catalog: &'a Catalog,
@@ -103,8 +104,8 @@ impl PlanContext<'_> {
         }
         let rank = |it: &Transformation| order.iter().position(|table| *table == it.table);
         removals.sort_by_key(|it| rank(it));
-        // Who looks for people's names does so while they are there; other changes to the users table come before any
-        // placeholder is in it.
+        // Steps that look for people's names run while the names exist; other changes to the users
+        // table come before it has any placeholder.
         changes.sort_by_key(|it| match &it.kind {
             kind if own_names(kind) => 0,
             _ if it.table == *users => 1,
@@ -126,8 +127,8 @@ impl PlanContext<'_> {
         Ok(planned)
     }
 
-    /// Moves steps on tables that are owned through others before all steps on those, so that their owners are still
-    /// told when their turn comes. Who decorrelates such a table says itself which columns are meant.
+    /// Moves steps on tables that are owned through others before all steps on those, so that their
+    /// owners can still be found. A step that decorrelates such a table names its columns itself.
     fn put_before_owners(&self, steps: &mut Vec<&Transformation>) {
         let path = |it: &Transformation| match it.kind {
             Kind::Decorrelate { .. } => None,
@@ -188,7 +189,8 @@ impl PlanContext<'_> {
             }
             (Some(from), predicate) => {
                 let (from, chosen) = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
-                // The owners stand inside too, so that the join is not made for the rows of everybody.
+                // The owners are also inside, so that the join does not cover the rows of
+                // everybody.
                 let inside = both(chosen, owned.clone());
                 both(self.through_join(table, &from, &inside), owned)
             }
@@ -258,7 +260,8 @@ impl PlanContext<'_> {
         }
     }
 
-    /// The names that a redaction looks for beside those of the users table; refused when it does not fit.
+    /// Returns the names that a redaction looks for in addition to those of the users table;
+    /// refuses an invalid list.
     fn names(
         &self,
         table: &ResolvedTable,
@@ -313,7 +316,8 @@ impl PlanContext<'_> {
         }
     }
 
-    /// That a row must belong to one of the owners meant, if any are meant; a removal means those too who only read.
+    /// Returns the condition that a row belongs to one of the owners meant, if any are meant; a
+    /// removal also covers those who only read.
     fn owned(&self, table: &ResolvedTable, kind: &Kind) -> Result<Option<Fragment>, String> {
         let Some(owners) = self.owners else {
             return Ok(self.of_somebody(table, kind));
@@ -340,7 +344,7 @@ impl PlanContext<'_> {
         }
         match kind {
             Kind::Modify { .. } | Kind::Unlink { .. } => {}
-            // Whoever refers to a user who leaves stays.
+            // Rows that refer to a leaving user stay.
             Kind::Remove if table.name == self.live.pseudo.table => {}
             Kind::Remove => any.extend(table.readers.iter().map(direct)),
             Kind::Decorrelate { owners, .. } => {
@@ -355,7 +359,8 @@ impl PlanContext<'_> {
         }))
     }
 
-    /// That a row is somebody's: of everybody, rows that name nobody are left alone, for they would be given to nobody.
+    /// Returns the condition that a row has an owner: a disguise of everybody leaves rows without
+    /// one alone, because nobody could get them back.
     fn of_somebody(&self, table: &ResolvedTable, kind: &Kind) -> Option<Fragment> {
         let is_meant = matches!(kind, Kind::Remove | Kind::Modify { .. });
         if !is_meant || table.name == self.live.pseudo.table {
@@ -381,7 +386,8 @@ impl PlanContext<'_> {
         })
     }
 
-    /// That a value of `known` is neither NULL nor what stands for nobody by convention.
+    /// Returns the condition that a value of `known` is neither NULL nor a conventional value for
+    /// nobody.
     fn names_somebody(&self, column: &str, known: &Column) -> Fragment {
         let nobody = match self.dialect {
             Dialect::Sqlite => Some("0, '', '0'"),
@@ -399,7 +405,7 @@ impl PlanContext<'_> {
         }
     }
 
-    /// That `column` names one of `owners`.
+    /// Returns the condition that `column` names one of `owners`.
     pub(crate) fn among_owners(&self, column: &str, owners: &[Value]) -> Fragment {
         if self.needs_scope_table() {
             let sql = format!("{column} IN (SELECT id FROM {SCOPE})");
@@ -414,8 +420,8 @@ impl PlanContext<'_> {
         }
     }
 
-    /// Refuses removals that leave a declared foreign key of an untouched table behind, or by which the database would remove or
-    /// change rows that no specification reaches.
+    /// Refuses removals that would break a declared foreign key of an untouched table, or by which
+    /// the database would remove or change rows that no specification reaches.
     fn refuse_orphans(&self, spec: &Spec) -> Result<(), SpecError> {
         let removals = spec.transformations.iter();
         let removals = removals.filter(|it| it.kind == Kind::Remove);
@@ -460,7 +466,7 @@ impl PlanContext<'_> {
         Ok(())
     }
 
-    /// All tables, each before those it refers to, as far as there are no cycles.
+    /// Returns all tables, each before those it refers to, as far as there are no cycles.
     fn removal_order(&self) -> Vec<&str> {
         let mut order: Vec<&str> = Vec::new();
         let mut open: Vec<&str> = Vec::new();
@@ -486,7 +492,7 @@ impl PlanContext<'_> {
     }
 }
 
-/// Returns whether it looks for names that the users table has.
+/// Returns whether it looks for names from the users table.
 fn own_names(kind: &Kind) -> bool {
     matches!(kind, Kind::Modify { replacement: Replacement::Redacted(redact), .. }
         if !redact.own_names.is_empty())
@@ -499,7 +505,8 @@ fn everything() -> Fragment {
     }
 }
 
-/// Returns what satisfies both, each in brackets of its own, so that no OR of one escapes the other.
+/// Returns the conjunction, each condition in brackets of its own, so that no OR of one escapes the
+/// other.
 fn both(chosen: Fragment, owned: Option<Fragment>) -> Fragment {
     let Some(mut owned) = owned else {
         return chosen;

@@ -20,7 +20,7 @@ const LOCATOR_VERSION: u8 = 3;
 const LOCATOR_VERSION_UNOWNED: u8 = 2;
 /// Every locator has this length before it is sealed.
 pub(crate) const LOCATOR_BYTES: usize = 80;
-/// Bytes of the salted hash that says whose a locator is.
+/// Bytes of the salted hash that identifies the owner of a locator.
 pub(crate) const OWNER_BYTES: usize = 16;
 /// The most entries a list in a bag may have.
 const LIST_MAX: usize = 1 << 28;
@@ -39,7 +39,7 @@ pub(crate) struct Bag {
 }
 
 impl Bag {
-    /// A bag with nothing in it yet.
+    /// Creates an empty bag.
     pub(crate) const fn empty(seed: [u8; KEY_BYTES]) -> Self {
         Self {
             seed,
@@ -59,7 +59,7 @@ impl Bag {
         self.principals.is_empty() && self.speaks_for.is_empty() && self.sections.is_empty()
     }
 
-    /// Its bytes, padded to a size class so that their length tells little.
+    /// Returns its bytes, padded to a size class so that their length reveals little.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let suites = self.principals.iter().map(|(_, public, _)| public.suite());
         let plain = suites.into_iter().all(|suite| suite == Suite::X25519);
@@ -326,7 +326,8 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
     put_varint(out, u64::try_from(count).unwrap_or(u64::MAX));
 }
 
-/// The size class of `bytes`: at most about 12 % more, and few distinct lengths (the Padme rule).
+/// Returns the size class of `bytes`: at most about 12 % more, and few distinct lengths (the Padme
+/// rule).
 fn padded_bytes(bytes: usize) -> usize {
     if bytes <= PADDED_BYTES_MIN {
         return PADDED_BYTES_MIN;
@@ -341,7 +342,7 @@ fn padded_bytes(bytes: usize) -> usize {
     clippy::struct_excessive_bools,
     reason = "independent flags of one byte"
 )]
-/// Where a bag is and how it is opened; sealed to its principal.
+/// The location and key of a bag, sealed to its principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Locator {
     pub(crate) origin: Origin,

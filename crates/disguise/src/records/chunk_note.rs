@@ -1,4 +1,5 @@
-//! What the chunks of a disguise leave for those after them: salted hashes beside the intent, until it is done.
+//! Notes from one chunk of a disguise to the later ones: salted hashes, stored with the intent
+//! until the disguise is done.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::statements::table::{delete_keys, insert_all, select_keys};
 /// Bytes of the salted hash of a name.
 const HASH_BYTES: usize = 16;
 
-/// What is noted of a name.
+/// The kind of note about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ChunkNote {
     /// A principal whose person revealed the disguise: their rows are left alone from then on.
@@ -82,7 +83,7 @@ impl ChunkNotes<'_> {
         insert_all(database, INTENTS, &["id", "what"], &keys)
     }
 
-    /// Returns which of `names` bear which of `marks`, by their places among `names`.
+    /// Returns those of `names` that bear one of `marks`, as indices into `names`.
     pub(crate) fn found(
         self,
         database: &mut dyn TenantConnection,
@@ -118,14 +119,14 @@ impl ChunkNotes<'_> {
     }
 }
 
-/// A name as a mark of [`ChunkNote::Keyed`] has it.
+/// Returns a name as a mark of [`ChunkNote::Keyed`] has it.
 pub(crate) fn keyed(name: &[u8], public: &PublicKey) -> Vec<u8> {
     let key = public.encode();
     let length = u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes();
     [&length[..], &key, name].concat()
 }
 
-/// The stored names of those who are registered with `public`.
+/// Returns the stored names of the principals that are registered with `public`.
 pub(crate) fn registered(
     database: &mut dyn TenantConnection,
     public: &PublicKey,

@@ -1,4 +1,4 @@
-//! Shared rows that are removed: the names under which they are known, and the versions that their copies bear.
+//! Removed shared rows: their names, and the versions of their copies.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::records::tables::{SHARED, bytes};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
-/// The name under which a shared row is known while it is removed.
+/// Returns the name of a shared row while it is removed.
 pub(crate) fn slot(salt: &[u8], table: &str, identity: &[Value]) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise slot\0");
@@ -38,7 +38,7 @@ pub(crate) fn put_slots(
     insert_all(database, SHARED, &["slot", "version"], &rows)
 }
 
-/// The versions of those among `slots` whose rows are removed.
+/// Returns the versions of those among `slots` whose rows are removed.
 pub(crate) fn slots(
     database: &mut dyn TenantConnection,
     slots: &[Vec<u8>],
@@ -64,7 +64,7 @@ fn slots_by(
     Ok(out)
 }
 
-/// The slots of those among `versions` whose rows are removed.
+/// Returns the slots of those among `versions` whose rows are removed.
 pub(crate) fn slots_of(
     database: &mut dyn TenantConnection,
     versions: &[u64],

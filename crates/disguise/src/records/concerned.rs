@@ -1,4 +1,4 @@
-//! Whom records concern beside the person whose they are: people whose rows, or values of rows, would be lost with them.
+//! Other people whom a record concerns: their rows, or values of rows, would be lost with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +16,19 @@ use crate::statements::table::{found, select_keys};
 /// The most bytes that stand beside a record for the people whom it concerns.
 const COHORTS_MAX: usize = 32;
 
-/// Whom a record concerns.
+/// The people whom a record concerns.
 pub(crate) enum Concerned {
     /// These principals.
     People(BTreeSet<Vec<u8>>),
-    /// These, and whoever may be meant by what is not where it was: a hold on anybody counts.
+    /// These people, and unknown ones, because a row or column is not where it was: a hold on
+    /// anybody counts.
     Anybody,
 }
 
 impl Concerned {
-    /// A byte of a salted hash for `owner` and each who is concerned, in order, so that a record can be kept from ending for them
-    /// without a key; none where these are very many or cannot be told, which stands for everybody.
+    /// Returns a byte of a salted hash for `owner` and each person concerned, in order. With it a
+    /// record can be kept from ending for them without a key. It is empty, which stands for
+    /// everybody, if these are very many or unknown.
     pub(crate) fn cohorts(self, salt: &[u8], owner: &[u8]) -> Vec<u8> {
         let Self::People(mut principals) = self else {
             return Vec::new();
@@ -39,7 +41,7 @@ impl Concerned {
         bytes.into_iter().collect()
     }
 
-    /// Refuses where somebody is held who is concerned, or may be.
+    /// Refuses if a person is held who is concerned, or may be.
     pub(crate) fn refuse_held(&self, salt: &[u8], held: &Held) -> Result<(), Error> {
         match self {
             Self::People(people) => held.refuse_any(salt, people.iter()),
@@ -49,7 +51,7 @@ impl Concerned {
     }
 }
 
-/// Why a hold counts that may be on anybody.
+/// The reason to report for a hold that may be on anybody.
 const UNTOLD: &str = "a person, whose rows may be among them because a table, an owner column or a row is not where it was,";
 
 /// Notes the rows that a bag holds whole.
@@ -68,8 +70,9 @@ pub(crate) fn note_removed<'b>(removed: &mut RemovedRows<'b>, bag: &'b Bag) {
     }
 }
 
-/// Whom a bag concerns: the owners of rows that went or lost a value, and of rows that went whoever reads them. `removed` are rows
-/// that are looked at where the database does not have them any more.
+/// Returns the people whom a bag concerns: the owners of rows that were removed or lost a value,
+/// and for removed rows their readers. `removed` are rows that are used if the database does not
+/// have them any more.
 pub(crate) fn people(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
@@ -96,7 +99,7 @@ pub(crate) fn people(
     Ok(Concerned::People(principals))
 }
 
-/// The people of a section; nothing where they cannot be told.
+/// Returns the people of a section; nothing if they are unknown.
 fn of_section(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,
@@ -127,7 +130,7 @@ fn of_section(
             let rows: Vec<&Modified> = rows.iter().collect();
             owners_now(database, table, (identity, column, &rows), removed)
         }
-        // Whoever is replaced keeps nothing from others; a reference that was emptied is part of their row.
+        // A replaced person keeps nothing from others; an emptied reference is part of their row.
         Change::Decorrelated {
             identity,
             column,
@@ -139,7 +142,8 @@ fn of_section(
     }
 }
 
-/// Whom rows name in the columns `people`, and the owners to whom the path of the table leads from them.
+/// Returns the people whom rows name in the columns `people`, and the owners to whom the path of
+/// the table leads.
 fn named_by(
     database: &mut dyn TenantConnection,
     (table, people): (&ResolvedTable, &[&String]),
@@ -166,7 +170,8 @@ fn named_by(
     Ok(Some(named))
 }
 
-/// The owners of the rows that lost values of `column`, as they are now and as they would be with the value.
+/// Returns the owners of the rows that lost values of `column`, at present and with the value
+/// restored.
 fn owners_now(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,

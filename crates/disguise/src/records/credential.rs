@@ -1,9 +1,10 @@
-//! What a person proves their right with: the private key, a password or a recovery token.
+//! Credentials by which a person proves their right: private key, password or recovery token.
 //!
-//! Password and token each wrap the private key. The wrapped key lies under a name that only the right password
-//! or token gives, so that a stolen database tells neither who has one nor whether a guess was right short of
-//! one full key derivation a guess. The name begins with what the password gives, by which its rows are found, and ends with
-//! random bytes, the salt of the key that wraps: the same password never wraps two keys under one.
+//! Password and token each wrap the private key. Only the right password or token gives the name
+//! under which the wrapped key lies. So a stolen database shows neither who has one, nor, without
+//! one full key derivation, whether a guess was right. The name begins with bytes derived from the
+//! password, by which its rows are found. It ends with random bytes, the salt of the wrapping key:
+//! the same password never wraps two keys under one.
 
 use std::collections::BTreeSet;
 
@@ -27,16 +28,17 @@ use crate::statements::table::{delete_keys, insert_all, select_keys};
 const SUITE_KEY_BYTES: usize = 1 + KEY_BYTES;
 /// Bytes that sealing adds.
 const TAG_BYTES: usize = 16;
-/// Bytes of what a credential gives of the name of its rows.
+/// Bytes at the beginning of the name of its rows that are derived from a credential.
 const FOUND_BYTES: usize = 16;
 /// Bytes of the random end of a name.
 const SALT_BYTES: usize = 16;
-/// The form of a wrapped key. Rows of the form before have names without a random end, and bear no number.
+/// The form of a wrapped key. Rows of the older form have names without a random end, and no
+/// number.
 const FORM: u8 = 2;
 /// Bytes of a recovery token.
 pub(crate) const TOKEN_BYTES: usize = 20;
 
-/// How much work a password costs, for the person and for whoever guesses.
+/// The cost of a password guess, for the person and for an attacker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyCost {
@@ -47,19 +49,19 @@ pub struct KeyCost {
 }
 
 impl KeyCost {
-    /// What OWASP recommends for Argon2id: 19 MiB, two passes.
+    /// The cost that OWASP recommends for Argon2id: 19 MiB, two passes.
     pub const DEFAULT: Self = Self {
         memory_kib: 19 * 1024,
         passes: 2,
     };
-    /// The least that Argon2id accepts; for tests only, never for people.
+    /// The lowest cost that Argon2id accepts; for tests only, never for people.
     pub const DANGER_LEAST: Self = Self {
         memory_kib: 8,
         passes: 1,
     };
 }
 
-/// 160 random bits that open what the private key opens.
+/// 160 random bits that open the same as the private key.
 pub struct RecoveryToken(pub(crate) [u8; TOKEN_BYTES]);
 
 impl Drop for RecoveryToken {
@@ -73,12 +75,12 @@ impl RecoveryToken {
         Ok(Self(random()?))
     }
 
-    /// The token as its owner keeps it.
+    /// Returns the token in the form that its owner keeps.
     pub fn expose(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
 
-    /// The token from what its owner kept.
+    /// Parses the token in the form that its owner kept.
     ///
     /// # Errors
     /// [`Error::WrongCredential`] when it has another form.
@@ -92,19 +94,19 @@ impl RecoveryToken {
     }
 }
 
-/// What a key is wrapped under in the database, beside being in its owner's hands.
+/// The protection of a key that is stored in the database, in addition to the owner's own copy.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Protection<'a> {
-    /// Nothing: who loses the private key loses what it opens.
+    /// No stored copy: a lost private key is lost with everything it opens.
     KeyAlone,
     /// A recovery token, which may be split into shares.
     Token,
-    /// This password, and a recovery token beside it.
+    /// This password, and a recovery token in addition.
     Password(&'a str),
 }
 
-/// What a caller presents; it has no `Debug` and is never stored.
+/// A credential that a caller presents; it has no `Debug` and is never stored.
 #[non_exhaustive]
 pub enum Credential<'a> {
     /// The private key itself.
@@ -116,7 +118,7 @@ pub enum Credential<'a> {
 }
 
 impl Credential<'_> {
-    /// The same, for another request.
+    /// Returns the same credential for another request.
     pub(crate) const fn again(&self) -> Credential<'_> {
         match self {
             Self::Key(key) => Credential::Key(key),
@@ -126,15 +128,15 @@ impl Credential<'_> {
     }
 }
 
-/// What a credential of a person was stretched to: whoever has it finds and opens the rows of that credential.
+/// The stretched form of a credential; with it, the rows of that credential are found and opened.
 pub(crate) struct Stretched(Zeroizing<[u8; KEY_BYTES]>);
 
 /// A private key that a credential opened, and the row in which it lay.
 pub(crate) struct Opened {
     pub(crate) key: SecretKey,
-    /// What the row is called among what was forgotten.
+    /// The name of the row in the list of forgotten rows.
     pub(crate) row: Vec<u8>,
-    /// The id of the row, where it is of the form before.
+    /// The id of the row, if it has the older form.
     pub(crate) older: Option<Value>,
 }
 
@@ -174,13 +176,13 @@ impl Stretched {
         Ok(Self(stretched))
     }
 
-    /// Returns how the names of all rows of this credential begin.
+    /// Returns the prefix of the names of all rows of this credential.
     fn found(&self) -> Result<[u8; FOUND_BYTES], Error> {
         derive(&self.0, b"credential name", b"")
     }
 
-    /// Opens the rows of this credential, none where it is wrong. There are several where rows were put back, or where a person
-    /// has the id and the password of one who is away.
+    /// Opens the rows of this credential, none if it is wrong. There are several if rows were put
+    /// back, or if a person has the id and the password of one who is away.
     pub(crate) fn open(&self, database: &mut dyn TenantConnection) -> Result<Vec<Opened>, Error> {
         let first = self.found()?;
         let last = [first.as_slice(), &[u8::MAX; SALT_BYTES]].concat();
@@ -200,7 +202,7 @@ impl Stretched {
         Ok(opened)
     }
 
-    /// Returns what a row holds; nothing where it is not as it was written.
+    /// Returns the contents of a row; nothing if it is not as it was written.
     fn open_row(
         &self,
         id: Vec<u8>,
@@ -256,19 +258,21 @@ impl Stretched {
         insert_all(database, CREDENTIALS, &["id", "holder", "wrapped"], &[row])
     }
 
-    /// The key that wraps in the row of this name, and nowhere else: no name is drawn twice.
+    /// Returns the key that wraps in the row of this name, and nowhere else: no name is drawn
+    /// twice.
     fn wrapping(&self, id: &[u8]) -> Result<Zeroizing<[u8; KEY_BYTES]>, Error> {
         derive_salted(id, &self.0, b"credential key 2")
     }
 }
 
-/// Returns what a wrapped key is bound to: the form, the name of its row, and whose it is.
+/// Returns the context that a wrapped key is bound to: the form, the name of its row, and its
+/// holder.
 fn bound(id: &[u8], holder: &[u8]) -> Vec<u8> {
     [&[FORM], id, holder].concat()
 }
 
-/// Returns what a row is called among what was forgotten. A row of the form before has the name of another, once the same password wraps
-/// another key, so that the holder belongs to it.
+/// Returns the name of a row in the list of forgotten rows. A row of the older form has the name of
+/// another once the same password wraps another key, so the holder is part of the name.
 pub(crate) fn named(id: &[u8], holder: &[u8]) -> Vec<u8> {
     [id, holder].concat()
 }
@@ -288,8 +292,8 @@ pub(crate) fn remove_all(
     Ok(())
 }
 
-/// Returns what the rows of all passwords and tokens that wrap `key` are called among what was forgotten, and what the rows of the form
-/// before were called in whose place they may have come.
+/// Returns the names, in the list of forgotten rows, of all passwords and tokens that wrap `key`,
+/// and of the rows of the older form that they may have replaced.
 pub(crate) fn names(
     database: &mut dyn TenantConnection,
     key: &SecretKey,
@@ -305,7 +309,7 @@ pub(crate) fn names(
     Ok(all.iter().map(|id| named(id, &holder)).collect())
 }
 
-/// Names the credentials of one key; only its holder can tell whose they are.
+/// Returns the name of the credentials of one key; only the holder of the key can compute it.
 pub(crate) fn holder(key: &SecretKey) -> Result<[u8; 16], Error> {
     derive(key.expose(), b"credential holder", b"")
 }

@@ -1,4 +1,4 @@
-//! Credentials as people keep them: a line of text each, which says itself what it is.
+//! Credentials in the form that people keep: a line of text each, with a label for its kind.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,14 +14,15 @@ use crate::records::share::TokenShare;
 const KEY_LABEL: &str = "probity-disguise-key-v1 ";
 /// A key with its suite before it; the label before is of X25519 alone.
 const SUITE_KEY_LABEL: &str = "probity-disguise-key-v2 ";
-/// The longest name of a suite that an error quotes; what is longer could be a secret in the wrong place.
+/// The longest name of a suite that an error quotes; longer text could be a secret in the wrong
+/// place.
 const SUITE_NAME_BYTES_MAX: usize = 16;
 const TOKEN_LABEL: &str = "probity-disguise-token-v1 ";
 const SHARE_LABEL: &str = "probity-disguise-share-v1 ";
-/// Enough for the longest line, so that no copy of a secret is left behind by growing.
+/// Enough for the longest line, so that a growing buffer leaves no copy of a secret behind.
 const LINE_BYTES: usize = 256;
 
-/// What a line holds; it has no `Debug`.
+/// The contents of a line; it has no `Debug`.
 #[non_exhaustive]
 pub enum CredentialLine {
     /// A private key.
@@ -30,7 +31,7 @@ pub enum CredentialLine {
     Token(RecoveryToken),
     /// One share of a recovery token.
     Share(TokenShare),
-    /// A password: whatever carries no label.
+    /// A password: any text without a label.
     Password(Zeroizing<String>),
 }
 
@@ -38,8 +39,8 @@ impl CredentialLine {
     /// Reads a line.
     ///
     /// # Errors
-    /// [`Error::WrongCredential`] when what follows the label is damaged, [`Error::Suite`] when it is a key of a suite that
-    /// is not known here.
+    /// [`Error::WrongCredential`] when the text after the label is damaged, [`Error::Suite`] when
+    /// it is a key of an unknown suite.
     pub fn parse(line: &str) -> Result<Self, Error> {
         if let Some(key) = line.strip_prefix(KEY_LABEL) {
             return Self::key(Suite::X25519, key);
@@ -70,7 +71,8 @@ impl CredentialLine {
 }
 
 impl Registration {
-    /// The line that its owner keeps: the recovery token, where the key is protected by one, else the private key.
+    /// Returns the line that its owner keeps: the recovery token, if one protects the key, else the
+    /// private key.
     pub fn line(&self) -> Zeroizing<String> {
         if let Some(token) = &self.token {
             return labelled(TOKEN_LABEL, &Zeroizing::new(token.expose()));
@@ -90,7 +92,7 @@ impl Registration {
 }
 
 impl TokenShare {
-    /// The line that its holder keeps.
+    /// Returns the line that its holder keeps.
     pub fn line(&self) -> Zeroizing<String> {
         labelled(SHARE_LABEL, &Zeroizing::new(self.expose()))
     }

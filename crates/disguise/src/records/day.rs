@@ -6,8 +6,8 @@ use crate::database::value::Value;
 
 pub(crate) const DAY_NANOSECONDS: i64 = 86_400_000_000_000;
 
-/// The whole day, counted from 1970, at whose beginning a record ends; coarse, so that it tells little of when the
-/// disguise was applied.
+/// The day, counted from 1970, at whose beginning a record ends; coarse, so that it reveals little
+/// of the time of the disguise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Day(u32);
 
@@ -23,7 +23,7 @@ impl Day {
         self.0
     }
 
-    /// The first beginning of a day that is not before `time`.
+    /// Returns the first beginning of a day that is not before `time`.
     pub(crate) fn not_before(time: Timestamp) -> Self {
         let past = time.nanoseconds().rem_euclid(DAY_NANOSECONDS) > 0;
         let day = time.nanoseconds().div_euclid(DAY_NANOSECONDS);

@@ -1,4 +1,5 @@
-//! When records end: each that does stands in a table by its name, so that they can be destroyed without a key.
+//! Ends of records: a table has the name of each record that ends, so that it can be destroyed
+//! without a key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +15,8 @@ use crate::records::stored::{Found, Stored, is_of_person};
 use crate::records::tables::{BAGS, DEADLINES, FLEETING, HOLDS, LOCATORS, bytes};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
-/// What a record with an end is. Locators come first in the order of names: once they are destroyed, nothing leads
-/// to parts any more, so that a sweep may stop anywhere.
+/// The kind of a record that ends. Locators come first in the order of names. Once they are
+/// destroyed, nothing leads to the parts, so a sweep may stop anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {
     Locator,
@@ -34,7 +35,7 @@ impl Record {
     }
 }
 
-/// The row of a record with an end.
+/// Returns the row of a record with an end.
 pub(crate) fn row(record: Record, id: &[u8], salt: &[u8], stored: &Stored<'_>) -> Vec<Value> {
     let origin = stored.origin;
     vec![
@@ -49,7 +50,7 @@ pub(crate) fn row(record: Record, id: &[u8], salt: &[u8], stored: &Stored<'_>) -
 pub(crate) struct Cohorts(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Cohorts {
-    /// Returns those of records that end.
+    /// Returns the cohorts of records that end.
     pub(crate) fn of(
         database: &mut dyn TenantConnection,
         records: &[&Found],
@@ -75,7 +76,7 @@ impl Cohorts {
         Ok(Self(cohorts))
     }
 
-    /// Returns those of one record; its own person's where there are no others.
+    /// Returns the cohorts of one record; that of its own person if there are no others.
     pub(crate) fn beside(&self, record: &Found) -> Vec<u8> {
         let own = || vec![record.locator.origin.cohort];
         self.0.get(&record.row).cloned().unwrap_or_else(own)
@@ -104,8 +105,8 @@ pub(crate) fn remove(
     Ok(())
 }
 
-/// Notes when the ways back from new placeholders end, so that what is hidden behind them later ends no later; what
-/// was noted of earlier placeholders with the same ids is no longer true.
+/// Notes the ends of the links from new placeholders, so that rows hidden behind them later end no
+/// later. Notes on earlier placeholders with the same ids are replaced.
 pub(crate) fn put_fleeting(
     database: &mut dyn TenantConnection,
     made: &BTreeMap<Vec<u8>, Day>,
@@ -120,7 +121,7 @@ pub(crate) fn put_fleeting(
     insert_all(database, FLEETING, &["id", "due"], &rows)
 }
 
-/// When the ways back from placeholders end, for those where they do.
+/// Returns the ends of the links from placeholders, for those that have one.
 pub(crate) fn fleeting(
     database: &mut dyn TenantConnection,
     ids: &[&Vec<u8>],
@@ -150,17 +151,18 @@ pub(crate) struct Over {
     pub(crate) disguises: u64,
 }
 
-/// What holds keep from ending.
+/// The records that holds keep from ending.
 pub(crate) struct Kept {
     held: Held,
-    /// From this day on nothing ends.
+    /// The day from which on nothing ends.
     since: Option<Day>,
 }
 
 impl Kept {
-    /// Returns what is kept now. What is held behind placeholders is reached by links of other disguises alone, and which ones these
-    /// are only the keys of their people tell. A record ends no later than the ways to it, so that everything is kept that
-    /// ends as late as a held record behind placeholders, or later.
+    /// Returns the present holds. Held records behind placeholders are reached only by links of
+    /// other disguises, and only the keys of their people show which. A record ends no later than
+    /// the links to it, so everything is kept that ends as late as a held record behind
+    /// placeholders, or later.
     pub(crate) fn find(
         database: &mut dyn TenantConnection,
         now: Timestamp,
@@ -209,7 +211,7 @@ impl Kept {
 }
 
 impl Over {
-    /// At most `most` of them, those that are kept left out.
+    /// Returns at most `most` records that are over, without those that are kept.
     pub(crate) fn find(
         database: &mut dyn TenantConnection,
         kept: &Kept,
@@ -273,7 +275,7 @@ impl Over {
     }
 }
 
-/// Returns how many records are over, held or not.
+/// Returns the number of records that are over, held or not.
 pub(crate) fn count_over(
     database: &mut dyn TenantConnection,
     now: Timestamp,

@@ -1,4 +1,5 @@
-//! What was forgotten, by names that stay when the records go: old rows that somebody puts back into the tables open nothing.
+//! Names of forgotten records, kept after the records are destroyed. If somebody puts old rows back
+//! into the tables, they open nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +14,25 @@ use crate::records::tables::bytes;
 use crate::statements::table::{delete_keys, insert_all};
 
 const COLUMNS: [&str; 2] = ["id", "mailbox"];
-/// The mailbox of names of which it is not known where their locators lay; it is read with every other.
+/// The mailbox of names whose locators lay in an unknown place; it is read with every other.
 pub(crate) const ANY_MAILBOX: &[u8] = b"";
 
 /// A name and the mailbox that it is looked for with.
 pub(crate) type Forgotten = (Vec<u8>, Vec<u8>);
 
-/// The name of a bag, which its key fixes: it is that of its first part, and a bag stored anew has another.
+/// Returns the name of a bag, which its key fixes: it is that of its first part, and a bag stored
+/// again has another.
 pub(crate) fn bag_name(salt: &[u8], key: &[u8; KEY_BYTES]) -> Result<Vec<u8>, Error> {
     Ok(record_name(salt, &part_id(key, 0)?).to_vec())
 }
 
-/// The name of a person's key. Only the key gives it, so that it tells nobody whose it is.
+/// Returns the name of a person's key. Only the key gives it, so it reveals nothing about the
+/// owner.
 pub(crate) fn key_name(salt: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
     Ok(record_name(salt, &credential::holder(key)?).to_vec())
 }
 
-/// Notes bags that were opened, so that none of their names is noted yet.
+/// Notes bags that were opened; none of their names is noted yet.
 pub(crate) fn put_bags(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -44,12 +47,12 @@ pub(crate) fn put_bags(
     insert_all(database, FORGOTTEN, &COLUMNS, &rows.collect::<Vec<_>>())
 }
 
-/// The name of a person's key that opens nothing any more.
+/// Returns the name of a person's key that opens nothing any more.
 pub(crate) fn key(salt: &[u8], key: &SecretKey) -> Result<Forgotten, Error> {
     Ok((key_name(salt, key)?, mailbox(salt, &key.public()?, true)))
 }
 
-/// The names of the rows of all passwords and tokens that wrap `key`.
+/// Returns the names of the rows of all passwords and tokens that wrap `key`.
 pub(crate) fn credentials(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -59,18 +62,18 @@ pub(crate) fn credentials(
     rows.iter().map(|row| credential(salt, key, row)).collect()
 }
 
-/// The name of a row of a password or token that wraps `key`.
+/// Returns the name of a row of a password or token that wraps `key`.
 pub(crate) fn credential(salt: &[u8], key: &SecretKey, row: &[u8]) -> Result<Forgotten, Error> {
     let name = record_name(salt, row).to_vec();
     Ok((name, mailbox(salt, &key.public()?, true)))
 }
 
-/// The names as an entry tells them.
+/// Returns the names in the form of an entry.
 pub(crate) fn telling(names: &[Forgotten]) -> Vec<String> {
     names.iter().map(|(name, _)| digits(name)).collect()
 }
 
-/// A name as an entry tells it, which does not say where the locator lay.
+/// Parses a name from an entry, which lacks the mailbox of the locator.
 pub(crate) fn told(name: &str) -> Option<Forgotten> {
     let name = undigits::<NAME_BYTES>(name)?;
     Some((name.to_vec(), ANY_MAILBOX.to_vec()))

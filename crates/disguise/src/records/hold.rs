@@ -1,4 +1,5 @@
-//! Legal holds: what may be neither hidden nor destroyed until somebody lifts them.
+//! Legal holds: people and disguises that may be neither hidden nor destroyed until they are
+//! lifted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,25 +15,26 @@ use crate::error::{DisguiseId, Doing as _, Error};
 use crate::records::tables::{HOLDS, bytes, uninstalled};
 use crate::statements::table::{delete_keys, insert_all};
 
-/// Bytes of the salted hash that stands for what is held; its kind comes before it.
+/// Bytes of the salted hash of the target of a hold, after its kind.
 const HASH_BYTES: usize = 16;
 const PERSON: u8 = 0;
 const DISGUISE: u8 = 1;
 
-/// What a hold is on.
+/// The target of a hold.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Holding<'a> {
     /// Everything of a person, who has a row in the users table.
     Person(&'a Value),
-    /// Everything of a person who is away, under the name that they had there, letter by letter.
+    /// Everything of a person who is away, under the name that they had in the users table, letter
+    /// by letter.
     Away(&'a Value),
     /// The records of a disguise.
     Disguise(DisguiseId),
 }
 
 impl Holding<'_> {
-    /// The salted hash that stands for it, so that the table of holds names nobody.
+    /// Returns the salted hash of the target, so that the table of holds names nobody.
     pub(crate) fn name(&self, salt: &[u8]) -> Vec<u8> {
         match self {
             Self::Person(user) | Self::Away(user) => person(salt, &user.principal()),
@@ -41,7 +43,7 @@ impl Holding<'_> {
     }
 }
 
-/// One byte of the hash that stands for a person: about one person in 256 shares it.
+/// Returns one byte of the hash of a person: about one person in 256 shares it.
 pub(crate) fn cohort(salt: &[u8], principal: &[u8]) -> u8 {
     person(salt, principal).get(1).copied().unwrap_or(0)
 }
@@ -86,15 +88,15 @@ impl FromStr for HoldId {
     }
 }
 
-/// Who places or lifts a hold, and by what right; both go into the log as they are, so neither may name the
-/// person whose data it is.
+/// The authority that places or lifts a hold, and its legal basis. Both go into the log as they
+/// are, so neither may name the person whose data it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Authority<'a> {
-    /// Who decides: an office or an officer.
+    /// The office or officer that decides.
     pub actor: &'a str,
     /// The legal basis or the file number.
     pub basis: &'a str,
-    /// When.
+    /// The time of the decision.
     pub time: Timestamp,
 }
 
@@ -125,9 +127,9 @@ pub struct Hold {
     pub id: HoldId,
     /// Since when.
     pub since: Option<Timestamp>,
-    /// Who placed it.
+    /// The office or officer that placed it.
     pub actor: String,
-    /// By what right.
+    /// The legal basis.
     pub basis: String,
 }
 
@@ -149,7 +151,7 @@ pub(crate) fn place(
     insert_all(database, HOLDS, &columns, &[row])
 }
 
-/// Lifts a hold, if it is there.
+/// Lifts a hold, if it exists.
 pub(crate) fn lift(database: &mut dyn TenantConnection, id: HoldId) -> Result<(), Error> {
     let key = vec![vec![database.tenancy().key(&id.0.to_le_bytes())]];
     match delete_keys(database, HOLDS, &["id".to_owned()], &key)? {
@@ -158,7 +160,7 @@ pub(crate) fn lift(database: &mut dyn TenantConnection, id: HoldId) -> Result<()
     }
 }
 
-/// All holds, or those on `name`, the oldest first.
+/// Returns all holds, or those on `name`, the oldest first.
 pub(crate) fn list(
     database: &mut dyn TenantConnection,
     name: Option<&[u8]>,
@@ -198,7 +200,7 @@ pub(crate) fn list(
     Ok(holds)
 }
 
-/// Returns what each hold is on, by its name.
+/// Returns the target of each hold, by the hold's id.
 pub(crate) fn names(
     database: &mut dyn TenantConnection,
 ) -> Result<BTreeMap<HoldId, Vec<u8>>, Error> {
@@ -255,7 +257,7 @@ impl Held {
         self.0.iter().any(|name| name.first() == Some(&PERSON))
     }
 
-    /// The cohorts that the people held, whoever they are, belong to.
+    /// Returns the cohorts of the held people, whoever they are.
     pub(crate) fn cohorts(&self) -> BTreeSet<u8> {
         let person = |name: &&Vec<u8>| name.first() == Some(&PERSON);
         let people = self.0.iter().filter(person);
@@ -270,7 +272,7 @@ impl Held {
         self.refuse(salt, &Holding::Disguise(id), "the disguise")
     }
 
-    /// Refuses when any of `principals` is held; which one is not said.
+    /// Refuses when any of `principals` is held, without saying which one.
     pub(crate) fn refuse_any<'a>(
         &self,
         salt: &[u8],

@@ -1,5 +1,5 @@
-//! The one place where a credential becomes a key: here it is bound to the person who is said to bring it, and nothing else opens a
-//! credential or follows a key, so that no operation can leave the binding out.
+//! The one place where a credential becomes a key, bound to the person who is said to present it.
+//! Nothing else opens a credential or follows a key, so no operation can leave the binding out.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::records::store::MailboxKey;
 use crate::records::{chunk_note, forgotten, registry, store, stored};
 use crate::statements::table::existing;
 
-/// What a caller claims: to be this user, by this credential.
+/// A claim of a caller to be this user, with this credential.
 pub(crate) struct Claim<'a> {
     pub(crate) user: &'a Value,
     pub(crate) credential: &'a Credential<'a>,
@@ -25,7 +25,7 @@ pub(crate) struct Claim<'a> {
     pub(crate) registered: Option<PublicKey>,
 }
 
-/// Where the account of a person is.
+/// The state of a person's account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
     /// The person is registered.
@@ -48,8 +48,8 @@ pub(crate) struct Holder {
 impl Holder {
     /// Opens the credential and binds it to its person.
     ///
-    /// Refused with [`Error::WrongCredential`], whatever is wrong: it opens nothing, it is somebody else's, or its person had
-    /// everything forgotten.
+    /// Every failure is [`Error::WrongCredential`]: the credential opens nothing, belongs to
+    /// somebody else, or its person had everything forgotten.
     pub(crate) fn find(
         database: &mut dyn TenantConnection,
         salt: &[u8],
@@ -81,7 +81,7 @@ impl Holder {
         })
     }
 
-    /// Refuses a person under whose id somebody else is registered now.
+    /// Refuses a person whose id somebody else is registered under now.
     pub(crate) fn undisplaced(self) -> Result<Self, Error> {
         match self.seat {
             Seat::Registered | Seat::Away => Ok(self),
@@ -105,7 +105,7 @@ impl Holder {
         self.seat == Seat::Registered
     }
 
-    /// The disguise that took the account of the person away, where one did.
+    /// Returns the disguise that took the account of the person away, if one did.
     pub(crate) fn taken_by(
         &self,
         database: &mut dyn TenantConnection,
@@ -125,8 +125,8 @@ impl Holder {
         Ok(None)
     }
 
-    /// The stored names of the person and of the placeholders that they speak for. Under an id that is somebody else's now
-    /// nothing is named.
+    /// Returns the stored names of the person and of the placeholders that they speak for. An id
+    /// that belongs to somebody else now gives no names.
     pub(crate) fn names(&self, database: &mut dyn TenantConnection) -> Result<Vec<Vec<u8>>, Error> {
         let mut names = chunk_note::registered(database, &self.public)?;
         let links = self.reach.links.values().map(|link| link.new.clone());
@@ -139,8 +139,8 @@ impl Holder {
         Ok(names)
     }
 
-    /// The placeholders that the person may act as, but for those whose ids somebody else has now: `users` is the table of
-    /// accounts and its column with the ids.
+    /// Returns the placeholders that the person may act as, except those whose ids somebody else
+    /// has now. `users` is the table of accounts and its column with the ids.
     pub(crate) fn acts_as(
         &self,
         database: &mut dyn TenantConnection,
@@ -157,7 +157,8 @@ impl Holder {
         Ok(own)
     }
 
-    /// Returns those of `placeholders` under whose ids nobody else is registered, and who is.
+    /// Returns those of `placeholders` whose ids nobody else is registered under, and the other
+    /// people.
     fn unreplaced(
         &self,
         database: &mut dyn TenantConnection,
@@ -174,15 +175,16 @@ impl Holder {
     }
 }
 
-/// What tells whose a private key is.
+/// A clue to the owner of a private key.
 pub(crate) enum Clue {
     /// The id.
     Id(Value),
-    /// What stands for the id in the table of registrations.
+    /// The name that stands for the id in the table of registrations.
     Name(Vec<u8>),
 }
 
-/// Returns whose `key` is, as far as registrations and records tell; it is bound to them by [`Holder::find`] all the same.
+/// Returns the owner of `key`, as far as registrations and records show it. [`Holder::find`] still
+/// verifies it.
 pub(crate) fn clue(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -202,8 +204,9 @@ pub(crate) fn clue(
     Ok(None)
 }
 
-/// Returns whether the records that a key reaches are those of `user`: the locators say whose they are. For older ones, which do not,
-/// the records are asked for the registration that they took away, and for what acts in the place of the user.
+/// Returns whether the records that a key reaches belong to `user`: the locators identify the
+/// owner. Older ones do not; for these, the records must contain the removed registration of the
+/// user, or a placeholder that acts for the user.
 fn is_of(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -229,8 +232,8 @@ fn is_of(
     Ok(false)
 }
 
-/// The private key that a password or a token wraps, and what it reaches. Where several are wrapped, it is that of whoever is
-/// registered before that of one who is away.
+/// Returns the private key that a password or a token wraps, and everything it reaches. Of several
+/// keys, that of a registered person is preferred to that of one who is away.
 fn unwrapped(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -262,8 +265,8 @@ fn unwrapped(
     Err(Error::WrongCredential)
 }
 
-/// Seals anew what lies in a row of the form before, whose key wraps whatever the password does, and notes that the row is none
-/// any more.
+/// Seals a row of the older form again, whose key wraps everything that the password does, and
+/// notes that the old row is void.
 fn renewed(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -279,8 +282,8 @@ fn renewed(
     stretched.put(database, &opened.key)
 }
 
-/// Opens all that `key` reaches, placeholder by placeholder, level by level, but for what was forgotten. Refused where the key
-/// itself was, or the row that it lay in.
+/// Opens everything that `key` reaches, placeholder by placeholder, level by level, except
+/// forgotten records. Refuses if the key itself was forgotten, or the row that contained it.
 fn reach(
     database: &mut dyn TenantConnection,
     salt: &[u8],

@@ -1,4 +1,5 @@
-//! The engine's own tables: made where they are missing, by one of all the processes that come to a database at once.
+//! The engine's own tables: missing ones are created, by one of all the processes that open a
+//! database at once.
 
 use sha2::{Digest as _, Sha256};
 
@@ -18,9 +19,9 @@ const LAYOUT: &[u8] = b"layout";
 /// Bytes of the hash of all tables.
 const LAYOUT_BYTES: usize = 16;
 
-/// What a database is prepared for.
+/// The description and layout that a database is prepared for.
 pub(crate) struct Installation<'a> {
-    /// What is said of the application.
+    /// The description of the application.
     pub(crate) description: &'a str,
     layout: Vec<u8>,
 }
@@ -39,12 +40,12 @@ impl<'a> Installation<'a> {
         }
     }
 
-    /// Returns whether the tables are there and the description is the one that is stored.
+    /// Returns whether the tables exist and the description is the stored one.
     pub(crate) fn is_done(&self, database: &mut dyn Database) -> Result<bool, Error> {
         Ok(self.has_tables(database)? && self.is_described(database)?)
     }
 
-    /// Returns whether all tables are there.
+    /// Returns whether all tables exist.
     pub(crate) fn has_tables(&self, database: &mut dyn Database) -> Result<bool, Error> {
         match setting(database, LAYOUT) {
             Ok(layout) => Ok(layout.as_ref() == Some(&self.layout)),
@@ -62,7 +63,7 @@ impl<'a> Installation<'a> {
         }
     }
 
-    /// Notes that all tables are there, with a salt where the database has none yet.
+    /// Notes that all tables exist, with a new salt if the database has none yet.
     pub(crate) fn note_tables(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
         if setting(database, SALT)?.is_none() {
             put_setting(database, SALT, &random::<16>()?)?;
@@ -74,7 +75,7 @@ impl<'a> Installation<'a> {
     }
 }
 
-/// Creates the tables that are not there yet.
+/// Creates the missing tables.
 pub(crate) fn create(database: &mut dyn TenantConnection) -> Result<(), Error> {
     for statement in tables(database.dialect()) {
         database
@@ -84,8 +85,9 @@ pub(crate) fn create(database: &mut dyn TenantConnection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until nobody else prepares the database. The lock is the connection's until [`unlock`] or its end; a server that
-/// defines tables at once for several refuses some of them, whatever they say of tables that exist.
+/// Waits until nobody else prepares the database. The connection holds the lock until [`unlock`] or
+/// its end. A server that defines tables for several connections at once refuses some of them,
+/// whatever they say of tables that exist.
 pub(crate) fn lock(database: &mut dyn Database) -> Result<(), Error> {
     const DOING: &str = "waiting for others to prepare the database";
     let Some(lock) = database.dialect().installation_lock() else {
@@ -102,7 +104,7 @@ pub(crate) fn lock(database: &mut dyn Database) -> Result<(), Error> {
     } else {
         database.rollback().unwrap_or_default();
     }
-    // Where the server gives up waiting it answers with a zero.
+    // A server that gives up waiting answers with a zero.
     if taken.doing(DOING)?.concat() == [Value::Int(0)] {
         let message = "another process has been preparing it for too long".to_owned();
         let kind = DatabaseErrorKind::Busy;

@@ -1,4 +1,4 @@
-//! What is kept of a disguise, for whom, and which key opens it?
+//! Records of a disguise: their contents, their principals, and the keys that open them.
 
 pub(crate) mod bag;
 pub(crate) mod chunk_note;

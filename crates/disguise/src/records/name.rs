@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes of the hashes by which entries speak of databases, records and parameters.
 pub(crate) const NAME_BYTES: usize = 8;
 
-/// The hash by which entries speak of a record of the engine's tables.
+/// Returns the hash that names a record of the engine's tables in entries.
 pub(crate) fn record(salt: &[u8], id: &[u8]) -> String {
     digits(&record_name(salt, id))
 }

@@ -15,10 +15,11 @@ use crate::records::section::{PrincipalKind, Section, SpeaksFor};
 use crate::records::stored::{Found, Stage, Stored};
 use crate::records::{registry, settings, store};
 
-/// Parts of bags that a change of the key holds in memory at a time, but for those of one bag.
+/// The most parts of bags that a change of the key holds in memory at a time; a single bag may have
+/// more.
 const PARTS_AT_ONCE: u32 = 8;
 
-/// What a new user gets; the engine keeps none of it.
+/// The secrets of a new user; the engine keeps none of them.
 #[non_exhaustive]
 pub struct Registration {
     /// The private key, to keep in a safe place.
@@ -28,7 +29,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// A new key of this suite, and a new token where `protection` asks for one.
+    /// Creates a registration with this key, and a new token if `protection` asks for one.
     pub(crate) fn of(key: SecretKey, protection: Protection<'_>) -> Result<Self, Error> {
         let token = match protection {
             Protection::KeyAlone => None,
@@ -58,7 +59,7 @@ pub(crate) fn register(
     protect(database, &salt, (user, made), protection, cost)
 }
 
-/// Wraps the key of a user under the password that `protection` says and the recovery token that was made.
+/// Wraps the key of a user under the password of `protection` and the new recovery token.
 pub(crate) fn protect(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -77,8 +78,9 @@ pub(crate) fn protect(
     Ok(())
 }
 
-/// The key of the pseudoprincipal with this index in a bag with this seed. Its suite is that of the bag's owner, so that
-/// what lies behind a placeholder is sealed no weaker than what leads there.
+/// Returns the key of the pseudoprincipal with this index in a bag with this seed. Its suite is
+/// that of the bag's owner, so that records behind a placeholder are sealed no weaker than the link
+/// to it.
 pub(crate) fn pseudo_key(
     suite: Suite,
     seed: &[u8; KEY_BYTES],
@@ -95,15 +97,15 @@ pub(crate) fn pseudo_key(
 /// A bag that a credential reaches.
 pub(crate) struct Reached {
     pub(crate) found: Found,
-    /// Read already, because it holds speaks-for records.
+    /// The bag, if it was read already because it holds speaks-for records.
     pub(crate) bag: Option<Bag>,
-    /// Whose bag it is: a public key, and the placeholder unless it is the person.
+    /// The principal of the bag: a public key, and the placeholder unless it is the person.
     pub(crate) public: PublicKey,
     pub(crate) placeholder: Option<Value>,
 }
 
 impl Reached {
-    /// The bag, whether it was read before or not.
+    /// Returns the bag, read from the database if it was not read before.
     pub(crate) fn read(&self, database: &mut dyn TenantConnection) -> Result<Bag, Error> {
         match &self.bag {
             Some(bag) => Ok(bag.clone()),
@@ -122,7 +124,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// The pseudoprincipals whose rows are still there as far as the records know.
+    /// Returns the pseudoprincipals whose rows still exist as far as the records know.
     pub(crate) fn present(&self) -> Vec<Value> {
         self.links
             .values()
@@ -131,7 +133,7 @@ impl Reach {
             .collect()
     }
 
-    /// The names of those whose own disguise was revealed.
+    /// Returns the names of those whose own disguise was revealed.
     pub(crate) fn gone(&self) -> BTreeSet<Vec<u8>> {
         let gone = self.links.iter().filter(|(_, link)| link.gone);
         gone.map(|(name, _)| name.clone()).collect()
@@ -143,7 +145,7 @@ impl Reach {
         locators.any(|it| it.changes && it.origin.disguise == id.0)
     }
 
-    /// Returns those of them that were there before a disguise, of which chunks may have made some.
+    /// Returns those that existed before a disguise, of which chunks may have made some.
     pub(crate) fn present_before(&self, id: DisguiseId) -> Vec<Value> {
         let mut made = BTreeSet::new();
         let own = |it: &&Reached| it.found.locator.origin.disguise == id.0;
@@ -160,7 +162,7 @@ impl Reach {
         present
     }
 
-    /// The placeholders from `id` towards its person, `id` first, each with its record.
+    /// Returns the placeholders from `id` towards its person, `id` first, each with its record.
     pub(crate) fn chain<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a SpeaksFor> {
         let mut at = id.principal();
         let mut left = self.links.len();
@@ -172,20 +174,21 @@ impl Reach {
         })
     }
 
-    /// The placeholder nearest to `id`, or itself, that was made for somebody who left a shared row.
+    /// Returns the placeholder nearest to `id`, or itself, that was made for somebody who left a
+    /// shared row.
     pub(crate) fn left(&self, id: &Value) -> Option<Vec<u8>> {
         let left = self.chain(id).find(|link| link.left)?;
         Some(left.new.principal())
     }
 
-    /// The principals behind `id`, nearest first.
+    /// Returns the principals behind `id`, nearest first.
     pub(crate) fn behind<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a Value> {
         self.chain(id).map(|link| &link.old)
     }
 }
 
-/// Returns what other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
-/// principal had left before.
+/// Returns the parts of forgotten bags that other disguises need: the speaks-for records, and
+/// copies of rows that the principal had left before.
 pub(crate) fn needed_by_others<'a>(
     database: &mut dyn TenantConnection,
     meant: &[&'a Reached],
@@ -205,7 +208,7 @@ pub(crate) fn needed_by_others<'a>(
     Ok(out)
 }
 
-/// The bag as it is stored for the sake of others.
+/// Returns the bag in the form that is stored for other disguises.
 pub(crate) fn stored_for_others<'a>(
     bag: &'a Bag,
     it: &Reached,
@@ -223,7 +226,8 @@ pub(crate) fn stored_for_others<'a>(
     }
 }
 
-/// Encrypts everything of `reach` anew: under a new key of the person and new keys of all placeholders.
+/// Encrypts everything of `reach` again: under a new key of the person and new keys of all
+/// placeholders.
 pub(crate) fn rekey(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -235,7 +239,7 @@ pub(crate) fn rekey(
     let mut seeded = Vec::with_capacity(reach.bags.len());
     for it in &reach.bags {
         let seed: [u8; KEY_BYTES] = random()?;
-        // What leads to placeholders was read already.
+        // The links to placeholders were read already.
         for link in it.bag.iter().flat_map(|bag| &bag.speaks_for) {
             let public = pseudo_key(suite, &seed, link.index)?.public()?;
             keys.insert(link.new.principal(), public);
@@ -253,7 +257,7 @@ pub(crate) fn rekey(
     registry::change_keys(database, &keys, &reach.publics)
 }
 
-/// Returns how many of the bags, one at least, have no more parts than are held.
+/// Returns the number of leading bags, one at least, whose parts fit into the limit.
 fn held_at_once<T>(bags: &[(&Reached, T)]) -> usize {
     let mut parts: u32 = 0;
     let fits = bags.iter().take_while(|(it, _)| {

@@ -1,4 +1,4 @@
-//! What a person takes away when records are forgotten: a signed note (C2SP signed-note 1.0.0) that anybody can check.
+//! Receipts for forgotten records: signed notes (C2SP signed-note 1.0.0) that anybody can check.
 
 use probity_format::Timestamp;
 use probity_format::note::{NoteError, SignedNote, Signer, VerifierKey};
@@ -9,14 +9,15 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::records::name::{digits, undigits};
 
-/// What the first line of a receipt says, so that no other note passes for one.
+/// The first line of a receipt, so that no other note passes for one.
 const TITLE: &str = "probity erasure receipt v1";
-/// Bytes that keep the hash of a person from being guessed by whoever finds a receipt.
+/// Bytes of the nonce that keeps anybody who finds a receipt from guessing the person.
 const NONCE_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
 
-/// Says that records and their keys were destroyed: of one disguise or of all that a person had. It names the person by
-/// a hash with a nonce of its own, so that it tells nothing without the person's id.
+/// A receipt that records and their keys were destroyed, of one disguise or of all that a person
+/// had. It names the person by a hash with a nonce of its own, which says nothing without the
+/// person's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {
@@ -24,25 +25,25 @@ pub struct Receipt {
     pub time: Timestamp,
     /// The disguise; everything of the person when absent.
     pub disguise: Option<DisguiseId>,
-    /// How many sealed bags of records were destroyed.
+    /// The number of sealed bags of records that were destroyed.
     pub bags: u64,
     nonce: [u8; NONCE_BYTES],
     person: [u8; HASH_BYTES],
 }
 
-/// Why a receipt proves nothing.
+/// The reason why a receipt proves nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiptError {
     /// Its form is not the one of a signed note, or none of the keys has signed it, or wrongly.
     #[error("the receipt is not validly signed")]
     Note(#[source] NoteError),
-    /// It is a note about something else, or not in the form that receipts have.
+    /// The note is about something else, or does not have the form of a receipt.
     #[error("the note is no receipt: its line {line} {what}")]
     Content {
         /// The line, counting from 1.
         line: usize,
-        /// What is wrong with it, one clause.
+        /// The fault, in one clause.
         what: &'static str,
     },
 }
@@ -64,12 +65,13 @@ impl Receipt {
         })
     }
 
-    /// Returns whether it is about the person with this id, whom `tenant` has under it where the database has tenants.
+    /// Returns whether it concerns the person with this id, of `tenant` if the database has
+    /// tenants.
     pub fn is_about(&self, tenant: Option<&Value>, user: &Value) -> bool {
         hashed(&self.nonce, tenant, user) == self.person
     }
 
-    /// The text that is signed.
+    /// Returns the text that is signed.
     pub fn text(&self) -> String {
         let what = self
             .disguise
@@ -83,22 +85,22 @@ impl Receipt {
         )
     }
 
-    /// Returns what stands for the text in the log: its SHA-256 in hexadecimal digits.
+    /// Returns the digest that the log has of the text: SHA-256 in hexadecimal digits.
     pub fn digest(&self) -> String {
         digits(&Sha256::digest(self.text()))
     }
 
-    /// The receipt as a signed note.
+    /// Returns the receipt as a signed note.
     ///
     /// # Errors
-    /// What [`SignedNote::sign`] says.
+    /// Those of [`SignedNote::sign`].
     pub fn signed(&self, signer: &dyn Signer) -> Result<String, NoteError> {
         let mut note = SignedNote::new(self.text())?;
         note.sign(signer)?;
         Ok(note.encode())
     }
 
-    /// The receipt in `bytes`, if one of `keys` has signed it.
+    /// Returns the receipt in `bytes`, if one of `keys` has signed it.
     ///
     /// # Errors
     /// [`ReceiptError`].

@@ -1,4 +1,4 @@
-//! How often a credential was refused for each person, under the name that the person has in the log.
+//! Counts of refused credentials for each person, under the person's name in the log.
 
 use probity_format::Timestamp;
 
@@ -8,13 +8,13 @@ use crate::error::{Doing as _, Error};
 use crate::records::tables::REFUSALS;
 use crate::records::tables::{bytes, uninstalled};
 
-/// After so long without a refusal a count begins anew.
+/// The time without a refusal after which a count begins again.
 const KEPT_NANOSECONDS: i64 = 90 * 86_400 * 1_000_000_000;
 
-/// What is done when the database refuses.
+/// The operation named in database errors.
 const DOING: &str = "counting a refusal";
 
-/// Counts one more for `name`, and says how many there were.
+/// Counts one more refusal for `name`. Returns their number.
 pub(crate) fn count(
     database: &mut dyn TenantConnection,
     name: &str,
@@ -35,7 +35,7 @@ pub(crate) fn count(
     }
 }
 
-/// Forgets the counts of all tenants to which nothing was added for long.
+/// Removes the counts of all tenants that did not grow for long.
 pub(crate) fn remove_over(
     database: &mut dyn TenantConnection,
     time: Timestamp,

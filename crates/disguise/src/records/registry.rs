@@ -25,10 +25,12 @@ pub(crate) type Registered = BTreeMap<Vec<u8>, (PublicKey, PrincipalKind)>;
 
 /// The longest id of a user that is stored as it is.
 const ID_BYTES_MAX: usize = 15;
-/// Bytes that stand for a longer one, so that no index grows with the ids; no shorter id has this length.
+/// Bytes of the hash that replaces a longer id, so that no index grows with the ids; no shorter id
+/// has this length.
 pub(crate) const ID_HASH_BYTES: usize = 16;
 
-/// Returns how a principal is named in the engine's tables. With tenants the name is always a hash, of the tenant and the id.
+/// Returns the name of a principal in the engine's tables. With tenants it is always a hash of the
+/// tenant and the id.
 pub(crate) fn named(tenancy: &TenantScope, id: &[u8]) -> Value {
     if id.len() <= ID_BYTES_MAX && tenancy.tag().is_empty() {
         return bytes(id);
@@ -46,7 +48,7 @@ pub(crate) fn named(tenancy: &TenantScope, id: &[u8]) -> Value {
     )
 }
 
-/// Public keys and standing of those among `ids` who are registered.
+/// Returns the public keys and standing of those among `ids` that are registered.
 pub(crate) fn principals(
     database: &mut dyn TenantConnection,
     ids: &[Vec<u8>],
@@ -71,7 +73,7 @@ pub(crate) fn principals(
     Ok(out)
 }
 
-/// A public key and a standing as they are stored.
+/// Parses a public key and a standing as they are stored.
 pub(crate) fn registration(public: &[u8], code: i64) -> Result<(PublicKey, PrincipalKind), Error> {
     let standing = PrincipalKind::from_code(code).ok_or(Error::Forged)?;
     Ok((PublicKey::decode(public)?, standing))
@@ -101,8 +103,8 @@ pub(crate) fn register(
     )
 }
 
-/// Gives registered principals new public keys; whoever is not registered stays so, and whoever has the id of a placeholder, and
-/// is registered under another key than `former` has for it, keeps theirs.
+/// Gives registered principals new public keys; others stay unregistered. A registration under the
+/// id of a placeholder with another key than that of `former` is left as it is.
 pub(crate) fn change_keys(
     database: &mut dyn TenantConnection,
     keys: &BTreeMap<Vec<u8>, PublicKey>,
@@ -124,7 +126,7 @@ pub(crate) fn change_keys(
     register_anew(database, &registered, changed.collect())
 }
 
-/// Notes that placeholders are no longer those of someone who left.
+/// Notes that the people of placeholders, who had left, are back.
 pub(crate) fn return_departed(
     database: &mut dyn TenantConnection,
     ids: &[Vec<u8>],
@@ -143,7 +145,7 @@ pub(crate) fn return_departed(
     Ok(())
 }
 
-/// Registers principals of whom `known`, the registrations so far, has another key or none.
+/// Registers principals for which `known`, the registrations so far, has another key or none.
 pub(crate) fn register_anew(
     database: &mut dyn TenantConnection,
     known: &Registered,

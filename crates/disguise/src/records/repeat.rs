@@ -1,5 +1,5 @@
-//! The values of a bag: one that was there before is written as its number, and one that stands in the row above as a
-//! single byte.
+//! The values of a bag: a repeated value is written as its number, and one equal to that in the row
+//! above as a single byte.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,10 @@
-//! What a reveal needs: the records of one principal and one disguise, kept together in a bag.
+//! Sections: the records of one principal and one disguise that a reveal needs, kept in a bag.
 
 use crate::database::value::Value;
 use crate::records::day::Day;
 
-/// Set in the step of removed rows into which an update split a row of the users table: they go where that row goes.
+/// Set in the step of removed rows that an update split from a row of the users table: they share
+/// the fate of that row.
 const OF_USER: u32 = 1 << 31;
 
 /// The changes of one step of a disguise to one table, as they concern one principal.
@@ -22,8 +23,8 @@ pub(crate) enum Change {
         columns: Vec<String>,
         rows: Vec<Vec<Value>>,
     },
-    /// Shared rows that were removed when the last owner left. Every owner keeps a copy that names placeholders
-    /// alone, and whoever returns first puts it back.
+    /// Shared rows that were removed when the last owner left. Every owner keeps a copy that names
+    /// only placeholders. The first to return puts it back.
     Copied {
         /// The holder had left before, so that the copy counts once that leaving is revealed.
         departed: bool,
@@ -55,7 +56,7 @@ impl Change {
 }
 
 impl Section {
-    /// The values that were overwritten, when it is about values.
+    /// Returns the overwritten values, if it contains values.
     pub(crate) fn values(&self) -> Option<(&str, &[Modified])> {
         match &self.change {
             Change::Modified { column, rows, .. } => Some((column, rows)),
@@ -63,7 +64,8 @@ impl Section {
         }
     }
 
-    /// The step of rows into which an update split a row of the users table that `step` removed.
+    /// Returns the step of rows that an update split from a row of the users table that `step`
+    /// removed.
     pub(crate) const fn of_user(step: u32) -> u32 {
         step | OF_USER
     }
@@ -73,7 +75,8 @@ impl Section {
         self.step & OF_USER != 0
     }
 
-    /// Copies for a holder who had left before: they do not count with their own disguise.
+    /// Returns whether it has copies for a holder who had left before: they do not count with their
+    /// own disguise.
     pub(crate) const fn is_for_departed(&self) -> bool {
         matches!(self.change, Change::Copied { departed: true, .. })
     }
@@ -107,27 +110,27 @@ pub(crate) struct SpeaksFor {
     pub(crate) index: u32,
     /// The placeholder row is gone; the link stays because something may hang behind it.
     pub(crate) gone: bool,
-    /// It was made because `old` left a shared row.
+    /// The row was made because `old` left a shared row.
     pub(crate) left: bool,
     /// A reveal left it where it is, with the rows made meanwhile.
     pub(crate) retained: bool,
 }
 
-/// Which disguise made a record, and when.
+/// The disguise that made a record, and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) disguise: u64,
-    /// Nanoseconds since 1970, as the caller of the disguise said.
+    /// Nanoseconds since 1970, from the caller of the disguise.
     pub(crate) time: i64,
-    /// How many of the rows' updates were known then.
+    /// The number of updates of rows that were known then.
     pub(crate) updates: u32,
-    /// When the record ends.
+    /// The day on which the record ends.
     pub(crate) expires: Day,
     /// A byte of a hash of the principal, by which a hold on a person keeps records from ending.
     pub(crate) cohort: u8,
 }
 
-/// What a registered principal is.
+/// The kind of a registered principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PrincipalKind {
     /// A real account.

@@ -22,7 +22,7 @@ pub(crate) fn put_description(
     put_setting(database, b"description", text.as_bytes())
 }
 
-/// The description of the application that was stored last.
+/// Returns the description of the application that was stored last.
 pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> {
     match setting(database, b"description")? {
         Some(text) => String::from_utf8(text).map_err(|_bytes| Error::Forged),
@@ -30,7 +30,7 @@ pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> 
     }
 }
 
-/// The list of updates as it was stored last.
+/// Returns the list of updates as it was stored last.
 pub(crate) fn updates(database: &mut dyn TenantConnection) -> Result<Option<Vec<u8>>, Error> {
     setting(database, UPDATES)
 }
@@ -64,12 +64,12 @@ pub(crate) fn setting(database: &mut dyn Database, name: &[u8]) -> Result<Option
     })
 }
 
-/// The random salt of this database.
+/// Returns the random salt of this database.
 pub(crate) fn own_salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
     setting(database, SALT)?.ok_or(Error::NotInstalled)
 }
 
-/// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
+/// Returns the salt of the current tenant's records, or of this database if there are no tenants.
 pub(crate) fn salt(database: &mut dyn TenantConnection) -> Result<Vec<u8>, Error> {
     let salt = own_salt(database)?;
     Ok(database.tenancy().salt(salt))

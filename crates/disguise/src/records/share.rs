@@ -8,14 +8,14 @@ use crate::crypto::random;
 use crate::error::Error;
 use crate::records::credential::{RecoveryToken, TOKEN_BYTES};
 
-/// How many shares a token is split into.
+/// The number of shares of a token.
 pub const SHARES: usize = 3;
 /// The field's polynomial without its highest term, x^8 + x^4 + x^3 + x + 1 (FIPS 197, 4.2).
 const POLYNOMIAL: u8 = 0x1b;
 
 /// One of three shares of a recovery token; alone it tells nothing about the token.
 pub struct TokenShare {
-    /// Where the line is read: 1, 2 or 3.
+    /// The point of the shares' polynomial: 1, 2 or 3.
     place: u8,
     values: [u8; TOKEN_BYTES],
 }
@@ -27,7 +27,7 @@ impl Drop for TokenShare {
 }
 
 impl TokenShare {
-    /// The share as its holder keeps it.
+    /// Returns the share in the form that its holder keeps.
     pub fn expose(&self) -> String {
         let mut raw = Zeroizing::new([0; TOKEN_BYTES + 1]);
         let all = std::iter::once(&self.place).chain(&self.values);
@@ -37,7 +37,7 @@ impl TokenShare {
         URL_SAFE_NO_PAD.encode(raw.as_slice())
     }
 
-    /// The share from what its holder kept.
+    /// Parses the share in the form that its holder kept.
     ///
     /// # Errors
     /// [`Error::WrongCredential`] when it has another form.
@@ -60,10 +60,10 @@ impl TokenShare {
 }
 
 impl RecoveryToken {
-    /// Splits the token into three shares of which any two give it back.
+    /// Splits the token into three shares, any two of which restore it.
     ///
     /// # Errors
-    /// [`Error::Crypto`] when the system gives no randomness.
+    /// [`Error::Crypto`] when the system has no randomness.
     pub fn split(&self) -> Result<[TokenShare; SHARES], Error> {
         // Every value is as likely as any other, zero among them: anything else would leak.
         let slopes = Zeroizing::new(random::<TOKEN_BYTES>()?);
@@ -76,8 +76,8 @@ impl RecoveryToken {
         }))
     }
 
-    /// The token that two shares give. Shares that do not belong together, or one share twice, give a token that
-    /// opens nothing: which it was, nobody learns before the credential is tried.
+    /// Joins the token from two shares. Shares that do not belong together, or one share twice,
+    /// give a token that opens nothing. The fault shows only when the credential is tried.
     pub fn join(first: &TokenShare, second: &TokenShare) -> Self {
         // The line through both points, read at 0. Two equal places have no line; 0 stands for their inverse.
         let span = inverse(first.place ^ second.place);
@@ -93,7 +93,7 @@ impl RecoveryToken {
     }
 }
 
-/// The product of two elements, in the same steps whatever they are.
+/// Returns the product of two elements, in the same steps whatever they are.
 fn product(left: u8, right: u8) -> u8 {
     let (mut power, mut sum) = (left, 0);
     for bit in 0..8 {
@@ -104,7 +104,7 @@ fn product(left: u8, right: u8) -> u8 {
     sum
 }
 
-/// The inverse of an element, its 254th power; of 0 it is 0.
+/// Returns the inverse of an element, its 254th power; of 0 it is 0.
 fn inverse(of: u8) -> u8 {
     let (mut power, mut out) = (of, 1);
     for _ in 0..7 {

@@ -20,14 +20,16 @@ use crate::statements::table::{delete_keys, insert_all, lists, runs, select_keys
 
 /// Bytes of a sealed part of a bag.
 const PART_BYTES: usize = 256 * 1024;
-/// Bytes of a sealed part of a short bag: several parts fit into a page of a database, where a longer one would take pages of its own.
+/// Bytes of a sealed part of a short bag: several parts fit into a page of a database, while a
+/// longer one would take pages of its own.
 const SHORT_PART_BYTES: usize = 944;
 /// The longest bag that is short.
 const SHORT_BYTES_MAX: usize = 8 * 1024;
 /// Parts read by one statement.
 const PARTS_READ: u32 = 64;
 
-/// Returns what a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
+/// Returns the context that a locator is bound to: its mailbox, and the tenant, so that no key
+/// opens it for another.
 fn bound(tenancy: &TenantScope, mailbox: &[u8]) -> Vec<u8> {
     [mailbox, tenancy.tag()].concat()
 }
@@ -85,7 +87,8 @@ pub(crate) fn put_bags(
                 Value::Bytes(sealed),
             ]);
         }
-        // Random ids in sorted order: nothing in the tables tells which bags were written together.
+        // The ids are random and sorted, so that the tables do not show which bags were written
+        // together.
         parts.sort_by(|left, right| {
             left.first()
                 .map(Value::principal)
@@ -102,7 +105,7 @@ pub(crate) fn put_bags(
 pub(crate) struct Located {
     /// The locators, each with the place of its key.
     pub(crate) found: Vec<(usize, Found)>,
-    /// Names of what was forgotten, among them those of others.
+    /// Names of forgotten records, among them those of others.
     pub(crate) forgotten: BTreeSet<Vec<u8>>,
 }
 
@@ -114,8 +117,8 @@ pub(crate) struct MailboxKey<'k> {
     pub(crate) is_person: bool,
 }
 
-/// Opens every locator in the mailboxes that belongs to one of `keys`; what was
-/// forgotten and is there again is left out.
+/// Opens every locator in the mailboxes that belongs to one of `keys`. Forgotten ones that were put
+/// back are left out.
 pub(crate) fn locators(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -211,8 +214,9 @@ pub(crate) fn read_bag(
     Ok(Bag::decode(&body)?)
 }
 
-/// The ids of the first parts of bags, then those of their locators, and then those of all other parts. A first part is found
-/// under this name whatever somebody calls the locator that leads there, and without it nothing is read.
+/// Returns the ids of the first parts of bags, then those of their locators, and then those of all
+/// other parts. A first part is found under this name even if the locator to it is renamed, and
+/// without it nothing is read.
 pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
     let part = |it: &Found, part| Ok::<_, Error>(part_id(&it.locator.key, part)?.to_vec());
     let first = found.iter().map(|it| part(it, 0));
@@ -226,8 +230,8 @@ pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(ids)
 }
 
-/// Removes bags and their locators, whatever they make room for, and notes that they are none any more: nothing opens them again when
-/// somebody puts them back.
+/// Removes bags and their locators, also when others replace them, and notes that they are void:
+/// nothing opens them again when somebody puts them back.
 pub(crate) fn remove_bags(
     database: &mut dyn TenantConnection,
     salt: &[u8],

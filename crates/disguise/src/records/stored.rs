@@ -41,7 +41,8 @@ pub(crate) struct Found {
     pub(crate) locator: Locator,
 }
 
-/// Returns where locators for a key lie. Persons share one mailbox among many, pseudoprincipals have their own.
+/// Returns the mailbox of locators for a key. Persons share one mailbox among many;
+/// pseudoprincipals have their own.
 pub(crate) fn mailbox(salt: &[u8], public: &PublicKey, person: bool) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise mailbox\0");
@@ -60,7 +61,7 @@ pub(crate) const fn is_of_person(mailbox: &[u8]) -> bool {
     mailbox.len() == 1
 }
 
-/// Returns what says in a locator whose it is.
+/// Returns the tag in a locator that identifies its owner.
 pub(crate) fn owner_tag(salt: &[u8], principal: &[u8]) -> [u8; OWNER_BYTES] {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise owner\0");

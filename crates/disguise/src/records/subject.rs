@@ -13,12 +13,13 @@ use crate::records::name::digits;
 /// Bytes of a name.
 const NAME_BYTES: usize = 16;
 
-/// Makes the names by which the entries of a log speak of people. It comes from the key of the log: the names in a log say nothing
-/// to whoever has the database with its salt, and nothing to whoever reads the log without the database.
+/// The key of the names of people in the entries of a log. It is derived from the key of the log.
+/// The names reveal nothing to a reader of the database with its salt, and nothing to a reader of
+/// the log alone.
 pub struct SubjectKey(Zeroizing<[u8; KEY_BYTES]>);
 
 impl SubjectKey {
-    /// The key for a log whose own key, which nobody can guess, is `secret`.
+    /// Derives the key for a log whose own key, which nobody can guess, is `secret`.
     pub fn of_log(secret: &[u8]) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"probity disguise subject key\0");
@@ -27,12 +28,12 @@ impl SubjectKey {
     }
 }
 
-/// What people are called in the log at hand.
+/// The names of people in the current log.
 #[derive(Clone, Default)]
 pub(crate) struct Naming(pub(crate) Option<Arc<SubjectKey>>);
 
 impl Naming {
-    /// The name of a principal of the database, or of the tenant, that has this salt.
+    /// Returns the name of a principal of the database, or of the tenant, that has this salt.
     pub(crate) fn of(&self, salt: &[u8], principal: &[u8]) -> Result<String, Error> {
         let Some(key) = &self.0 else {
             return Ok(unkeyed(salt, principal));
@@ -44,7 +45,8 @@ impl Naming {
         Ok(digits(&name))
     }
 
-    /// All names that the log may have for a principal: that of now, and the one in entries from before there was a key.
+    /// Returns all names that the log may have for a principal: the present one, and the one in
+    /// entries older than the key.
     pub(crate) fn all(&self, salt: &[u8], principal: &[u8]) -> Result<Vec<String>, Error> {
         let mut names = vec![self.of(salt, principal)?];
         if self.0.is_some() {
@@ -54,7 +56,7 @@ impl Naming {
     }
 }
 
-/// The name without a key, which whoever knows the salt can make.
+/// Returns the name without a key, which anybody with the salt can compute.
 fn unkeyed(salt: &[u8], principal: &[u8]) -> String {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise subject\0");

@@ -21,7 +21,8 @@ pub(crate) const FORGOTTEN: &str = "probity_forgotten";
 pub(crate) const ANSWERS: &str = "probity_answers";
 pub(crate) const REFUSALS: &str = "probity_refusals";
 
-/// Returns where a table of ours is not there, the database is not prepared for disguises.
+/// Returns the error of a read; a missing table of the engine means that the database is not
+/// prepared for disguises.
 pub(crate) fn uninstalled(error: DatabaseError) -> Error {
     match error.kind {
         DatabaseErrorKind::Absent => Error::NotInstalled,

@@ -1,4 +1,5 @@
-//! Replacement values: constant, random, or derived from the old value, drawn anew for every row.
+//! Replacement values: constant, random, or derived from the old value, drawn separately for every
+//! row.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use crate::error::Error;
 const TEXT_BYTES_MAX: usize = 4_096;
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// How a replacement value comes about; the names up to `Null` are Edna's.
+/// A generator of replacement values; the names up to `Null` are Edna's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -46,18 +47,19 @@ pub enum Generator {
     Null,
     /// The first characters of the old text.
     Prefix {
-        /// How many are kept.
+        /// The number of characters kept.
         keep: usize,
     },
     /// The old number, rounded down to a multiple.
     RoundDown {
-        /// Of what; at least 1.
+        /// The factor; at least 1.
         to: i64,
     },
 }
 
 impl Generator {
-    /// A value for a row whose column held `old`; `now` is the time as the database writes it.
+    /// Returns a value for a row whose column held `old`; `now` is the time as the database writes
+    /// it.
     pub(crate) fn draw(&self, old: &Value, now: &str) -> Result<Value, Error> {
         Ok(match self {
             Self::ConstNum(number) => Value::Int(*number),
@@ -84,8 +86,8 @@ impl Generator {
         })
     }
 
-    /// The same in the form in which the database gives what `column` holds, as far as ids may be of its type: another form would be
-    /// taken for another value.
+    /// Returns a replacement in the form in which the database returns values of `column`, for
+    /// types that ids may have. In another form it would be taken for another value.
     pub(crate) fn draw_into(
         &self,
         (dialect, column): (Dialect, Option<&Column>),
@@ -99,7 +101,7 @@ impl Generator {
         })
     }
 
-    /// Returns what is wrong with it, if anything.
+    /// Returns the fault in it, if any.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self {
             Self::RandNum { lb, ub } if lb > ub => Some("the lower bound exceeds the upper"),
@@ -112,7 +114,7 @@ impl Generator {
     }
 }
 
-/// Returns what a column of this type holds once `drawn` was written into it.
+/// Returns the value that a column of this type holds after `drawn` was written into it.
 fn held(dialect: Dialect, kind: &str, drawn: Value) -> Value {
     let is = |words: &[&str]| words.iter().any(|word| kind.starts_with(word));
     let length = || -> Option<usize> { kind.split_once('(')?.1.split(')').next()?.parse().ok() };

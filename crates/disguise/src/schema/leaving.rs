@@ -14,14 +14,14 @@ use crate::schema::{ResolvedSchema, ResolvedTable, TableNotes};
 pub(crate) enum OnLeave {
     /// The row goes, whoever else it names.
     Remove,
-    /// It is set to NULL, and the person's records keep what it was.
+    /// The reference is set to NULL, and the person's records keep the old value.
     Null,
     /// A placeholder takes the person's place.
     Placeholder,
 }
 
 impl TableNotes {
-    /// The columns of which it is said that their rows go, or that they stay.
+    /// Returns the columns whose rows go, or stay, by their rule.
     pub(crate) fn leaving(&self, goes: bool) -> impl Iterator<Item = &String> {
         let all = self.on_leave.iter();
         let meant = all.filter(move |(_, how)| (**how == OnLeave::Remove) == goes);
@@ -30,27 +30,27 @@ impl TableNotes {
 }
 
 impl ResolvedTable {
-    /// Returns whether whoever leaves takes a row along, whoever else owns it: so it is said, or an owner is part of the key, so that there
-    /// is no such row without its people.
+    /// Returns whether a leaving owner takes a row along, whoever else owns it: a rule says so, or
+    /// an owner is part of the key, so that no such row exists without its people.
     pub(crate) fn goes_whole(&self) -> bool {
         let said = |owner: &String| self.on_leave.get(owner) == Some(&OnLeave::Remove);
         let in_key = |owner: &String| self.identity.contains(owner);
         self.owners.len() > 1 && (self.owners.iter().all(said) || self.owners.iter().any(in_key))
     }
 
-    /// Returns whether rows go with somebody who leaves although no transformation says so.
+    /// Returns whether rows go with a leaving person without a transformation for it.
     pub(crate) fn takes_along(&self) -> bool {
         self.on_leave.values().any(|how| *how == OnLeave::Remove)
     }
 
-    /// Returns whether a reference to somebody who leaves becomes NULL.
+    /// Returns whether a reference to a leaving person becomes NULL.
     pub(crate) fn unlinks(&self, column: &str) -> bool {
         self.on_leave.get(column) == Some(&OnLeave::Null)
     }
 }
 
 impl ResolvedSchema {
-    /// Refuses what is said of references and cannot be done.
+    /// Refuses rules for references that cannot be carried out.
     pub(crate) fn check_on_leave(&self) -> Result<(), SpecError> {
         for table in self.tables.values() {
             for (column, how) in &table.on_leave {
@@ -103,8 +103,8 @@ impl ResolvedSchema {
         }
     }
 
-    /// One sentence for each declared key of the users table to itself of which nothing is said: whoever is referred to could not
-    /// leave.
+    /// Returns one sentence for each declared key of the users table to itself without a rule: a
+    /// referred user could not leave.
     pub(crate) fn unsaid(&self) -> Vec<String> {
         let users = self.table(&self.pseudo.table);
         let keys = users.into_iter().flat_map(|it| &it.catalog.foreign_keys);
@@ -125,7 +125,7 @@ impl ResolvedSchema {
         unsaid.map(note).collect()
     }
 
-    /// Returns whether it is said what becomes of the references of `child` by these columns to users who leave.
+    /// Returns whether a rule covers the references of `child` by these columns to users who leave.
     pub(crate) fn is_said(&self, child: &str, columns: &[String]) -> bool {
         let child = self.table(child);
         child.is_some_and(|child| {

@@ -1,4 +1,4 @@
-//! Which tables are there, whose are their rows, and what is said of them?
+//! The description of an application: its tables, the owners of their rows, and notes on them.
 
 pub(crate) mod generate;
 pub(crate) mod leaving;
@@ -28,7 +28,8 @@ pub struct Pseudo {
 }
 
 impl Pseudo {
-    /// The row of a placeholder with this id, for `users`; `now` is the time as the database writes it.
+    /// Returns the row of a placeholder with this id, for `users`; `now` is the time as the
+    /// database writes it.
     pub(crate) fn row(
         &self,
         (dialect, users): (Dialect, &CatalogTable),
@@ -80,7 +81,7 @@ pub(crate) struct TableNotes {
     pub(crate) readers: Vec<String>,
     /// The columns by which a row refers to the one whose owner owns it too.
     pub(crate) through: Option<Vec<String>>,
-    /// Beside the declared ones.
+    /// The references beside the declared ones.
     pub(crate) references: Vec<Reference>,
     /// The fate of rows made while a placeholder owned things, whatever a reveal says.
     pub(crate) meanwhile: Option<References>,
@@ -103,12 +104,12 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns whether nothing is said.
+    /// Returns whether it has no annotations.
     pub fn is_empty(&self) -> bool {
         self.notes.is_empty() && self.tenant.is_none()
     }
 
-    /// Returns whether the rows of the database are those of several tenants.
+    /// Returns whether the rows of the database belong to several tenants.
     pub fn has_tenants(&self) -> bool {
         let notes = self.notes.values();
         self.tenant.is_some() || notes.into_iter().any(|notes| notes.tenant.is_some())
@@ -121,7 +122,8 @@ pub(crate) struct ResolvedTable {
     pub(crate) name: String,
     pub(crate) catalog: CatalogTable,
     pub(crate) identity: Vec<String>,
-    /// The columns that were to identify a row, where no key holds them to mean one row alone: then nothing identifies it.
+    /// The columns that were to identify a row, if no key makes them unique: then nothing
+    /// identifies it.
     pub(crate) unsure: Vec<String>,
     pub(crate) owners: Vec<String>,
     pub(crate) readers: Vec<String>,
@@ -129,7 +131,8 @@ pub(crate) struct ResolvedTable {
     pub(crate) path: Option<Path>,
     pub(crate) references: Vec<Reference>,
     pub(crate) meanwhile: Option<References>,
-    /// Rules for references to people who leave. Columns whose rows stay are among the readers, those whose rows go among the owners.
+    /// Rules for references to people who leave. Columns whose rows stay are among the readers,
+    /// those whose rows go among the owners.
     pub(crate) on_leave: Said,
     /// The column that says of which tenant a row is.
     pub(crate) tenant: Option<String>,
@@ -145,15 +148,16 @@ impl ResolvedTable {
         })
     }
 
-    /// Returns whether `columns`, with the tenant, say of one row alone which one is meant, by a key that the database keeps.
+    /// Returns whether `columns`, with the tenant, identify one row by a key that the database
+    /// enforces.
     pub(crate) fn is_key(&self, columns: &[String]) -> bool {
         let is_said = |it: &String| columns.contains(it) || self.tenant.as_ref() == Some(it);
         let mut keys = self.catalog.unique_keys.iter();
         keys.any(|key| !key.is_empty() && key.iter().all(is_said))
     }
 
-    /// Takes its identifying columns for none where several rows may have the same values in them: what is written into the row of
-    /// one person would be written into that of another.
+    /// Clears its identifying columns if several rows may have equal values in them: a write to the
+    /// row of one person would reach that of another.
     fn doubt(&mut self) {
         if !self.is_key(&self.identity) {
             self.unsure = std::mem::take(&mut self.identity);
@@ -166,7 +170,8 @@ impl ResolvedTable {
         keys.any(|key| key.to_table == self.name)
     }
 
-    /// The columns that name people: owners, and those who only read. In the users table the one owner is the user.
+    /// Returns the columns that name people: owners and readers. In the users table the one owner
+    /// is the user.
     pub(crate) fn people(&self) -> impl Iterator<Item = &String> {
         self.owners.iter().chain(&self.readers)
     }
@@ -177,20 +182,21 @@ impl ResolvedTable {
 pub(crate) struct ResolvedSchema {
     pub(crate) tables: BTreeMap<String, ResolvedTable>,
     pub(crate) pseudo: Pseudo,
-    /// True if the rows are those of several tenants.
+    /// True if the rows belong to several tenants.
     pub(crate) has_tenants: bool,
     /// Parts of the description that are not as the database has it, and are passed over.
     pub(crate) notes: Vec<String>,
 }
 
 impl ResolvedSchema {
-    /// The users table, as the database has it.
+    /// Returns the users table, as the database has it.
     pub(crate) fn users(&self) -> Result<&CatalogTable, Error> {
         let users = self.table(&self.pseudo.table).map(|it| &it.catalog);
         users.ok_or(Error::NotInstalled)
     }
 
-    /// Lets foreign keys be checked at commit, on `SQLite` where tables declare some: it prepares all statements anew then.
+    /// Defers the checks of foreign keys to the commit. On `SQLite` only if tables declare some,
+    /// because it prepares all statements again then.
     pub(crate) fn defer_foreign_keys(&self, database: &mut dyn Database) -> Result<(), Error> {
         let declares = |table: &ResolvedTable| !table.catalog.foreign_keys.is_empty();
         if database.dialect() == Dialect::Sqlite && !self.tables.values().any(declares) {
@@ -201,7 +207,7 @@ impl ResolvedSchema {
             .doing("deferring foreign keys")
     }
 
-    /// Lays `schema` over `catalog` and refuses what does not fit.
+    /// Combines `schema` with `catalog` and refuses annotations that do not fit.
     pub(crate) fn new(
         dialect: Dialect,
         catalog: Catalog,
@@ -240,7 +246,8 @@ impl ResolvedSchema {
         self.tables.get(name)
     }
 
-    /// Tables and columns that name an owner or a reader; in the users table a user is no owner of others.
+    /// Returns tables and columns that name an owner or a reader; in the users table a user is no
+    /// owner of others.
     pub(crate) fn people_columns(&self) -> impl Iterator<Item = (&ResolvedTable, &str)> {
         self.tables.values().flat_map(|table| {
             let columns = self.others(table);
@@ -248,7 +255,7 @@ impl ResolvedSchema {
         })
     }
 
-    /// The columns of `table` that name people other than the row itself.
+    /// Returns the columns of `table` that name people other than the row itself.
     pub(crate) fn others<'t>(&self, table: &'t ResolvedTable) -> impl Iterator<Item = &'t String> {
         let is_users = table.name == self.pseudo.table;
         let owners = (!is_users).then_some(&table.owners);
@@ -256,7 +263,8 @@ impl ResolvedSchema {
     }
 }
 
-/// The columns that are said to name owners and readers. A user is owned by nobody else, and read only by whom they refer to.
+/// Returns the columns that the notes declare as owners and readers. A user has no other owner, and
+/// its readers are the users it refers to.
 fn people_said(notes: &TableNotes, is_users: bool) -> (Vec<String>, Vec<String>) {
     let mut owners = notes.owners.clone().unwrap_or_default();
     let mut readers = notes.readers.clone();
@@ -280,8 +288,9 @@ struct Naming<'k> {
     is_by_id: bool,
 }
 
-/// Where ids are unique within a tenant alone, a foreign key to a person names the tenant too. A key to another column of the users
-/// table than their id tells nothing of whose a row is.
+/// Returns the column of a foreign key to a person, and whether it refers to the id. If ids are
+/// unique only within a tenant, such a key names the tenant too. A key to another column of the
+/// users table than the id does not show an owner.
 fn person_of<'k>(
     key: &'k ForeignKey,
     (schema, pseudo): (&Schema, &Pseudo),
@@ -304,8 +313,8 @@ fn person_of<'k>(
     })
 }
 
-/// Refuses a column that is said to name people and refers to another column of the users table than their id: what it holds is no
-/// id, or that of somebody else.
+/// Refuses a column that is declared to name people and refers to another column of the users table
+/// than their id: its values are no ids, or those of somebody else.
 fn check_people(table: &ResolvedTable, schema: &Schema, pseudo: &Pseudo) -> Result<(), SpecError> {
     let keys = table.catalog.foreign_keys.iter();
     let keys = keys.filter(|key| key.columns.len() == key.to_columns.len());
@@ -330,8 +339,8 @@ fn check_people(table: &ResolvedTable, schema: &Schema, pseudo: &Pseudo) -> Resu
 }
 
 impl ResolvedSchema {
-    /// The declared keys of a table by which it refers to another column of the users table than their id, where nothing else says
-    /// whose its rows are.
+    /// Returns the declared keys of a table to another column of the users table than the id, if
+    /// nothing else names the owners of its rows.
     pub(crate) fn key_without_id<'t>(&self, table: &'t ResolvedTable) -> Option<&'t ForeignKey> {
         let is_told = !table.owners.is_empty() || table.path.is_some() || table.shared;
         let mut keys = table.catalog.foreign_keys.iter();

@@ -1,4 +1,5 @@
-//! Names as the database has them, in the place of names as a file has them: in other letters, or slips of Edna's files.
+//! Names of files, matched to those of the database: written in other case, or slips of Edna's
+//! files.
 
 use crate::database::{Catalog, CatalogTable, Dialect, Property};
 use crate::schema::{Pseudo, Reference, Schema, TableNotes};
@@ -21,12 +22,13 @@ impl<'a> CatalogNames<'a> {
         }
     }
 
-    /// The same for files of Edna, or not. Her database takes the name of a column in any letters.
+    /// Sets whether the names are those of an Edna file. Edna's database ignores the case of column
+    /// names.
     pub(crate) const fn of_edna(self, of_edna: bool) -> Self {
         Self { of_edna, ..self }
     }
 
-    /// The table that the database would take for one called `said`.
+    /// Returns the table that the database would find by the name `said`.
     pub(crate) fn table(self, said: &str) -> Option<&'a str> {
         if let Some((exact, _)) = self.catalog.get_key_value(said) {
             return Some(exact);
@@ -39,7 +41,7 @@ impl<'a> CatalogNames<'a> {
         found.map(|(name, _)| name.as_str())
     }
 
-    /// The column of `table` that the database would take for one called `said`.
+    /// Returns the column of `table` that the database would find by the name `said`.
     pub(crate) fn column(self, table: &'a CatalogTable, said: &str) -> Option<&'a str> {
         if let Some(exact) = table.column(said) {
             return Some(&exact.name);
@@ -49,7 +51,8 @@ impl<'a> CatalogNames<'a> {
         found.or_else(|| self.of_edna.then(|| only(table, said))?)
     }
 
-    /// Returns whether the database takes a name in a condition, of a table or what stands for it, for `known`.
+    /// Returns whether the database takes a name in a condition, of a table or an alias, for
+    /// `known`.
     pub(crate) fn is_called(self, known: &str, said: &str) -> bool {
         match self.dialect {
             Dialect::Mysql => known == said || self.table(said) == Some(known),
@@ -58,7 +61,7 @@ impl<'a> CatalogNames<'a> {
     }
 }
 
-/// The one column of that name in any letters; none where there are several.
+/// Returns the one column of that name in any case; none if there are several.
 fn only<'a>(table: &'a CatalogTable, said: &str) -> Option<&'a str> {
     let said = said.to_lowercase();
     let all = table.columns.iter().map(|it| it.name.as_str());
@@ -66,7 +69,8 @@ fn only<'a>(table: &'a CatalogTable, said: &str) -> Option<&'a str> {
     all.next().filter(|_| all.next().is_none())
 }
 
-/// Returns whether the database takes two names for the same. `PostgreSQL` writes a name without quotes in small letters.
+/// Returns whether the database treats two names as equal. `PostgreSQL` folds a name without quotes
+/// to lower case.
 fn is_same(dialect: Dialect, known: &str, said: &str) -> bool {
     match dialect {
         Dialect::Sqlite => known.eq_ignore_ascii_case(said),
@@ -75,7 +79,7 @@ fn is_same(dialect: Dialect, known: &str, said: &str) -> bool {
     }
 }
 
-/// Files being brought into line with a database, and what is noted of it.
+/// Files being matched to a database, with notes on the differences.
 pub(crate) struct Fitting<'a> {
     pub(crate) names: CatalogNames<'a>,
     pub(crate) notes: Vec<String>,
@@ -89,7 +93,7 @@ impl<'a> Fitting<'a> {
         }
     }
 
-    /// Returns what is said of tables, in the names of the database.
+    /// Returns the notes on tables with the names of the database.
     pub(crate) fn schema(&mut self, said: &Schema) -> Schema {
         self.names = self.names.of_edna(said.of_edna);
         let mut fitted = Schema {
@@ -118,7 +122,7 @@ impl<'a> Fitting<'a> {
         fitted
     }
 
-    /// Returns how placeholders are made, in the names of the database.
+    /// Returns the generator of placeholders with the names of the database.
     pub(crate) fn pseudo(&mut self, said: &Pseudo) -> Pseudo {
         let place = "the pseudoprincipal generator";
         let called = self.table(place, &said.table);
@@ -171,8 +175,8 @@ impl<'a> Fitting<'a> {
         notes
     }
 
-    /// A reference in the names of the database; none where Edna's file names a table or a column that is not there, for what
-    /// refers to nothing cannot be looked for.
+    /// Returns a reference in the names of the database; none if Edna's file names a missing table
+    /// or column, because a reference to nothing cannot be looked up.
     fn reference(
         &mut self,
         place: &str,
@@ -235,7 +239,8 @@ impl<'a> Fitting<'a> {
         found.to_owned()
     }
 
-    /// Columns in the names of the database. Several of them in one text are a slip of Edna's files.
+    /// Returns columns in the names of the database. Several of them in one text are a slip of
+    /// Edna's files.
     pub(crate) fn columns(
         &mut self,
         place: &str,

@@ -1,4 +1,4 @@
-//! Indirect ownership: rows that belong to whoever owns the row that they refer to.
+//! Indirect ownership: rows that belong to the owner of the row that they refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,20 @@ use crate::schema::{Reference, ResolvedTable, Schema};
 /// The way from a table without owner columns to the one whose rows have the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// From reference to reference, the table's own first; never empty.
+    /// The references in order, the table's own first; never empty.
     pub(crate) steps: Vec<Reference>,
     /// The owner column of the last table.
     pub(crate) owner: String,
 }
 
 impl Path {
-    /// Returns whether the owner is told by rows of `table`.
+    /// Returns whether the path to the owner leads over rows of `table`.
     pub(crate) fn leads_over(&self, table: &str) -> bool {
         self.steps.iter().any(|step| step.to_table == table)
     }
 
-    /// The condition that a row of `table` belongs to somebody who is chosen by `owned`, a condition on the column
-    /// that it is given.
+    /// Returns the condition that a row of `table` belongs to somebody selected by `owned`, a
+    /// condition on the given column.
     pub(crate) fn condition(
         &self,
         (dialect, tenancy): (Dialect, &TenantScope),
@@ -59,7 +59,7 @@ impl Path {
     }
 }
 
-/// Finds the paths that `schema` speaks of, and refuses one that does not lead to exactly one owner.
+/// Resolves the paths of `schema`, and refuses one that does not lead to exactly one owner.
 pub(crate) fn resolve(
     tables: &mut BTreeMap<String, ResolvedTable>,
     schema: &Schema,
@@ -131,7 +131,7 @@ fn path(
     }
 }
 
-/// The reference of `table` by these columns.
+/// Returns the reference of `table` by these columns.
 fn step(
     tables: &BTreeMap<String, ResolvedTable>,
     table: &ResolvedTable,
@@ -187,8 +187,9 @@ fn step(
     })
 }
 
-/// The columns through which tables without owner columns could belong to people, where there is just one way;
-/// `owners` are the owner columns of all tables that have some, the table `users` among them.
+/// Returns the columns through which tables without owner columns could belong to people, if there
+/// is just one way. `owners` are the owner columns of all tables that have some, the table `users`
+/// among them.
 pub(crate) fn proposed(
     catalog: &Catalog,
     owners: &BTreeMap<String, Vec<String>>,
@@ -219,7 +220,8 @@ pub(crate) fn proposed(
         let more: Vec<String> = more.into_iter().map(|it| (*it).clone()).collect();
         reachable.extend(more);
     }
-    // From the owners outwards, so that no path leads in a circle or over a table with several ways.
+    // From the owners outwards, so that no path leads in a circle or over a table with several
+    // ways.
     let mut proposed: BTreeMap<String, (Vec<String>, String)> = BTreeMap::new();
     loop {
         let known = |name: &str| single(name) || proposed.contains_key(name);

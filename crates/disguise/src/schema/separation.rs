@@ -1,4 +1,4 @@
-//! Whether a description keeps the tenants of a database apart.
+//! Checks that a description keeps the tenants of a database apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::error::SpecError;
 use crate::schema::{ResolvedSchema, ResolvedTable, Schema};
 
 impl Schema {
-    /// The column of `table` that says of which tenant a row is.
+    /// Returns the column of `table` that names the tenant of a row.
     pub(crate) fn tenant_column(&self, name: &str, table: &CatalogTable) -> Option<String> {
         let notes = self.notes.get(name);
         let said = notes.and_then(|notes| notes.tenant.clone());
@@ -22,7 +22,7 @@ impl Schema {
 }
 
 impl ResolvedSchema {
-    /// The tenant column of every table that has one.
+    /// Returns the tenant column of every table that has one.
     pub(crate) fn tenant_columns(&self) -> BTreeMap<String, String> {
         let tables = self.tables.values();
         tables
@@ -30,13 +30,14 @@ impl ResolvedSchema {
             .collect()
     }
 
-    /// The tables that are said to be shared by all tenants.
+    /// Returns the tables that are declared to be shared by all tenants.
     pub(crate) fn shared_tables(&self) -> BTreeSet<String> {
         let shared = self.tables.values().filter(|table| table.shared);
         shared.map(|table| table.name.clone()).collect()
     }
 
-    /// Refuses tables whose rows belong to people and to no tenant, and what else would mix tenants up.
+    /// Refuses tables whose rows belong to people and to no tenant, and other declarations that
+    /// would mix tenants up.
     pub(crate) fn check_tenants(&self) -> Result<(), SpecError> {
         let Some(users) = self.table(&self.pseudo.table) else {
             return Ok(());
@@ -91,7 +92,8 @@ impl ResolvedSchema {
         Ok(())
     }
 
-    /// The declared foreign keys by which a row of one tenant could refer to a row of another.
+    /// Returns the declared foreign keys by which a row of one tenant could refer to a row of
+    /// another.
     pub(crate) fn cross_tenant_keys(&self) -> Vec<String> {
         let mut cross_tenant_keys = Vec::new();
         for table in self.tables.values() {

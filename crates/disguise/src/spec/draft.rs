@@ -62,9 +62,9 @@ const TENANT_NAMES: [&str; 12] = [
 pub struct Draft {
     /// The specification in the native form, with comments.
     pub text: String,
-    /// What was found out about tables.
+    /// The findings about tables.
     pub schema: Schema,
-    /// How placeholders could be made.
+    /// A proposal for placeholders.
     pub pseudo: Pseudo,
 }
 
@@ -231,7 +231,7 @@ impl Tenants {
         table.is_some_and(|table| table.column(&self.column).is_some())
     }
 
-    /// Says of tables without the column which one they have, or that they are shared.
+    /// Notes for each table without the column which one it has instead, or that it is shared.
     fn note(&self, catalog: &Catalog, owners: &BTreeMap<String, Vec<String>>, schema: &mut Schema) {
         for (name, table) in catalog {
             if self.has(catalog, name) {
@@ -427,7 +427,7 @@ fn owners(
     owners
 }
 
-/// What was found out about a database.
+/// The findings about a database.
 struct Found<'a> {
     catalog: &'a Catalog,
     schema: &'a Schema,
@@ -435,7 +435,7 @@ struct Found<'a> {
     owners: BTreeMap<String, Vec<String>>,
     /// Tables owned through others, with the columns that refer to them.
     paths: BTreeMap<String, (Vec<String>, String)>,
-    /// What is to be said of columns of placeholders.
+    /// The remarks on columns of placeholders.
     remarks: BTreeMap<String, String>,
 }
 

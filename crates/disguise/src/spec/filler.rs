@@ -5,7 +5,7 @@ use crate::schema::generate::Generator;
 
 /// The longest text that placeholders get by default.
 const TEXT_CHARACTERS: usize = 24;
-/// How long a random address is, and random digits.
+/// Characters of a random address, and of random digits.
 const EMAIL_CHARACTERS: usize = 42;
 const PHONE_CHARACTERS: usize = 9;
 /// Ids of placeholders begin far above those of people, and stay exact in a double.
@@ -28,14 +28,15 @@ const MOMENT: &str = "2000-01-01 00:00:00";
 const DAY: &str = "2000-01-01";
 const HOUR: &str = "00:00:00";
 const YEAR: i64 = 2000;
-/// The same moment in seconds since 1970.
+/// That moment in seconds since 1970.
 const MOMENT_SECONDS: i64 = 946_684_800;
 /// A point at zero as `MariaDB` holds it, which takes no text for a geometry.
 const POINT: &str = "\0\0\0\0\u{1}\u{1}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Words in the names of numbers that are times.
 const MOMENTS: [&str; 6] = ["_at", "created", "updated", "joined", "registered", "seen"];
 
-/// Returns what each column of a placeholder holds; what the database fills in itself is left out, but for times.
+/// Returns the generator of each column of a placeholder. Columns that the database fills itself
+/// are left out, but for times.
 pub(crate) fn of(
     dialect: Dialect,
     table: &CatalogTable,

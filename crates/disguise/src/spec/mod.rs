@@ -1,4 +1,4 @@
-//! What does a disguise do, as written down? Parsed, not yet checked against a database.
+//! Specifications of disguises as written: parsed, not yet checked against a database.
 
 pub(crate) mod draft;
 mod edna;

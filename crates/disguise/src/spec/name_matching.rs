@@ -4,7 +4,7 @@ use super::{Kind, Spec};
 use crate::schema::name_matching::Fitting;
 
 impl Fitting<'_> {
-    /// Returns what happens, in the names of the database.
+    /// Returns the specification with the names of the database.
     pub(crate) fn spec(&mut self, said: &Spec) -> Spec {
         self.names = self.names.of_edna(said.of_edna);
         let mut spec = said.clone();

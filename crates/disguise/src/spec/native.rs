@@ -41,7 +41,7 @@ struct Users {
     placeholder: BTreeMap<String, Generator>,
 }
 
-/// What is said about one table; what is left out is read from the database.
+/// The notes on one table; missing ones are read from the database.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -79,7 +79,7 @@ struct Description {
     users: Users,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
-    /// What is said of tables comes from a file of Edna's.
+    /// True if the notes on tables come from an Edna file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     edna: bool,
     tables: BTreeMap<String, Table>,

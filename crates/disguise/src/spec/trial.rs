@@ -7,9 +7,9 @@ use crate::database::{CatalogTable, Column, Constraint, Database, Dialect, Rule}
 use crate::schema::generate::Generator;
 use crate::spec::filler;
 
-/// How many questions are asked for one condition.
+/// The most queries for one condition.
 const QUESTIONS_MAX: usize = 2_000;
-/// How many rows with random values must be taken.
+/// The number of rows with random values that must be accepted.
 const DRAWS: usize = 8;
 /// The longest text that is tried.
 const LENGTH_MAX: usize = 40;
@@ -273,7 +273,8 @@ fn advance(place: &mut [usize], choices: &[Vec<Option<Generator>>]) -> bool {
     false
 }
 
-/// Returns what a column may hold, the likeliest first: what its condition speaks of, and then what conditions often take.
+/// Returns candidates for a column, the likeliest first: those from its condition, and then those
+/// that conditions often accept.
 fn choices(table: &CatalogTable, column: &Column, condition: &str) -> Vec<Generator> {
     let text = |it: &str| Generator::ConstStr(it.to_owned());
     let longest = column.length_max().unwrap_or(LENGTH_MAX).min(LENGTH_MAX);

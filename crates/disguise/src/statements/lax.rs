@@ -1,6 +1,8 @@
-//! Values that `MariaDB` has and does not take in its strict mode: what it stores in an enumeration for a value that is none.
+//! Values that `MariaDB` stores but refuses in its strict mode: those of an enumeration for an
+//! invalid value.
 //!
-//! Such rows and values go back as they were, or not at all: what is written with errors turned into warnings is read again.
+//! Such rows and values go back as they were, or not at all: after a write with errors turned into
+//! warnings, they are read again.
 
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -11,14 +13,14 @@ use crate::statements::outcome::{Done, are_same, inserted, is_there};
 use crate::statements::overwrite::unstamped;
 use crate::statements::table::{Inserted, delete_keys, insertion, select_keys};
 
-/// Returns whether `value` may be what an enumeration holds for a value that is none of its own.
+/// Returns whether `value` may be the one that an enumeration stores for an invalid value.
 fn is_error(dialect: Dialect, column: Option<&Column>, value: &Value) -> bool {
     let is_enumeration = column.is_some_and(|it| it.declared.starts_with("enum("));
     let is_empty = matches!(value, Value::Text(text) if text.is_empty());
     dialect == Dialect::Mysql && is_enumeration && is_empty
 }
 
-/// Inserts a row that the database refused, if it refused it for such a value alone.
+/// Inserts a row that the database refused, if only such a value was the reason.
 pub(crate) fn insert(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -48,8 +50,8 @@ pub(crate) fn insert(
     Ok(Inserted::Refused)
 }
 
-/// Writes a value that the database refused into a row that holds `now`, if it refused it because it is such a value; tells
-/// whether it did.
+/// Writes a value that the database refused into a row that holds `now`, if only its kind was the
+/// reason. Returns whether it was written.
 pub(crate) fn write(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,

@@ -1,4 +1,4 @@
-//! How are the rows of a table read and changed, many by one statement?
+//! Statements that read and change the rows of a table, many at a time.
 
 pub(crate) mod lax;
 pub(crate) mod outcome;

@@ -1,4 +1,4 @@
-//! What the database did of what a statement said, which triggers and rules may leave undone without an error.
+//! Effects of a statement: triggers and rules may skip rows without an error.
 
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -8,19 +8,19 @@ use crate::schema::ResolvedTable;
 use crate::statements::row::picked;
 use crate::statements::table::{Inserted, select_keys};
 
-/// What became of an insertion of so many rows.
+/// The outcome of an insertion of several rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// All are in.
+    /// All rows were inserted.
     All,
-    /// None is.
+    /// No row was inserted.
     Refused,
-    /// The database passed over so many of them, and said nothing.
+    /// The database silently skipped this number of rows.
     Passed(usize),
 }
 
 impl Done {
-    /// The same, where a row that is passed over counts as refused.
+    /// Returns the outcome if a skipped row counts as refused.
     pub(crate) const fn outcome(self) -> Inserted {
         match self {
             Self::All => Inserted::All,
@@ -29,7 +29,7 @@ impl Done {
     }
 }
 
-/// Returns what became of an insertion of `rows` rows.
+/// Returns the outcome of an insertion of `rows` rows.
 pub(crate) fn inserted(done: Result<u64, DatabaseError>, rows: usize) -> Result<Done, Error> {
     match done {
         Ok(count) => {

@@ -1,4 +1,5 @@
-//! Values of its own for each of many rows, all columns and as many rows as fit by one statement.
+//! Updates of many rows with values of their own: all columns and as many rows as fit in one
+//! statement.
 
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
@@ -10,7 +11,7 @@ use crate::statements::outcome::are_same;
 use crate::statements::stored::{Stored, holds, stored};
 use crate::statements::table::{among, lists, present, with};
 
-/// What to write into a row: its identity, and a new value for each column.
+/// A write to a row: its identity, and a new value for each column.
 #[derive(Clone)]
 pub(crate) struct Write<'a> {
     pub(crate) identity: &'a [Value],
@@ -18,7 +19,7 @@ pub(crate) struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// The row alone, into which nothing is written.
+    /// Names the row without any values to write.
     pub(crate) const fn of_nothing(identity: &'a [Value]) -> Self {
         Self {
             identity,
@@ -27,11 +28,11 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Runs a statement, and gives how many rows it changed.
+/// A function that runs a statement and returns the number of changed rows.
 type Run = fn(&mut dyn TenantConnection, &str, &[Value]) -> Result<u64, DatabaseError>;
 
-/// Writes values of its own into each row. A row that the database passes over without an error is refused like one that breaks
-/// a constraint; a caller that hears of a refusal gives up.
+/// Writes values of its own into each row. A row that the database silently skips counts as
+/// refused, like one that breaks a constraint. A caller must give up after a refusal.
 pub(crate) fn update_keys(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -41,7 +42,8 @@ pub(crate) fn update_keys(
     update_as_given(database, table, columns, writes, execute)
 }
 
-/// Does as [`update_keys`], but a refusal is no reason to give up, though rows may have been written before it.
+/// Writes like [`update_keys`], but the caller may go on after a refusal, though rows may have been
+/// written before it.
 pub(crate) fn try_update_keys(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -51,8 +53,8 @@ pub(crate) fn try_update_keys(
     update_as_given(database, table, columns, writes, attempt)
 }
 
-/// Does as [`try_update_keys`] for all rows that hold one of some values in `column`: each write has such a value in the place of an
-/// identity, and as many rows may be meant.
+/// Writes like [`try_update_keys`] to all rows that hold some values in `column`: each write has
+/// such a value as its identity, which may have many rows.
 pub(crate) fn try_update_all(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -74,8 +76,8 @@ pub(crate) fn try_update_all(
     refuse_left(database, table, left)
 }
 
-/// Does as [`update_keys`] for values that columns may store in another form; the caller sees whether a trigger put others in their
-/// place.
+/// Writes like [`update_keys`] where columns may store values in another form; the caller checks
+/// whether a trigger replaced them.
 pub(crate) fn update_drawn(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -116,8 +118,8 @@ fn update_as_given(
     refuse_passed_over(database, table, columns, writes, told)
 }
 
-/// Refuses when more rows were changed than were named, for the others may be anybody's. They hold what was written by now, so that
-/// whoever hears of it may only roll back.
+/// Refuses when more rows were changed than named, because the others may be anybody's. They are
+/// overwritten by now, so the caller may only roll back.
 fn refuse_more(table: &ResolvedTable, writes: &[Write<'_>], done: u64) -> Result<(), Error> {
     if usize::try_from(done).is_ok_and(|done| done <= writes.len()) {
         return Ok(());
@@ -125,7 +127,7 @@ fn refuse_more(table: &ResolvedTable, writes: &[Write<'_>], done: u64) -> Result
     Err(several_rows(table, "updating rows", "overwritten"))
 }
 
-/// Refuses what was done to more rows than were named.
+/// Returns the error for a change of more rows than were named.
 pub(crate) fn several_rows(table: &ResolvedTable, doing: &'static str, done: &str) -> Error {
     let message = format!(
         "table {}: several rows have one identity ({}), so that a row of somebody else would be {done}",
@@ -142,8 +144,8 @@ pub(crate) fn several_rows(table: &ResolvedTable, doing: &'static str, done: &st
     }
 }
 
-/// Refuses when rows do not hold what was written into them. That is looked at where the database told of fewer rows, or where
-/// what it told says nothing because triggers may have changed them.
+/// Refuses when rows do not hold the written values. This is checked if the database reported fewer
+/// rows, or if triggers make its count meaningless.
 fn refuse_passed_over(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -155,7 +157,7 @@ fn refuse_passed_over(
     if told.is_some_and(|told| told >= writes.len()) {
         return Ok(());
     }
-    // Columns that name people or rows hold in a form of their own what stands for the same in another column.
+    // Columns that name people or rows may hold another form of an equal value.
     let names = |it: &&str| table.people().chain(&table.identity).any(|name| name == it);
     let are_names = columns.iter().all(names);
     let mut left: usize = 0;
@@ -222,7 +224,7 @@ fn write_keys(
     Ok(changed)
 }
 
-/// `a = ? AND b = ?` for an identity.
+/// Returns `a = ? AND b = ?` for an identity.
 pub(crate) fn is_row(dialect: Dialect, table: &ResolvedTable) -> String {
     let equal = table.identity.iter();
     let equal: Vec<String> = equal
@@ -231,7 +233,7 @@ pub(crate) fn is_row(dialect: Dialect, table: &ResolvedTable) -> String {
     equal.join(" AND ")
 }
 
-/// `a = ?, b = ?` for columns, each with what `value` gives in the place of the mark.
+/// Returns `a = ?, b = ?` for columns, with the expression of `value` for each mark.
 fn assigned(dialect: Dialect, columns: &[&str], value: impl Fn(usize, &str) -> String) -> String {
     let all = columns.iter().enumerate();
     let all: Vec<String> = all
@@ -243,7 +245,7 @@ fn assigned(dialect: Dialect, columns: &[&str], value: impl Fn(usize, &str) -> S
     all.join(", ")
 }
 
-/// `, c = c` for each column that the database would set to the time of the update.
+/// Returns `, c = c` for each column that the database would set to the time of the update.
 pub(crate) fn unstamped(dialect: Dialect, table: &ResolvedTable, written: &[&str]) -> String {
     let stamped = table.catalog.stamped.iter();
     let others = stamped.filter(|column| !written.contains(&column.as_str()));
@@ -254,7 +256,8 @@ pub(crate) fn unstamped(dialect: Dialect, table: &ResolvedTable, written: &[&str
     kept.collect()
 }
 
-/// An update for each row: in the same process a statement prepared once beats a join with a list of values.
+/// Runs an update for each row: in the same process a prepared statement beats a join with a list
+/// of values.
 fn update_each(
     database: &mut dyn TenantConnection,
     (table, own): (&ResolvedTable, &Fragment),
@@ -277,7 +280,7 @@ fn update_each(
     database.execute_each(&sql, &rows).doing("updating rows")
 }
 
-/// An update from a list of identities and values.
+/// Runs an update from a list of identities and values.
 fn through_list(
     dialect: Dialect,
     table: &ResolvedTable,
@@ -313,8 +316,8 @@ fn through_list(
     (sql, parameters.flatten().cloned().collect())
 }
 
-/// An update that compares each row with the identities; a list would have a collation of its own, which clashes with
-/// that of a text column.
+/// Runs an update that compares each row with the identities. A list would have a collation of its
+/// own, which conflicts with that of a text column.
 fn case_by_case(
     dialect: Dialect,
     table: &ResolvedTable,

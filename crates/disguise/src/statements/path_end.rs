@@ -1,4 +1,4 @@
-//! Where paths lead from rows: to the owner, over rows that are there and rows that were removed.
+//! Ends of paths: follows rows to their owners, over existing rows and removed ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::schema::path::Path;
 use crate::statements::row::{encoded, picked};
 use crate::statements::table::{found, select_keys};
 
-/// Rows that are in records and not in the database any more, by their tables, each run with its columns.
+/// Rows in records that the database no longer has, by their tables, each run with its columns.
 #[derive(Default)]
 pub(crate) struct RemovedRows<'r>(BTreeMap<&'r str, Vec<RemovedRun<'r>>>);
 
@@ -27,7 +27,7 @@ impl<'r> RemovedRows<'r> {
         runs.push((columns, rows.collect()));
     }
 
-    /// The rows of `table` with one of `keys` in the columns `by`, by their key.
+    /// Returns the rows of `table` with one of `keys` in the columns `by`, by their key.
     pub(crate) fn by_key(
         &self,
         table: &str,
@@ -58,8 +58,8 @@ pub(crate) struct PathEnd {
     pub(crate) is_lost: bool,
 }
 
-/// Follows `path` from each row to the owner at its end, one query for each of its steps; nothing where a row on the way is
-/// not there.
+/// Follows `path` from each row to the owner at its end, one query for each step; nothing if a row
+/// on the way is missing.
 pub(crate) fn ends(
     database: &mut dyn TenantConnection,
     path: &Path,
@@ -71,7 +71,7 @@ pub(crate) fn ends(
     Ok(ends.into_iter().map(|it| it.owners).collect())
 }
 
-/// The same also over rows that were removed.
+/// Follows `path` as [`ends`] does, also over rows that were removed.
 pub(crate) fn ends_over(
     database: &mut dyn TenantConnection,
     path: &Path,
@@ -115,8 +115,8 @@ pub(crate) fn ends_over(
     Ok(ends)
 }
 
-/// What the rows of a table hold in the columns `wanted` that have one of `keys` in the columns `by`, by these keys as they were
-/// asked for.
+/// Returns the values in the columns `wanted` of the rows that have one of `keys` in the columns
+/// `by`, grouped by these keys as given.
 fn following(
     database: &mut dyn TenantConnection,
     (table, by, wanted): (&str, &[String], &[String]),
@@ -150,7 +150,7 @@ fn following(
     Ok(next)
 }
 
-/// How `table` spells those of `keys` of one column that `known` lacks.
+/// Returns the spellings in `table` of those of `keys`, of one column, that `known` lacks.
 fn spellings_of(
     database: &mut dyn TenantConnection,
     table: &str,

@@ -3,7 +3,7 @@
 use crate::database::value::Value;
 use crate::schema::ResolvedTable;
 
-/// The value of `column` in `row`.
+/// Returns the value of `column` in `row`.
 pub(crate) fn at<'r>(columns: &[String], row: &'r [Value], column: &str) -> Option<&'r Value> {
     columns
         .iter()
@@ -22,7 +22,7 @@ pub(crate) fn put(columns: &[String], row: &mut [Value], column: &str, value: Va
     }
 }
 
-/// The values of `wanted` in `row`.
+/// Returns the values of `wanted` in `row`.
 pub(crate) fn picked(columns: &[String], row: &[Value], wanted: &[String]) -> Vec<Value> {
     wanted
         .iter()
@@ -30,7 +30,7 @@ pub(crate) fn picked(columns: &[String], row: &[Value], wanted: &[String]) -> Ve
         .collect()
 }
 
-/// The identity that a row has after `column` got `value`.
+/// Returns the identity of a row after `column` got `value`.
 pub(crate) fn moved(
     table: &ResolvedTable,
     identity: &[Value],

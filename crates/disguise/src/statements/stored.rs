@@ -1,4 +1,4 @@
-//! Rows as the database stores them once values were written into them: a column may keep another form of a value than it was given.
+//! Rows as the database stores them after a write: a column may keep a value in another form.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,12 @@ use crate::statements::table::{list, select_keys, with};
 #[derive(Clone)]
 pub(crate) struct Stored {
     pub(crate) identity: Vec<Value>,
-    /// What it holds in the columns asked for.
+    /// The values of the requested columns.
     pub(crate) values: Vec<Value>,
 }
 
-/// Whether a column keeps `value` as it is given; where that is not sure, it is read again.
+/// Returns whether a column keeps `value` unchanged. When in doubt it returns false, and the value
+/// is read back.
 pub(crate) fn keeps_form(table: &ResolvedTable, column: &str, value: &Value) -> bool {
     let is_plain = match value {
         Value::Null => true,
@@ -29,8 +30,8 @@ pub(crate) fn keeps_form(table: &ResolvedTable, column: &str, value: &Value) -> 
     is_plain && table.catalog.triggers.is_empty()
 }
 
-/// The rows into which `writes` were written, with what they hold in `columns` now; nothing for a row that is not found, or not one
-/// alone, by the key that it was given.
+/// Returns the rows into which `writes` were written, with their present values of `columns`. A row
+/// that its key does not find, or not alone, is absent.
 pub(crate) fn stored(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -94,7 +95,7 @@ fn by_key(
         .doing("reading rows")
 }
 
-/// Whether a row holds `values` in `columns`, as the database compares them.
+/// Returns whether a row holds `values` in `columns`, as the database compares them.
 pub(crate) fn holds(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,

@@ -19,20 +19,22 @@ const ROWS_MAX: usize = 1_024;
 /// The most questions in one statement, below what every engine takes as columns of an answer.
 const QUESTIONS_MAX: usize = 256;
 
-/// As many values as a question about one key stands for, so that a statement has few enough of them.
+/// The number of values that a query about one key counts as, so that a statement has few enough
+/// queries.
 const QUESTION_WIDTH: usize = 60;
 
-/// Up to here rows go in by one statement of exactly their number; beyond, runs are powers of two. A statement that was
-/// prepared for another number costs a round trip more, each further run costs one too.
+/// Up to this number, rows are inserted by one statement of exactly their number; beyond, in runs
+/// of powers of two. A statement that was prepared for another number costs one more round trip,
+/// and so does each further run.
 const EXACT_ROWS_MAX: usize = 64;
 
-/// Returns how many tuples of `width` values fit into one statement, a power of two.
+/// Returns the number of tuples of `width` values that fit into one statement, a power of two.
 fn rows_max(width: usize) -> usize {
     let most = PARAMETERS_MAX.checked_div(width.max(1)).unwrap_or(1);
     power_of_two(most.clamp(1, ROWS_MAX))
 }
 
-/// The greatest power of two that is not above `count`, which is not zero.
+/// Returns the greatest power of two that is not above `count`, which is not zero.
 const fn power_of_two(count: usize) -> usize {
     match count.checked_ilog2() {
         Some(log) => 1 << log,
@@ -55,8 +57,8 @@ pub(crate) fn runs<T>(mut rows: &[T], width: usize) -> impl Iterator<Item = &[T]
     })
 }
 
-/// Cuts `keys` of `width` values into lists for one statement each, whose lengths are powers of two, so that few
-/// texts are prepared: the last key is repeated, which changes nothing for a statement that asks what is among them.
+/// Cuts `keys` of `width` values into lists for one statement each. Their lengths are powers of
+/// two, so that few texts are prepared: the last key is repeated, which does not change the result.
 pub(crate) fn lists<T: Clone>(keys: &[T], width: usize) -> impl Iterator<Item = Vec<T>> {
     keys.chunks(rows_max(width)).map(|some| {
         let mut list = some.to_vec();
@@ -92,13 +94,13 @@ pub(crate) fn among(dialect: Dialect, columns: &[String], rows: usize) -> String
     )
 }
 
-/// `parameters` and then those of `own`.
+/// Returns `parameters` followed by those of `own`.
 pub(crate) fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
     parameters.extend_from_slice(&own.parameters);
     parameters
 }
 
-/// The rows that `chosen` selects, at most `most` of them.
+/// Returns the rows that `chosen` selects, at most `most` of them.
 pub(crate) fn select(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -124,7 +126,7 @@ fn limit(most: Option<u32>) -> String {
     most.map_or_else(String::new, |most| format!(" LIMIT {most}"))
 }
 
-/// The rows whose `by` columns are among `keys`.
+/// Returns the rows whose `by` columns are among `keys`.
 pub(crate) fn select_keys(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -136,7 +138,7 @@ pub(crate) fn select_keys(
     select_keys_of(database, table, columns, (by, keys), &own)
 }
 
-/// The same among the rows of all tenants: only to learn whether a key is taken or a row has moved.
+/// Selects among the rows of all tenants: only to learn whether a key is taken or a row has moved.
 pub(crate) fn select_keys_of_all(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -173,7 +175,7 @@ fn select_keys_of(
     Ok(out)
 }
 
-/// Returns which of `columns` name any of `ids`: one statement asks many of them.
+/// Returns those of `columns` that name any of `ids`; one statement asks about many of them.
 pub(crate) fn naming<'c>(
     database: &mut dyn TenantConnection,
     columns: &[(&'c ResolvedTable, &'c str)],
@@ -197,8 +199,9 @@ pub(crate) fn naming<'c>(
     Ok(found)
 }
 
-/// Returns how many rows of each of `columns` name one of `ids`. They are counted although one would do: a planner that
-/// hopes to find the one soon reads the whole table in order, and mostly there is none.
+/// Returns the query for the number of rows of each of `columns` that name one of `ids`. It counts,
+/// although one row would do: a planner that expects to find one soon reads the whole table in
+/// order, and mostly there is none.
 fn who_names(
     database: &dyn TenantConnection,
     columns: &[(&ResolvedTable, &str)],
@@ -236,7 +239,8 @@ pub(crate) fn delete_keys(
     Ok(count)
 }
 
-/// The statement that deletes the rows whose `by` columns are among `keys`, and its parameters.
+/// Returns the statement that deletes the rows whose `by` columns are among `keys`, and its
+/// parameters.
 pub(crate) fn deletion(
     database: &dyn TenantConnection,
     table: &str,
@@ -259,7 +263,7 @@ pub(crate) fn deletion(
 pub(crate) enum Deleted {
     /// All of them are gone.
     All,
-    /// Something refers to one of them; all are there.
+    /// Rows refer to one of them; all still exist.
     Refused,
 }
 
@@ -296,13 +300,14 @@ pub(crate) fn delete(
 
 /// Returns whether [`take`] can say at most how many rows it deletes.
 pub(crate) fn takes(database: &dyn TenantConnection, table: &ResolvedTable) -> bool {
-    // Elsewhere a trigger may keep a row, which is told of by nothing but that it is not among those given.
+    // On other databases a trigger may keep a row, which shows only in its absence from the
+    // returned rows.
     let has_place = table.catalog.row_place.is_some() && table.catalog.triggers.is_empty();
     database.returns_deleted() && (database.dialect() == Dialect::Mysql || has_place)
 }
 
-/// Deletes rows that `chosen` selects, at most `most` of them, and gives them; only for a table of which the database
-/// [`takes`] rows.
+/// Deletes rows that `chosen` selects, at most `most` of them, and returns them; only for a table
+/// that [`takes`] accepts.
 pub(crate) fn take(
     database: &mut dyn TenantConnection,
     table: &ResolvedTable,
@@ -330,7 +335,7 @@ pub(crate) fn take(
         .doing("deleting rows")
 }
 
-/// What an insertion of many rows did.
+/// The outcome of an insertion of many rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
     /// All rows are in.
@@ -362,14 +367,15 @@ pub(crate) fn try_insert(
     if rows.len() == 1 {
         return Ok(Inserted::Refused);
     }
-    // Which of them are in cannot be told; tables that do so have triggers, and take their rows one by one.
+    // The database does not say which of them are in. Tables where that may happen have triggers,
+    // and take their rows one by one.
     Err(Error::Database {
         doing: "inserting rows",
         source,
     })
 }
 
-/// The statement that inserts so many rows; `into` are the words with which it begins.
+/// Returns the statement that inserts a number of rows; `into` is its start.
 pub(crate) fn insertion(
     dialect: Dialect,
     (into, table): (&str, &str),
@@ -385,7 +391,7 @@ pub(crate) fn insertion(
     )
 }
 
-/// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
+/// Inserts `rows`; some may be in even when one is refused, so the caller must then give up.
 pub(crate) fn insert(
     database: &mut dyn TenantConnection,
     into: (&str, &str),
@@ -413,16 +419,17 @@ pub(crate) fn insert(
     Ok(refused(database, into, done))
 }
 
-/// The outcome, with what is said of rows that were passed over.
+/// Returns the outcome, and notes the report about skipped rows.
 fn refused(database: &mut dyn TenantConnection, (_, table): (&str, &str), done: Done) -> Inserted {
     if let Done::Passed(rows) = done {
-        // Whoever hears of the refusal reads it from the connection.
+        // The caller reads the report from the connection.
         drop(database.passed_over(table, rows));
     }
     done.outcome()
 }
 
-/// Returns how many of `rows` go into one statement when each may be refused, or passed over by a trigger.
+/// Returns the batches of `rows` that go into one statement when each may be refused, or skipped by
+/// a trigger.
 pub(crate) fn insertions<'r>(
     dialect: Dialect,
     table: &ResolvedTable,
@@ -436,7 +443,7 @@ pub(crate) fn insertions<'r>(
     }
 }
 
-/// Inserts rows that nothing should stand in the way of.
+/// Inserts rows that nothing should refuse.
 pub(crate) fn insert_all(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -452,8 +459,8 @@ pub(crate) fn insert_all(
     Ok(())
 }
 
-/// Returns which of `ids` exist in the column `id` of `table`, as principals. They count as they are asked for, though the table may have
-/// them in another spelling.
+/// Returns those of `ids` that exist in the column `id` of `table`, as principals. They are
+/// returned as given, though the table may have them in another spelling.
 pub(crate) fn existing(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -463,7 +470,7 @@ pub(crate) fn existing(
     Ok(found(database, table, id, ids)?.into_keys().collect())
 }
 
-/// The same, each with what the table has.
+/// Returns those of `ids` that exist, each with its value in the table.
 pub(crate) fn found(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -490,8 +497,8 @@ pub(crate) fn found(
     Ok(found)
 }
 
-/// Returns which of `keys` the columns `by` of `table` have, each as it is asked for and encoded, though the table may have it in another
-/// spelling.
+/// Returns those of `keys` that the columns `by` of `table` have, each encoded as given, though the
+/// table may have it in another spelling.
 pub(crate) fn present(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -507,8 +514,8 @@ pub(crate) fn present(
     Ok(present)
 }
 
-/// Returns those of `keys` that `table` has in another spelling, with what its first column has. What is the same only the database can
-/// tell, so it is asked for each.
+/// Returns those of `keys` that `table` has in another spelling, with its values of the first
+/// column. Only the database knows equal values, so each is asked for.
 fn spelled(
     database: &mut dyn TenantConnection,
     table: &str,
@@ -546,8 +553,8 @@ fn spelled(
     Ok(spelled)
 }
 
-/// Returns which of `names` the column `by` of `table` takes for the same as one of `keys`, which it does not have: each name encoded, with
-/// the key.
+/// Returns those of `names` that the column `by` of `table` treats as equal to one of `keys`, which
+/// it does not have: each name encoded, with the key.
 pub(crate) fn alike(
     database: &mut dyn TenantConnection,
     (table, by): (&str, &str),

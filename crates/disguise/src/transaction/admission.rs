@@ -1,4 +1,4 @@
-//! How many operations run at once, and for how much of the time.
+//! Limits on the operations that run at once, and on their share of the time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::transaction::pace::{Clock, Share, SystemClock};
 
-/// Lets operations in, at most so many at once and in the order in which they came.
+/// Admits a limited number of operations at once, in the order in which they came.
 ///
-/// Disguises that run beside an application want its processors and its disk. More of them at once than there are
-/// processors end no sooner, and stand in the way of the application's requests and of each other. Engines of one
-/// process share one, see [`Engine::set_admission`](crate::Engine::set_admission).
+/// Disguises that run beside an application need its processors and its disk. More of them at once
+/// than processors end no sooner, and delay the application's requests and each other. Engines of
+/// one process share one, see [`Engine::set_admission`](crate::Engine::set_admission).
 pub struct Admission {
     places: u64,
     share: Share,
@@ -21,11 +21,11 @@ pub struct Admission {
     left: Condvar,
 }
 
-/// Tickets given out, and places that were left again.
+/// Tickets given out, and places that are free again.
 struct Tickets {
     given: u64,
     left: u64,
-    /// Until when places rest that were left and not taken again, the earliest on top.
+    /// The ends of the rests of places that were left and not taken again, the earliest on top.
     rests: BinaryHeap<Reverse<Duration>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Admitted<'a> {
 }
 
 impl Admission {
-    /// For at most `places` operations at once.
+    /// Admits at most `places` operations at once.
     pub fn new(places: NonZero<u32>) -> Self {
         Self {
             places: places.get().into(),
@@ -51,9 +51,9 @@ impl Admission {
         }
     }
 
-    /// Lets each place be used for `share` of the time: after an operation of length t it rests t * (1 - share) / share
-    /// before the next is let in. An operation is one transaction: a chunk, or a disguise that comes in one go. Whoever is
-    /// done does not wait, but whoever comes next.
+    /// Limits each place to `share` of the time: after an operation of length t it rests t * (1 -
+    /// share) / share before the next is admitted. An operation is one transaction: a chunk, or a
+    /// disguise in one go. The rest delays the next operation, not the finished one.
     #[must_use]
     pub fn with_share(mut self, share: Share) -> Self {
         self.share = share;
@@ -67,8 +67,8 @@ impl Admission {
         self
     }
 
-    /// Returns how long the place that is taken next still rests: nothing where one is free that nobody had, and nothing while
-    /// all of them are taken, for then nobody knows.
+    /// Returns the remaining rest of the place that is taken next. It is zero if a place is free
+    /// that nobody had, and while all are taken, because then it is not known.
     pub fn rest(&self) -> Duration {
         let tickets = self.tickets();
         if tickets.given < self.places {
@@ -80,7 +80,7 @@ impl Admission {
             .saturating_sub(self.clock.elapsed())
     }
 
-    /// Waits for a place, behind everybody who waits already, and until it has rested.
+    /// Waits for a place, behind all earlier waiters, and until it has rested.
     pub(crate) fn enter(&self) -> Admitted<'_> {
         let rested = self.take_place();
         let now = self.clock.elapsed();
@@ -93,7 +93,7 @@ impl Admission {
         }
     }
 
-    /// Waits for a place, and tells until when it rests.
+    /// Waits for a place. Returns the end of its rest.
     fn take_place(&self) -> Duration {
         let mut tickets = self.tickets();
         let mine = tickets.given;
@@ -113,7 +113,8 @@ impl Admission {
     }
 
     fn tickets(&self) -> MutexGuard<'_, Tickets> {
-        // What is counted is right between any two statements, so a panic elsewhere leaves nothing half done here.
+        // The counts are right between any two statements, so a panic elsewhere leaves nothing half
+        // done here.
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -126,7 +127,7 @@ impl Drop for Admitted<'_> {
         let mut tickets = self.admission.tickets();
         tickets.left += 1;
         tickets.rests.push(Reverse(until));
-        // Whose turn it is knows only the waiter itself.
+        // Only a waiter itself knows whose turn it is, so all are woken.
         self.admission.left.notify_all();
     }
 }
@@ -213,7 +214,7 @@ mod tests {
             let place = admission.enter();
             clock.turn(length);
             drop(place);
-            // Whoever is done does not wait.
+            // A finished operation does not wait.
             let before = clock.elapsed();
             drop(admission.enter());
             assert_eq!(clock.elapsed(), before + 3 * length);

@@ -6,7 +6,7 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::subject::Naming;
 
-/// Takes entries, durably, before the operation they tell of is committed.
+/// Takes entries, durably, before their operation is committed.
 ///
 /// Implementers may not return before the entry is durable; when they fail, the operation is undone.
 pub trait Sink {
@@ -42,7 +42,7 @@ pub(crate) struct OperationRequest<'a> {
     pub(crate) key: String,
     pub(crate) user: Option<&'a Value>,
     pub(crate) time: Timestamp,
-    /// Who asked, where that is no person whose data it is.
+    /// The actor, if it is not the person whose data it is.
     pub(crate) actor: &'a str,
     pub(crate) basis: &'a str,
 }
@@ -64,14 +64,16 @@ impl<'a> OperationRequest<'a> {
         }
     }
 
-    /// Returns whether it deletes what nobody may read any more: rows of people, records, or what opened them.
+    /// Returns whether it deletes something that must not be readable any more: rows of people,
+    /// records, or their keys.
     pub(crate) fn removes(&self) -> bool {
         let action = self.action.strip_prefix("disguise.");
         action.is_some_and(|action| REMOVING.contains(&action))
     }
 }
 
-/// Hands the sink what became of `asked`; the user appears only under a name that `naming` makes with the salt.
+/// Sends the outcome of `asked` to the sink; the user appears only under a name that `naming` makes
+/// with the salt.
 pub(crate) fn tell(
     sink: &mut dyn Sink,
     (naming, salt): (&Naming, &[u8]),
@@ -92,7 +94,7 @@ pub(crate) fn tell(
     sink.append(&entry).map_err(Error::Audit)
 }
 
-/// The time as databases write it: UTC, whole seconds.
+/// Returns the time as databases write it: UTC, whole seconds.
 pub(crate) fn written(time: Timestamp) -> String {
     let seconds = time.nanoseconds().div_euclid(1_000_000_000);
     jiff::Timestamp::from_second(seconds)

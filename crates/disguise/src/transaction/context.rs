@@ -1,4 +1,4 @@
-//! What a disguise and its reveal stand on, read by one question: each further one would be a way to the server and back.
+//! State that a disguise or its reveal needs, read by one query: each further one is a round trip.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::records::tables::{HOLDS, INTENTS, PRINCIPALS, SETTINGS, bytes, uninst
 use crate::schema::Pseudo;
 use crate::transaction::intent::{self, Intent};
 
-/// What marks the rows of the answer.
+/// The codes that mark the rows of the answer.
 const SETTING: i64 = 0;
 const HOLD: i64 = 1;
 const REGISTRATION: i64 = 2;
@@ -23,9 +23,9 @@ const ROW: i64 = 4;
 
 /// A disguise stands on this.
 pub(crate) struct ApplyContext {
-    /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
+    /// The salt of the current tenant's records, or of this database if there are no tenants.
     pub(crate) salt: Vec<u8>,
-    /// How many updates are recorded.
+    /// The number of recorded updates.
     pub(crate) updates: u32,
     pub(crate) held: Held,
     /// The registration of the user who is meant, if there is one.
@@ -66,14 +66,15 @@ impl ApplyContext {
         })
     }
 
-    /// The key of the user who is meant, if they are registered.
+    /// Returns the key of the user who is meant, if they are registered.
     pub(crate) fn key_of(&self, user: &Value) -> Option<&PublicKey> {
         let known = self.registered.get(&user.principal());
         known.map(|(public, _)| public)
     }
 
-    /// Refuses what waits or goes on where somebody else has the id of its person by now: an id may be given again, and `key` is
-    /// the person's alone. Who is away is neither registered nor has a row.
+    /// Refuses a scheduled disguise, or one in progress, if somebody else has the id of its person
+    /// by now: an id may be reused, and `key` belongs to the person alone. A person who is away is
+    /// neither registered nor has a row.
     pub(crate) fn refuse_other_person(
         &self,
         user: Option<&Value>,
@@ -104,7 +105,7 @@ impl ApplyContext {
 
 /// A reveal stands on this.
 pub(crate) struct RevealContext {
-    /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
+    /// The salt of the current tenant's records, or of this database if there are no tenants.
     pub(crate) salt: Vec<u8>,
     /// The updates recorded, the oldest first.
     pub(crate) updates: Vec<Recorded>,
@@ -145,7 +146,7 @@ struct Question {
     parameters: Vec<Value>,
 }
 
-/// What came back, by who asked.
+/// The rows of the answer, by the query that asked for them.
 #[derive(Default)]
 struct Answer {
     settings: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -178,7 +179,8 @@ impl Question {
         self.ask(&sql, &[name]);
     }
 
-    /// Asks whether `users` have a row of `user`. The salt stands in the place of what the row holds, which is of other types.
+    /// Asks whether `users` have a row of `user`. The salt replaces the columns of the row, which
+    /// have other types.
     fn ask_row(&mut self, database: &dyn TenantConnection, user: &Value, users: &Pseudo) {
         let dialect = database.dialect();
         let (table, id) = (dialect.quote(&users.table), dialect.quote(&users.id));

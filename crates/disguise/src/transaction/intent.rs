@@ -1,4 +1,5 @@
-//! Disguises in chunks: what was asked for and how far it is, kept in the database until it is done.
+//! Intents of disguises in chunks: the request and its progress, kept in the database until the
+//! disguise is done.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +24,10 @@ const PARTS_MAX: usize = 65_536;
 /// Bytes of the hash of the plan.
 pub(crate) const PLAN_BYTES: usize = 16;
 
-/// Bytes of the key of an intent, beside what stands for a tenant; those of marks are longer.
+/// Bytes of the key of an intent, without the tenant's prefix; keys of marks are longer.
 const ID_BYTES: usize = 8;
 
-/// What was asked for, and how far it is.
+/// The request of a disguise in chunks, and its progress.
 pub(crate) struct Intent {
     pub(crate) order: Order,
     /// The hash of the steps, so that a schema that changed meanwhile is noticed.
@@ -48,7 +49,7 @@ impl Intent {
         Timestamp::from_nanoseconds(self.time).map_err(|_range| Error::Forged)
     }
 
-    /// Returns what the chunks came to together.
+    /// Returns the sum of the chunks so far.
     pub(crate) fn so_far(&self, id: DisguiseId) -> Applied {
         Applied {
             id,
@@ -57,7 +58,7 @@ impl Intent {
         }
     }
 
-    /// Returns how many rows the chunks touched.
+    /// Returns the number of rows that the chunks touched.
     pub(crate) fn hidden(&self) -> u64 {
         let counts = self.rows.values().copied();
         counts.fold(0, u64::saturating_add)
@@ -136,7 +137,7 @@ impl Intent {
     }
 }
 
-/// Returns those of the person with this key.
+/// Returns the disguises of the person with this key.
 pub(crate) fn of_person(
     database: &mut dyn TenantConnection,
     key: &PublicKey,
@@ -153,8 +154,8 @@ pub(crate) fn of_person(
     Ok(own)
 }
 
-/// Lets those of a person, and the marks that the person left in those of everybody, follow the person to a new key, which is
-/// registered by now.
+/// Moves the disguises of a person, and the marks that the person left in those of everybody, to a new key, which is registered by
+/// now.
 pub(crate) fn change_key(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -176,12 +177,12 @@ pub(crate) fn change_key(
     Ok(())
 }
 
-/// Returns what an intent is stored under.
+/// Returns the key under which an intent is stored.
 pub(crate) fn key(database: &dyn TenantConnection, id: DisguiseId) -> Value {
     database.tenancy().key(&id.0.to_le_bytes())
 }
 
-/// Stores an intent, in the place of what was stored of it before.
+/// Stores an intent, in the place of its earlier state.
 pub(crate) fn put(
     database: &mut dyn TenantConnection,
     id: DisguiseId,
@@ -193,7 +194,7 @@ pub(crate) fn put(
     insert_all(database, INTENTS, &["id", "what"], &[row])
 }
 
-/// Ends an intent, if there is one, with all that its chunks left for each other.
+/// Removes an intent, if there is one, with all notes of its chunks.
 pub(crate) fn remove(database: &mut dyn TenantConnection, id: DisguiseId) -> Result<(), Error> {
     ChunkNotes::remove(database, id)?;
     let key = [vec![key(database, id)]];
@@ -205,7 +206,7 @@ pub(crate) fn read(database: &mut dyn TenantConnection, id: DisguiseId) -> Resul
     find(database, id)?.ok_or(Error::NoSuchDisguise)
 }
 
-/// The intent, as long as the disguise is neither done nor ended.
+/// Returns the intent, if the disguise is neither done nor ended.
 pub(crate) fn find(
     database: &mut dyn TenantConnection,
     id: DisguiseId,
@@ -219,7 +220,7 @@ pub(crate) fn find(
     }
 }
 
-/// The disguises that are not done yet.
+/// Returns the disguises that are not done yet.
 pub(crate) fn list(database: &mut dyn TenantConnection) -> Result<Vec<DisguiseId>, Error> {
     let own = database.tenancy().among_keys("AND");
     let length = database.tenancy().tag().len().saturating_add(ID_BYTES);

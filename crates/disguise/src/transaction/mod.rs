@@ -1,4 +1,4 @@
-//! How does an operation happen once, in its turn, with an entry in the log?
+//! Operations: each happens once, in its turn, with an entry in the log.
 
 pub(crate) mod admission;
 pub(crate) mod audit;

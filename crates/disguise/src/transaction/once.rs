@@ -1,4 +1,4 @@
-//! Requests that are asked again under the same key: what was done for one is kept for a while, and nothing is done twice.
+//! Repeated requests under the same key: the answer is kept for a while, and nothing is done twice.
 
 use probity_format::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -17,7 +17,8 @@ use crate::statements::table::select_keys;
 
 /// Bytes of the hashes of a key and of a request.
 const HASH_BYTES: usize = 16;
-/// Where a byte for each person whom an answer is about stands behind the hash of the request, counted from 1 as SQL does.
+/// The position of a byte for each person whom an answer concerns: after the hash of the request,
+/// counted from 1 as SQL does.
 const PERSON_AT: usize = HASH_BYTES + 1;
 /// The mailbox of names of answers, which no key reads.
 const MAILBOX: &[u8] = b"answers";
@@ -27,25 +28,25 @@ const NONCE_BYTES: usize = 16;
 /// A request that may be asked again.
 #[derive(Clone, Copy)]
 pub struct Once<'a> {
-    /// What only the caller has, and the server keeps outside of the database: answers are sealed with it.
+    /// A secret of the caller that the server keeps outside of the database: it seals the answers.
     pub caller: &'a [u8],
     /// The key of the request, the caller's choice.
     pub key: &'a str,
-    /// What is asked for.
+    /// The request itself.
     pub request: &'a [u8],
-    /// Now.
+    /// The present time.
     pub time: Timestamp,
-    /// Until when the answer is kept.
+    /// The time until which the answer is kept.
     pub until: Timestamp,
 }
 
-/// What became of a request that may be asked again.
+/// The outcome of a request that may be repeated.
 pub enum Answered<T> {
-    /// It was done now.
+    /// The request was executed now.
     Now(T),
-    /// It was done before, and this was the answer.
+    /// The request was executed before, with this answer.
     Before(Zeroizing<Vec<u8>>),
-    /// It was done before, and the answer was not kept.
+    /// The request was executed before, and the answer was not kept.
     Withheld,
 }
 
@@ -56,13 +57,13 @@ pub(crate) struct Names {
     secret: Zeroizing<[u8; KEY_BYTES]>,
     /// The salt of what is stored for the tenant at hand.
     salt: Vec<u8>,
-    /// Until when the answer is kept.
+    /// The time until which the answer is kept.
     until: i64,
 }
 
-/// What the database knows of a request.
+/// The stored state of a request.
 pub(crate) enum RequestState {
-    /// Nothing; it is noted now.
+    /// The request is new; it is noted now.
     New,
     Before(Zeroizing<Vec<u8>>),
     Withheld,
@@ -92,8 +93,8 @@ impl Names {
         })
     }
 
-    /// Notes the request, or says what was answered before. Whoever else asks the same waits for the end of this
-    /// transaction.
+    /// Notes the request, or returns the earlier answer. The same request on another connection
+    /// waits for the end of this transaction.
     pub(crate) fn note(
         &self,
         database: &mut dyn TenantConnection,
@@ -156,8 +157,8 @@ impl Names {
         removed.doing(DOING).map(drop)
     }
 
-    /// Keeps the answer, which nobody but the caller can open. Of the person whom it is about one byte stands beside it, so that it
-    /// goes when they are forgotten.
+    /// Stores the answer, which only the caller can open. One byte of the person it concerns is
+    /// stored with it, so that it is destroyed when they are forgotten.
     pub(crate) fn keep(
         &self,
         database: &mut dyn TenantConnection,
@@ -185,7 +186,8 @@ impl Names {
         database.execute(&sql, &row).doing(DOING).map(drop)
     }
 
-    /// Opens what was sealed for a row with this `bound`, or by a program before, which bound it to nothing.
+    /// Opens an answer sealed for a row with this `bound`, or by an older program, which bound it
+    /// to nothing.
     fn open(&self, sealed: &[u8], bound: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
         let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES).ok_or(Error::Forged)?;
         let mut answer = Zeroizing::new(sealed.to_vec());
@@ -202,15 +204,16 @@ impl Names {
     }
 }
 
-/// What is done when the database refuses.
+/// The operation named in database errors.
 const DOING: &str = "keeping what was answered";
 
-/// Returns what an answer is bound to beside its key: what was asked for, whom it is about, and until when it is kept.
+/// Returns the context that an answer is bound to beside its key: the request, the people
+/// concerned, and the time until which it is kept.
 fn bound(request: &[u8], due: i64) -> Vec<u8> {
     [&due.to_le_bytes(), request].concat()
 }
 
-/// Returns what an answer is called among what was forgotten.
+/// Returns the name of an answer in the list of forgotten records.
 fn named(sealed: &[u8]) -> &[u8] {
     sealed.get(..NONCE_BYTES).unwrap_or(sealed)
 }
@@ -226,8 +229,8 @@ fn is_forgotten(
     Ok(!select_keys(database, FORGOTTEN, &column, &by, &key)?.is_empty())
 }
 
-/// Forgets what was answered about a person, and about whoever shares the byte with them: that it was done stays known. Gives what
-/// these answers were called, which are none any more when somebody puts them back.
+/// Destroys the answers about a person, and about others with the same byte; the requests still
+/// count as done. Returns the names of these answers, which are void when somebody puts them back.
 pub(crate) fn forget(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -254,7 +257,7 @@ pub(crate) fn forget(
     Ok(gone)
 }
 
-/// Returns what each kept answer is called, of all tenants, with the id of its row.
+/// Returns the name of each kept answer, of all tenants, with the id of its row.
 pub(crate) fn kept(database: &mut dyn TenantConnection) -> Result<Vec<(Value, Vec<u8>)>, Error> {
     let sql = format!(
         "SELECT id, substr(sealed, 1, {NONCE_BYTES}) FROM {ANSWERS} WHERE LENGTH(sealed) > 0"
@@ -277,7 +280,7 @@ pub(crate) fn empty(database: &mut dyn TenantConnection, ids: Vec<Value>) -> Res
     Ok(())
 }
 
-/// Forgets answers whose time is over, of all tenants.
+/// Removes answers whose time is over, of all tenants.
 pub(crate) fn remove_over(
     database: &mut dyn TenantConnection,
     time: Timestamp,

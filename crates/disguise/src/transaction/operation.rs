@@ -1,5 +1,5 @@
-//! Operations as a log tells of them and as the database remembers them, so that a restored backup can be told what it
-//! has missed.
+//! Operations in the log and in the database, so that a restored backup can learn which ones it has
+//! missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +24,13 @@ use crate::transaction::payload::Payload;
 /// Bytes of the random id of an operation.
 const ID_BYTES: usize = 8;
 
-/// What an entry says of a commit about which nobody could be asked.
+/// The outcome in an entry when no database could be asked about the commit.
 const UNKNOWN: &str = "unknown";
 
 /// The random id of an operation.
 pub(crate) type OperationId = [u8; ID_BYTES];
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommitOutcome {
     Done,
@@ -39,7 +39,7 @@ pub(crate) enum CommitOutcome {
     Unknown,
 }
 
-/// What an entry of a log says of an operation.
+/// An operation as an entry of the log describes it.
 #[derive(Debug, Clone)]
 pub struct LoggedOperation {
     pub(crate) id: OperationId,
@@ -50,10 +50,10 @@ pub struct LoggedOperation {
     pub(crate) actor: String,
     pub(crate) basis: String,
     pub(crate) time: Timestamp,
-    /// The database remembers that it was done, or what its person did next, and has some of what it destroyed: somebody has
-    /// put that back.
+    /// True if the database has the operation, or the next one of its person, and still has some of
+    /// the records it destroyed: somebody has put them back.
     pub(crate) is_put_back: bool,
-    /// Its entry was erased: which operation it was, and where it was done, is not known.
+    /// True if its entry was erased: the operation and its database are unknown.
     pub(crate) is_erased: bool,
     pub(crate) facts: LoggedFacts,
 }
@@ -62,7 +62,7 @@ pub struct LoggedOperation {
     clippy::struct_excessive_bools,
     reason = "what a payload may say, each by itself"
 )]
-/// What a payload says beside counts.
+/// The fields of a payload, apart from counts.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LoggedFacts {
@@ -80,29 +80,32 @@ pub(crate) struct LoggedFacts {
     pub(crate) expires: Option<i64>,
     pub(crate) due: Option<i64>,
     pub(crate) disguise: Option<String>,
-    /// What became of its commit, where that is all the entry says.
+    /// The outcome of the commit, if the entry contains nothing else.
     commit: Option<String>,
-    /// Links were kept of what was forgotten, for other disguises.
+    /// True if links of forgotten records were kept, for other disguises.
     pub(crate) links_kept: bool,
-    /// Names of records that were destroyed; entries of programs before lack them when they were too many.
+    /// Names of records that were destroyed; entries of older programs lack them when they were too
+    /// many.
     pub(crate) destroyed: Option<Vec<String>>,
     /// There were more than the entry names.
     pub(crate) destroyed_cut: bool,
     /// The disguises whose records were destroyed with everything else of a person.
     pub(crate) disguises: Option<Vec<String>>,
-    /// Disguises in chunks that went on and were ended for the person, or left them out from then on.
+    /// Disguises in chunks in progress that were ended for the person, or left them out from then
+    /// on.
     pub(crate) chunks: Option<Vec<String>>,
-    /// How many placeholders the person spoke for then.
+    /// The number of placeholders that the person spoke for then.
     pub(crate) placeholders: Option<u64>,
-    /// How many rows a disguise in chunks had touched when it was ended.
+    /// The number of rows that a disguise in chunks had touched when it was ended.
     pub(crate) hidden: Option<u64>,
-    /// How much a reveal left.
+    /// The number of rows and values that a reveal did not bring back.
     pub(crate) kept: Option<u64>,
 }
 
 impl LoggedOperation {
-    /// Returns what `entry` says of an operation that the database remembers if it was done: that it is about to be committed, or
-    /// that this came to nothing. The last entry of an operation is the truth, so that all of them are needed.
+    /// Returns the operation of `entry` that the database remembers if it was done. An entry says
+    /// that it is about to be committed, or that the commit failed. The last entry of an operation
+    /// is decisive, so all of them are needed.
     pub fn of(entry: &Entry<'_>) -> Option<Self> {
         if !entry.action.starts_with("disguise.") {
             return None;
@@ -128,7 +131,8 @@ impl LoggedOperation {
         })
     }
 
-    /// Returns what is left of an entry about somebody whom the log has erased: that there was such an operation.
+    /// Returns the rest of an entry about a person whom the log has erased: that there was such an
+    /// operation.
     fn of_erased(entry: &Entry<'_>) -> Option<Self> {
         let is_done = entry.action.starts_with("disguise.") && entry.outcome == Outcome::Ok;
         is_done.then(|| Self {
@@ -159,14 +163,14 @@ impl LoggedOperation {
             .is_some_and(|it| !it.is_empty())
     }
 
-    /// Returns whether the same once more by its person makes up for it.
+    /// Returns whether its person can replace it by doing the same again.
     fn may_be_repeated(&self) -> bool {
         let again = ["register", "reveal", "key", "password", "forget", "update"];
         let action = self.action.strip_prefix("disguise.");
         action.is_some_and(|action| again.contains(&action))
     }
 
-    /// The key with which a person began a change of a credential.
+    /// Returns the key with which a person began a change of a credential.
     fn begun_with(&self) -> Option<&str> {
         match self.action.as_str() {
             "disguise.password" => self.facts.public_key.as_deref(),
@@ -175,18 +179,18 @@ impl LoggedOperation {
         }
     }
 
-    /// The key that a person had after it.
+    /// Returns the key that a person had after it.
     fn ended_with(&self) -> Option<&str> {
         let changes = matches!(&*self.action, "disguise.password" | "disguise.key");
         self.facts.public_key.as_deref().filter(|_key| changes)
     }
 
-    /// The public key that it names.
+    /// Returns the public key that it names.
     pub(crate) fn public_key(&self) -> Option<PublicKey> {
         Self::key(self.facts.public_key.as_deref()?)
     }
 
-    /// The public key that it says was replaced.
+    /// Returns the public key that it names as replaced.
     pub(crate) fn old_key(&self) -> Option<PublicKey> {
         Self::key(self.facts.old_key.as_deref()?)
     }
@@ -203,8 +207,8 @@ impl LoggedOperation {
 pub struct Operations(BTreeMap<String, Vec<LoggedOperation>>);
 
 impl Operations {
-    /// Takes the next entry of `stream`; entries that tell of no operation are left out. Of one that `is_erased` no more is known
-    /// than its action and time.
+    /// Adds the next entry of `stream`; entries without an operation are left out. Of one that
+    /// `is_erased`, only action and time are known.
     pub fn add(&mut self, stream: &str, entry: &Entry<'_>, is_erased: bool) {
         let told = if is_erased {
             LoggedOperation::of_erased(entry)
@@ -216,7 +220,7 @@ impl Operations {
         }
     }
 
-    /// All of them by their times; those of one stream stay in its order.
+    /// Returns all operations by their times; those of one stream stay in its order.
     pub fn in_order(self) -> Vec<LoggedOperation> {
         let mut streams: Vec<_> = self.0.into_values().map(Vec::into_iter).collect();
         let mut next = BTreeMap::new();
@@ -233,7 +237,7 @@ impl Operations {
     }
 }
 
-/// Remembers a new operation in the transaction that does it, and gives the payload of its entry.
+/// Notes a new operation in its transaction. Returns the payload of its entry.
 pub(crate) fn begin(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -245,7 +249,8 @@ pub(crate) fn begin(
     Ok((id, named(payload, database.tenancy(), salt, id)))
 }
 
-/// Returns what the entry says of an operation that was told of as done, and was not, or of which that is not known.
+/// Returns the payload that takes back an operation logged as done: it was not, or its outcome is
+/// unknown.
 pub(crate) fn taken_back(
     tenancy: &TenantScope,
     salt: &[u8],
@@ -272,16 +277,16 @@ fn named(mut payload: Payload, tenancy: &TenantScope, salt: &[u8], id: Operation
         .into_text()
 }
 
-/// Returns whether the operation that was to be remembered under `key` was committed, as far as a connection in no transaction can
-/// tell. Over `another` connection than its own it may still be under way, and an insertion of the same key waits for
-/// its end.
+/// Returns whether the operation noted under `key` was committed, as far as a connection without a
+/// transaction can see it. Over `another` connection than its own it may still be running, and an
+/// insertion of the same key waits for its end.
 pub(crate) fn fate(
     database: &mut dyn Database,
     salt: &[u8],
     key: &Value,
     another: bool,
 ) -> Option<CommitOutcome> {
-    // Under the same address there may be another place by now, which knows nothing of the operation.
+    // The same address may lead to another database by now, which knows nothing of the operation.
     if own_salt(database).ok()? != salt {
         return None;
     }
@@ -324,7 +329,8 @@ pub(crate) fn remember(database: &mut dyn TenantConnection, id: OperationId) -> 
     insert_all(database, OPERATIONS, &["id"], &row)
 }
 
-/// Returns what the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
+/// Returns the payload of a refusal, with the number of credentials refused for the person, this
+/// one included.
 pub(crate) fn refused(tenancy: &TenantScope, refusals: Option<u64>, error: &Error) -> String {
     let mut payload = Payload::new().with("reason", error.reason());
     if let Some(refusals) = refusals {
@@ -336,17 +342,20 @@ pub(crate) fn refused(tenancy: &TenantScope, refusals: Option<u64>, error: &Erro
     payload.into_text()
 }
 
-/// The operations of a log that were done in this database, or may have been, for the tenant at hand or for all.
+/// The operations of a log that were done in this database, or may have been, for the current
+/// tenant or for all.
 pub(crate) struct History<'a> {
-    /// All of them in the order of the log, each with whether the database has it, or what its person did with its key next.
+    /// All of them in the order of the log, each with whether the database has it, or the next
+    /// operation of its person's key.
     pub(crate) done: Vec<(&'a LoggedOperation, bool)>,
     pub(crate) missing: Vec<LoggedOperation>,
 }
 
-/// Returns those of `told` that were done in this database. Missing are those that it does
-/// not remember, in the same order. What its person did again since is not missing any more. What was forgotten or replaced is
-/// missing, too, when some of its records are among those which are `there`, whatever was done since: under the same id
-/// that may have been somebody else. What was erased from the log may have been missed.
+/// Returns those of `told` that were done in this database. Missing are those that it does not
+/// have, in the same order; operations that their person repeated since are not missing any more.
+/// Forgotten or replaced records are missing, too, when some of them are among those `there`,
+/// whatever was done since: the same id may have been somebody else's. Operations erased from the
+/// log may have been missed.
 pub(crate) fn history<'a>(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -359,7 +368,7 @@ pub(crate) fn history<'a>(
         let own = || database.tenancy().key(&it.id).principal();
         of_all.or_else(|| it.is_of(salt).then(own))
     };
-    // What is told of later counts more.
+    // Later entries decide.
     let known = told.iter().filter(|it| !it.is_erased);
     let fates: BTreeMap<OperationId, CommitOutcome> = known.map(|it| (it.id, it.fate)).collect();
     let fate = |it: &LoggedOperation| fates.get(&it.id).copied().unwrap_or(it.fate);
@@ -411,12 +420,12 @@ pub(crate) fn history<'a>(
     Ok(History { done, missing })
 }
 
-/// The hash by which entries speak of a specification.
+/// Returns the hash of a specification in entries.
 pub(crate) fn specification(text: &str) -> String {
     digits(&Sha256::digest(text))
 }
 
-/// The hash by which entries speak of the values of parameters, which may tell of people.
+/// Returns the hash of the values of parameters in entries, because the values may concern people.
 pub(crate) fn parameters(salt: &[u8], request: &ApplyRequest<'_>) -> String {
     let mut all = Vec::new();
     for (name, value) in &request.parameters {

@@ -1,4 +1,4 @@
-//! For what share of the time operations work, and the clock by which they rest for the others' sake.
+//! Shares of the time for operations, and the clock for the rests that leave time to others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ impl Share {
     /// All of the time.
     pub const WHOLE: Self = Self(1.0);
 
-    /// The share that `number` is.
+    /// Creates a share from `number`.
     ///
     /// # Errors
     /// When it is not above 0 and at most 1.
@@ -30,7 +30,7 @@ impl Share {
         }
     }
 
-    /// Returns how long is rested after so long a piece of work.
+    /// Returns the rest after a piece of work of this length.
     pub(crate) fn rest(self, worked: Duration) -> Duration {
         let seconds = worked.as_secs_f64() * (1.0 - self.0) / self.0;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
@@ -51,9 +51,9 @@ impl fmt::Display for Share {
     }
 }
 
-/// What tells how long work takes, and lets time pass.
+/// A clock that measures the duration of work and can wait.
 pub trait Clock: Send + Sync {
-    /// Time since some fixed moment; never goes back.
+    /// Returns the time since some fixed moment; never decreases.
     fn elapsed(&self) -> Duration;
     /// Returns once so much time has passed.
     fn rest(&self, time: Duration);

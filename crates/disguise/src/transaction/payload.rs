@@ -22,14 +22,14 @@ impl Payload {
         Self::default()
     }
 
-    /// Returns how many rows a disguise touched and how many placeholders it made.
+    /// Returns a payload with the numbers of touched rows and of placeholders.
     pub(crate) fn of_applied(applied: &Applied) -> Self {
         Self::new()
             .counting("rows", &applied.rows)
             .with("pseudoprincipals", applied.pseudoprincipals)
     }
 
-    /// The same with one fact more.
+    /// Returns the payload with one more fact.
     pub(crate) fn with(mut self, name: &str, fact: impl Into<Json>) -> Self {
         self.put(name, fact);
         self
@@ -40,7 +40,7 @@ impl Payload {
         self.0.insert(name.to_owned(), fact.into());
     }
 
-    /// The same with numbers of rows by table; names of tables are no personal data.
+    /// Returns the payload with numbers of rows by table; names of tables are no personal data.
     pub(crate) fn counting(self, kind: &str, rows: &BTreeMap<String, u64>) -> Self {
         let rows = rows.iter();
         let rows: Map<String, Json> = rows
@@ -49,7 +49,8 @@ impl Payload {
         self.with(kind, rows)
     }
 
-    /// The same with everything that a replay of `request` needs to know; nothing of it names a person.
+    /// Returns the payload with everything that a replay of `request` needs; none of it names a
+    /// person.
     pub(crate) fn described(
         mut self,
         salt: &[u8],
@@ -72,8 +73,8 @@ impl Payload {
         self
     }
 
-    /// The same with the names of the records that were destroyed, by which they are found in a backup and where somebody puts
-    /// them back. Of more than an entry names it has the first, and says so.
+    /// Returns the payload with the names of the destroyed records, which identify them in a backup
+    /// or when somebody puts them back. A list that is too long is cut, and a flag marks the cut.
     pub(crate) fn destroying(self, names: &[String]) -> Self {
         let named = names.get(..RECORDS_TOLD_MAX).unwrap_or(names);
         let told = self.with("destroyed", named);
@@ -83,7 +84,7 @@ impl Payload {
         told
     }
 
-    /// As it stands in an entry.
+    /// Returns the text for an entry.
     pub(crate) fn into_text(self) -> String {
         Json::Object(self.0).to_string()
     }

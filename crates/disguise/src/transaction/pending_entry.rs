@@ -1,4 +1,4 @@
-//! Operations that the log was told of, and refusals that it must be told of, while a transaction goes on.
+//! Operations already logged, and refusals still to be logged, while a transaction is open.
 
 use probity_format::Timestamp;
 
@@ -37,7 +37,7 @@ pub(crate) struct Guess {
 }
 
 impl PendingEntry {
-    /// Returns the request that the entry is about.
+    /// Returns the request that the entry concerns.
     pub(crate) fn asked(&self) -> OperationRequest<'_> {
         OperationRequest {
             actor: &self.actor,
@@ -54,11 +54,11 @@ impl PendingEntry {
 
 /// The request whose transaction is at hand.
 pub(crate) struct Request {
-    /// The salt of what is stored for the tenant at hand, for entries that are written once the transaction is broken.
+    /// The salt of the current tenant, for entries that are written after the transaction failed.
     pub(crate) salt: Vec<u8>,
     /// Another transaction was in the way of an operation.
     pub(crate) is_in_conflict: bool,
-    /// Credentials that were refused: they are counted and told of once the transaction is over.
+    /// Refused credentials: they are counted and logged once the transaction is over.
     pub(crate) guesses: Vec<Guess>,
     /// A byte that stands for the person whom its operations were about, if one.
     pub(crate) cohort: Option<u8>,

@@ -1,4 +1,5 @@
-//! The names of records, credentials and kept answers in entries, and their removal by these names, for which it takes no key.
+//! The names of records, credentials and kept answers in entries, and their removal by these names,
+//! which needs no key.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::records::tables::{BAGS, CREDENTIALS, LOCATORS, uninstalled};
 use crate::statements::table::delete_keys;
 use crate::transaction::once;
 
-/// The names by which entries speak of the records and credentials that there are.
+/// Returns the names in entries of the existing records and credentials.
 pub(crate) fn record_names(
     database: &mut dyn TenantConnection,
     salt: &[u8],
@@ -31,7 +32,7 @@ pub(crate) fn record_names(
     Ok(names)
 }
 
-/// Removes records and credentials of which `meant` chooses what they are called, and gives how many there were.
+/// Removes the records and credentials whose names `meant` chooses. Returns their number.
 pub(crate) fn remove_records(
     database: &mut dyn TenantConnection,
     meant: impl Fn(&[u8]) -> bool,
@@ -53,7 +54,7 @@ pub(crate) fn remove_records(
     Ok(removed.saturating_add(delete_ids(database, CREDENTIALS, ids)?))
 }
 
-/// A row of a password or a token, and what it is called: by itself, and with all others of its key.
+/// A row of a password or a token, with its own name, and the name of all rows of its key.
 struct Called {
     id: Vec<u8>,
     called: [Vec<u8>; 2],

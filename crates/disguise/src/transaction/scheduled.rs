@@ -14,7 +14,8 @@ use crate::records::tables::SCHEDULED;
 use crate::spec::SpecFile;
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
-/// The version of an order that names no key: everybody's, one inside an intent, which names it beside, or one of programs before.
+/// The version of an order without a key: that of everybody, one inside an intent, which has the
+/// key itself, or one of older programs.
 const KEYLESS_VERSION: u8 = 1;
 /// The version of an order that names the key of its person.
 const KEYED_VERSION: u8 = 2;
@@ -37,7 +38,7 @@ impl Scheduled {
     }
 }
 
-/// What was asked for, as it is stored until then.
+/// The scheduled request, as it is stored until it is due.
 pub(crate) struct Order {
     text: String,
     user: Option<Value>,
@@ -58,7 +59,8 @@ impl Order {
         }
     }
 
-    /// The same, of the person with this key and of nobody who has the id later.
+    /// Returns the order bound to the person with this key, so that a later user of the id is
+    /// excluded.
     pub(crate) fn bound_to(self, key: Option<PublicKey>) -> Self {
         Self { key, ..self }
     }
@@ -82,7 +84,7 @@ impl Order {
         self.key.as_ref()
     }
 
-    /// Whether it is about whoever has the id `user`.
+    /// Returns whether the order concerns the present holder of the id `user`.
     pub(crate) fn is_about(&self, user: &Value) -> bool {
         let name = self.user.as_ref().map(Value::principal);
         name == Some(user.principal())
@@ -201,7 +203,7 @@ pub(crate) fn read(database: &mut dyn TenantConnection, id: DisguiseId) -> Resul
     }
 }
 
-/// All scheduled disguises, or those of `user`, the next first.
+/// Returns all scheduled disguises, or those of `user`, the next first.
 pub(crate) fn list(
     database: &mut dyn TenantConnection,
     user: Option<&Value>,
@@ -218,8 +220,8 @@ pub(crate) fn list(
     Ok(scheduled)
 }
 
-/// Ends those of the person with this key; gives their handles. One that names no key is of whoever is registered under its id:
-/// where that is the person, `registered` is the id.
+/// Ends the disguises of the person with this key, and returns their handles. One without a key
+/// belongs to the registered holder of its id: if that is the person, `registered` is the id.
 pub(crate) fn end(
     database: &mut dyn TenantConnection,
     key: &PublicKey,
@@ -240,7 +242,7 @@ pub(crate) fn end(
     Ok(ended)
 }
 
-/// Lets those of a person follow the person to a new key.
+/// Moves the disguises of a person to a new key.
 pub(crate) fn change_key(
     database: &mut dyn TenantConnection,
     (former, new): (&PublicKey, &PublicKey),
@@ -256,7 +258,7 @@ pub(crate) fn change_key(
     Ok(())
 }
 
-/// All scheduled disguises, the next first, each with what was asked for.
+/// Returns all scheduled disguises, the next first, each with its order.
 fn stored(database: &mut dyn TenantConnection) -> Result<Vec<(Scheduled, Vec<u8>)>, Error> {
     let own = database.tenancy().among_keys("WHERE");
     let sql = format!(

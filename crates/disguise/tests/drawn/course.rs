@@ -14,13 +14,13 @@ use super::person::{People, told};
 use super::rows;
 use super::wish::{self, Style};
 
-/// How often everybody may try to come back before what is missing counts as lost.
+/// The number of rounds in which everybody may try to come back before missing rows count as lost.
 const ROUNDS: usize = 5;
 
-/// What became of a schema.
+/// The outcome for a schema.
 pub(crate) enum Outcome {
     Returned,
-    /// Why it was refused before anything was done.
+    /// The reason for a refusal before anything was done.
     Refused(String),
 }
 
@@ -39,11 +39,12 @@ pub(crate) struct Course {
     pub(crate) dice: Dice,
     /// The ids of the people as a dump has them, in one spelling.
     pub(crate) ids: Vec<String>,
-    /// What stayed at the last try.
+    /// The rows kept at the last try.
     stays: String,
 }
 
-/// A course, or why it is refused. `made` gets what a person needs to do the same by hand.
+/// Begins a course, or returns the reason for a refusal. `made` receives the statements to do the
+/// same by hand.
 pub(crate) fn begun(
     mut database: Box<dyn Database>,
     place: &str,
@@ -180,14 +181,14 @@ pub(crate) fn run(
 }
 
 impl Course {
-    /// Whether a specification puts placeholders into a key of two people.
+    /// Returns whether a specification puts placeholders into a key of two people.
     pub(crate) fn decorrelates_two(&self) -> bool {
         let two = self.layout.tables.iter();
         let mut two = two.filter(|it| it.class == layout::Class::Follows);
         two.any(|table| self.decorrelated.contains(&table.name))
     }
 
-    /// Nobody who left is named anywhere.
+    /// Checks that nobody who left is named anywhere.
     pub(crate) fn nobody_is_found(&mut self, left: &[(usize, DisguiseId)]) -> Result<(), String> {
         let now = dump::of(self.people.engine.database(), &self.layout);
         let ids: Vec<String> = left.iter().map(|(who, _)| self.ids[*who].clone()).collect();

@@ -9,7 +9,7 @@ use super::rows::{Row, Rows};
 /// The table that triggers write to.
 pub(crate) const TRAIL: &str = "trail";
 
-/// What makes the schema, in the place of this name.
+/// Returns the statements that create the schema, in the database or schema `place`.
 pub(crate) fn made(layout: &Layout, place: &str) -> Vec<String> {
     let mut statements: Vec<String> = Vec::new();
     let dialect = layout.dialect;
@@ -79,7 +79,7 @@ fn referring(values: &Values, sql: &str) -> String {
     }
 }
 
-/// What follows the columns.
+/// Returns the clause after the columns.
 fn ending(dialect: Dialect, table: &Table) -> String {
     match table.form {
         Form::Strict => "STRICT".to_owned(),
@@ -191,7 +191,8 @@ fn linked(layout: &Layout, table: &Table, link: &Link) -> String {
     )
 }
 
-/// What fills the tables, without asking whether keys lead anywhere, and then makes the triggers.
+/// Returns the statements that fill the tables, without checks of foreign keys, and then create the
+/// triggers.
 pub(crate) fn filled(layout: &Layout, rows: &Rows) -> Vec<String> {
     let dialect = layout.dialect;
     let (lax, strict) = match dialect {

@@ -38,7 +38,7 @@ impl Dice {
         (*self.of_all(all)).to_owned()
     }
 
-    /// The same numbers below `count` in another order.
+    /// Returns the numbers below `count` in random order.
     pub(crate) fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..count).collect();
         for at in (1..count).rev() {

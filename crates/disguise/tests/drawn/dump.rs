@@ -1,4 +1,4 @@
-//! What the tables hold, as the database itself writes it: no reader of the product has a part in it.
+//! Contents of the tables as the database writes them: no reader of the product is involved.
 
 use probity_disguise::{Database, Dialect, Value};
 

@@ -5,7 +5,7 @@ use probity_disguise::Dialect;
 use super::dice::Dice;
 use super::{kinds_mariadb, kinds_postgres, kinds_sqlite};
 
-/// How the database shows a value so that two which differ in a bit differ.
+/// The display of a value, so that two that differ in a bit differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// As a text.
@@ -18,7 +18,7 @@ pub(crate) enum Shown {
     Member,
 }
 
-/// What a specification may write over values.
+/// The values that a specification may write over a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Nothing,
@@ -68,14 +68,14 @@ impl Kind {
 /// A type of keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
-    /// In the table whose key it is, alone in it.
+    /// The type in the table whose key it is, alone in it.
     pub(crate) sql: &'static str,
-    /// In tables that refer to it, and where it is a part of a key.
+    /// The type in referring tables, and as a part of a key.
     pub(crate) referring: &'static str,
     pub(crate) shown: Shown,
     /// The literal of a number from 1 on.
     pub(crate) value: fn(u64) -> String,
-    /// The same in another spelling, which the database takes for the same.
+    /// Returns a key in another spelling that the database treats as equal.
     pub(crate) respelled: fn(&str) -> String,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn name(n: u64) -> String {
     format!("'{}{suffix}'", names[at % names.len()])
 }
 
-/// The same without letters of which Unicode has several forms.
+/// Returns a name without letters that have several forms in Unicode.
 pub(crate) fn plain_name(n: u64) -> String {
     format!("'n{n}x'")
 }

@@ -7,7 +7,7 @@ use super::kinds::{self, Change, Key, Kind, Shown};
 use super::mix;
 use super::names::Names;
 
-/// What the rows of a table have to do with people.
+/// The relation of the rows of a table to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Users,
@@ -19,11 +19,11 @@ pub(crate) enum Class {
     Follows,
     /// Whoever owns the row that it refers to.
     Through,
-    /// Nobody.
+    /// Rows without people.
     Lookup,
 }
 
-/// What holds for a table as a whole.
+/// The storage form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Plain,
@@ -47,7 +47,7 @@ pub(crate) enum Trigger {
     Stamp,
 }
 
-/// Where a column has its values from.
+/// The source of a column's values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Values {
     Key(Key),
@@ -67,7 +67,7 @@ pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) sql: String,
     pub(crate) nullable: bool,
-    /// What stands behind its type.
+    /// The SQL after its type.
     pub(crate) more: String,
     pub(crate) shown: Shown,
     pub(crate) change: Change,
@@ -81,7 +81,7 @@ pub(crate) struct Link {
     pub(crate) to: usize,
     pub(crate) action: &'static str,
     pub(crate) is_deferrable: bool,
-    /// It says who owns the row, or who else is named in it.
+    /// True if it names the owner of the row, or another person of the row.
     pub(crate) names_owner: bool,
 }
 
@@ -95,11 +95,11 @@ pub(crate) struct Table {
     pub(crate) links: Vec<Link>,
     pub(crate) unique: Vec<usize>,
     pub(crate) trigger: Option<Trigger>,
-    /// In the second schema of the search path.
+    /// True if it is in the second schema of the search path.
     pub(crate) is_second: bool,
 }
 
-/// What a table of nobody's database does to the users table.
+/// The effect of a table outside the specification on the users table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outside {
     Nothing,
@@ -275,7 +275,7 @@ impl Drawing<'_> {
             if self.dice.in_a_hundred(mix::BESIDE) {
                 let to = 1 + self.dice.throw(self.tables.len() - 1);
                 let keys = self.keys_of(to);
-                // What refers ahead may close a circle, in which something must be open.
+                // A reference ahead may close a circle, in which one column must be nullable.
                 let is_lookup =
                     self.tables[to].class == Class::Lookup && table.class != Class::Lookup;
                 let nullable = !is_lookup || self.dice.in_a_hundred(60);
@@ -306,7 +306,7 @@ impl Drawing<'_> {
                 .any(|it| it.links.iter().any(|link| link.to == at));
             let table = &mut self.tables[at];
             table.form = match form {
-                // Nothing is changed in a table that others inherit from.
+                // A table that others inherit from is left unchanged.
                 Form::Inherited if is_referred || table.class != Class::Lookup => Form::Plain,
                 form => form,
             };

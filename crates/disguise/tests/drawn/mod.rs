@@ -97,7 +97,8 @@ pub(crate) fn schedules_end_where_they_began(connect: Connect<'_>, seeds: std::o
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }
 
-/// What a person needs to see why a seed fails: the whole of it where there is a place for it, and the reason alone elsewhere.
+/// Returns the reason with its seed. If `DRAWN_OUT` names a folder, a file there gets the statements
+/// that reproduce it.
 fn told(seed: u64, reason: &str, made: &str) -> String {
     if let Ok(folder) = std::env::var("DRAWN_OUT") {
         let path = std::path::Path::new(&folder).join(format!(

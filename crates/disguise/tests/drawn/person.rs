@@ -32,7 +32,7 @@ pub(crate) struct People {
     pub(crate) all: Vec<Person>,
     /// Those who left for good.
     pub(crate) gone: BTreeSet<usize>,
-    /// How many principals are registered while nobody is away.
+    /// The number of principals registered while nobody is away.
     principals: i64,
     has_forgotten: bool,
 }
@@ -114,7 +114,7 @@ impl People {
         self.has_forgotten = true;
     }
 
-    /// What would be refused for this person, or everybody.
+    /// Returns the expected refusals for this person, or for everybody.
     pub(crate) fn foretold(&mut self, file: &SpecFile, who: Option<usize>) -> Vec<String> {
         let user = who.map(|it| self.all[it].id.clone());
         let none = BTreeMap::new();
@@ -156,7 +156,7 @@ impl People {
         self.engine.reveal(&request).map_err(|it| told(&it))
     }
 
-    /// What of the records of the engine is left once everybody is back.
+    /// Checks the records of the engine that are left once everybody is back.
     pub(crate) fn left_over(&mut self) -> Result<(), String> {
         for who in self.present() {
             let person = &self.all[who];

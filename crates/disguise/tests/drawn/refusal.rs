@@ -1,6 +1,6 @@
 //! Refusals that are limits of the product, by the words of the manual.
 
-/// What the product says, and the sentence of the manual that named it before.
+/// Messages of the product, and the sentence of the manual that announces each.
 const LIMITS: &[(&str, &str)] = &[
     (
         "has no primary key of one column",

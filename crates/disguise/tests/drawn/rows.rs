@@ -12,9 +12,9 @@ const OF_A_PERSON_MAX: usize = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) cells: Vec<String>,
-    /// Whose it is, where one person owns it.
+    /// The owner, if one person owns the row.
     pub(crate) owner: Option<usize>,
-    /// It is one of the table that inherits.
+    /// True if the row is of the table that inherits.
     pub(crate) is_heir: bool,
 }
 
@@ -159,7 +159,7 @@ impl Filling<'_> {
         debug_assert!(table.columns.len() == cells.len());
     }
 
-    /// How a key is spelled otherwise; a key that refers to another's is spelled as that one.
+    /// Returns the function that respells a key; a key that refers to another's is spelled like it.
     fn root(&self, table: usize, column: usize) -> Option<fn(&str) -> String> {
         match self.layout.tables[table].columns[column].values {
             Values::Key(key) => Some(key.respelled),

@@ -26,7 +26,7 @@ struct Hiding {
 pub(crate) struct Schedule<'c> {
     course: &'c mut Course,
     hidden: Vec<Hiding>,
-    /// Who did anything since everybody was there.
+    /// The people who did anything since everybody was there.
     touched: BTreeSet<usize>,
     pub(crate) trace: Vec<String>,
 }
@@ -168,7 +168,7 @@ impl<'c> Schedule<'c> {
         Ok(())
     }
 
-    /// What the model says of the moment.
+    /// Compares the present state with the model.
     fn check(&mut self) -> Result<(), String> {
         let away: Vec<(usize, DisguiseId)> = self
             .hidden
@@ -202,7 +202,7 @@ impl<'c> Schedule<'c> {
     }
 }
 
-/// Whether a row names one of these people, in whatever spelling.
+/// Returns whether a row names one of these people, in any spelling.
 fn names_any(table: &Table, row: &Cells, ids: &[String]) -> bool {
     let columns = table.columns.iter();
     let columns = columns.filter(|it| !matches!(it.values, Values::Stamp));

@@ -1,4 +1,4 @@
-//! What is to happen to the rows of a drawn schema: the draft of the product, or a specification that is drawn from it.
+//! Specifications for a drawn schema: the draft of the product, or a random one derived from it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What only `MariaDB` has: databases beside each other on one server, tables that keep former versions.
+//! Features that only `MariaDB` has: several databases on one server, tables that keep former
+//! versions.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 

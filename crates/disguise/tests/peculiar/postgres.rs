@@ -1,4 +1,5 @@
-//! What only `PostgreSQL` has: schemas beside each other, partitions, numbers that no insertion may give, policies.
+//! Features that only `PostgreSQL` has: several schemas, partitions, numbers that no insertion may
+//! give, policies.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 

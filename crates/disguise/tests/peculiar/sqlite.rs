@@ -1,4 +1,4 @@
-//! What only `SQLite` has: tables that say what becomes of a conflict, triggers that end a transaction.
+//! Features that only `SQLite` has: tables with a conflict clause, triggers that end a transaction.
 
 #![expect(
     clippy::panic,

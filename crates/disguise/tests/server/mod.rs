@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long a server may take to answer.
+/// The time that a server may take to answer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running server; it and its folder end with the value.

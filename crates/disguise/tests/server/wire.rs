@@ -12,7 +12,7 @@ use std::thread;
 /// Bytes that are passed on at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Where it is cut.
+/// The moment of the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Before the commit reaches the server.
@@ -24,7 +24,7 @@ pub(crate) enum Cut {
 #[derive(Default)]
 struct State {
     cut: Mutex<Option<Cut>>,
-    /// Whether nobody gets through any more once it was cut.
+    /// True if no connection gets through after the cut.
     closes: AtomicBool,
     is_closed: AtomicBool,
 }
@@ -55,7 +55,7 @@ impl Wire {
         *self.state.cut.lock().unwrap() = Some(cut);
     }
 
-    /// Says whether the next cut lets nobody through afterwards; everybody gets through again until then.
+    /// Sets whether the next cut closes the connection for good; until then it is open again.
     pub(crate) fn close_after_cut(&self, closes: bool) {
         self.state.closes.store(closes, Ordering::SeqCst);
         self.state.is_closed.store(false, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Who has no row in the users table: an id that is nobody's, and people who are away.
+//! People without a row in the users table: an id that is nobody's, and people who are away.
 
 use std::collections::BTreeMap;
 
@@ -94,8 +94,8 @@ pub(crate) fn an_id_without_a_row_is_neither_registered_nor_disguised() {
     forum.apply(GDPR, Some(77), false).unwrap();
 }
 
-/// Who left was told to register first. Without a credential nothing says that they are away; with it they learn by which
-/// disguise, and whatever they may do while away they still may.
+/// People who left were told to register first. Without a credential nothing shows that they are
+/// away. With it they learn by which disguise, and they keep everything that is allowed while away.
 pub(crate) fn whoever_is_away_is_told_by_which_disguise_and_still_returns() {
     let mut forum = forum();
     let gone = forum.apply(GDPR, Some(1), false).unwrap();

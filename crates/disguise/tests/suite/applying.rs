@@ -1,4 +1,4 @@
-//! What a disguise chooses and changes, and what keeps it from being applied.
+//! Rows that a disguise chooses and changes, and conditions that keep it from being applied.
 
 #![expect(
     clippy::unwrap_used,

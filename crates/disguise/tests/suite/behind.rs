@@ -1,4 +1,5 @@
-//! What a restored database is behind: keys and passwords that were changed since, and disguises in chunks that were ended since.
+//! Restored databases that are older than the log: keys, passwords and disguises in chunks have
+//! changed since.
 
 #![expect(
     clippy::unwrap_used,
@@ -102,8 +103,8 @@ pub(crate) fn nothing_is_hidden_again_under_a_key_that_was_changed_before_or_aft
     }
 }
 
-/// Who registered with a key alone and took a password since was registered again by a replay under the key, which was thrown
-/// away, and hidden under it. They register again.
+/// A person registered with a key alone and took a password later. A replay registered them again
+/// under the key, which was thrown away, and hid them under it. They register again.
 pub(crate) fn a_registration_whose_password_came_later_is_not_done_again() {
     let mut station = station();
     station
@@ -246,8 +247,9 @@ pub(crate) fn chunks_that_were_ended_since_the_backup_end() {
     }
 }
 
-/// The same where everybody is meant: whoever had their records destroyed got new ones for the rest. They are left out, and whoever
-/// spoke for placeholders, which their credential alone tells, forgets it again.
+/// As above, where everybody is meant: people who had their records destroyed got new ones for the
+/// rest. They are left out. Those who spoke for placeholders, which their credential alone shows,
+/// forget it again.
 pub(crate) fn chunks_of_everybody_go_on_without_whoever_forgot_since_the_backup() {
     for has_placeholders in [false, true] {
         let mut station = station();
@@ -378,7 +380,8 @@ pub(crate) fn a_disguise_that_is_not_done_is_not_replayed_while_its_person_is_he
 /// Overwrites what several people own.
 const SHARED_TEXT: &str = r#"{"moderations": [{"Modify": {"pred": "True", "from": "", "col": "action", "gen_value": {"RandStr": {"len": 12}}}}]}"#;
 
-/// What decays stays in the users table, and the next run took whoever a replay had disguised again a second time.
+/// People who decay stay in the users table. The next run disguised those a second time whom a
+/// replay had disguised again.
 pub(crate) fn whoever_decayed_again_by_a_replay_is_not_taken_anew() {
     let mut station = station();
     let spec: Spec = edna(BLANK);

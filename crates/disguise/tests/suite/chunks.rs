@@ -122,7 +122,7 @@ pub(super) fn touched(applied: &Applied) -> Vec<(String, u64)> {
     rows.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Who may have something of a disguise.
+/// Returns the people who may have records of a disguise.
 fn people(user: Option<i64>) -> Vec<i64> {
     user.map_or_else(|| (1..=USERS).collect(), |user| vec![user])
 }
@@ -140,7 +140,7 @@ pub(super) fn reveal_by_all(forum: &mut Forum, id: DisguiseId, user: Option<i64>
     forum.assert_as_before();
 }
 
-/// Nothing is left of a disguise in chunks but what it hid.
+/// Checks that nothing is left of a disguise in chunks except the hidden records.
 fn assert_over(forum: &mut Forum) {
     assert!(forum.engine.unfinished().unwrap().is_empty());
     assert_eq!(forum.numbers("SELECT COUNT(*) FROM probity_intents"), [0]);

@@ -153,7 +153,7 @@ pub(crate) fn what_was_written_between_two_disguises_comes_back_although_the_lat
     }
 }
 
-/// Which of two layers is the newer is asked of the rows, which may no longer have the column.
+/// The rows decide which of two layers is the newer, and they may no longer have the column.
 pub(crate) fn values_of_a_column_that_is_gone_stay_and_are_named() {
     let mut forum = forum();
     forum.apply(&flagged(5), Some(2), false).unwrap();
@@ -165,7 +165,8 @@ pub(crate) fn values_of_a_column_that_is_gone_stay_and_are_named() {
     assert_eq!(reasons, [KeptReason::SchemaChanged; 3], "{revealed:?}");
 }
 
-/// Which of the two came back was up to the random names of records. It is tried several times for them.
+/// Random names of records decided which of the two came back. Several tries make a wrong order
+/// show.
 pub(crate) fn of_two_removed_rows_with_one_key_the_last_comes_back() {
     const STORIES: &str = r#"{"stories": [{"Remove": {"pred": "True", "from": ""}}]}"#;
     for _ in 0..6 {

@@ -1,4 +1,4 @@
-//! What a developer sees before anything is changed: drafts, plans and what is stored.
+//! Views of a developer before anything is changed: drafts, plans and stored data.
 
 use std::collections::BTreeMap;
 

@@ -116,7 +116,7 @@ pub(crate) fn a_draft_makes_placeholders_that_the_database_takes() {
     member.leaves_and_returns(["members", "notes"]);
 }
 
-/// The same database for another engine.
+/// Takes the database out of `engine` for another one.
 fn filled_again(mut engine: Engine<Box<dyn Database>>) -> Box<dyn Database> {
     let empty: Box<dyn Database> = crate::connect();
     std::mem::replace(engine.database(), empty)

@@ -41,7 +41,7 @@ fn authority<'a>() -> Authority<'a> {
     }
 }
 
-/// How many rows of the engine's tables hold records.
+/// Returns the numbers of rows of the engine's tables that hold records.
 fn records(forum: &mut Forum) -> [i64; 3] {
     ["bags", "locators", "deadlines"]
         .map(|table| forum.numbers(&format!("SELECT COUNT(*) FROM probity_{table}"))[0])

@@ -55,7 +55,7 @@ pub(crate) struct Forum {
     pub(crate) before: Vec<BTreeSet<String>>,
     pub(crate) left: Rc<Cell<u64>>,
     pub(crate) database: Faulty,
-    /// Whose forum it is, where several are in one database.
+    /// The tenant of the forum, if several are in one database.
     pub(crate) tenant: Option<i64>,
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn forum_of_users(users: &str) -> Forum {
     registered(database)
 }
 
-/// Whether a reveal had nothing to do, or refused the credential.
+/// Returns whether a reveal had nothing to do, or refused the credential.
 pub(crate) fn did_nothing(outcome: &Result<Revealed, Error>) -> bool {
     match outcome {
         Ok(revealed) => !revealed.found && *revealed == Revealed::default(),
@@ -149,7 +149,7 @@ pub(crate) fn did_nothing(outcome: &Result<Revealed, Error>) -> bool {
 pub(crate) struct Faulty {
     inner: Rc<RefCell<Box<dyn Database>>>,
     left: Rc<Cell<u64>>,
-    /// How often the schema was read anew.
+    /// The number of times that the schema was read.
     catalogs: Rc<Cell<u64>>,
     /// Statements so far; how the schema is looked at is each database's own.
     statements: Rc<Cell<u64>>,
@@ -158,7 +158,7 @@ pub(crate) struct Faulty {
 }
 
 impl Faulty {
-    /// The same connection for another engine.
+    /// Returns the same connection for another engine.
     pub(crate) fn boxed(&self) -> Box<dyn Database> {
         Box::new(self.clone())
     }
@@ -325,7 +325,7 @@ pub(crate) fn engine_of(database: &Faulty, tenant: Value) -> Engine<Box<dyn Data
     engine
 }
 
-/// The same forum twice in one database, with the same ids, as those of the tenants 1 and 2.
+/// Creates two equal forums in one database, with the same ids, for the tenants 1 and 2.
 pub(crate) fn forums() -> [Forum; 2] {
     let left = Rc::new(Cell::new(u64::MAX));
     let inner = Rc::new(RefCell::new(crate::connect()));
@@ -385,7 +385,8 @@ fn forum_of(database: &mut Faulty, tenant: i64) -> Forum {
 }
 
 impl Forum {
-    /// How often `run` asks the database, but for reading the schema anew: of tables that changed a moment ago `MariaDB` does so for every operation.
+    /// Returns the number of statements of `run`, without those that read the schema again.
+    /// `MariaDB` does so for every operation when tables changed a moment ago.
     pub(crate) fn work(&mut self, run: impl FnOnce(&mut Engine<Box<dyn Database>>)) -> u64 {
         let (all, catalogs) = (u64::MAX / 2, self.database.catalogs.get());
         self.left.set(all);
@@ -428,7 +429,7 @@ impl Forum {
         self.engine.apply(&request)
     }
 
-    /// The same in chunks of so many rows, each by a program that starts anew.
+    /// Applies a disguise in chunks of `rows` rows, each by a program that starts anew.
     pub(crate) fn apply_in_chunks(
         &mut self,
         spec: &str,

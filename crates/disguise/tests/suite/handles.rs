@@ -38,7 +38,7 @@ const NAMES: &str = r#" "handles": {"table": "handles", "id_cols": ["handle"],
 const PSEUDO_AFTER: &str = r#"{"table": "users", "id_col": "id", "cols": ["id", "karma"],
   "val_generation": [{"RandNum": {"lb": 1000000, "ub": 9000000000000}}, {"ConstNum": 0}]}"#;
 
-/// Whether the description says whose the names are.
+/// The owners that the description gives to the table of names.
 #[derive(Clone, Copy, PartialEq)]
 enum Handles {
     Owned,

@@ -265,8 +265,8 @@ pub(crate) fn old_rows_put_back_do_not_bring_back_what_was_forgotten() {
     assert_eq!(forum.everything(), hidden);
 }
 
-/// The same for a key that was changed: put back, the records from before would have been open to the old key again.
-/// The name of the old key stays, and it opens nothing.
+/// As above for a key that was changed: with the old records put back, the old key would have
+/// opened them again. The name of the old key stays, and it opens nothing.
 pub(crate) fn old_rows_put_back_are_not_open_to_a_key_that_was_changed() {
     let mut forum = forum();
     let gone = forum.apply(GDPR, Some(1), false).unwrap();

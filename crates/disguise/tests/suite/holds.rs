@@ -172,7 +172,7 @@ placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000 } }, name = { Rand
 
 const TABLES: [&str; 4] = ["people", "notes", "follows", "posts"];
 
-/// What Dan asks for, whose rows name Ann or are hers, too.
+/// Requests of Dan whose rows name Ann or are hers, too.
 const AT_STAKE: [&str; 6] = [
     "[tables.notes]\nowners = [\"author\", \"co\"]\non_leave = { author = \"remove\", co = \"remove\" }\n[[remove]]\ntable = \"notes\"\n",
     "[tables.follows]\nowners = [\"a\", \"b\"]\non_leave = { a = \"remove\", b = \"remove\" }\n[[remove]]\ntable = \"follows\"\n",
@@ -231,8 +231,8 @@ fn at_stake(asked: &str) -> Member {
     dan
 }
 
-/// Whether a plan, a schedule and the beginning of a disguise in chunks say that somebody held is in the way of Dan; what was
-/// begun and scheduled is cancelled.
+/// Returns whether a plan, a schedule and the beginning of a disguise in chunks refuse Dan because
+/// of somebody held. Everything begun and scheduled is cancelled.
 fn is_foreseen(dan: &mut Member, asked: &str) -> bool {
     let spec = SpecFile::parse(&format!("{HEAD}{asked}")).unwrap().spec;
     let user = Value::Int(4);
@@ -255,7 +255,7 @@ fn is_foreseen(dan: &mut Member, asked: &str) -> bool {
     told
 }
 
-/// What Dan asks for and may have, although Ann is held.
+/// Requests of Dan that are allowed although Ann is held.
 const NOT_AT_STAKE: [&str; 4] = [
     "[tables.notes]\nowners = [\"author\", \"co\"]\n[[remove]]\ntable = \"notes\"\n",
     "[tables.notes]\nowners = [\"author\", \"co\"]\n[[decorrelate]]\ntable = \"notes\"\nowners = [\"co\"]\n",

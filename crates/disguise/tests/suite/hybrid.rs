@@ -18,7 +18,7 @@ const PUBLIC_BYTES: [usize; 2] = [32, 1_217];
 /// Bytes of a sealed locator, of each suite.
 const SEALED_BYTES: [usize; 2] = [128, 1_216];
 
-/// How many values of a column there are of each of two lengths; there are no others.
+/// Counts the values of a column for each of two lengths; there are no others.
 fn of_lengths(forum: &mut Forum, column: &str, table: &str, lengths: [usize; 2]) -> [usize; 2] {
     let rows = forum
         .engine

@@ -56,7 +56,7 @@ fn leave(society: &mut Society) -> (DisguiseId, [i64; 2]) {
     (id, placeholders.try_into().unwrap())
 }
 
-/// What stayed, by table, identity and reason.
+/// Returns the kept rows, by table, identity and reason.
 fn kept(revealed: &Revealed) -> Vec<(&str, String, KeptReason)> {
     let named = |it: &Kept| it.identity.clone();
     let mut kept: Vec<_> = revealed

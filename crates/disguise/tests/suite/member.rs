@@ -60,7 +60,7 @@ impl Member {
         }
     }
 
-    /// The same person under another specification.
+    /// Returns the person with another specification.
     pub(crate) fn again(mut self, description: &str) -> Self {
         self.spec = SpecFile::parse(description).unwrap().spec;
         self
@@ -79,7 +79,7 @@ impl Member {
         engine
     }
 
-    /// The same person with another engine.
+    /// Returns the person with another engine.
     pub(crate) fn over(self, engine: Engine<Box<dyn Database>>) -> Self {
         Self { engine, ..self }
     }
@@ -98,7 +98,7 @@ impl Member {
         }
     }
 
-    /// Why the specification is refused.
+    /// Returns the reason why the specification is refused.
     pub(crate) fn refusal(&mut self) -> String {
         let refused = self.engine.check(&self.spec, &BTreeMap::new());
         refused.unwrap_err().source().unwrap().to_string()
@@ -108,7 +108,7 @@ impl Member {
         self.engine.cautions(&self.spec).unwrap()
     }
 
-    /// How many disguises hide something of the person.
+    /// Returns the number of disguises that hide something of the person.
     pub(crate) fn hidden_by(&mut self) -> usize {
         let credential = Credential::Key(&self.key);
         let listed = self.engine.list(&self.id, &credential, time());
@@ -191,7 +191,7 @@ impl Member {
         forgotten.map(drop)
     }
 
-    /// How many rows and values are handed out at this time.
+    /// Returns the number of rows and values exported at this time.
     pub(crate) fn exported(&mut self, id: DisguiseId, time: Timestamp) -> Result<usize, Error> {
         let credential = Credential::Key(&self.key);
         let hidden = self.engine.export(&self.id, &credential, Some(id), time);
@@ -217,7 +217,7 @@ impl Member {
         self.return_by(applied, References::Recorrelate)
     }
 
-    /// The same under a policy for rows made meanwhile.
+    /// Reveals a disguise under a policy for rows made meanwhile.
     pub(crate) fn return_by(&mut self, applied: &Applied, references: References) -> Revealed {
         let request = RevealRequest {
             user: self.id.clone(),
@@ -230,7 +230,7 @@ impl Member {
         self.engine.reveal(&request).unwrap()
     }
 
-    /// The same at another time.
+    /// Reveals a disguise at another time.
     pub(crate) fn return_at(&mut self, id: DisguiseId, time: Timestamp) -> Result<Revealed, Error> {
         let request = RevealRequest {
             user: self.id.clone(),

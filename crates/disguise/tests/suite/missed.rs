@@ -1,4 +1,4 @@
-//! What a replay must not do again, and what it must not overlook.
+//! Operations that a replay must not do again, and those that it must not miss.
 
 #![expect(
     clippy::unwrap_used,
@@ -186,7 +186,7 @@ pub(crate) fn what_was_forgotten_twice_and_is_there_again_is_found() {
     assert!(!station.opens(1, &Credential::Key(&old)));
 }
 
-/// The same with a password, and with a key: the log says with which key their person went on.
+/// As above with a password, and with a key: the log says with which key their person went on.
 pub(crate) fn a_password_that_was_replaced_twice_and_is_there_again_is_found() {
     for with_key in [false, true] {
         let mut station = station();

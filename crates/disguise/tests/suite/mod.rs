@@ -1,4 +1,4 @@
-//! What every disguise of the forum must do, on every database.
+//! Claims about disguises of the forum, tested on every database.
 
 #![expect(
     clippy::panic,

@@ -1,4 +1,4 @@
-//! What a replay leaves to people of whom somebody else, or nobody any more, has had records destroyed.
+//! Replays for people when the records of somebody else, or of nobody any more, were destroyed.
 
 #![expect(
     clippy::unwrap_used,
@@ -140,8 +140,9 @@ pub(crate) fn what_was_back_before_it_was_forgotten_comes_back_after_a_replay() 
     assert_eq!(station.replay(&specs, &[]), []);
 }
 
-/// What somebody shared with another went with whoever left last, and each kept a copy: a replay dropped the copy of the first when
-/// the other, or anybody at all, had something forgotten. It belongs to whoever left first, and comes back with them.
+/// A row shared by two people went with the one who left last, and each kept a copy. A replay
+/// dropped the copy of the first when the other, or anybody, had something forgotten. The copy
+/// belongs to the person who left first, and comes back with them.
 pub(crate) fn copies_of_whoever_forgot_nothing_come_back_after_a_replay() {
     for forgets in [2, 4] {
         let left = |restored: bool| {

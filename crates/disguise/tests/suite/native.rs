@@ -1,4 +1,4 @@
-//! What databases do by themselves: columns that they work out, and triggers.
+//! Effects of databases themselves: computed columns, and triggers.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 

@@ -230,7 +230,7 @@ pub(crate) fn a_row_does_not_go_under_that_of_another() {
     assert_eq!(member.rows(TABLES), before);
 }
 
-/// The same where the other row was removed by a disguise that is not revealed.
+/// As above, where the other row was removed by a disguise that is not revealed.
 pub(crate) fn a_row_waits_for_the_one_that_says_whose_it_is() {
     let mut member = ann();
     let before = member.rows(TABLES);
@@ -251,7 +251,7 @@ pub(crate) fn a_row_waits_for_the_one_that_says_whose_it_is() {
     assert_eq!(member.rows(TABLES), before);
 }
 
-/// The same for values of rows that are owned through others, and for the reference itself.
+/// As above for values of rows that are owned through others, and for the reference itself.
 pub(crate) fn values_do_not_go_into_or_under_rows_of_another_along_a_path() {
     let reference = "[[modify]]\ntable = \"drafts\"\ncolumn = \"post\"\nvalue = \"Null\"\n";
     for steps in [VALUES, reference] {

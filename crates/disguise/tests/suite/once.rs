@@ -20,7 +20,7 @@ use probity_format::{Entry, Outcome, Timestamp};
 use super::forum::*;
 use super::replay::{Station, outlooks, station};
 
-/// How long an answer is kept.
+/// The time for which an answer is kept, in nanoseconds.
 const KEPT: i64 = 1_000;
 
 /// The first time that is not that of a test.
@@ -140,8 +140,9 @@ pub(crate) fn a_request_that_is_refused_or_cut_keeps_no_key_and_is_told() {
     forum.assert_as_before();
 }
 
-/// What was answered about a person who had everything forgotten was given out again for a day, rows that stayed among it. It goes
-/// with them, of one go and of chunks, and that it was done stays known.
+/// An answer about a person who had everything forgotten could be read for a day more, with rows
+/// that stayed among it. It is destroyed with their records, after one go and after chunks. The
+/// request still counts as done.
 pub(crate) fn answers_about_whoever_is_forgotten_go_with_them() {
     let mut forum = forum();
     for user in 1..=USERS {

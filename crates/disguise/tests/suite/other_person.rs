@@ -1,4 +1,4 @@
-//! What waits or goes on for a person whose id somebody else has by now.
+//! Pending work for a person whose id somebody else has by now.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 

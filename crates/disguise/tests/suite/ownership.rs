@@ -306,7 +306,7 @@ pub(crate) fn an_owner_returns_without_waiting_for_the_readers() {
     course.assert_as_before();
 }
 
-/// What is said of a table, and why it is refused.
+/// Notes on a table, and the error that refuses each.
 const BAD_PATHS: [(&str, &str); 11] = [
     (
         "[tables.answers]\nthrough = [\"nothing\"]",

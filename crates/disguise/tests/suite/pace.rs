@@ -1,4 +1,4 @@
-//! That disguises work for a share of the time and rest in between.
+//! Pauses of disguises: they work for a share of the time and rest in between.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 

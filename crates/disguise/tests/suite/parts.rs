@@ -16,7 +16,7 @@ use super::member::Member;
 
 /// Stories that one person has more than the others.
 const MORE: i64 = 37;
-/// How many rows may be held, fewer than that.
+/// The limit of rows held in memory, below `MORE`.
 const HELD: u32 = 5;
 
 fn hold(forum: &mut Forum, rows: u32) {

@@ -35,7 +35,7 @@ fn named(steps: &str) -> Member {
     Member::of(database, &format!("{HEAD}{steps}"))
 }
 
-/// What an event on a table runs into: statements that make it, and those that take it away.
+/// Obstacles for an event on a table: statements that create them, and statements that drop them.
 type Hindrance = (Vec<String>, Vec<String>);
 
 fn one(made: &str, gone: &str) -> Hindrance {

@@ -21,7 +21,7 @@ const ORDERS: [[usize; 3]; 6] = [
     [2, 1, 0],
 ];
 
-/// Who reveals what, again and again in the same order until nothing is hidden any more.
+/// Reveals the disguises in this order, again and again until nothing is hidden any more.
 fn returned(society: &mut Society, all: [(i64, DisguiseId); 3], order: [usize; 3]) {
     for _ in 0..3 {
         for place in order {
@@ -67,8 +67,8 @@ pub(crate) fn a_row_that_came_back_without_its_reader_gets_them_in_any_order() {
     }
 }
 
-/// The same of a reference to somebody who left, in whose place a placeholder is: everybody left then, and no order in which they
-/// came back brought the reference back.
+/// As above for a reference to somebody who left, replaced by a placeholder. When everybody left,
+/// no order of coming back restored the reference.
 pub(crate) fn a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order() {
     let statements = [
         "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20), invited_by BIGINT REFERENCES people(id))",

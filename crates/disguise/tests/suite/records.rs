@@ -1,4 +1,4 @@
-//! What the log is told: every operation, and nothing about anybody in clear.
+//! Entries of the log: every operation has one, and none names anybody in clear.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use probity_format::{Entry, Outcome};
 
 use super::forum::*;
 
-/// What the log was told: action, outcome, and everything else of the entry as one text.
+/// The entries of the log: action, outcome, and everything else of the entry as one text.
 pub(super) type LoggedOperation = Rc<RefCell<Vec<(String, Outcome, String)>>>;
 
 pub(super) fn listening(forum: &mut Forum) -> LoggedOperation {

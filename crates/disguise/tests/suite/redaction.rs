@@ -1,4 +1,4 @@
-//! What is found inside a text is hidden, and the rest of the text stays.
+//! Redactions of texts: the found parts are hidden, and the rest of the text stays.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What comes back to whom, what stays, and what is gone for good.
+//! Reveals: rows that come back, rows that stay, and rows that are gone for good.
 
 #![expect(
     clippy::unwrap_used,

@@ -18,9 +18,9 @@ use super::model::{Cell, Model, Row, Step, Table};
 const STEPS: usize = 14;
 /// One seed in so many has a person whose keys are of the hybrid suite.
 const HYBRID_SEEDS: u64 = 6;
-/// In one seed of so many a reveal holds no removed rows in memory.
+/// One seed in this many has reveals that hold no removed rows in memory.
 const CLOSED_SEEDS: u64 = 2;
-/// A disguise in one go holds so many rows, by the seed; the zeros stand for as many as there are.
+/// The rows that a disguise in one go holds, by the seed; zero stands for no limit.
 const HELD: [u32; 6] = [0, 1, 0, 3, 0, 2];
 /// Disguises are applied in turn as a whole, by the zeros, and in chunks of so many rows.
 const CHUNKS: [u32; 7] = [0, 0, 1, 0, 0, 3, 0];
@@ -178,7 +178,7 @@ impl Pair {
         matches!(cell, Cell::Int(id) if *id >= PLACEHOLDER_MIN)
     }
 
-    /// Whether `seen` is what the model says; a symbol takes the first value seen in its place.
+    /// Compares `seen` with the model; a symbol takes the first value seen in its place.
     fn same(&mut self, expected: &Cell, seen: &Cell) -> bool {
         let Cell::Drawn(symbol) = expected else {
             return expected == seen;
@@ -283,7 +283,8 @@ impl Pair {
         Vec::new()
     }
 
-    /// What a person is told: whom they speak for and which disguises hide something of theirs.
+    /// Compares the answers to a person: their placeholders, and the disguises that hide something
+    /// of theirs.
     fn check_person(&mut self, user: i64) {
         let key = self.key(user);
         let credential = Credential::Key(&key);
@@ -587,7 +588,7 @@ impl Pair {
     }
 }
 
-/// How many rows a disguise in one go holds in the schedule of a seed.
+/// Returns the rows that a disguise in one go holds in the schedule of a seed.
 fn held(seed: u64) -> u32 {
     let turn = seed / CLOSED_SEEDS % u64::try_from(HELD.len()).unwrap();
     HELD[usize::try_from(turn).unwrap()]

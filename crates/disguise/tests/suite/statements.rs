@@ -1,4 +1,5 @@
-//! How many statements a disguise and its reveal take, and that savepoints of the application are not theirs.
+//! Statements of a disguise and its reveal: their number, and savepoints of the application left
+//! alone.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,7 +11,7 @@ use probity_disguise::{Database, DatabaseErrorKind, Dialect, Value};
 
 use super::forum::*;
 
-/// What `work` takes, each at least one way to a server and back.
+/// Returns the number of statements of `work`, each at least one round trip to a server.
 pub(crate) fn statements<T>(forum: &mut Forum, work: impl FnOnce(&mut Forum) -> T) -> (T, u64) {
     let before = forum.database.statements();
     let done = work(forum);

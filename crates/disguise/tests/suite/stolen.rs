@@ -1,4 +1,4 @@
-//! What a copy of the whole database tells whoever has it, and no credential.
+//! Secrets of a stolen database: nothing is learned from it without a credential.
 
 use std::collections::BTreeSet;
 

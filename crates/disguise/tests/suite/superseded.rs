@@ -1,4 +1,5 @@
-//! What was superseded: records in whose place others came, or whose rows are back, open nothing when somebody puts them back.
+//! Superseded records: records that were replaced, or whose rows are back, open nothing when
+//! somebody puts them back.
 
 #![expect(
     clippy::unwrap_used,
@@ -62,8 +63,9 @@ pub(crate) fn what_a_reveal_in_part_superseded_does_not_come_back() {
     }
 }
 
-/// What came back whole could be revealed once more from old rows, which brought back what its person had deleted since. Neither
-/// the tables nor the log had the names of the records.
+/// A disguise that was revealed completely could be revealed again from old rows, and brought back
+/// rows that its person had deleted since. Neither the tables nor the log had the names of the
+/// records.
 pub(crate) fn what_was_revealed_is_not_revealed_again_from_old_rows() {
     let mut station = station();
     let gone = station.apply(BLANK, Some(1));

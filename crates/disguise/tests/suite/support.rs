@@ -1,4 +1,4 @@
-//! What a person at a help desk is told: why a row stays, what would be refused, what was found.
+//! Answers for a help desk: the reason why a row stays, expected refusals, and findings.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 

@@ -200,7 +200,7 @@ pub(crate) fn holds_schedules_ends_decay_and_replays_are_of_one_tenant() {
     assert_eq!(second.everything(), there);
 }
 
-/// What grows while somebody listens.
+/// A list that a listener fills.
 type Heard<T> = Rc<RefCell<Vec<T>>>;
 
 /// Everything that the engine tells of from now on.

@@ -21,8 +21,8 @@ const ROWS: [u32; 3] = [1, 3, 50];
 const CHUNKS_MAX: usize = 300;
 const PLACEHOLDER_MIN: i64 = 1_000_000;
 
-/// Who wrote which comment and to which it replies: threads of several people, of which some reply before what they reply
-/// to, one replies to itself, two to each other.
+/// Comments with their authors and the comments that they reply to. In threads of several people
+/// some reply before the comment they reply to, one replies to itself, two to each other.
 const COMMENTS: [(i64, i64, Option<i64>); 16] = [
     (1, 1, None),
     (2, 2, Some(1)),

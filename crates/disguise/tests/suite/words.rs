@@ -1,4 +1,4 @@
-//! What errors of the database say.
+//! Texts of database errors.
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
@@ -6,7 +6,8 @@ use probity_disguise::{Dialect, Value};
 
 const SECRET: &str = "bea@example.com";
 
-/// What makes each database speak of a value: a trigger, and then queries with one parameter.
+/// Returns statements that make each database quote a value: a trigger, and then queries with one
+/// parameter.
 fn talkative(dialect: Dialect) -> (&'static [&'static str], &'static [&'static str]) {
     match dialect {
         Dialect::Sqlite => (

@@ -19,7 +19,7 @@ use probity_format::Entry;
 use super::forum::*;
 
 const PASSWORD: &str = "secret words";
-/// What an older program wrote.
+/// Credentials that an older program wrote.
 const OLDER: &str = include_str!("../testdata/credentials-1.txt");
 const OLDER_PASSWORD: &str = "correct horse battery";
 
@@ -59,7 +59,8 @@ fn opens(forum: &mut Forum, user: i64, credential: &Credential<'_>) -> bool {
     }
 }
 
-/// Whether two sealed keys tell what their private keys differ in: the same key stream went over both.
+/// Returns whether two sealed keys show the difference of their private keys: the same key stream
+/// encrypted both.
 fn share_a_stream(one: &[u8], other: &[u8], keys: [&[u8; 32]; 2]) -> bool {
     let apart = |left: &[u8], right: &[u8]| -> Vec<u8> {
         left.iter().zip(right).map(|(a, b)| a ^ b).collect()
@@ -230,7 +231,7 @@ fn told(forum: &mut Forum) -> Rc<RefCell<Vec<LoggedOperation>>> {
     told_as(forum, |payload| payload)
 }
 
-/// The same with entries as `said` makes them.
+/// Collects the operations from entries as `said` changes them.
 fn told_as(
     forum: &mut Forum,
     said: impl Fn(serde_json::Value) -> serde_json::Value + 'static,
@@ -266,8 +267,9 @@ fn actions(missed: &[MissingOperation]) -> Vec<(&str, &Replayability)> {
     all.map(|it| (it.action.as_str(), &it.outlook)).collect()
 }
 
-/// Who had everything forgotten and came back with the same password lost the new registration at the next replay, for the new
-/// row had the name of the old one. The row has another name, and who registered since is not taken for who had all forgotten.
+/// A person had everything forgotten and came back with the same password. The next replay ended
+/// their new registration, because the new row had the name of the old one. The row has another
+/// name now, and a later registration is not taken for the forgotten one.
 pub(crate) fn whoever_registers_again_with_the_same_password_stays_registered() {
     let without_key = |mut payload: serde_json::Value| {
         if let Some(payload) = payload.as_object_mut() {
@@ -409,7 +411,7 @@ pub(crate) fn a_replaced_password_or_token_stays_replaced_when_its_row_is_put_ba
     replaced(&mut forum);
 }
 
-/// The same for a new key: rows that wrap the old one open nothing, and a replay takes them away.
+/// As above for a new key: rows that wrap the old one open nothing, and a replay removes them.
 pub(crate) fn rows_that_wrap_a_replaced_key_are_found_by_a_replay() {
     let mut forum = forum();
     let log = told(&mut forum);

@@ -1,4 +1,5 @@
-//! What the catalogs of `MariaDB` and `MySQL` say of the tables of the database at hand, and of the tables that refer to them.
+//! Reads the catalogs of `MariaDB` and `MySQL`: the tables of the current database and the tables
+//! that refer to them.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,7 +11,7 @@ use crate::database::{
     spoken_of,
 };
 
-/// Seconds within which a table that was changed may be changed again without another time of its own.
+/// Seconds in which a changed table may change again without a new time of change.
 const SETTLED_SECONDS: i64 = 2;
 
 const TABLES: &str = "
@@ -32,7 +33,7 @@ const UNIQUE_KEYS: &str = "
     SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME, 'u', '' FROM information_schema.STATISTICS
      WHERE TABLE_SCHEMA = DATABASE() AND NON_UNIQUE = 0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX";
 
-/// Conditions of tables; `MariaDB` says there of which table each is.
+/// Conditions of tables; on `MariaDB` with the table of each.
 const CHECKS: &str = "
     SELECT TABLE_NAME, CONSTRAINT_NAME, NULL, 'c', CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS
      WHERE CONSTRAINT_SCHEMA = DATABASE() ORDER BY TABLE_NAME, CONSTRAINT_NAME";
@@ -72,7 +73,7 @@ const REFERRING_COLUMNS: &str = "
     SELECT COLUMN_NAME, REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE
      WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND CONSTRAINT_NAME = ? ORDER BY ORDINAL_POSITION";
 
-/// True if the account reads all databases; what a role gives is not counted.
+/// True if the account reads all databases; rights from a role do not count.
 const SEES_ALL: &str = "
     SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES
      WHERE PRIVILEGE_TYPE = 'SELECT' AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
@@ -89,7 +90,8 @@ const VERSION: &str = r"
     SELECT EVENT_OBJECT_TABLE, CONCAT('trigger ', TRIGGER_NAME), CAST(UNIX_TIMESTAMP(CREATED) AS SIGNED), UNIX_TIMESTAMP()
       FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = DATABASE()";
 
-/// Foreign keys from one database to another, in the same form: a table is not changed when another comes to refer to it.
+/// Foreign keys from one database to another, in the same form: a table does not change when
+/// another one begins to refer to it.
 const CROSSING_KEYS: &str = "
     SELECT ID, CAST(TYPE AS CHAR), 0, UNIX_TIMESTAMP() FROM information_schema.INNODB_SYS_FOREIGN
      WHERE BINARY SUBSTRING_INDEX(FOR_NAME, '/', 1) <> BINARY SUBSTRING_INDEX(REF_NAME, '/', 1)";
@@ -142,7 +144,8 @@ impl Mysql {
             .values_mut()
             .filter(|it| it.has(Property::KeepsVersions))
         {
-            // The end of a version belongs to the key of all versions; of a row that is there it says nothing.
+            // The end of a version is part of the key of all versions; for a present row it has no
+            // meaning.
             let columns = &table.columns;
             let is_written = |key: &String| columns.iter().any(|it| it.name == *key);
             table.primary_key.retain(is_written);
@@ -247,7 +250,8 @@ impl Mysql {
         Ok(())
     }
 
-    /// Returns whether any database of the server may refer to another. [`REFERRERS`] opens every table of all of them to find those that do.
+    /// Returns whether any database of the server may refer to another. [`REFERRERS`] opens every
+    /// table of all of them to find those that do.
     fn may_have_crossing_keys(&mut self) -> bool {
         let crossing = self.query(CROSSING_KEYS, &[]);
         // An account without the right has to look.
@@ -257,7 +261,8 @@ impl Mysql {
     pub(super) fn read_catalog_version(&mut self) -> Result<i64, DatabaseError> {
         self.version = self.version.wrapping_add(1);
         if !self.mariadb {
-            // `MySQL` adds columns without a trace in these times, so the catalog is read for every operation.
+            // On `MySQL` these times do not show added columns, so the catalog is read for every
+            // operation.
             return Ok(self.version);
         }
         let mut hash = DefaultHasher::new();
@@ -269,11 +274,12 @@ impl Mysql {
                 (name.to_string(), engine.to_string(), changed).hash(&mut hash);
             }
         }
-        // Negative, so that it is never one of the numbers above.
+        // Negative, so that it never equals one of the numbers above.
         Ok(hash.finish().cast_signed() | i64::MIN)
     }
 
-    /// Returns what changes with the tables, and with the keys of other databases where the account may read them.
+    /// Returns values that change with the tables, and with the keys of other databases if the
+    /// account may read them.
     fn version(&mut self) -> Result<Vec<Vec<Value>>, DatabaseError> {
         if self.reads_all_keys != Some(false) {
             let sql = format!("{VERSION} UNION ALL {CROSSING_KEYS} ORDER BY 1, 2");
@@ -289,7 +295,7 @@ impl Mysql {
     }
 }
 
-/// The values of `enum('a','b')`.
+/// Returns the values of `enum('a','b')`.
 fn members(declared: &str) -> Vec<String> {
     let inner = declared
         .strip_prefix("enum(")

@@ -18,8 +18,9 @@ const STATEMENTS_MAX: usize = 512;
 /// The collation number of binary columns.
 const BINARY: u16 = 63;
 
-/// What every connection is set to: no value is cut or replaced in silence, a zero is a zero and a day of zeros, or
-/// one that its month lacks, may go back, times do not depend on the server's place, and every read of a transaction holds until its end.
+/// The settings of every connection. No value is cut or replaced silently. A zero stays a zero, and
+/// a date of zeros, or a day that its month lacks, can be written back. Times do not depend on the
+/// time zone of the server.
 const SETTINGS: &str = "SET NAMES utf8mb4, \
      SESSION sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', \
      SESSION time_zone = '+00:00', \
@@ -27,7 +28,7 @@ const SETTINGS: &str = "SET NAMES utf8mb4, \
      SESSION group_concat_max_len = 1048576";
 const SERIALIZABLE: &str = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE";
 
-/// `MariaDB` turns long lists into joins, which here only loses their index.
+/// A setting of `MariaDB`, which otherwise turns long lists into joins that lose the index.
 const MARIADB_SETTINGS: &str = "SET SESSION in_predicate_conversion_threshold = 0";
 
 /// A connection to a `MariaDB` or `MySQL` server.
@@ -64,7 +65,8 @@ impl Mysql {
         let wait = options.get_tcp_connect_timeout().unwrap_or(CONNECT_WAIT);
         let options = OptsBuilder::from_opts(options)
             .stmt_cache_size(STATEMENTS_MAX)
-            // An update tells how many rows it found, not how many of them held something else before.
+            // An update then returns the number of rows it found, not of those that held something
+            // else before.
             .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
             .tcp_connect_timeout(Some(wait));
         Self::open(options.into())
@@ -102,7 +104,7 @@ impl Database for Mysql {
             .map_err(refused)
     }
 
-    /// Other levels than this one have no snapshot, or lock what they read.
+    /// Other levels have no snapshot, or lock the rows they read.
     fn begin_reading(&mut self) -> Result<(), DatabaseError> {
         self.connection
             .query_drop("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -311,7 +313,8 @@ fn refused(error: mysql::Error) -> DatabaseError {
     }
 }
 
-/// Returns what kept a connection from being made: the server's words name the account and the database, and there are no values yet.
+/// Returns the error of a failed connection. It quotes the server, whose words name the account and
+/// the database; there are no values yet.
 fn unconnected(error: mysql::Error) -> DatabaseError {
     let message = match &error {
         mysql::Error::MySqlError(error) => Some(error.message.clone()),

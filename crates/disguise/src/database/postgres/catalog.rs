@@ -1,4 +1,5 @@
-//! What the catalogs of `PostgreSQL` say of the tables of the schemas at hand, and of the tables that refer to them.
+//! Reads the catalogs of `PostgreSQL`: the tables of the current schemas and the tables that refer
+//! to them.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -11,14 +12,14 @@ use crate::database::{
 /// The name of a row's place.
 const ROW_PLACE: &str = "ctid";
 
-/// The schemas of the search path, the first of which is the one at hand: tables of all of them go by their names alone.
+/// The schemas of the search path, the current one first: their tables are named without a schema.
 macro_rules! schemas {
     () => {
         "(SELECT oid FROM pg_namespace WHERE nspname = ANY (current_schemas(false)))"
     };
 }
 
-/// That a table of the schemas is meant by its name alone.
+/// Builds the condition that the name of a table alone refers to it, in one of the schemas.
 macro_rules! named {
     ($table:literal) => {
         concat!(
@@ -62,7 +63,8 @@ const MEMBERS: &str = concat!(
      ORDER BY c.relname, a.attnum, e.enumsortorder"
 );
 
-/// Unique keys, conditions of tables and of the domains of their columns, and foreign keys. Of a domain VALUE is the column.
+/// Unique keys, conditions of tables and of the domains of their columns, and foreign keys. In a
+/// domain, VALUE is the column.
 const CONSTRAINTS: &str = concat!("
     SELECT c.relname::text, i.relname::text, a.attname::text, 'u', '', 1, i.oid, k.n
       FROM pg_index x JOIN pg_class c ON c.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid
@@ -96,8 +98,9 @@ const KEYS: &str = concat!(
      WHERE i.indisprimary ORDER BY c.relname, k.n"
 );
 
-/// Keys that hold for all rows of a table, on columns as they compare themselves: where a collation takes several texts for one, the
-/// key must have it too. A row of an heir is none of the table's own keys.
+/// Keys that hold for all rows of a table, on columns with their own comparison: if a collation
+/// treats several texts as equal, the key must have it too. Rows of inheriting tables are not
+/// covered.
 const UNIQUE_KEYS: &str = concat!(
     "
     SELECT c.relname::text, x.indexrelid::text, a.attname::text FROM pg_index x
@@ -114,8 +117,8 @@ const UNIQUE_KEYS: &str = concat!(
      ORDER BY c.relname, x.indexrelid, k.n"
 );
 
-/// Foreign keys to tables of the schemas, from any. One of a partition is its table's; the copies that the server makes of a
-/// key for partitions are left out.
+/// Foreign keys to tables of the schemas, from any schema. One of a partition belongs to its table;
+/// the server's copies of a key for partitions are left out.
 const FOREIGN_KEYS: &str = concat!("
     SELECT k.oid::text, c.relname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text,
            format('%I.%I', n.nspname, c.relname), (", named!("c"), ")::text,
@@ -130,7 +133,8 @@ const FOREIGN_KEYS: &str = concat!("
      WHERE k.contype = 'f' AND k.conparentid = 0 AND ", named!("t"), "
      ORDER BY c.relname, k.conname, k.oid, u.n");
 
-/// The names of the unique keys that may be put off to the commit, as one list; NULL where there are none.
+/// The names of the unique keys that may be deferred to the commit, as one list; NULL if there are
+/// none.
 pub(super) const DEFERRABLE_UNIQUE_KEYS: &str = concat!(
     "
     SELECT string_agg(format('%I.%I', n.nspname, k.conname), ', ')
@@ -156,8 +160,8 @@ const TRIGGERS: &str = concat!(
      ORDER BY 1, 2"
 );
 
-/// Whatever changes a table writes a row of these catalogs anew, and each row tells by which transaction. What the server
-/// itself came with has ids below 16384.
+/// The transactions that last wrote rows of these catalogs: every change of a table writes such a
+/// row. Objects that the server itself came with have ids below 16384.
 const VERSION: &str = concat!("
     WITH t AS MATERIALIZED
          (SELECT oid, xmin FROM pg_class

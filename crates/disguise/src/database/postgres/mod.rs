@@ -21,11 +21,11 @@ const STATEMENTS_MAX: usize = 512;
 /// The code of what a statement gives that was prepared before a table changed, and of little else.
 const STALE: &str = "0A000";
 
-/// The place in the server that refuses to read a table of which a policy hides rows; the code says no more than that a right
-/// is missing.
+/// The function of the server that refuses to read a table with rows hidden by a policy; the code
+/// says only that a right is missing.
 const POLICIES: &str = "check_enable_rls";
 
-/// How statements begin that are about savepoints or end a transaction.
+/// The first words of statements that concern savepoints or end a transaction.
 const CONTROLS: [&str; 6] = ["SAVEPOINT", "RELEASE", "ROLLBACK", "ABORT", "COMMIT", "END"];
 
 /// A connection to a `PostgreSQL` server.
@@ -52,8 +52,8 @@ impl Postgres {
 
     fn open(config: Config) -> Result<Self, DatabaseError> {
         let mut client = config.connect(NoTls).map_err(unconnected)?;
-        // Values travel as text, so its form must not depend on the server's settings. A plan that was made while a table was
-        // small would go on reading all of it once placeholders have filled it.
+        // Values are sent as text, so its form must not depend on the server's settings. A plan
+        // made for a small table would still scan it once placeholders have filled it.
         let settings = "SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC';
              SET extra_float_digits = 3; SET bytea_output = 'hex'; SET client_min_messages = 'warning';
              SET plan_cache_mode = force_custom_plan";
@@ -75,7 +75,7 @@ impl Postgres {
         Ok(statement)
     }
 
-    /// The query with every column of a type that is not read directly turned into text.
+    /// Prepares the query with every column of a type that is not read directly turned into text.
     fn readable(&mut self, sql: &str) -> Result<Statement, DatabaseError> {
         let key = format!("\u{1}{sql}");
         if let Some(statement) = self.statements.get(&key) {
@@ -125,8 +125,9 @@ impl Postgres {
         self.statements.clear();
     }
 
-    /// Keeps the savepoint of a statement above all others, which are a stack: a new one takes its place, and what goes back
-    /// to an older one, releases that or ends the transaction takes it along.
+    /// Keeps the savepoint of a statement above all others, which form a stack. A new savepoint
+    /// replaces it. A statement that goes back to an older one, releases that or ends the
+    /// transaction removes it.
     fn make_way(&mut self, sql: &str) -> Result<(), DatabaseError> {
         let word = sql.split([' ', '\n', '\t', ';']).find(|it| !it.is_empty());
         let word = word.unwrap_or_default().to_ascii_uppercase();
@@ -153,13 +154,14 @@ impl Database for Postgres {
 
     fn begin(&mut self) -> Result<(), DatabaseError> {
         self.has_savepoint = false;
-        // Rows that a policy hides from the account would be left out in silence: then it is an error.
+        // Rows that a policy hides from the account would be left out silently; now they are an
+        // error.
         self.control("BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL row_security = off")
     }
 
     fn begin_reading(&mut self) -> Result<(), DatabaseError> {
         self.has_savepoint = false;
-        // As in a transaction that writes: what is read is all there is.
+        // As in a writing transaction, hidden rows are an error.
         self.control(
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL row_security = off",
         )
@@ -235,7 +237,8 @@ impl Database for Postgres {
     }
 
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
-        // A prepared statement's parameters have no value in EXPLAIN, so the literal forms stand for them.
+        // In EXPLAIN the parameters of a prepared statement have no value, so literals replace
+        // them.
         let mut values = parameters.iter();
         let literal = replaced(sql, || {
             values.next().map_or_else(|| "NULL".to_owned(), quoted)
@@ -256,7 +259,8 @@ impl Database for Postgres {
     }
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
-        // Unique keys are not put off along with them: one would be refused at the commit, and everything with it.
+        // Unique keys are not deferred with them: a violation would fail the commit, and everything
+        // with it.
         let unique = self.query(catalog::DEFERRABLE_UNIQUE_KEYS, &[])?;
         self.control("SET CONSTRAINTS ALL DEFERRED")?;
         match unique.concat().first() {
@@ -345,7 +349,7 @@ fn read(row: &Row, index: usize) -> Result<Value, DatabaseError> {
     Ok(value.map_err(refused)?.unwrap_or(Value::Null))
 }
 
-/// A literal whose type the server finds out.
+/// Returns a literal whose type the server infers.
 fn quoted(value: &Value) -> String {
     match value {
         Value::Null => "NULL".to_owned(),
@@ -363,7 +367,7 @@ fn numbered(sql: &str) -> String {
     })
 }
 
-/// Puts what `mark` gives in the place of each `?` outside of quotes.
+/// Replaces each `?` outside of quotes by the next result of `mark`.
 fn replaced(sql: &str, mut mark: impl FnMut() -> String) -> String {
     let mut out = String::with_capacity(sql.len().saturating_add(16));
     let mut quoted: Option<char> = None;
@@ -391,13 +395,13 @@ fn refused(error: postgres::Error) -> DatabaseError {
     let kind = match code.as_str() {
         "23505" => DatabaseErrorKind::Unique,
         "55P03" => DatabaseErrorKind::Busy,
-        // A statement that was prepared before a table changed is of no more use; the next try prepares it anew.
+        // A statement prepared before a table changed is invalid; the next try prepares it again.
         STALE | "40001" | "40P01" => DatabaseErrorKind::Conflict,
         "42P01" => DatabaseErrorKind::Absent,
         code if code.starts_with("23") => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,
     };
-    // A server quotes values in messages of its own, and triggers say what they like under any code.
+    // A server quotes values in messages of its own, and triggers may use any text under any code.
     let Some(it) = error.as_db_error() else {
         return DatabaseError {
             kind,
@@ -428,7 +432,7 @@ fn refused(error: postgres::Error) -> DatabaseError {
     }
 }
 
-/// Returns what the driver itself says, without what it was said of.
+/// Returns the driver's own words, without the text that they are about.
 fn own_words(error: &postgres::Error) -> String {
     let is_of_system = error.source().is_some_and(<dyn StdError>::is::<io::Error>);
     let words = error.to_string();
@@ -438,7 +442,8 @@ fn own_words(error: &postgres::Error) -> String {
     words.split(':').next().unwrap_or_default().to_owned()
 }
 
-/// Returns what kept a connection from being made: the server's words name the account and the database, and there are no values yet.
+/// Returns the error of a failed connection. It quotes the server, whose words name the account and
+/// the database; there are no values yet.
 fn unconnected(error: postgres::Error) -> DatabaseError {
     let message = match error.as_db_error() {
         Some(it) => it.message().to_owned(),

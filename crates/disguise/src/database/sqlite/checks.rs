@@ -1,6 +1,6 @@
 //! The conditions in a statement that creates a table: `SQLite` tells of them nowhere else.
 
-/// What the reader of a statement is in.
+/// The lexical state of the reader of a statement.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Code,
@@ -11,7 +11,7 @@ enum Part {
     Block,
 }
 
-/// The name, if any, and the condition of each CHECK in `statement`.
+/// Returns the name, if any, and the condition of each CHECK in `statement`.
 pub(super) fn of(statement: &str) -> Vec<(String, String)> {
     let words = words(statement);
     let mut found = Vec::new();
@@ -33,12 +33,13 @@ pub(super) fn of(statement: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Returns whether `statement` says what becomes of a conflict; a name like the word counts, too.
+/// Returns whether `statement` has a conflict clause; an identifier that contains the word counts,
+/// too.
 pub(super) fn settles_conflicts(statement: &str) -> bool {
     has_word(statement, "CONFLICT")
 }
 
-/// Whether `statement` says how texts are compared; a name like the word counts, too.
+/// Returns whether `statement` names a collation; an identifier that contains the word counts, too.
 pub(super) fn names_collations(statement: &str) -> bool {
     has_word(statement, "COLLATE")
 }
@@ -48,7 +49,7 @@ fn has_word(statement: &str, word: &str) -> bool {
     words.iter().any(|(_, it)| it.eq_ignore_ascii_case(word))
 }
 
-/// The text in the brackets with which `text` begins, without them.
+/// Returns the text in the brackets at the start of `text`, without them.
 fn in_brackets(text: &str) -> Option<&str> {
     let open = text.find(|letter: char| !letter.is_whitespace())?;
     let inner = text.get(open..)?.strip_prefix('(')?;
@@ -66,7 +67,8 @@ fn in_brackets(text: &str) -> Option<&str> {
     None
 }
 
-/// The words outside of texts and comments with their places, and names without their quotes.
+/// Returns the words outside of texts and comments with their places, and names without their
+/// quotes.
 fn words(text: &str) -> Vec<(usize, String)> {
     let mut words: Vec<(usize, String)> = Vec::new();
     let mut is_open = false;
@@ -84,7 +86,7 @@ fn words(text: &str) -> Vec<(usize, String)> {
     words
 }
 
-/// Each letter with its place and what it belongs to.
+/// Returns each letter with its place and its lexical state.
 fn read(text: &str) -> impl Iterator<Item = (usize, char, Part)> {
     let mut part = Part::Code;
     let mut last = ' ';

@@ -6,7 +6,8 @@ use super::{Sqlite, checks};
 use crate::database::{CatalogTable, Dialect};
 
 impl Sqlite {
-    /// Keys that hold for all rows, on columns as they compare themselves. A number of rows is a key without an index.
+    /// Returns the keys that hold for all rows, on columns with their own comparison. A `rowid`
+    /// column is a key without an index.
     pub(super) fn unique_keys(
         &self,
         (name, made): (&str, &str),
@@ -43,7 +44,8 @@ impl Sqlite {
         Ok(keys)
     }
 
-    /// Whether an index with this collation takes for the same whatever the column does.
+    /// Returns whether an index with this collation treats the same texts as equal as the column
+    /// does.
     fn compares_so(
         &self,
         (name, made): (&str, &str),
@@ -57,7 +59,7 @@ impl Sqlite {
             return Ok(true);
         }
         let [column, name] = [column, name].map(|it| Dialect::Sqlite.quote(it));
-        // Texts that only other collations take for the same, compared as the column does and as the index does.
+        // Texts that only other collations treat as equal, compared by the column and by the index.
         let sql = format!(
             "SELECT count(*) FROM (VALUES ('a', 'A'), ('a', 'a '), ('a', 'b')) p
               WHERE p.column1 <> p.column2 COLLATE {collation}

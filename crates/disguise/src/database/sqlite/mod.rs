@@ -16,15 +16,16 @@ use super::{
 };
 use crate::database::value::Value;
 
-/// How long a statement waits for another connection's lock.
+/// The time that a statement waits for another connection's lock.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
-/// How long others may read an older state before it is left to them what was deleted since.
+/// The time that a checkpoint waits for readers of an older state; after it, deleted rows stay in
+/// the write-ahead log until those readers are done.
 const CLEAR_WAIT: Duration = Duration::from_secs(2);
 /// Kibibytes of pages kept in memory, so that a large transaction is not written out before its end.
 const CACHE_KIBIBYTES: i64 = 65_536;
 /// The name of a row's place.
 const ROW_PLACE: &str = "rowid";
-/// Constraints of which `SQLite` names the columns and nothing else.
+/// The constraints for which `SQLite` names only the columns.
 const NAMING_COLUMNS: [i32; 7] = [
     rusqlite::ffi::SQLITE_CONSTRAINT_CHECK,
     rusqlite::ffi::SQLITE_CONSTRAINT_DATATYPE,
@@ -67,8 +68,8 @@ impl Sqlite {
         Ok(database)
     }
 
-    /// Works on a connection of the application, so that both share transactions and settings. What is deleted over
-    /// it is overwritten in the file from then on: what a disguise removes must not stay in free pages.
+    /// Works on a connection of the application, so that both share transactions and settings. From
+    /// then on its deletions overwrite the file: removed rows must not stay in free pages.
     ///
     /// # Errors
     /// When `SQLite` refuses the settings.
@@ -81,14 +82,15 @@ impl Sqlite {
         Ok(Self { connection })
     }
 
-    /// The connection underneath, for the application's own statements.
+    /// Returns the connection underneath, for the application's own statements.
     pub const fn connection(&self) -> &Connection {
         &self.connection
     }
 
     /// Settings of a connection that no application shares.
     fn make_own(&self) -> Result<(), DatabaseError> {
-        // Where `ANALYZE` left samples, a statement would be prepared again for each value that it is run with.
+        // With samples of `ANALYZE`, a statement would be prepared again for each value it runs
+        // with.
         let stable = DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
         self.connection
             .set_db_config(stable, true)
@@ -99,7 +101,8 @@ impl Sqlite {
             .map_err(refused)
     }
 
-    /// Writes what the write-ahead log holds over the old pages of the file, and empties it; whether nobody was in the way.
+    /// Writes the write-ahead log over the old pages of the file and empties it. Returns whether no
+    /// other connection prevented it.
     fn checkpoint(&self) -> rusqlite::Result<bool> {
         self.connection.busy_timeout(CLEAR_WAIT)?;
         let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -116,8 +119,8 @@ impl Sqlite {
         }
     }
 
-    /// Runs a prepared statement. A trigger may end the whole transaction (`RAISE(ROLLBACK)`), and then nothing may go on as if a row
-    /// alone had been refused.
+    /// Runs a prepared statement. A trigger may end the whole transaction (`RAISE(ROLLBACK)`); this
+    /// must not be taken for the refusal of a single row.
     fn run(
         &self,
         statement: &mut CachedStatement<'_>,
@@ -180,7 +183,8 @@ impl Sqlite {
         Ok(table)
     }
 
-    /// A table and the columns by which it refers to what is not there, for which a transaction is refused.
+    /// Returns a table and the columns by which it refers to missing rows, so that the commit is
+    /// refused.
     fn broken_key(&self) -> rusqlite::Result<Option<(String, String)>> {
         let sql = "SELECT c.\"table\", group_concat(l.\"from\")
                      FROM (SELECT \"table\", fkid FROM pragma_foreign_key_check LIMIT 1) c,
@@ -194,7 +198,7 @@ impl Sqlite {
         }
     }
 
-    /// Unique keys, conditions and foreign keys. `SQLite` gives names to few of them.
+    /// Returns unique keys, conditions and foreign keys. `SQLite` names few of them.
     fn constraints(
         &self,
         (name, made): (&str, &str),
@@ -236,7 +240,7 @@ impl Sqlite {
         Ok(found)
     }
 
-    /// The statement that made a table.
+    /// Returns the statement that created a table.
     fn made(&self, name: &str) -> rusqlite::Result<String> {
         let sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -295,7 +299,8 @@ impl Database for Sqlite {
         self.control("BEGIN IMMEDIATE")
     }
 
-    /// The first statement takes the moment: until the end writers wait, or write behind it in a write-ahead log.
+    /// The first statement fixes the snapshot: until the end writers wait, or append to a
+    /// write-ahead log.
     fn begin_reading(&mut self) -> Result<(), DatabaseError> {
         self.control("BEGIN DEFERRED")
     }
@@ -423,8 +428,8 @@ impl Database for Sqlite {
     }
 }
 
-/// Gives foreign keys the names that tables and columns have: they may be written in other letters, and a key that names no
-/// columns means the primary key of its target.
+/// Gives foreign keys the spelling of tables and columns: they may be written in other case, and a
+/// key that names no columns means the primary key of its target.
 fn fit_foreign_keys(catalog: &mut Catalog) {
     let targets = catalog.clone();
     let keys = catalog.values_mut().flat_map(|it| &mut it.foreign_keys);
@@ -464,7 +469,7 @@ impl ToSql for Value {
     }
 }
 
-/// A value, unless it is a text that is none.
+/// Returns a value, unless it is a text that is not UTF-8.
 fn read(value: ValueRef<'_>) -> Option<Value> {
     Some(match value {
         ValueRef::Null => Value::Null,
@@ -478,7 +483,7 @@ fn read(value: ValueRef<'_>) -> Option<Value> {
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn refused(error: rusqlite::Error) -> DatabaseError {
     let kind = match &error {
-        // SQLite has no code of its own for it.
+        // `SQLite` has no code of its own for it.
         rusqlite::Error::SqlInputError { msg, .. }
         | rusqlite::Error::SqliteFailure(_, Some(msg))
             if msg.starts_with("no such table") =>
@@ -505,7 +510,8 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
     }
 }
 
-/// Returns what a constraint is about, from words in which `SQLite` names columns, a condition or its name.
+/// Returns the column, condition or constraint that a violation concerns, from the words of
+/// `SQLite`.
 fn breach(error: &rusqlite::Error, told: &str) -> Said {
     if error.sqlite_error_code() != Some(ErrorCode::ConstraintViolation) {
         return Said::default();
@@ -528,8 +534,9 @@ fn breach(error: &rusqlite::Error, told: &str) -> Said {
     })
 }
 
-/// Returns what is told of an error. While a statement runs, functions and triggers put values into the words of `SQLite`; what it says of
-/// a constraint names columns, and of a statement that it does not understand the statement, which holds no value.
+/// Returns the report of an error. While a statement runs, functions and triggers put values into
+/// the words of `SQLite`. Its words about a constraint name columns. Its words about a statement
+/// that it cannot parse quote the statement, which holds no value.
 fn words(error: &rusqlite::Error) -> String {
     let rusqlite::Error::SqliteFailure(failure, said) = error else {
         return error.to_string();

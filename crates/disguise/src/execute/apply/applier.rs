@@ -1,4 +1,4 @@
-//! A disguise in progress: what it needs, and what it has noted so far.
+//! The state of a disguise in progress: its inputs and the records noted so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,23 +20,23 @@ use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::redact::Redactors;
 use crate::statements::path_end::RemovedRows;
 
-/// The part of a step that is left when it was taken.
+/// The part of a step that is left after it was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepOutcome {
-    /// Nothing.
+    /// No rows are left.
     None,
-    /// Rows that the same step takes when it is taken again.
+    /// Rows that the same step takes when it is repeated.
     Same,
-    /// All of it, which must be taken in pages: it has more rows than may be held.
+    /// All rows: there are more than the limit, so the step must be taken in pages.
     Pages,
 }
 
-/// The fate of rows.
+/// The loss of rows or values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// They go whole.
+    /// The rows go whole.
     Row,
-    /// Some of their values do.
+    /// Some of their values are lost.
     Values,
 }
 
@@ -55,21 +55,23 @@ pub(crate) struct Applier<'a> {
     pub(crate) principals: Principals<'a>,
     pub(crate) notes: Notes,
     pub(crate) applied: Applied,
-    /// About how many rows may be held, where not all of a disguise in one go may be.
+    /// The approximate limit of rows held in memory by a disguise in one go, if there is one.
     pub(crate) most: Option<u32>,
-    /// The people whose rows go or change with those of the user, as far as holds ask.
+    /// The people whose rows go or change with those of the user; absent if no hold needs them.
     pub(crate) at_stake: Option<BTreeSet<Vec<u8>>>,
 }
 
 impl<'a> Applier<'a> {
-    /// The table of a step. The plan took it from the same schema: without it rows would stay as they are and count as hidden.
+    /// Returns the table of a step. The plan comes from the same schema: a missing table is an
+    /// error, because its rows would stay as they are and count as hidden.
     pub(super) fn table_of(&self, step: &Step) -> Result<&'a ResolvedTable, Error> {
         let what = "the table of a step is not in the schema";
         let table = self.live.table(&step.table);
         table.ok_or(Error::Defect { what })
     }
 
-    /// Stores all bags but those that `forgotten` says were destroyed since, and returns the report.
+    /// Stores all bags, without the records that `forgotten` names as destroyed since, and returns
+    /// the report.
     pub(crate) fn finish(
         mut self,
         (time, end): (i64, Day),
@@ -128,18 +130,18 @@ impl<'a> Applier<'a> {
         *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
     }
 
-    /// The bag for rows of `owner`: the user's own when there is one, else the owner's.
+    /// Returns the bag for rows of `owner`: the user's own if a user is meant, else the owner's.
     pub(super) fn bag(&mut self, owner: &Value) -> Result<&mut Bag, Error> {
         self.notes.bag_of(self.user.unwrap_or(owner).principal())
     }
 
-    /// Returns how many rows of a table were touched so far.
+    /// Returns the number of rows of a table touched so far.
     pub(super) fn touched(&self, table: &ResolvedTable) -> u64 {
         self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }
 }
 
-/// The step that was said to be taken, with its place among all.
+/// Returns the step of this number, with its index.
 pub(super) fn step_at(steps: &[Step], number: u32) -> Result<(usize, &Step), Error> {
     let what = "a step that was to be taken is not in the plan";
     let at = usize::try_from(number).map_err(|_large| Error::Defect { what })?;
@@ -147,7 +149,7 @@ pub(super) fn step_at(steps: &[Step], number: u32) -> Result<(usize, &Step), Err
     Ok((at, step))
 }
 
-/// The number of a step's sections; that of the copies of its shared rows comes after it.
+/// Returns the number of a step's sections; the next number is for the copies of its shared rows.
 pub(super) const fn numbered(step: u32) -> u32 {
     step.saturating_mul(2)
 }
@@ -156,7 +158,8 @@ pub(super) const fn numbered(step: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// A step that was not there ended as if nothing had been to do: its rows stayed in clear and counted as hidden.
+    /// A missing step ended as if nothing had been to do: its rows stayed in clear and counted as
+    /// hidden.
     #[test]
     fn a_step_that_is_not_there_is_a_defect() {
         for number in [0, 7, u32::MAX] {

@@ -15,15 +15,15 @@ use crate::spec::Kind;
 use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::{among, list};
 
-/// Rows by their tables, so that no row is looked at twice.
+/// Rows by their tables, so that no row is read twice.
 pub(super) type Met = BTreeSet<(String, Vec<u8>)>;
 
-/// The order in which rows are gone through.
+/// The order in which rows are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// From the least key to the greatest.
+    /// Ascending keys.
     Rising,
-    /// The other way round.
+    /// Descending keys.
     Falling,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Chunk<'w, 'a> {
     pub(super) steps: &'w [Step],
 }
 
-/// Rows that a step chooses and that were not seen yet.
+/// Rows that a step chooses and that were not read yet.
 pub(super) struct Unseen<'s> {
     pub(super) table: &'s ResolvedTable,
     pub(super) chosen: &'s Fragment,
@@ -59,7 +59,7 @@ pub(super) struct Unseen<'s> {
 }
 
 impl Unseen<'_> {
-    /// Reads the next of them, in the order of their keys.
+    /// Reads the next unseen rows, in the order of their keys.
     pub(super) fn rows(
         &self,
         database: &mut dyn TenantConnection,
@@ -88,7 +88,7 @@ impl Unseen<'_> {
             .doing("choosing the rows of a chunk")
     }
 
-    /// Selects all of them, as far as they are the tenant's.
+    /// Selects all unseen rows of the tenant.
     pub(super) fn fragment(&self, database: &dyn TenantConnection) -> Fragment {
         let (table, place) = (self.table, self.place);
         let dialect = database.dialect();
@@ -113,7 +113,8 @@ impl<'w, 'a> Chunk<'w, 'a> {
         Self { work, steps }
     }
 
-    /// Takes the next rows of `steps`, at most `rows` of them but for what goes together, and moves `place` behind them.
+    /// Takes the next rows of `steps`, at most `rows` of them except for groups, and moves `place`
+    /// behind them.
     pub(crate) fn advance(&mut self, place: &mut Place, rows: u32) -> Result<(), Error> {
         let all = usize::try_from(rows.max(1)).unwrap_or(usize::MAX);
         let mut left = all;
@@ -143,7 +144,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
         Ok(())
     }
 
-    /// Takes the next rows of a step in which each row stands for itself; gives how many.
+    /// Takes the next rows of a step in which rows are independent. Returns their number.
     fn advance_rows(
         &mut self,
         table: &ResolvedTable,
@@ -183,7 +184,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
         Ok(count)
     }
 
-    /// Removes the rows with these keys, and before them what is in the way.
+    /// Removes the rows with these keys, after the rows that refer to them.
     pub(super) fn remove_keys(
         &mut self,
         table: &ResolvedTable,
@@ -210,8 +211,9 @@ impl<'w, 'a> Chunk<'w, 'a> {
         self.run_keys(table, step, number, keys)
     }
 
-    /// Looks at the next rows of `steps`, and refuses when records of some could be kept for nobody, or notes who has a stake in
-    /// those of a user; says whether there are more. Nothing is changed.
+    /// Checks the next rows of `steps` without a change. Refuses if records of some could be kept
+    /// for nobody, or notes the people with a stake in the rows of a user. Returns whether there
+    /// are more.
     pub(crate) fn survey(&mut self, place: &mut Place, rows: usize) -> Result<bool, Error> {
         let Some(step) = place.of(self.steps) else {
             return Ok(false);
@@ -256,7 +258,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
         Ok(true)
     }
 
-    /// Refuses when one of `owners` names somebody who has an account and no key.
+    /// Refuses if one of `owners` names a user who has an account and no key.
     fn refuse_keyless(
         &mut self,
         table: &ResolvedTable,
@@ -298,7 +300,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
         Ok(())
     }
 
-    /// Works on rows of people who came back as on any others.
+    /// Runs `work` with rows of people who came back treated like any others.
     pub(super) fn whoever_came_back(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<(), Error>,
@@ -310,7 +312,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
     }
 }
 
-/// Returns whether the step changes the keys by which its rows are gone through.
+/// Returns whether the step changes the keys by which its rows are read.
 fn moves_rows(table: &ResolvedTable, kind: &Kind) -> bool {
     match kind {
         Kind::Remove => false,

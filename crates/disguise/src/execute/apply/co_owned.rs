@@ -1,4 +1,4 @@
-//! Rows with several owners: whoever leaves is replaced, the last one takes the row along.
+//! Rows with several owners: leaving owners are replaced, and the last one takes the row along.
 
 use std::collections::BTreeSet;
 
@@ -18,16 +18,16 @@ use crate::statements::table::existing;
 struct Parting {
     identity: Vec<Value>,
     row: Vec<Value>,
-    /// Owner column, owner and placeholder of each who leaves.
+    /// Owner column, owner and placeholder of each leaving owner.
     leaving: Vec<(String, Value, Value)>,
-    /// Placeholders in other columns of those who left before.
+    /// Placeholders in other columns, of people who left before.
     departed: Vec<Value>,
-    /// Somebody still owns the row.
+    /// True if the row still has an owner.
     stays: bool,
 }
 
 impl Parting {
-    /// Who leaves the row in this column, and their placeholder.
+    /// Returns the person who leaves the row in this column, and their placeholder.
     fn leaver(&self, column: &str) -> Option<(&Value, &Value)> {
         let leaver = self.leaving.iter().find(|(name, _, _)| name == column);
         leaver.map(|(_, owner, made)| (owner, made))
@@ -35,7 +35,7 @@ impl Parting {
 }
 
 impl Applier<'_> {
-    /// Parts rows that others own too from those that nobody else does.
+    /// Splits rows into those with other owners and those without.
     pub(super) fn split(
         &self,
         table: &ResolvedTable,
@@ -61,7 +61,7 @@ impl Applier<'_> {
     }
 }
 
-/// Rows of one table that others own, too.
+/// Rows of one table that have other owners, too.
 pub(super) struct SharedRows<'w, 'a> {
     pub(super) work: &'w mut Applier<'a>,
     pub(super) table: &'w ResolvedTable,
@@ -97,7 +97,7 @@ impl SharedRows<'_, '_> {
         self.remove_left(number, &partings)
     }
 
-    /// Returns those of shared rows that nobody owns any more once the user has left them.
+    /// Returns the shared rows without any owner once the user has left them.
     pub(super) fn left_by_all(&mut self, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, Error> {
         let there = self.still_there(&rows)?;
         let partings = rows.into_iter();
@@ -133,7 +133,7 @@ impl SharedRows<'_, '_> {
             }
         }
         if leaving.is_empty() && !stays {
-            // The application gave those who had left a row anew.
+            // The application gave the row to people who had left it.
             leaving = again;
         } else {
             departed.extend(again.into_iter().map(|(_, owner, _)| owner));
@@ -147,7 +147,7 @@ impl SharedRows<'_, '_> {
         }
     }
 
-    /// Notes who leaves, and puts the placeholders into rows that stay.
+    /// Notes the people who leave, and puts the placeholders into rows that stay.
     fn replace_leaving(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
         let table = self.table;
         for column in &table.owners {
@@ -190,7 +190,7 @@ impl SharedRows<'_, '_> {
         Ok(())
     }
 
-    /// Removes rows that nobody owns any more and gives every owner a copy.
+    /// Removes rows that have no owner any more and gives every owner a copy.
     fn remove_left(&mut self, number: u32, partings: &[Parting]) -> Result<(), Error> {
         let (table, columns) = (self.table, self.columns);
         let left = || partings.iter().filter(|it| !it.stays);
@@ -228,7 +228,7 @@ impl SharedRows<'_, '_> {
         self.work.deletion(table).in_order(&gone)
     }
 
-    /// The owners of `rows` that have an account.
+    /// Returns the owners of `rows` that have an account.
     fn still_there(&mut self, rows: &[Vec<Value>]) -> Result<BTreeSet<Vec<u8>>, Error> {
         let (table, columns) = (self.table, self.columns);
         let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Rows that go along when a chunk removes what they refer to: made meanwhile, or of people who came back meanwhile.
+//! Rows removed with the rows they refer to in a chunk: made meanwhile, or of people who came back.
 
 use super::chunk::{Chunk, Met};
 use crate::database::value::Value;
@@ -10,8 +10,9 @@ use crate::statements::row::{encoded, picked};
 use crate::statements::table::{among, list, lists, select_keys};
 
 impl Chunk<'_, '_> {
-    /// Removes what steps up to `last` should remove and refers to the rows of `table` with these keys: a step that is done
-    /// left it alone or never saw it, and now it would be in the way. It comes back with what it refers to.
+    /// Removes rows that steps up to `last` should have removed and that refer to the rows of
+    /// `table` with these keys. A finished step left them alone or never saw them, and now they
+    /// would prevent the removal. They come back with the rows they refer to.
     pub(super) fn take_along(
         &mut self,
         last: usize,
@@ -40,7 +41,8 @@ impl Chunk<'_, '_> {
         Ok(())
     }
 
-    /// The keys of rows that `step` means and that refer to rows of `table` with these keys.
+    /// Returns the keys of rows that `step` chooses and that refer to rows of `table` with these
+    /// keys.
     pub(super) fn referring(
         &mut self,
         child: &ResolvedTable,
@@ -84,7 +86,7 @@ impl Chunk<'_, '_> {
         Ok(found)
     }
 
-    /// Returns those of the rows with these keys that a removal takes: not those of people who came back.
+    /// Returns the rows with these keys that a removal takes: not those of people who came back.
     pub(super) fn doomed(
         &mut self,
         table: &ResolvedTable,

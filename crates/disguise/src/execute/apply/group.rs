@@ -1,4 +1,5 @@
-//! Placeholders for groups in chunks: a group is taken whole, so that nothing needs to say which placeholder it has.
+//! Placeholders for groups in chunks: a group is taken whole, so no record of its placeholder is
+//! needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use crate::statements::table::among;
 
 /// A group that was met, by the first of its rows.
 struct Met {
-    /// Its place among the rows that were read.
+    /// Its index among the rows that were read.
     index: usize,
     identity: Vec<Value>,
     /// Owner and grouping values.
@@ -24,8 +25,8 @@ struct Met {
 }
 
 impl Chunk<'_, '_> {
-    /// Takes the next whole groups of a decorrelation, whose columns are its parts; gives how many rows. A group of more
-    /// rows than a chunk has is a chunk of its own.
+    /// Takes the next whole groups of a decorrelation, whose columns are its parts. Returns the
+    /// number of rows. A group larger than a chunk is a chunk of its own.
     pub(super) fn advance_groups(
         &mut self,
         table: &ResolvedTable,
@@ -95,8 +96,8 @@ impl Chunk<'_, '_> {
         Ok(taken.max(seen))
     }
 
-    /// The groups of `rows` that are meant, and the places of rows of which the column is left as it is and was not changed
-    /// before.
+    /// Returns the groups of `rows` that are meant, and the indices of rows whose column is left as
+    /// it is and was not changed before.
     fn groups(
         &mut self,
         table: &ResolvedTable,
@@ -132,8 +133,8 @@ impl Chunk<'_, '_> {
         Ok((met, idle))
     }
 
-    /// As many whole groups as the budget allows: what selects them, and how many of the rows that were read
-    /// are done with them.
+    /// Returns as many whole groups as the budget allows: the condition that selects them, and the
+    /// number of read rows that are done with them.
     fn fitting_groups(
         &mut self,
         table: &ResolvedTable,
@@ -144,7 +145,8 @@ impl Chunk<'_, '_> {
         let (mut fitting, mut total) = (Vec::new(), 0_usize);
         let mut seen = read;
         let (mut rest, mut some) = (groups, 1_usize);
-        // Ever more groups at once, so that few questions are asked of small groups and few rows counted in vain of large ones.
+        // Each query asks about more groups than the one before. So small groups need few queries,
+        // and few rows of large ones are counted in vain.
         'all: while !rest.is_empty() {
             let (asked, later) = rest.split_at(some.min(rest.len()));
             (rest, some) = (later, some.saturating_mul(2));
@@ -164,7 +166,7 @@ impl Chunk<'_, '_> {
         Ok((chosen, seen))
     }
 
-    /// Returns how many rows each of `groups` has.
+    /// Returns the number of rows of each of `groups`.
     fn sizes(
         &mut self,
         table: &ResolvedTable,
@@ -193,8 +195,8 @@ impl Chunk<'_, '_> {
         Ok(sizes)
     }
 
-    /// Returns what selects all rows behind the place that are of `groups`. The values are compared inside the database, where each
-    /// equals itself whatever its type.
+    /// Returns the condition for all rows after the place that belong to `groups`. The values are
+    /// compared inside the database, where each equals itself whatever its type.
     fn of_groups(
         &self,
         table: &ResolvedTable,
@@ -240,7 +242,7 @@ impl Chunk<'_, '_> {
     }
 }
 
-/// The columns in a form that can be compared.
+/// Returns the columns in a form that can be compared.
 fn compared(dialect: Dialect, table: &ResolvedTable, columns: &[String]) -> Vec<String> {
     let form = |column: &String| {
         let declared = table.catalog.column(column).map(|it| it.declared.as_str());

@@ -46,7 +46,7 @@ impl<'a> Overwriting<'a> {
     }
 }
 
-/// A row of which values were overwritten, in the order of the columns, and whose bag its records go to.
+/// A row with overwritten values, in the order of the columns, and the principal of its records.
 struct Overwritten {
     keeper: Vec<u8>,
     identity: Vec<Value>,
@@ -101,7 +101,7 @@ impl Modification<'_, '_> {
         Ok(StepOutcome::None)
     }
 
-    /// Returns what rows are overwritten with; a text in which there is nothing to redact stays as it is.
+    /// Returns the new values of rows; a text without anything to redact stays as it is.
     fn drawn(
         &mut self,
         columns: &[String],
@@ -136,7 +136,7 @@ impl Modification<'_, '_> {
         Ok(all)
     }
 
-    /// Returns what stands in the place of `value`, if it does not stay.
+    /// Returns the replacement of `value`, if it does not stay.
     fn replaced(
         &self,
         step: &Overwriting<'_>,
@@ -161,7 +161,8 @@ impl Modification<'_, '_> {
         Ok(text.map(|text| Value::Text(self.fitting(step.column, text))))
     }
 
-    /// Reads values back, because what is stored may differ from what was drawn (a text column given a number), and a row may have another identity.
+    /// Reads values back: the stored ones may differ from the drawn ones (a text column given a
+    /// number), and a row may have another identity.
     fn read_back(&mut self, names: &[&str], overwritten: &mut [Overwritten]) -> Result<(), Error> {
         let table = self.table;
         let writes: Vec<Write<'_>> = overwritten.iter().map(Overwritten::write).collect();
@@ -175,7 +176,7 @@ impl Modification<'_, '_> {
         let mut back: usize = 0;
         for (it, now) in overwritten.iter_mut().zip(now) {
             let Some(now) = now else {
-                // Without the key under which it is stored no record would find it again.
+                // Without the key as it is stored, no record would find the row again.
                 back = back.saturating_add(usize::from(changes_key));
                 continue;
             };
@@ -194,8 +195,8 @@ impl Modification<'_, '_> {
         })
     }
 
-    /// Returns whether a row holds in some column what it held before, and not what was drawn, as the database compares the two: a trigger
-    /// has put it back.
+    /// Returns whether a row holds the old value instead of the drawn one in some column, as the
+    /// database compares them: a trigger has put it back.
     fn is_put_back(
         &mut self,
         names: &[&str],
@@ -208,7 +209,7 @@ impl Modification<'_, '_> {
             if !stored.same(before) || stored.same(drawn) {
                 continue;
             }
-            // The same may be written in several ways.
+            // A value may have several spellings.
             let drawn = (std::slice::from_ref(name), std::slice::from_ref(drawn));
             if !holds(self.work.database, table, drawn, now)? {
                 return Ok(true);
@@ -245,7 +246,8 @@ impl Modification<'_, '_> {
         Ok(())
     }
 
-    /// Returns what the users table calls each person to whom rows belong: the user alone, or all owners and readers.
+    /// Returns the names in the users table of each person to whom rows belong: the user alone, or
+    /// all owners and readers.
     fn own_names(
         &mut self,
         redact: &Redact,
@@ -281,10 +283,10 @@ impl Modification<'_, '_> {
         Ok(own)
     }
 
-    /// As much of `text` as the column takes; a mark may be longer than what it stands for.
+    /// Cuts `text` to the length of the column; a mark may be longer than the text it replaces.
     fn fitting(&self, column: &str, text: String) -> String {
         let limit = match self.work.database.dialect() {
-            // What is declared there holds nothing back.
+            // `SQLite` does not enforce declared lengths.
             Dialect::Sqlite => None,
             _ => self
                 .table
@@ -299,8 +301,8 @@ impl Modification<'_, '_> {
     }
 }
 
-/// Returns how many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
-/// once: none of these columns may say which rows are meant or whose they are.
+/// Returns the number of leading `steps` that overwrite columns of the same rows and can be written
+/// at once. None of these columns may decide which rows are meant or who owns them.
 pub(super) fn alike(dialect: Dialect, live: &ResolvedSchema, steps: &[Step]) -> usize {
     let Some((first, rest)) = steps.split_first() else {
         return 0;
@@ -347,7 +349,7 @@ pub(super) fn overwrite(
     update_keys(database, table, columns, writes)
 }
 
-/// Refuses where the database would empty references to a key that changes.
+/// Refuses if the database would empty references to a key that changes.
 fn refuse_emptying(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,

@@ -12,18 +12,18 @@ use crate::records::section::{Change, Section};
 use crate::records::subject::Naming;
 use crate::schema::ResolvedTable;
 
-/// The number of last sections that may belong to the step that is being written.
+/// The most last sections that may belong to the step that is being written.
 const SECTIONS_A_STEP_MAX: usize = 16;
 
-/// People whose records of a disguise that is applied anew were destroyed since, as entries name people, each with the key that it was done
-/// with: under one id there may have been several people.
+/// People whose records were destroyed since the disguise that is applied again, as entries name
+/// them, each with the key of that time. One id may have had several people.
 #[derive(Default)]
 pub(crate) struct Forgotten {
-    /// People whose records of this disguise were.
+    /// People whose records of this disguise were destroyed.
     pub(crate) disguise: Vec<(String, PublicKey)>,
-    /// People of whom all records were.
+    /// People whose records were all destroyed.
     pub(crate) everything: Vec<(String, PublicKey)>,
-    /// The way in which those entries name people.
+    /// The naming of people in those entries.
     pub(crate) naming: Naming,
 }
 
@@ -37,12 +37,12 @@ impl Forgotten {
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(super) bags: BTreeMap<Vec<u8>, Bag>,
-    /// The number of rows and values that were noted.
+    /// The number of noted rows and values.
     pub(super) noted: usize,
 }
 
 impl Notes {
-    /// Opens the bag of `principal`, where there is none an empty one.
+    /// Returns the bag of `principal`, a new one if there is none.
     pub(super) fn bag_of(&mut self, principal: Vec<u8>) -> Result<&mut Bag, Error> {
         Ok(match self.bags.entry(principal) {
             Entry::Occupied(there) => there.into_mut(),
@@ -50,7 +50,7 @@ impl Notes {
         })
     }
 
-    /// Notes a change to rows of `table`, with those of the same step where they are alike.
+    /// Notes a change to rows of `table`, joined with like ones of the same step.
     pub(super) fn add(
         &mut self,
         principal: Vec<u8>,
@@ -79,8 +79,9 @@ impl Notes {
         Ok(())
     }
 
-    /// Drops the records that were destroyed since with the key that they would be sealed to, but for what other disguises
-    /// need. What belongs to anybody else stays, copies of shared rows too.
+    /// Drops the records that were destroyed since under the key that they would be sealed to,
+    /// except those that other disguises need. Records of others stay, and copies of shared rows
+    /// too.
     pub(super) fn forget(
         &mut self,
         forgotten: &Forgotten,
@@ -113,7 +114,7 @@ impl Notes {
     }
 }
 
-/// Moves the rows of `more` into `last` when both are of one kind and about the same columns.
+/// Moves the rows of `more` into `last` when both are of one kind and concern the same columns.
 fn joins(last: &mut Change, more: &mut Change) -> bool {
     match (last, more) {
         (Change::Removed { rows, .. }, Change::Removed { rows: more, .. }) => {

@@ -1,4 +1,5 @@
-//! Removals in one go from a table that refers to itself: rows to which no other refers go first, where the database asks for it.
+//! Removals in one go from a table that refers to itself: unreferred rows go first, if the database
+//! requires it.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +27,8 @@ pub(super) struct Deletion<'d> {
 }
 
 impl Deletion<'_> {
-    /// Deletes the rows with these keys, whatever they refer to among themselves. They are noted already, so that a reference
-    /// which becomes NULL before its row goes is in no record.
+    /// Deletes the rows with these keys, whatever their references to each other. They are noted
+    /// already, so no record contains a reference that is set to NULL here.
     pub(super) fn in_order(&mut self, keys: &[Vec<Value>]) -> Result<(), Error> {
         let table = self.table;
         if !table.refers_to_itself() {
@@ -39,15 +40,15 @@ impl Deletion<'_> {
             left = self.delete_leaves(left)?;
             self.open_circles(&left)?;
             left = self.delete_leaves(left)?;
-            // The database names whatever is in the way still.
+            // The error of the database names the rows that still refer to these.
             delete_keys(self.database, &table.name, &table.identity, &left)?;
         }
         // Some may have gone with others, by the rules of their keys.
         self.refuse_left(keys, 0)
     }
 
-    /// Refuses when rows with these keys are still there although the database deleted them by its own account, or passed them
-    /// over: it said of `gone` that they are deleted.
+    /// Refuses when rows with these keys still exist although the database reported `gone` of them
+    /// as deleted, or skipped them.
     pub(super) fn refuse_left(&mut self, keys: &[Vec<Value>], gone: u64) -> Result<(), Error> {
         let table = self.table;
         if usize::try_from(gone).is_ok_and(|gone| gone > keys.len()) {
@@ -75,7 +76,8 @@ impl Deletion<'_> {
         })
     }
 
-    /// Deletes what the database lets go by one statement. Younger rows mostly refer to older ones, so the last ones come first.
+    /// Deletes rows that the database lets go, many in each statement. Younger rows mostly refer
+    /// to older ones, so the last ones come first.
     fn delete_what_goes(&mut self, mut keys: Keys) -> Result<Keys, Error> {
         let table = self.table;
         keys.reverse();
@@ -88,7 +90,7 @@ impl Deletion<'_> {
         Ok(left)
     }
 
-    /// Deletes rows to which none refers, in rounds, until a round finds none; gives those that are left.
+    /// Deletes unreferred rows in rounds until a round finds none. Returns the rest.
     fn delete_leaves(&mut self, keys: Keys) -> Result<Keys, Error> {
         let table = self.table;
         let dialect = self.database.dialect();
@@ -113,8 +115,9 @@ impl Deletion<'_> {
         Ok(left)
     }
 
-    /// Sets the references of rows to rows of their own table to NULL. Where these may not be NULL, a row that refers to itself gets
-    /// a reference to a row that stays; larger circles the database could not take back one by one.
+    /// Sets the references of rows to rows of their own table to NULL. If NULL is not allowed, a
+    /// row that refers to itself gets a reference to a row that stays. The database could not
+    /// restore larger circles row by row.
     fn open_circles(&mut self, keys: &[Vec<Value>]) -> Result<(), Error> {
         let table = self.table;
         let is_tenant = |column: &String| table.tenant.as_ref() == Some(column);
@@ -153,7 +156,7 @@ impl Deletion<'_> {
         overwrite(self.database, self.live, self.table, columns, &writes)
     }
 
-    /// The keys of those rows that refer to themselves.
+    /// Returns the keys of those rows that refer to themselves.
     fn referring_to_themselves(
         &mut self,
         pairs: &[(&String, &String)],
@@ -182,7 +185,7 @@ impl Deletion<'_> {
         Ok(found)
     }
 
-    /// The values of `columns` in a row that has none of these keys.
+    /// Returns the values of `columns` in a row that has none of these keys.
     fn staying(
         &mut self,
         columns: &[String],

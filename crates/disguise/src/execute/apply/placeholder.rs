@@ -1,4 +1,4 @@
-//! Placeholder users: made here, and rows re-pointed to them.
+//! Placeholder users: creates them and re-points rows to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ impl Applier<'_> {
                 if drawn.insert(id.principal()) {
                     fresh.push(id);
                 } else if drawn.len() < count {
-                    // A small range: what is drawn twice is left for the next try.
+                    // The range is small: ids drawn twice are left for the next try.
                     break;
                 }
             }
@@ -65,8 +65,8 @@ impl Applier<'_> {
         })
     }
 
-    /// Makes a placeholder user for each owner and notes who speaks for it; `left` says that the owners leave
-    /// shared rows.
+    /// Makes a placeholder user for each owner and notes who speaks for it; `left` is true if the
+    /// owners leave shared rows.
     pub(super) fn make(&mut self, owners: &[Value], left: bool) -> Result<Vec<Value>, Error> {
         let ids = self.free_ids(owners.len())?;
         let ids = self.insert_accounts(&ids)?;
@@ -110,8 +110,8 @@ impl Applier<'_> {
         Ok(ids)
     }
 
-    /// Puts placeholders with these ids into the users table; gives the ids as the table stores them, by which they are known from
-    /// then on.
+    /// Inserts placeholders with these ids into the users table. Returns the ids as the table
+    /// stores them, which name them from then on.
     fn insert_accounts(&mut self, ids: &[Value]) -> Result<Vec<Value>, Error> {
         let pseudo = &self.live.pseudo;
         let mut columns: Vec<String> = pseudo
@@ -141,7 +141,7 @@ impl Applier<'_> {
         self.stored_ids(ids)
     }
 
-    /// The ids of placeholders as the users table stores them.
+    /// Returns the ids of placeholders as the users table stores them.
     fn stored_ids(&mut self, ids: &[Value]) -> Result<Vec<Value>, Error> {
         let pseudo = &self.live.pseudo;
         let Some(users) = self.live.table(&pseudo.table) else {
@@ -170,7 +170,8 @@ impl Applier<'_> {
         })
     }
 
-    /// What rows hold in `column` since `writes` were written there, each with the key that it has now.
+    /// Returns the values that rows hold in `column` after `writes`, each with the row's present
+    /// key.
     pub(super) fn written(
         &mut self,
         table: &ResolvedTable,
@@ -236,7 +237,7 @@ impl Applier<'_> {
         Ok(StepOutcome::None)
     }
 
-    /// Re-points one column of rows; gives the placeholders by the numbers of the rows.
+    /// Re-points one column of rows. Returns the placeholders by the numbers of the rows.
     pub(super) fn decorrelate_column(
         &mut self,
         number: u32,
@@ -300,7 +301,8 @@ impl Applier<'_> {
         Ok(placed)
     }
 
-    /// The placeholders needed for a column, one a group, and for each row chosen the number of its group.
+    /// Returns the placeholders needed for a column, one for each group, and the group of each
+    /// chosen row.
     pub(super) fn grouped(
         &mut self,
         table: &ResolvedTable,
@@ -348,7 +350,8 @@ impl Applier<'_> {
         Ok((wanted, chosen))
     }
 
-    /// Owners that have an account but no key can never come back; owners without account are nobody.
+    /// Refuses owners that have an account but no key, because they can never come back; owners
+    /// without an account are nobody.
     pub(super) fn refuse_unregistered(
         &mut self,
         table: &ResolvedTable,
@@ -371,7 +374,7 @@ impl Applier<'_> {
     }
 }
 
-/// A row as it is once a value was written into it that its column keeps in the same form.
+/// Returns a row after a write of a value that its column keeps in the same form.
 fn as_given(table: &ResolvedTable, column: &str, write: &Write<'_>) -> Stored {
     let values = write.values.iter();
     Stored {
@@ -382,7 +385,8 @@ fn as_given(table: &ResolvedTable, column: &str, write: &Write<'_>) -> Stored {
     }
 }
 
-/// Returns those among `ids` that some user has: of this tenant, or of any where one id is one user whatever the tenant.
+/// Returns those of `ids` that some user has: of this tenant, or of any tenant if ids are unique
+/// over all of them.
 fn taken(
     database: &mut dyn TenantConnection,
     live: &ResolvedSchema,

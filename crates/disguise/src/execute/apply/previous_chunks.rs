@@ -1,4 +1,4 @@
-//! Knowledge of the chunks before: who came back or forgot meanwhile, which placeholders they made.
+//! State from earlier chunks: people who came back or forgot meanwhile, and placeholders they made.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use crate::records::chunk_note::{ChunkNote, keyed};
 use crate::records::registry::named;
 
 impl Principals<'_> {
-    /// Looks up what is marked of `ids`, where everybody is meant. A user's rows are told by their owners alone.
+    /// Looks up the marks of `ids`, if everybody is meant. A user's rows are known by their owners
+    /// alone.
     pub(super) fn recall(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -94,7 +95,7 @@ impl Principals<'_> {
         earlier.is_some_and(|it| !it.whoever && it.returned.contains(name))
     }
 
-    /// Takes rows of people who came back like any others, or leaves them again.
+    /// Sets whether rows of people who came back are taken like any others.
     pub(super) const fn set_whoever(&mut self, whoever: bool) {
         if let Some(earlier) = &mut self.earlier {
             earlier.whoever = whoever;
@@ -114,7 +115,7 @@ impl Principals<'_> {
         }
     }
 
-    /// Marks what the chunks after this one, and its own further pieces, must know.
+    /// Leaves marks for later chunks, and for the later pieces of this one.
     pub(super) fn leave_marks(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -138,7 +139,7 @@ impl Principals<'_> {
         notes.put(database, ChunkNote::Made, &new)
     }
 
-    /// Returns which of `identities` rows got from this step.
+    /// Returns the indices of those of `identities` that rows got from this step.
     pub(super) fn moved_by(
         &self,
         database: &mut dyn TenantConnection,

@@ -1,4 +1,4 @@
-//! The people whom rows name: who of them is registered, and what earlier chunks say of them.
+//! The people whom rows name: their registrations, and marks of earlier chunks about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::records::registry::Registered;
 use crate::records::section::PrincipalKind;
 use crate::schema::ResolvedSchema;
 
-/// Notes of the chunks before this one, as far as it met them.
+/// Notes of earlier chunks, as far as this one met them.
 #[derive(Default)]
 pub(crate) struct PreviousChunks {
     /// Principals that were looked up.
@@ -20,11 +20,11 @@ pub(crate) struct PreviousChunks {
     pub(super) returned: BTreeSet<Vec<u8>>,
     /// Principals whose person had the records of it destroyed.
     pub(super) forgotten: BTreeSet<Vec<u8>>,
-    /// Identities that rows got from the step at hand, not marked yet.
+    /// Identities that rows got from the current step, not marked yet.
     pub(super) moved: Vec<Vec<u8>>,
-    /// Placeholders made before, which are marked already.
+    /// Placeholders made before and marked already.
     pub(super) marked: BTreeSet<Vec<u8>>,
-    /// Rows are taken whoever came back, because what they refer to goes.
+    /// True if rows are taken whoever came back, because the rows they refer to go.
     pub(super) whoever: bool,
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Principals<'a> {
     pub(super) made: BTreeSet<Vec<u8>>,
     /// Ids in the spelling of the users table, by their names in the spelling of rows.
     pub(super) spellings: BTreeMap<Vec<u8>, Value>,
-    /// Left by the chunks before, where the disguise comes in several.
+    /// The state that earlier chunks left, if the disguise comes in several.
     pub(super) earlier: Option<PreviousChunks>,
 }
 
 impl<'a> Principals<'a> {
-    /// Begins with the registrations that are known already.
+    /// Creates it with the registrations that are known already.
     pub(crate) fn new(
         live: &'a ResolvedSchema,
         notes: ChunkNotes<'a>,
@@ -67,12 +67,12 @@ impl<'a> Principals<'a> {
         }
     }
 
-    /// Takes up what the chunks before this one left.
+    /// Adds the state that earlier chunks left.
     pub(crate) fn after(self, earlier: Option<PreviousChunks>) -> Self {
         Self { earlier, ..self }
     }
 
-    /// Looks up the registrations of `ids` that were not met yet.
+    /// Looks up the registrations of those of `ids` that were not met yet.
     pub(super) fn meet(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -99,13 +99,13 @@ impl<'a> Principals<'a> {
         Ok(())
     }
 
-    /// The first among `people` for whom a record can be kept, or who does not want one any more.
+    /// Returns the first of `people` for whom a record can be kept, or who had it destroyed.
     pub(super) fn keeper(&self, people: &[Value]) -> Option<Vec<u8>> {
         let mut names = people.iter().map(|it| self.name(it));
         names.find(|name| self.known.contains_key(name) || self.has_forgotten(name))
     }
 
-    /// Returns whether `owner` is a placeholder of someone who left the row that it owns.
+    /// Returns whether `owner` is a placeholder of somebody who left the row that it owns.
     pub(super) fn is_departed(&self, owner: &Value) -> bool {
         self.known
             .get(&self.name(owner))

@@ -7,20 +7,20 @@ use crate::schema::ResolvedTable;
 use crate::statements::path_end::ends;
 use crate::statements::row::{at, picked, put};
 
-/// Rows by what the user is in them.
+/// Rows by the role of the user in them.
 #[derive(Default)]
 pub(super) struct Parted {
-    /// Their only owner.
+    /// Rows of the user alone.
     pub(super) owned: Vec<Vec<Value>>,
-    /// One of several owners.
+    /// Rows with several owners, the user among them.
     pub(super) shared: Vec<Vec<Value>>,
-    /// A reader.
+    /// Rows that the user only reads.
     pub(super) read: Vec<Vec<Value>>,
 }
 
 impl Applier<'_> {
-    /// The principal whose bag takes the record of each row: the user, or else the first registered owner or reader.
-    /// Rows that nobody could ever bring back are refused.
+    /// Returns the principal whose bag takes the record of each row: the user, or else the first
+    /// registered owner or reader. Rows that nobody could ever bring back are refused.
     pub(super) fn keepers(
         &mut self,
         table: &ResolvedTable,
@@ -50,7 +50,7 @@ impl Applier<'_> {
         Ok(keepers)
     }
 
-    /// The owners of each row, and then who reads it.
+    /// Returns the owners of each row, followed by its readers.
     pub(super) fn people(
         &mut self,
         table: &ResolvedTable,
@@ -65,7 +65,7 @@ impl Applier<'_> {
         Ok(people)
     }
 
-    /// The owners of each row, by its own columns or along the path to them.
+    /// Returns the owners of each row, by its own columns or along the path to them.
     pub(super) fn owners(
         &mut self,
         table: &ResolvedTable,
@@ -84,8 +84,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Takes the user out of rows that are not theirs alone but name them as a reader; gives the rows of which they
-    /// are an owner.
+    /// Takes the user out of rows that name them as a reader and are not theirs alone. Returns the
+    /// rows of which they are an owner.
     pub(super) fn leave_as_reader(
         &mut self,
         number: u32,
@@ -120,7 +120,7 @@ impl Applier<'_> {
         Ok(owned)
     }
 
-    /// Parts rows by what the user is in them; where nobody only reads, all count as owned.
+    /// Splits rows by the role of the user in them; if nobody only reads, all count as owned.
     pub(super) fn parted(
         &mut self,
         table: &ResolvedTable,
@@ -145,7 +145,7 @@ impl Applier<'_> {
         Ok(parted)
     }
 
-    /// The rows whose record would not go to somebody who came back.
+    /// Returns the rows whose record would not go to somebody who came back.
     pub(super) fn without_returned(
         &mut self,
         table: &ResolvedTable,
@@ -166,7 +166,8 @@ impl Applier<'_> {
         Ok(rows)
     }
 
-    /// The rows that are not those of placeholders made by this disguise, among which the next chunk would find them.
+    /// Returns the rows without those of placeholders made by this disguise, which the next chunk
+    /// would find among them.
     pub(super) fn without_made(
         &mut self,
         table: &ResolvedTable,

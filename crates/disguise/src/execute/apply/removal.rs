@@ -1,4 +1,4 @@
-//! Removals in one go: whose record each row goes to, what goes with it, and what stands in the way.
+//! Removals in one go: the keeper of each record, rows that go along, and rows that prevent it.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Applier<'_> {
         let users = table.name == self.live.pseudo.table;
         if self.has_no_other_say(table) && self.takes(table) {
             refuse_cascade(self.database, self.catalog, (table, &step.chosen), &[])?;
-            // All of these rows go, and need not be looked up twice.
+            // All of these rows go, so they need not be read twice.
             let rows = take(self.database, table, &columns, &step.chosen, self.most)?;
             let rest = if self.is_most(rows.len()) {
                 StepOutcome::Same
@@ -42,7 +42,7 @@ impl Applier<'_> {
             };
             self.count(table, rows.len());
             if users {
-                // Known already, unless the database takes another form of an id for the same.
+                // Known already, unless the database treats another form of an id as equal.
                 let ids = rows.iter();
                 let ids: Vec<&Value> = ids
                     .filter_map(|row| at(&columns, row, &self.live.pseudo.id))
@@ -105,8 +105,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Refuses when rows that refer to those with these keys would silently change: what a step chose of the
-    /// users are also the placeholders of the disguise itself, which stay.
+    /// Refuses when rows that refer to those with these keys would silently change: the chosen
+    /// users include the placeholders of the disguise itself, which stay.
     fn refuse_cascade_of(
         &mut self,
         table: &ResolvedTable,
@@ -156,8 +156,8 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Returns whether nobody but the user has a word in the rows of a removal. In the users table it is so for a person alone: an
-    /// account of a placeholder may have to stay.
+    /// Returns whether the user alone decides about the rows of a removal. In the users table only
+    /// a person does, because the account of a placeholder may have to stay.
     fn has_no_other_say(&self, table: &ResolvedTable) -> bool {
         let Some(user) = self.user else {
             return false;

@@ -14,21 +14,21 @@ use crate::spec::Spec;
 pub struct ApplyRequest<'a> {
     /// The specification.
     pub spec: &'a Spec,
-    /// The person whose rows are meant; everybody's when absent.
+    /// The person whose rows are meant; everybody when absent.
     pub user: Option<Value>,
-    /// Reaches also the rows of the user's pseudoprincipals; needs a user.
+    /// The credential to reach the rows of the user's pseudoprincipals, too; needs a user.
     pub over: Option<Credential<'a>>,
     /// Values of the specification's parameters.
     pub parameters: BTreeMap<String, Value>,
-    /// Until when it can be revealed, to the next beginning of a day in UTC; for good when absent. What other disguises
-    /// hide behind its placeholders ends with it.
+    /// The time until which it can be revealed, rounded up to the beginning of a day in UTC; absent
+    /// for no end. Rows that other disguises hide behind its placeholders end with it.
     pub expires: Option<Timestamp>,
     /// The time of the entry and of generated timestamps.
     pub time: Timestamp,
 }
 
 impl ApplyRequest<'_> {
-    /// The day at which its records end.
+    /// Returns the day on which its records end.
     pub(crate) fn end(&self) -> Result<Day, Error> {
         match self.expires {
             None => Ok(Day::NEVER),
@@ -61,7 +61,7 @@ impl Applied {
         }
     }
 
-    /// Counts in what another part of the same disguise did.
+    /// Adds the counts of another part of the same disguise.
     pub(crate) fn add(&mut self, part: &Self) {
         for (table, count) in &part.rows {
             let all = self.rows.entry(table.clone()).or_default();

@@ -1,4 +1,4 @@
-//! Removals in chunks from a table that refers to itself: rows to which no other refers go first.
+//! Removals in chunks from a table that refers to itself: unreferred rows go first.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,10 @@ use crate::statements::table::among;
 
 /// The parts of such a step.
 ///
-/// Rounds take the rows to which none refers, until a round takes nothing. What is left are rows of people who came back and
-/// circles, and what these refer to. The former go along with rows of others to which they refer. Then references that may be NULL become NULL, recorded like any overwritten value, and rounds follow. What is
-/// left then goes in one chunk, or is refused by the database.
+/// Rounds take the unreferred rows, until a round takes nothing. Left are rows of people who came
+/// back, circles, and the rows they refer to. The former go along with rows of others to which they
+/// refer. Then references that may be NULL become NULL, recorded like any overwritten value, and
+/// rounds follow. The rest goes in one chunk, or is refused by the database.
 mod part {
     /// A round that took nothing yet.
     pub(super) const ROUND: u32 = 0;
@@ -28,18 +29,18 @@ mod part {
     pub(super) const FRUITFUL_ROUND: u32 = 1;
     /// Rows of people who came back go along with what they refer to; none did yet.
     pub(super) const ALONG: u32 = 2;
-    /// Some did, so that a round follows.
+    /// Some went along, so a round follows.
     pub(super) const GONE_ALONG: u32 = 3;
     /// References become NULL; none did yet.
     pub(super) const EMPTYING: u32 = 4;
-    /// Some did, so that a round follows.
+    /// Some became NULL, so a round follows.
     pub(super) const EMPTIED: u32 = 5;
-    /// All that is left.
+    /// All remaining rows go.
     pub(super) const REST: u32 = 6;
 }
 
 impl Chunk<'_, '_> {
-    /// Takes the next rows of a removal from a table that refers to itself; gives how many.
+    /// Takes the next rows of a removal from a table that refers to itself. Returns their number.
     pub(super) fn advance_circle(
         &mut self,
         table: &ResolvedTable,
@@ -91,8 +92,8 @@ impl Chunk<'_, '_> {
         })
     }
 
-    /// Does `work` on the rows with these keys, the next of a part, and notes when it took any: then another round follows
-    /// the part, else the `next` one does.
+    /// Runs `work` on the rows with these keys, the next of a part, and notes when it took any.
+    /// Then another round follows the part, else the `next` part does.
     fn advance_part(
         &mut self,
         table: &ResolvedTable,
@@ -115,7 +116,7 @@ impl Chunk<'_, '_> {
         Ok(keys.len())
     }
 
-    /// Removes rows of people who came back that refer to rows of others, which go.
+    /// Removes rows of people who came back that refer to rows of others that go.
     fn advance_along(
         &mut self,
         table: &ResolvedTable,
@@ -165,7 +166,7 @@ impl Chunk<'_, '_> {
         Ok(())
     }
 
-    /// Sets references of rows that are left to NULL, where that is allowed.
+    /// Sets references of remaining rows to NULL, if allowed.
     fn empty_references(
         &mut self,
         table: &ResolvedTable,
@@ -204,7 +205,7 @@ impl Chunk<'_, '_> {
             }
             Ok(())
         });
-        // The same rows are counted when they are removed.
+        // The rows are counted again when they are removed.
         self.work.applied.rows = counted;
         taken
     }
@@ -246,7 +247,7 @@ impl Chunk<'_, '_> {
     }
 }
 
-/// Returns what `chosen` selects, but for rows to which another row of the table refers.
+/// Returns the selection `chosen` without the rows to which another row of the table refers.
 pub(super) fn leaves(dialect: Dialect, table: &ResolvedTable, chosen: &Fragment) -> Fragment {
     let (name, child) = (dialect.quote(&table.name), "probity_child");
     let same = |from: &str, to: &str| {
@@ -259,7 +260,7 @@ pub(super) fn leaves(dialect: Dialect, table: &ResolvedTable, chosen: &Fragment)
     let itself = table.identity.iter().map(|key| same(key, key));
     let mut itself = itself.collect::<Vec<_>>().join(" AND ");
     if dialect == Dialect::Mysql {
-        // InnoDB refuses a row to which the row itself refers.
+        // InnoDB refuses to remove a row that refers to itself.
         "1=0".clone_into(&mut itself);
     }
     let mut sql = format!("({})", chosen.sql);
@@ -277,7 +278,7 @@ pub(super) fn leaves(dialect: Dialect, table: &ResolvedTable, chosen: &Fragment)
     }
 }
 
-/// The foreign keys of a table to itself.
+/// Returns the foreign keys of a table to itself.
 pub(super) fn own_keys(table: &ResolvedTable) -> impl Iterator<Item = &ForeignKey> {
     let keys = table.catalog.foreign_keys.iter();
     keys.filter(|key| key.to_table == table.name)

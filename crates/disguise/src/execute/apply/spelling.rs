@@ -1,4 +1,4 @@
-//! Ids of people as rows spell them, where the database takes several spellings for one.
+//! Ids of people as rows spell them, if the database treats several spellings as equal.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::statements::table::found;
 
 impl Principals<'_> {
-    /// Asks in which spelling the users table has those of `ids` that nobody met so far has; gives the names of these.
+    /// Looks up the users table's spelling of those of `ids` that were not met so far. Returns
+    /// their names.
     pub(super) fn spell(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -40,8 +41,8 @@ impl Principals<'_> {
         id.has_spellings() && !id.is_nobody() && !is_met && !self.spellings.contains_key(&name)
     }
 
-    /// Looks up the registrations of the owners of rows where rows may be of others than the user, or spell the user in
-    /// another way.
+    /// Looks up the registrations of the owners of rows, if rows may belong to others than the
+    /// user, or spell the user in another way.
     pub(super) fn meet_owners(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -54,7 +55,7 @@ impl Principals<'_> {
         self.meet(database, ids)
     }
 
-    /// The id as the users table spells it, as far as it was met.
+    /// Returns the id as the users table spells it, as far as it was met.
     pub(super) fn spelled<'v>(&'v self, id: &'v Value) -> &'v Value {
         if id.has_spellings() {
             self.spellings.get(&id.principal()).unwrap_or(id)
@@ -63,7 +64,7 @@ impl Principals<'_> {
         }
     }
 
-    /// The name of the principal whom a row means by `id`.
+    /// Returns the name of the principal that a row names by `id`.
     pub(super) fn name(&self, id: &Value) -> Vec<u8> {
         self.spelled(id).principal()
     }

@@ -1,4 +1,4 @@
-//! People whose rows a disguise of a user takes or changes beside the user's own: holds on these people stand in its way.
+//! People other than the user whose rows a disguise takes or changes; holds on them refuse it.
 
 use super::applier::{Applier, Loss};
 use super::co_owned::SharedRows;
@@ -10,8 +10,9 @@ use crate::spec::Kind;
 use crate::statements::row::at;
 
 impl Applier<'_> {
-    /// Notes who has a stake in rows: their owners, by their own columns or along the path to them, and of rows that go whole who
-    /// reads them, too. An account is its person's alone, whomever it refers to.
+    /// Notes the people with a stake in rows: their owners, by their own columns or along the path
+    /// to them. For rows that go whole, readers count, too. An account belongs to its person alone,
+    /// whomever it refers to.
     pub(super) fn stake(
         &mut self,
         table: &ResolvedTable,
@@ -41,7 +42,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Notes who has a stake in rows that `step` chooses, before anything is changed.
+    /// Notes the people with a stake in rows that `step` chooses, before anything is changed.
     pub(super) fn foresee(
         &mut self,
         table: &ResolvedTable,
@@ -56,7 +57,7 @@ impl Applier<'_> {
             Kind::Modify { .. } => self.stake(table, columns, &rows, Loss::Values),
             Kind::Unlink { column } => self.foresee_unlinked(table, columns, &rows, column),
             Kind::Remove => self.foresee_removed(table, columns, rows),
-            // Who is named beside somebody that gets a placeholder keeps the row.
+            // A person named beside somebody who gets a placeholder keeps the row.
             Kind::Decorrelate { .. } => Ok(()),
         }
     }

@@ -14,15 +14,15 @@ use crate::statements::table::{select, takes};
 
 /// The progress of a disguise in one go.
 ///
-/// Its records are stored whenever about as many rows are noted as may be held, and it goes on with none: a person then has
-/// records of several parts, as after a disguise in chunks.
+/// Its records are stored whenever the limit of held rows is about reached, and it goes on with
+/// none. A person then has records of several parts, as after a disguise in chunks.
 pub(crate) struct StepCursor {
     place: Place,
-    /// About how many rows may be held; all where nothing is said.
+    /// The approximate limit of held rows; absent for no limit.
     most: Option<u32>,
-    /// The step at hand is taken in pages.
+    /// True if the current step is taken in pages.
     in_pages: bool,
-    /// Some step was.
+    /// True if an earlier step was.
     was_in_pages: bool,
 }
 
@@ -40,12 +40,12 @@ impl StepCursor {
         self.place.of(steps).is_none()
     }
 
-    /// Returns how many rows the next part may hold; a page is cut before it is read.
+    /// Returns the limit of rows for the next part; a page is cut before it is read.
     pub(crate) fn most(&self) -> Option<u32> {
         self.most.filter(|_| !self.in_pages)
     }
 
-    /// Returns whether the step at hand is taken in pages, as the chunks of a disguise are.
+    /// Returns whether the current step is taken in pages, as the chunks of a disguise are.
     pub(crate) const fn is_in_pages(&self) -> bool {
         self.in_pages
     }
@@ -63,7 +63,7 @@ impl StepCursor {
 }
 
 impl Applier<'_> {
-    /// Takes a step, or as much of it as may be held.
+    /// Takes a step, or the part of it that fits into the limit.
     pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<StepOutcome, Error> {
         let table = self.table_of(step)?;
         let number = numbered(number);
@@ -85,7 +85,7 @@ impl Applier<'_> {
         }
     }
 
-    /// Goes on until all steps are taken or as many rows noted as may be held.
+    /// Takes steps until all are done, or until as many rows are noted as the limit allows.
     pub(crate) fn go_on(&mut self, steps: &[Step], course: &mut StepCursor) -> Result<(), Error> {
         if course.in_pages {
             return self.next_page(steps, course);
@@ -128,7 +128,7 @@ impl Applier<'_> {
         .run(&first.chosen)
     }
 
-    /// Takes the next rows of the step at hand, as a chunk of a disguise that ends with it would.
+    /// Takes the next rows of the current step, as a chunk of a disguise that ends with it would.
     fn next_page(&mut self, steps: &[Step], course: &mut StepCursor) -> Result<(), Error> {
         let step = course.place.step;
         let (last, _) = step_at(steps, step)?;
@@ -139,7 +139,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// The rows that `chosen` selects, if they may be held.
+    /// Returns the rows that `chosen` selects, if they fit into the limit.
     pub(super) fn held(
         &mut self,
         table: &ResolvedTable,
@@ -150,13 +150,14 @@ impl Applier<'_> {
         Ok(Some(found).filter(|found| !self.is_most(found.len())))
     }
 
-    /// Returns whether so many rows are all that may be held.
+    /// Returns whether `count` rows reach the limit.
     pub(super) fn is_most(&self, count: usize) -> bool {
         self.most.is_some_and(|most| count >= rows(most))
     }
 
-    /// Returns whether some rows of a table can be deleted before others and given in one statement. Where rows refer to each other, the
-    /// database may refuse that, or change some before it gives them.
+    /// Returns whether some rows of a table can be deleted before others and returned by one
+    /// statement. If rows refer to each other, the database may refuse that, or change some before
+    /// it returns them.
     pub(super) fn takes(&self, table: &ResolvedTable) -> bool {
         takes(self.database, table) && !table.refers_to_itself()
     }

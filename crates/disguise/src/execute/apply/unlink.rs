@@ -1,4 +1,4 @@
-//! References to people who leave become NULL, each with a record of whoever leaves.
+//! References to people who leave become NULL, with a record for each person who leaves.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,8 @@ impl Applier<'_> {
         Ok(StepOutcome::None)
     }
 
-    /// Empties one column of rows that name somebody who leaves there; gives the numbers of these rows.
+    /// Empties one column of rows that name somebody who leaves there. Returns the numbers of these
+    /// rows.
     pub(super) fn unlink_column(
         &mut self,
         number: u32,

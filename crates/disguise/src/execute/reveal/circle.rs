@@ -25,9 +25,9 @@ struct Group<'a> {
 }
 
 struct Waiting {
-    /// As recorded.
+    /// The row as recorded.
     original: Vec<Value>,
-    /// As it goes back, with owners that exist or are about to.
+    /// The row as it goes back, with owners that exist or are about to.
     row: Vec<Value>,
     is_in: bool,
 }
@@ -38,18 +38,18 @@ type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
 /// The keys of waiting rows, by table and column and by how others spell them.
 type Spelled = BTreeMap<(String, Vec<String>), BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// The point at which a try that failed begins anew.
+/// The point to which a failed try rolls back.
 const SAVEPOINT: &str = "SAVEPOINT probity_circle";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_circle";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_circle";
 
-/// Rows that nothing keeps disguised but each other.
+/// Rows that wait only for each other.
 pub(super) struct Circles<'w, 'a> {
     pub(super) work: &'w mut Revealer<'a>,
 }
 
 impl<'a> Circles<'_, 'a> {
-    /// Puts back removed rows that nothing keeps disguised but each other; tells whether there were any.
+    /// Puts back removed rows that wait only for each other. Returns whether there were any.
     pub(super) fn put_back(&mut self, due: &mut Sections) -> Result<bool, Error> {
         let mut groups = self.groups(due)?;
         let mut there = Vec::new();
@@ -75,7 +75,7 @@ impl<'a> Circles<'_, 'a> {
             if all {
                 return Ok(false);
             }
-            // Who was refused takes along those who were to refer to it.
+            // A refused row takes along the rows that were to refer to it.
             for group in &mut groups {
                 group.rows.retain(|it| it.is_in);
                 group.rows.iter_mut().for_each(|it| it.is_in = false);
@@ -122,7 +122,7 @@ impl<'a> Circles<'_, 'a> {
         Ok(())
     }
 
-    /// Removed rows that refer to rows which are not there.
+    /// Returns removed rows that refer to missing rows.
     fn groups(&mut self, due: &Sections) -> Result<Vec<Group<'a>>, Error> {
         let live = self.work.live;
         let awaited = self.awaited(due);
@@ -186,7 +186,7 @@ impl<'a> Circles<'_, 'a> {
         Ok(groups)
     }
 
-    /// Returns whose accounts wait to go back themselves.
+    /// Returns the accounts that wait to go back themselves.
     fn awaited(&self, due: &Sections) -> BTreeSet<Vec<u8>> {
         let pseudo = &self.work.live.pseudo;
         let mut awaited = BTreeSet::new();
@@ -202,7 +202,7 @@ impl<'a> Circles<'_, 'a> {
         awaited
     }
 
-    /// Returns which of the rows referred to exist.
+    /// Returns the keys of referred rows that exist.
     fn there(&mut self, group: &Group<'_>) -> Result<Keys, Error> {
         let mut there = Keys::new();
         for reference in &group.references {
@@ -220,7 +220,8 @@ impl<'a> Circles<'_, 'a> {
         Ok(there)
     }
 
-    /// The keys of rows that wait, by how other rows that wait spell them, where the database takes the two for the same.
+    /// Returns the keys of waiting rows, by the spelling of other waiting rows, if the database
+    /// treats the two as equal.
     fn spelled_otherwise(
         &mut self,
         groups: &[Group<'_>],
@@ -250,8 +251,8 @@ impl<'a> Circles<'_, 'a> {
         Ok(spelled)
     }
 
-    /// Inserts rows again and again while that brings more in; references that may be empty are empty at first. Tells
-    /// whether all are in.
+    /// Inserts rows, repeatedly while that brings more in; references that may be empty are empty
+    /// at first. Returns whether all are in.
     fn insert_groups(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
         loop {
             let (mut helped, mut all) = (false, true);
@@ -279,7 +280,7 @@ impl<'a> Circles<'_, 'a> {
         }
     }
 
-    /// Writes the references that were empty at first; tells whether the database took them.
+    /// Writes the references that were empty at first. Returns whether the database accepted them.
     fn refill(&mut self, groups: &[Group<'_>]) -> Result<bool, Error> {
         for group in groups {
             let identity = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
@@ -305,7 +306,7 @@ impl<'a> Circles<'_, 'a> {
     }
 }
 
-/// Leaves only rows all of whose parents are there or among the rows left.
+/// Keeps only rows all of whose parents exist or are among the remaining rows.
 fn narrow(groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
     loop {
         let among = among(groups);
@@ -343,7 +344,7 @@ fn holds(keys: &Keys, reference: &Reference, key: &[Value]) -> bool {
         .is_some_and(|known| known.contains(&encoded(key)))
 }
 
-/// Returns whether one of the rows that wait has this key, in whatever spelling.
+/// Returns whether one of the waiting rows has this key, in any spelling.
 fn is_among(among: &Keys, spelled: &Spelled, reference: &Reference, key: &[Value]) -> bool {
     let of = (reference.to_table.clone(), reference.to_columns.clone());
     let named = spelled.get(&of).and_then(|all| all.get(&encoded(key)));
@@ -352,7 +353,7 @@ fn is_among(among: &Keys, spelled: &Spelled, reference: &Reference, key: &[Value
     is_waiting || holds(among, reference, key)
 }
 
-/// The keys of waiting rows to which `reference` may lead.
+/// Returns the keys of waiting rows to which `reference` may lead.
 fn waiting_keys(groups: &[Group<'_>], reference: &Reference) -> Vec<Vec<Value>> {
     let of = groups
         .iter()
@@ -364,7 +365,7 @@ fn waiting_keys(groups: &[Group<'_>], reference: &Reference) -> Vec<Vec<Value>> 
     keys.collect()
 }
 
-/// The keys of the rows themselves by which others may refer to them.
+/// Returns the keys of the rows by which others may refer to them.
 fn among(groups: &[Group<'_>]) -> Keys {
     let mut keys = Keys::new();
     for reference in groups.iter().flat_map(|group| &group.references) {
@@ -378,7 +379,7 @@ fn among(groups: &[Group<'_>]) -> Keys {
     keys
 }
 
-/// The referring columns that may be empty for a while.
+/// Returns the referring columns that may be empty for a while.
 fn emptied<'t>(table: &ResolvedTable, references: &'t [Reference]) -> Vec<&'t String> {
     let columns = references.iter().flat_map(|it| &it.columns);
     columns

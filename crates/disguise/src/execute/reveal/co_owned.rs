@@ -20,7 +20,7 @@ pub(super) struct Copies<'w, 'a> {
 }
 
 impl<'a> Copies<'_, 'a> {
-    /// Opens the copies that lie behind placeholders of rows whose leaving is about to be undone.
+    /// Opens the copies behind placeholders of rows whose leaving is about to be undone.
     pub(super) fn open(&mut self, opened: &mut Vec<Open<'a>>) -> Result<(), Error> {
         let reach = self.work.reach;
         if !reach.bags.iter().any(|it| it.found.locator.copies) {
@@ -50,7 +50,7 @@ impl<'a> Copies<'_, 'a> {
         Ok(())
     }
 
-    /// Inserts shared rows from copies that are not void; gives those that stay.
+    /// Inserts shared rows from copies that are not void. Returns those that stay.
     pub(super) fn put_back(
         &mut self,
         table: &ResolvedTable,
@@ -97,7 +97,7 @@ impl<'a> Copies<'_, 'a> {
         Ok(left)
     }
 
-    /// Returns which of the rows named are removed and may come back with any of their owners.
+    /// Returns the named rows that are removed and may come back with any of their owners.
     pub(super) fn removed_shared(
         &mut self,
         table: &ResolvedTable,
@@ -116,7 +116,7 @@ impl<'a> Copies<'_, 'a> {
             .collect())
     }
 
-    /// Tells of placeholders, made while their owner was away, that their owner has returned.
+    /// Marks placeholders, made while their owner was away, whose owner has returned.
     pub(super) fn return_departed(&mut self) -> Result<(), Error> {
         if self.work.returned.is_empty() {
             return Ok(());
@@ -136,7 +136,7 @@ impl<'a> Copies<'_, 'a> {
         return_departed(self.work.database, &back)
     }
 
-    /// Notes placeholders that must stay because rows that are not there may come back with them.
+    /// Notes placeholders that must stay because missing rows may come back with them.
     pub(super) fn keep_departed(
         &mut self,
         table: &ResolvedTable,
@@ -160,8 +160,9 @@ impl<'a> Copies<'_, 'a> {
         Ok(())
     }
 
-    /// Notes placeholders that must stay because a row that is not there may come back with them: somebody else may have taken it
-    /// along. Where a row names one still, only its key is another by now.
+    /// Notes placeholders that must stay because a missing row may come back with them: somebody
+    /// else may have taken it along. If a row still names one, the row exists and only its key has
+    /// changed.
     pub(super) fn keep_taken_along(
         &mut self,
         table: &ResolvedTable,

@@ -1,4 +1,4 @@
-//! Whose rows are now: what has the key of a person's row may be somebody else's since.
+//! Present owners of rows: the key of a person's row may belong to somebody else's row since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +17,23 @@ use crate::statements::table::{present, select_keys};
 pub(super) struct Now {
     /// The values of the columns asked for.
     pub(super) values: Vec<Value>,
-    /// Why nothing of the person's may go into it, where it is not theirs.
+    /// The reason why no values of the person may go into it, if it is not theirs.
     pub(super) strange: Option<KeptReason>,
-    /// Whether another row has the same identity, as rows of a table may that others inherit from.
+    /// True if another row has the same identity, as is possible in a table that others inherit
+    /// from.
     pub(super) is_double: bool,
 }
 
 impl Now {
-    /// Returns whether the row holds nothing in the first of these columns.
+    /// Returns whether the row has NULL in the first of these columns.
     pub(super) fn is_empty(&self) -> bool {
         self.values.first().is_some_and(Value::is_null)
     }
 }
 
 impl Revealer<'_> {
-    /// The rows that `rows` name, by their identity, with what they hold in `asked`. Each is judged as it is once `column` has
-    /// its value back, which may be the one that says whose it is.
+    /// Returns the rows that `rows` name, by their identity, with their values of `asked`. Each is
+    /// judged with the restored value of `column`, which may be the one that names the owner.
     pub(super) fn rows_now(
         &mut self,
         table: &ResolvedTable,
@@ -78,8 +79,9 @@ impl Revealer<'_> {
         Ok(now)
     }
 
-    /// Why each of `rows` is not one of the person who returns or of a placeholder of theirs; nothing where it is. Owners
-    /// decide, and readers where no owner is registered: then a record is kept for them.
+    /// Returns for each of `rows` the reason why it is not one of the returning person or of their
+    /// placeholders, if it is not. Owners decide, and readers if no owner is registered: then a
+    /// record is kept for the readers.
     pub(super) fn strange(
         &mut self,
         table: &ResolvedTable,
@@ -152,8 +154,8 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Returns whether rows that wait for each other may go back where they are owned through others: what they refer to is theirs, or
-    /// waits too.
+    /// Returns whether rows that wait for each other may go back if they are owned through others:
+    /// the rows they refer to belong to the person, or wait too.
     pub(super) fn may_wait(
         &mut self,
         table: &ResolvedTable,
@@ -174,14 +176,14 @@ impl Revealer<'_> {
     }
 }
 
-/// The columns that say whose a row is.
+/// Returns the columns that name the owner of a row.
 fn telling(table: &ResolvedTable) -> impl Iterator<Item = &String> {
     let first = table.path.as_ref().and_then(|path| path.steps.first());
     let through = first.into_iter().flat_map(|step| &step.columns);
     table.people().chain(through)
 }
 
-/// Returns whether `column` says whose a row is.
+/// Returns whether `column` names the owner of a row.
 pub(super) fn tells(table: &ResolvedTable, column: &str) -> bool {
     telling(table).any(|it| it == column)
 }

@@ -1,5 +1,5 @@
-//! What a reveal deletes under the reference policy: rows made meanwhile, and the accounts of placeholders, as far as no rows of others
-//! refer to them.
+//! Deletions of a reveal under the reference policy: rows made meanwhile, and the accounts of
+//! placeholders, unless rows of others refer to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +20,16 @@ use crate::statements::table::{deletion, found, present, runs, select_keys};
 struct Group<'l> {
     table: &'l ResolvedTable,
     by: Vec<String>,
-    /// Whether each key is that of one row.
+    /// True if each key identifies one row.
     is_keyed: bool,
     rows: Vec<(Vec<Value>, Names)>,
-    /// Why some of them stay.
+    /// The reasons why some of them stay.
     reasons: BTreeMap<Vec<u8>, Reason>,
 }
 
 impl<'a> Placeholders<'_, 'a> {
-    /// Deletes rows that are nobody's but the placeholders', where the policy says so; gives the placeholders of those that stay.
+    /// Deletes rows that only the placeholders own, if the policy says so, and returns the
+    /// placeholders of the rows that stay.
     pub(super) fn delete_meanwhile(
         &mut self,
         named: &[(&'a ResolvedTable, &'a str)],
@@ -47,7 +48,7 @@ impl<'a> Placeholders<'_, 'a> {
         let held = Held::all(self.work.database)?;
         let person = std::iter::once(&self.work.people.person.0);
         if held.refuse_any(self.work.salt, person).is_err() {
-            // Nothing of a person who is held is destroyed, by their own reveal neither.
+            // Rows of a held person are never destroyed, not even by their own reveal.
             return Ok(Names::new());
         }
         for table in owned.into_values() {
@@ -64,8 +65,8 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(kept)
     }
 
-    /// The rows of a table that are nobody's but the placeholders'. A row from before of which a record does not know any more where
-    /// it is may be among those of its placeholder, which are all left.
+    /// Returns the rows of a table that only the placeholders own. If a record has lost its row,
+    /// the row may be among those of its placeholder, so all of these are left alone.
     fn deletable(
         &mut self,
         table: &'a ResolvedTable,
@@ -81,7 +82,7 @@ impl<'a> Placeholders<'_, 'a> {
             ([], _) => return Ok(None),
             (identity, _) => identity.to_vec(),
         };
-        // A row may be one of an heir, to which others refer by keys of its own.
+        // A row may belong to an inheriting table, to which others refer by keys of its own.
         if cascades || table.catalog.has_heirs {
             return Ok(None);
         }
@@ -122,8 +123,8 @@ impl<'a> Placeholders<'_, 'a> {
         }))
     }
 
-    /// Deletes rows to which no others refer by keys that count, again and again while that frees more of them. What is left has a
-    /// reason.
+    /// Deletes rows to which no others refer by keys that count, repeatedly while that frees more
+    /// of them. The rest gets a reason.
     fn delete_unreferred(
         &mut self,
         groups: &mut [Group<'_>],
@@ -179,7 +180,7 @@ impl<'a> Placeholders<'_, 'a> {
         }
     }
 
-    /// Deletes rows as far as the database lets them go; gives the others.
+    /// Deletes rows as far as the database lets them go. Returns the others.
     fn delete_each(
         &mut self,
         group: &mut Group<'_>,
@@ -205,7 +206,7 @@ impl<'a> Placeholders<'_, 'a> {
                 if usize::try_from(count).is_ok_and(|count| count >= some.len()) {
                     continue;
                 }
-                // A trigger may keep a row without a word.
+                // A trigger may silently keep a row.
                 for key in present(self.work.database, table, by, some)? {
                     let reason = (KeptReason::Refused, said.clone());
                     group.reasons.insert(key.clone(), reason);
@@ -223,7 +224,7 @@ impl<'a> Placeholders<'_, 'a> {
             .collect())
     }
 
-    /// Takes the accounts out of the users table to which nothing refers; gives the others.
+    /// Removes the accounts from the users table to which nothing refers. Returns the others.
     pub(super) fn delete_accounts(&mut self, going: &[Going]) -> Result<Names, Error> {
         let live = self.work.live;
         let Some(users) = live.table(&live.pseudo.table) else {
@@ -248,12 +249,13 @@ impl<'a> Placeholders<'_, 'a> {
             rows: rows.collect(),
             reasons: BTreeMap::new(),
         }];
-        // No row names them any more in a column of which somebody said so, but perhaps in another spelling.
+        // No row names them any more in a declared column, but perhaps in another spelling.
         let is_loose = self.work.database.dialect() == Dialect::Sqlite;
         let is_open = |child: &ResolvedTable, key: &ForeignKey| {
             let is_person = |it: &String| live.others(child).any(|column| column == it);
             let is_plain = key.to_columns == [live.pseudo.id.as_str()];
-            // There a column of another type may name them as what the foreign key alone takes for the same.
+            // On `SQLite` a column of another type may name them in a form that only the foreign
+            // key treats as equal.
             is_loose
                 || has_spellings
                 || live.has_tenants
@@ -273,8 +275,8 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(kept)
     }
 
-    /// Deletes rows by keys that fit into one statement, all of them and no others, or none; gives how many, or what is said where
-    /// something refers to one of them or a key is that of more rows than one.
+    /// Deletes rows by keys that fit into one statement, exactly these or none. Returns their
+    /// number, or the report if rows refer to one of them or a key has several rows.
     fn attempt(
         &mut self,
         group: &Group<'_>,
@@ -283,7 +285,7 @@ impl<'a> Placeholders<'_, 'a> {
         let table = group.table;
         let (mut sql, parameters) = deletion(self.work.database, &table.name, &group.by, keys);
         if table.catalog.has_heirs {
-            // A row of an heir that has the key is somebody else's.
+            // A row of an inheriting table with the key belongs to somebody else.
             sql = sql.replacen("DELETE FROM ", "DELETE FROM ONLY ", 1);
         }
         self.savepoint("SAVEPOINT probity_deletion")?;

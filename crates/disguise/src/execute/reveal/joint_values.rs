@@ -16,14 +16,14 @@ use crate::statements::row::encoded;
 /// The values of a column on their way back.
 struct Column {
     name: String,
-    /// By the number of the row.
+    /// Values by the number of their row.
     ready: BTreeMap<usize, Modified>,
     kept: Vec<(Modified, KeptReason)>,
 }
 
 impl Revealer<'_> {
-    /// Returns how many of `sections` are about values of the same rows, each in a column of its own that names neither the row nor
-    /// whose it is.
+    /// Returns the number of leading `sections` with values of the same rows, each in a column of
+    /// its own that names neither the row nor its owner.
     pub(super) fn alike(&self, sections: &[(usize, Section)]) -> usize {
         let mut columns = BTreeSet::new();
         let first = sections.first().map(|(_, section)| section);
@@ -53,7 +53,8 @@ impl Revealer<'_> {
         alike.count().max(1)
     }
 
-    /// Check C2 for such sections: writes back what still holds the disguised value; gives what stays.
+    /// Check C2 for such sections: writes values back where the disguised value still stands.
+    /// Returns the sections that stay.
     pub(super) fn rewrite_together(
         &mut self,
         mut sections: Sections,
@@ -104,7 +105,7 @@ impl Revealer<'_> {
             .collect())
     }
 
-    /// Returns which values may go back, and why others stay.
+    /// Returns the values that may go back, and the reasons for the others.
     fn judged(
         &mut self,
         table: &ResolvedTable,
@@ -144,7 +145,8 @@ impl Revealer<'_> {
         Ok(columns)
     }
 
-    /// Writes rows of which all values may go back; what the database refuses is left to be tried column by column.
+    /// Writes rows all of whose values may go back. Rows that the database refuses are tried column
+    /// by column later.
     fn write_whole(&mut self, table: &ResolvedTable, columns: &mut [Column]) -> Result<(), Error> {
         let Some((first, others)) = columns.split_first() else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Keys that the database may check at the commit alone: a reveal looks before it, so that nothing of it is refused there.
+//! Keys that the database may check at the commit alone: a reveal checks them earlier, so that the
+//! commit is not refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +15,12 @@ use crate::schema::ResolvedTable;
 use crate::statements::row::{encoded, picked, put};
 use crate::statements::table::{present, select_keys};
 
-/// Has `PostgreSQL` check at once whatever is put off, and from then on.
+/// Makes `PostgreSQL` check deferred constraints now, and from then on at once.
 const AT_ONCE: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
 impl Revealer<'_> {
-    /// Whether other rows, or what rows refer to, must be looked at before `columns` of a table change; `owner` says that people get
-    /// back what names them.
+    /// Returns whether referring or referred rows must be checked before `columns` of a table
+    /// change. `owner` is true when people get back the columns that name them.
     pub(super) fn must_look(
         &self,
         table: &ResolvedTable,
@@ -42,7 +43,8 @@ impl Revealer<'_> {
             || columns.iter().any(|it| is_late(it) || is_unseen(it))
     }
 
-    /// Why rows may not get these values in `column`: others refer to the key that it is part of, or they would refer to nothing.
+    /// Returns the reasons why rows may not get these values in `column`: others refer to the key
+    /// that it is part of, or they would refer to nothing.
     pub(super) fn in_the_way(
         &mut self,
         table: &ResolvedTable,
@@ -63,7 +65,7 @@ impl Revealer<'_> {
         Ok(found)
     }
 
-    /// The rows that would refer to nothing by a key that is checked at the commit.
+    /// Returns the rows that would refer to nothing by a key that is checked at the commit.
     fn orphans(
         &mut self,
         table: &ResolvedTable,
@@ -104,8 +106,8 @@ impl Revealer<'_> {
         Ok(orphans)
     }
 
-    /// Has the database check at once what it puts off, until [`Self::check_late`]; tells whether it does, for it does not while
-    /// something is broken.
+    /// Makes the database check deferred keys at once, until [`Self::check_late`]. Returns whether
+    /// it does: it cannot while a key is violated.
     pub(super) fn check_at_once(&mut self) -> Result<bool, Error> {
         match self.database.attempt(AT_ONCE, &[]) {
             Ok(_) => Ok(true),
@@ -131,8 +133,9 @@ impl Revealer<'_> {
     }
 }
 
-/// The keys of a table that hold `column` and are checked at the commit; of an owner those that lead to more than the person, who is
-/// looked for anyway. Rows of one table that refer to each other by the column itself change together.
+/// Returns the keys of a table that hold `column` and are checked at the commit. Of owner columns,
+/// only keys to more than the person count, who is looked up anyway. Rows of one table that refer
+/// to each other by the column itself change together.
 fn own_keys<'t>(
     table: &'t ResolvedTable,
     (column, owner): (&'t str, bool),
@@ -147,8 +150,9 @@ fn own_keys<'t>(
     })
 }
 
-/// Whether tables out of reach refer to rows of this one by a key that is checked at the commit: to any of its columns, where a row
-/// goes, or to `column`, where that changes.
+/// Returns whether tables out of reach refer to rows of this one by a key that is checked at the
+/// commit. With `column`, only keys to a column that changes count; without, any key, as for a
+/// removal.
 pub(super) fn is_referred_late(table: &ResolvedTable, column: Option<&str>) -> bool {
     let mut unseen = table.catalog.referrers.iter();
     unseen.any(|key| {
@@ -159,8 +163,8 @@ pub(super) fn is_referred_late(table: &ResolvedTable, column: Option<&str>) -> b
     })
 }
 
-/// Whether rows of `child` that refer by `key` to rows of `table` keep `column` of these from changing. Rows of one table that
-/// refer to each other by the column itself change together.
+/// Returns whether rows of `child` that refer by `key` to rows of `table` refuse a change of
+/// `column`. Rows of one table that refer to each other by the column itself change together.
 fn refuses_change(
     child: &ResolvedTable,
     key: &ForeignKey,

@@ -1,4 +1,5 @@
-//! Values overwritten several times: whoever takes one layer away must not uncover what a newer layer hides.
+//! Values overwritten several times: removing one layer must not uncover a value that a newer layer
+//! hides.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use crate::records::section::{Change, Modified, Section};
 use crate::schema::ResolvedTable;
 use crate::statements::row::encoded;
 
-/// Where the record of one layer of a cell is.
+/// The location of the record of one layer of a cell.
 #[derive(Clone, Copy)]
 enum Place {
     /// Section and row among those being undone.
@@ -29,12 +30,12 @@ struct LayerAge {
 /// Layers of one cell from the oldest to the newest. Mostly there is one, and there may be millions of cells.
 type Pile = Vec<(LayerAge, Place)>;
 
-/// A pile that the values order otherwise than the times.
+/// A pile whose order by values differs from its order by times.
 struct Doubt {
-    /// Which of the piles.
+    /// The index of the pile.
     pile: usize,
     by_values: Pile,
-    /// The record of what is then the newest layer.
+    /// The record of the layer that is the newest in this order.
     newest: Modified,
 }
 
@@ -42,7 +43,7 @@ struct Doubt {
 const LAYERS_MAX: usize = 32;
 
 impl<'a> Revealer<'a> {
-    /// Opens the other bags with values when values are about to be undone, be it some that wait.
+    /// Opens the other bags with values when values are about to be undone, including waiting ones.
     pub(super) fn open_values(
         &mut self,
         opened: &mut Vec<Open<'a>>,
@@ -61,8 +62,9 @@ impl<'a> Revealer<'a> {
         Ok(())
     }
 
-    /// Gives what a layer hid to the next newer one, so that the value shows once all newer layers are gone. Gives
-    /// records that the application cut off from the newer layer by a value of its own.
+    /// Moves the value that a layer hid to the next newer layer, so that it shows once all newer
+    /// layers are gone. Returns the records that a value of the application cut off from the newer
+    /// layer.
     pub(super) fn merge_values(
         &mut self,
         opened: &mut [Open<'_>],
@@ -89,7 +91,7 @@ impl<'a> Revealer<'a> {
                 };
                 match next {
                     Some(next) if next.before.same(&record.after) => next.before = record.before,
-                    // Of the same moment, so that the order is not known: the values decide.
+                    // Equal times give no order: the values decide.
                     _ if age.time == later.time => continue,
                     _ => covered.extend(alone(due, section, record)),
                 }
@@ -137,7 +139,7 @@ impl<'a> Revealer<'a> {
         Ok(piles)
     }
 
-    /// The rows that `sections` are about.
+    /// Returns the names of the rows of `sections`.
     pub(super) fn names(&self, sections: &Sections) -> Vec<Vec<u8>> {
         let mut names = Vec::new();
         for (_, section) in sections {
@@ -151,7 +153,8 @@ impl<'a> Revealer<'a> {
     }
 }
 
-/// Returns what lies on what by the values that records hid, where the times say otherwise; each of `by_age` by its number there.
+/// Returns the order of layers by the values that their records hid, if the times say otherwise, as
+/// indices into the order by age.
 fn chain(records: &[&Modified]) -> Option<Vec<usize>> {
     let lies_on = |upper: &Modified, lower: &Modified| upper.before.same(&lower.after);
     let times_tell = records
@@ -187,7 +190,8 @@ fn chain(records: &[&Modified]) -> Option<Vec<usize>> {
     Some(chain)
 }
 
-/// The other order of a pile, by the values, where there is one, and the section of what is then the newest layer.
+/// Returns the order of a pile by the values, if it differs, and the section of the layer that is
+/// then the newest.
 fn doubt<'r>(
     opened: &'r [Open<'_>],
     due: &'r Sections,
@@ -211,14 +215,14 @@ fn doubt<'r>(
     Some((section, doubt))
 }
 
-/// The record of a layer.
+/// Returns the record of a layer.
 fn record<'r>(opened: &'r [Open<'_>], due: &'r Sections, place: Place) -> Option<&'r Modified> {
     let (Place::Due(_, row) | Place::Held(_, _, row)) = place;
     let (_, rows) = section(opened, due, place)?.values()?;
     rows.get(row)
 }
 
-/// The section that a layer is in.
+/// Returns the section that contains a layer.
 fn section<'r>(opened: &'r [Open<'_>], due: &'r Sections, place: Place) -> Option<&'r Section> {
     match place {
         Place::Due(section, _) => due.get(section).map(|(_, section)| section),
@@ -226,7 +230,7 @@ fn section<'r>(opened: &'r [Open<'_>], due: &'r Sections, place: Place) -> Optio
     }
 }
 
-/// The layers of every cell that is about to be undone.
+/// Returns the layers of every cell that is about to be undone.
 fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Pile> {
     let origin = |open: usize| opened.get(open).map(|it| it.reached.found.locator.origin);
     let mut cells: BTreeMap<Vec<u8>, Pile> = BTreeMap::new();
@@ -269,7 +273,7 @@ fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Pile> {
     cells
 }
 
-/// Puts a layer where it lies by its age; of two of one age the last is meant.
+/// Inserts a layer by its age; of two of one age the last counts.
 fn lay(pile: &mut Pile, age: LayerAge, place: Place) {
     match pile.binary_search_by_key(&age, |(age, _)| *age) {
         Ok(same) => {
@@ -298,7 +302,7 @@ fn modified(due: &mut Sections, section: usize, row: usize) -> Option<&mut Modif
     value(&mut due.get_mut(section)?.1, row)
 }
 
-/// A section with one record of another.
+/// Returns a section with only one record of another.
 fn alone(due: &Sections, section: usize, record: Modified) -> Option<(usize, Section)> {
     let (open, section) = due.get(section)?;
     let Change::Modified {
@@ -320,7 +324,7 @@ fn alone(due: &Sections, section: usize, record: Modified) -> Option<(usize, Sec
     Some((*open, alone))
 }
 
-/// Takes the rows at the places `done` away, and sections that are left empty.
+/// Removes the rows at the places `done`, and sections that become empty.
 fn drop_rows(due: &mut Sections, done: &[(usize, usize)]) {
     let gone: BTreeSet<(usize, usize)> = done.iter().copied().collect();
     for (index, (_, section)) in due.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Placeholders that leave the users table, each with whoever takes its place, and those that cannot go yet.
+//! Placeholders that leave the users table, each with its successor, and those that cannot go yet.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::records::bag::Bag;
 use crate::records::registry;
 
 impl Placeholders<'_, '_> {
-    /// The placeholders that rows of others may need which are not there, and whose accounts lie in records that can still be
-    /// revealed.
+    /// Returns the placeholders that missing rows of others may need, and whose accounts lie in
+    /// records that can still be revealed.
     pub(super) fn away(&mut self, opened: &[Open<'_>]) -> Result<BTreeSet<Vec<u8>>, Error> {
         let links = opened.iter().flat_map(|it| &it.bag.speaks_for);
         let needed =
@@ -43,8 +43,9 @@ impl Placeholders<'_, '_> {
         Ok(absent)
     }
 
-    /// The placeholders of a revealed disguise that may leave the users table, each with whoever takes its place, and whether another
-    /// one could not go yet. Those who are `away` come back with another disguise.
+    /// Returns the placeholders of a revealed disguise that may leave the users table, each with
+    /// its successor, and whether another one could not go yet. Those who are `away` come back with
+    /// another disguise.
     pub(super) fn leaving(
         &mut self,
         bag: &mut Bag,
@@ -80,8 +81,8 @@ impl Placeholders<'_, '_> {
         Ok((going, waiting))
     }
 
-    /// Takes the placeholders of a revealed disguise out of the users table, under the reference policy; tells whether one of them
-    /// could not go yet.
+    /// Removes the placeholders of a revealed disguise from the users table, under the reference
+    /// policy. Returns whether one of them could not go yet.
     pub(super) fn clear_placeholders(
         &mut self,
         bag: &mut Bag,

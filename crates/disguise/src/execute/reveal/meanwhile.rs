@@ -1,4 +1,5 @@
-//! Rows made while placeholders owned things, under the reference policy: deleted, or moved to whoever returns, or left.
+//! Rows made while placeholders owned things, under the reference policy: deleted, moved to the
+//! returning person, or left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +16,16 @@ use crate::statements::overwrite::{Write, try_update_all, try_update_keys};
 use crate::statements::row::{encoded, put};
 use crate::statements::table::{naming, present, select_keys};
 
-/// A placeholder that is about to go, and whoever takes its place.
+/// A placeholder that is about to go, and its successor.
 pub(super) type Going = (Value, Value);
 
 /// The names of placeholders.
 pub(super) type Names = BTreeSet<Vec<u8>>;
 
-/// Why a row stays, and what refers to it or what the database says of it.
+/// The reason why a row stays, and the table that refers to it or the report of the database.
 pub(super) type Reason = (KeptReason, Option<String>);
 
-/// Such reasons, by row and column.
+/// Reasons by row and column.
 type Reasons = BTreeMap<Vec<u8>, Reason>;
 
 /// A row that names a placeholder.
@@ -38,20 +39,21 @@ struct Named<'l> {
 /// The placeholders that stay.
 #[derive(Default)]
 pub(super) struct Stays {
-    /// A policy leaves them for good.
+    /// Placeholders that a policy leaves for good.
     pub(super) retained: Names,
-    /// Something is in the way, which is told of.
+    /// Placeholders that cannot go, with a reported reason.
     pub(super) waiting: Names,
 }
 
-/// Placeholders of a revealed disguise, which are to go.
+/// The placeholders of a revealed disguise that are to go.
 pub(super) struct Placeholders<'w, 'a> {
     pub(super) work: &'w mut Revealer<'a>,
 }
 
 impl<'a> Placeholders<'_, 'a> {
-    /// Applies the reference policy to the rows that still name placeholders about to go, and takes these out of the users table.
-    /// Those that cannot go without harm to others leave `going`.
+    /// Applies the reference policy to the rows that still name placeholders about to go, and
+    /// removes these from the users table. Those that cannot go without harm to others leave
+    /// `going`.
     pub(super) fn let_go(&mut self, going: &mut Vec<Going>) -> Result<Stays, Error> {
         let live = self.work.live;
         let columns: Vec<(&ResolvedTable, &str)> = live.people_columns().collect();
@@ -92,7 +94,7 @@ impl<'a> Placeholders<'_, 'a> {
         table.meanwhile.unwrap_or(self.work.references)
     }
 
-    /// The name of the one among `going` whom each of `ids` means.
+    /// Returns the name of the one among `going` that each of `ids` means.
     pub(super) fn meant_of(&mut self, ids: &[&Value]) -> Result<Vec<Vec<u8>>, Error> {
         self.work
             .people
@@ -103,7 +105,7 @@ impl<'a> Placeholders<'_, 'a> {
             .collect())
     }
 
-    /// The rows that name one of `going` in one of these columns.
+    /// Returns the rows that name one of `going` in one of these columns.
     fn still_naming(
         &mut self,
         columns: &[(&'a ResolvedTable, &'a str)],
@@ -134,8 +136,8 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(rows)
     }
 
-    /// Gives rows to whoever returns, again and again while that helps; gives the placeholders that rows still name, each of which
-    /// is told of.
+    /// Moves rows to the returning person, repeatedly while that helps. Returns the placeholders
+    /// that rows still name; each row is reported.
     fn move_meanwhile(
         &mut self,
         named: &[(&'a ResolvedTable, &'a str)],
@@ -174,7 +176,8 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(kept)
     }
 
-    /// Gives rows of one column to whoever returns, but for those to which others refer by a key that would change.
+    /// Moves rows of one column to the returning person, except those to which others refer by a
+    /// key that would change.
     fn move_rows(
         &mut self,
         (table, column): (&ResolvedTable, &str),
@@ -219,7 +222,7 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(())
     }
 
-    /// Gives rows to whoever returns, but for those that are `referred` to.
+    /// Moves rows to the returning person, except those that are `referred` to.
     fn move_free(
         &mut self,
         (table, column): (&ResolvedTable, &str),
@@ -271,8 +274,8 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(())
     }
 
-    /// Puts rows back under their placeholders that refer to nothing under whoever returns, by a key that the database checks at the
-    /// commit alone; gives these placeholders.
+    /// Moves rows back under their placeholders if, under the returning person, they would refer to
+    /// nothing by a key that the database checks at the commit alone. Returns these placeholders.
     fn take_back(&mut self, mut moved: Vec<Named<'a>>, going: &[Going]) -> Result<Names, Error> {
         let ids: BTreeMap<Vec<u8>, &Going> =
             going.iter().map(|it| (it.0.principal(), it)).collect();
@@ -314,7 +317,8 @@ impl<'a> Placeholders<'_, 'a> {
         }
     }
 
-    /// Returns whether the row with the identity `now` refers to one that is not there, by a key that holds the column of the placeholder.
+    /// Returns whether the row with the identity `now` refers to a missing one, by a key that holds
+    /// the column of the placeholder.
     fn is_broken(&mut self, it: &Named<'_>, now: &[Value]) -> Result<bool, Error> {
         for key in checked_later(it.table, it.column) {
             let by = &it.table.identity;
@@ -333,7 +337,7 @@ impl<'a> Placeholders<'_, 'a> {
         Ok(false)
     }
 
-    /// Tells of a row that stays as it is.
+    /// Reports a row that stays as it is.
     pub(super) fn stays(
         &mut self,
         table: &ResolvedTable,
@@ -341,7 +345,7 @@ impl<'a> Placeholders<'_, 'a> {
         column: Option<&str>,
         reason: Option<&Reason>,
     ) {
-        // Without a reason a trigger kept the row.
+        // Without a reason, a trigger kept the row.
         let (reason, said) = reason.cloned().unwrap_or((KeptReason::Refused, None));
         if let Some(said) = said {
             let cell = cell_name(&table.name, identity, column);
@@ -362,7 +366,8 @@ fn write((id, target): &Going) -> Write<'_> {
     }
 }
 
-/// The declared keys that hold `column`, refer to something other than the person alone, and are checked at the commit.
+/// Returns the declared keys that hold `column`, refer to more than the person, and are checked at
+/// the commit.
 fn checked_later<'t>(
     table: &'t ResolvedTable,
     column: &'t str,

@@ -1,4 +1,5 @@
-//! Undoes a disguise from its records, row by row, keeping disguised whatever can no longer be put back safely.
+//! Undoes a disguise from its records, row by row; whatever cannot be put back safely stays
+//! disguised.
 
 mod circle;
 mod co_owned;
@@ -50,15 +51,16 @@ pub enum Rows {
     Whole,
 }
 
-/// What is asked of [`Engine::reveal`](crate::Engine::reveal).
+/// A request of [`Engine::reveal`](crate::Engine::reveal).
 pub struct RevealRequest<'a> {
-    /// Who asks. NULL stands for whoever has the private key; with a password or a token it is refused.
+    /// The person who asks. NULL stands for the holder of the private key; it is refused with a
+    /// password or a token.
     pub user: Value,
-    /// What they prove it with.
+    /// Their credential.
     pub credential: Credential<'a>,
-    /// Which disguise.
+    /// The disguise to reveal.
     pub id: DisguiseId,
-    /// What happens to rows made meanwhile.
+    /// The policy for rows made meanwhile.
     pub references: References,
     /// True if rows may come back in part.
     pub rows: Rows,
@@ -76,28 +78,30 @@ pub(crate) struct Revealer<'a> {
     pub(crate) updates: Updates<'a>,
     pub(crate) references: References,
     pub(crate) rows: Rows,
-    /// About how many bytes of removed rows and overwritten values are held in memory.
+    /// The approximate bytes of removed rows and overwritten values held in memory.
     pub(crate) room: usize,
     pub(crate) report: Report,
-    /// The ids of records that went, because what they hid is back or because others hold what is left.
+    /// The ids of records that were destroyed, because their rows are back or other records hold
+    /// the rest.
     pub(crate) destroyed: Vec<Vec<u8>>,
     /// Placeholders that kept records still need.
     pub(crate) needed: BTreeSet<Vec<u8>>,
-    /// Those among them that rows name which somebody else may have taken away.
+    /// Those of them that rows name and that somebody else may have removed.
     pub(crate) taken: BTreeSet<Vec<u8>>,
-    /// Placeholders that go with this reveal, as far as is known before the first of them does.
+    /// Placeholders that go with this reveal, as far as known before the first of them goes.
     pub(crate) going: BTreeSet<Vec<u8>>,
-    /// Those of which a record has lost its row, which may be one of the rows that name them now.
+    /// Placeholders with a record that has lost its row; a row that names them now may be that one.
     pub(crate) doubtful: BTreeSet<Vec<u8>>,
-    /// Rows from before that records speak of which stay, by table and key, where a policy may delete rows.
+    /// Older rows that records describe and that stay, by table and key, if a policy may delete
+    /// rows.
     pub(crate) recorded: BTreeSet<Vec<u8>>,
     /// True if owners that newer placeholders hold count as done.
     pub(crate) settle: bool,
-    /// Placeholders behind which those who left shared rows came back.
+    /// Placeholders whose people came back to shared rows that they had left.
     pub(crate) returned: BTreeSet<Vec<u8>>,
-    /// What is still missing of rows that went back in the section at hand.
+    /// The changes still missing from rows that were put back in the current section.
     pub(crate) missing: Vec<Change>,
-    /// The locators of records whose end is over and that nothing holds.
+    /// The locators of records that have ended and that nothing holds.
     pub(crate) ended: BTreeSet<Vec<u8>>,
 }
 
@@ -105,11 +109,11 @@ pub(crate) struct Revealer<'a> {
 struct Open<'a> {
     reached: &'a Reached,
     bag: Bag,
-    /// Why it is open.
+    /// The part of it to undo.
     due: Due,
-    /// Something was changed in a bag of which nothing is due.
+    /// True if something was changed in a bag of which nothing is due.
     changed: bool,
-    /// A placeholder of this bag could not go yet.
+    /// True if a placeholder of this bag could not go yet.
     waiting: bool,
 }
 
@@ -125,10 +129,10 @@ impl<'a> Open<'a> {
     }
 }
 
-/// What of a bag is to be undone.
+/// The part of a bag to undo.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// What its own disguise did, now or since an earlier reveal.
+    /// The changes of its own disguise, now or left by an earlier reveal.
     Changes,
     /// The copies of rows that its principal had left before.
     Copies,
@@ -153,7 +157,7 @@ impl Due {
 type Sections = Vec<(usize, Section)>;
 
 impl<'a> Revealer<'a> {
-    /// Opens a bag, with its records as the updates since make them.
+    /// Opens a bag, with its records in the form that later updates give them.
     fn open(&mut self, reached: &'a Reached, due: Due) -> Result<Open<'a>, Error> {
         let mut bag = reached.read(self.database)?;
         let known = reached.found.locator.origin.updates;
@@ -161,7 +165,7 @@ impl<'a> Revealer<'a> {
         Ok(Open::new(reached, bag, due))
     }
 
-    /// Begins to follow rows whose keys may be others by now.
+    /// Begins to follow rows whose keys may have changed.
     fn moved_keys(&mut self) -> MovedKeys<'_, 'a> {
         MovedKeys {
             database: &mut *self.database,
@@ -169,7 +173,8 @@ impl<'a> Revealer<'a> {
         }
     }
 
-    /// Reveals `id`, and tries again what earlier reveals left. Where it hides nothing any more, or never did, nothing is done.
+    /// Reveals `id`, and tries again what earlier reveals left. Does nothing if the disguise hides
+    /// nothing.
     pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
         let meant =
             |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
@@ -188,7 +193,8 @@ impl<'a> Revealer<'a> {
             .filter(|it| meant(it) || (pending(it) && !is_over(it)))
             .map(|it| it.found.locator.origin.disguise)
             .collect();
-        // A chunk that has nothing left to undo has placeholders still, which others of the disguise may need.
+        // A chunk with nothing left to undo still has placeholders, which others of the disguise
+        // may need.
         let counts = |it: &Reached| it.found.locator.changes || it.found.locator.speaks_for;
         let changes = reach.bags.iter().filter(|it| counts(it) && !is_over(it));
         let mut opened = Vec::new();
@@ -225,7 +231,7 @@ impl<'a> Revealer<'a> {
     }
 }
 
-/// Why no row of the change can go back: the table lacks what it speaks of.
+/// Returns why no row of the change can go back: a table or column is gone, or the key changed.
 fn unfit(table: Option<&ResolvedTable>, change: &Change) -> Option<KeptReason> {
     let Some(table) = table else {
         return Some(KeptReason::SchemaChanged);
@@ -249,7 +255,7 @@ fn unfit(table: Option<&ResolvedTable>, change: &Change) -> Option<KeptReason> {
     }
 }
 
-/// Returns whether the table still has what the change speaks of.
+/// Returns whether the table still has the columns of the change.
 fn fits(table: &ResolvedTable, change: &Change) -> bool {
     unfit(Some(table), change).is_none()
 }

@@ -1,4 +1,4 @@
-//! Records of rows whose key is another by now: an owner who is a part of it got another placeholder, or came back.
+//! Records of rows whose key has changed: an owner in it got another placeholder, or came back.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +12,18 @@ use crate::schema::ResolvedTable;
 use crate::statements::row::encoded;
 use crate::statements::table::{list, select_keys, with};
 
-/// The most principals behind and before an owner that are looked for.
+/// The most principals behind and before an owner that are looked up.
 const PRINCIPALS_MAX: usize = 1_000;
 
-/// The rows of a table whose keys may be others by now.
+/// The rows of a table whose keys may have changed.
 pub(super) struct MovedKeys<'d, 'a> {
     pub(super) database: &'d mut dyn TenantConnection,
     pub(super) people: &'d People<'a>,
 }
 
 impl MovedKeys<'_, '_> {
-    /// Gives records of rows that are not there under the key that they have the key that the row has now, as far as that can be
-    /// told by the placeholders of the person who returns: there is one such row, and no other record is about it.
+    /// Gives records of missing rows the key that the row has now, as far as the placeholders of
+    /// the returning person show it: there must be one such row, and no other record of it.
     pub(super) fn follow(
         &mut self,
         table: &ResolvedTable,
@@ -53,8 +53,8 @@ impl MovedKeys<'_, '_> {
         Ok(())
     }
 
-    /// The key of the one row that had this one: by a part that names a placeholder of the person, who else is named in it, and by
-    /// the parts that name nobody.
+    /// Returns the key of the one row that had this one. It is found by a part that names a
+    /// placeholder of the person, by other people named in it, and by the parts that name nobody.
     fn key_now(
         &mut self,
         table: &ResolvedTable,
@@ -73,7 +73,7 @@ impl MovedKeys<'_, '_> {
             }
             let mut all = self.along(value);
             if people > 1 {
-                // Many rows name the person beside others, and one alone each placeholder.
+                // Many rows name the person beside others; only one names each placeholder.
                 all.retain(|it| self.people.reach.behind(it).next().is_some());
                 if self.people.reach.behind(value).next().is_none() {
                     continue;
@@ -107,7 +107,7 @@ impl MovedKeys<'_, '_> {
         Ok(None)
     }
 
-    /// The principal and, of those of the person who returns, the ones that stand before it and behind it.
+    /// Returns the principal and, for one of the returning person, those before it and behind it.
     fn along(&self, id: &Value) -> Vec<Value> {
         let name = id.principal();
         let leads_here = |new: &Value| {

@@ -1,4 +1,4 @@
-//! The people whom rows mean: the person who returns, a placeholder of theirs, or somebody else.
+//! The people whom rows name: the returning person, a placeholder of theirs, or somebody else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,13 @@ pub(crate) struct People<'a> {
     pub(super) reach: &'a Reach,
     /// The person who asks, and their public key.
     pub(super) person: (Vec<u8>, PublicKey),
-    /// The key is the one that is registered under their id.
+    /// True if the key is the one registered under their id.
     pub(super) is_registered: bool,
-    /// Placeholders that went in this reveal.
+    /// Placeholders removed in this reveal.
     pub(super) cleared: BTreeSet<Vec<u8>>,
-    /// Accounts found to be those of the principals that the credential reaches, or put back in this reveal.
+    /// Accounts of the principals that the credential reaches, found or put back in this reveal.
     pub(super) rightful: BTreeSet<Vec<u8>>,
-    /// Accounts that have the id of such a principal and are somebody else's.
+    /// Accounts that have the id of such a principal and belong to somebody else.
     pub(super) replaced: BTreeSet<Vec<u8>>,
     /// Ids in the spelling of the users table, by the names that rows have for them.
     pub(super) spellings: BTreeMap<Vec<u8>, Value>,
@@ -50,8 +50,9 @@ impl<'a> People<'a> {
         }
     }
 
-    /// Returns which of these users there are. An account with the id of a principal of this person does not count when it is
-    /// somebody else's: whoever came to the id while its owner was away must not get what was the owner's.
+    /// Returns those of these users that exist. An account with the id of a principal of this
+    /// person does not count if somebody else has it: they came to the id while its owner was away
+    /// and must not get the owner's rows.
     pub(super) fn users(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -63,7 +64,8 @@ impl<'a> People<'a> {
             .filter(|id| seen.insert(id.principal()))
             .cloned()
             .collect();
-        // What went with a placeholder by the database's own rules is the database's to say.
+        // Rows may have gone with a placeholder by the database's own rules, so the database is
+        // asked.
         let is_sure = self.cleared.is_empty();
         let (sure, ids): (Vec<Value>, Vec<Value>) = ids
             .into_iter()
@@ -131,8 +133,8 @@ impl<'a> People<'a> {
         }
         Ok(nearest)
     }
-    /// Learns which of `people` are the person or placeholders of theirs, and whose ids these have now. Under the id of a
-    /// person who is registered there is nobody else.
+    /// Finds out which of `people` are the person or placeholders of theirs, and who has these ids
+    /// now. Nobody else has the id of a registered person.
     pub(super) fn meet<'v>(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -153,19 +155,19 @@ impl<'a> People<'a> {
         Ok(())
     }
 
-    /// The name of whoever a row names so.
+    /// Returns the name of the person whom a row names so.
     pub(super) fn meant(&self, name: &[u8]) -> Vec<u8> {
         let spelled = self.spellings.get(name);
         spelled.map_or_else(|| name.to_vec(), Value::principal)
     }
 
-    /// Returns whether `id`, which the records have for the person who returns or a placeholder of theirs, does not mean one of these: it is
-    /// spelled as somebody is who came to it since.
+    /// Returns whether `id`, which the records have for the returning person or a placeholder of
+    /// theirs, means somebody else: it is spelled like a later user of the id.
     pub(super) fn means_another(&self, id: &Value) -> bool {
         id.has_spellings() && self.key_of(&self.meant(&id.principal())).is_none()
     }
 
-    /// The public key that the person or one of their placeholders must have.
+    /// Returns the public key that the person or one of their placeholders must have.
     pub(super) fn key_of(&self, name: &[u8]) -> Option<PublicKey> {
         let (person, public) = &self.person;
         if name == person {
@@ -199,7 +201,7 @@ impl<'a> People<'a> {
         link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
     }
 
-    /// Why a row cannot go back to `owner`.
+    /// Returns the reason why a row cannot go back to `owner`.
     pub(super) fn ownerless(&self, owner: &Value) -> KeptReason {
         let replaced = |id: &Value| self.replaced.contains(&self.meant(&id.principal()));
         if replaced(owner) || self.reach.behind(owner).any(replaced) {
@@ -209,7 +211,7 @@ impl<'a> People<'a> {
         }
     }
 
-    /// Why none of `people`, who were met, is the person or a placeholder of theirs.
+    /// Returns the reason why none of `people` is the person or one of their placeholders.
     pub(super) fn stranger(&self, people: &[Value]) -> Option<KeptReason> {
         let reason = |it: &Value| {
             let name = self.meant(&it.principal());
@@ -230,7 +232,7 @@ impl<'a> People<'a> {
         })
     }
 
-    /// Remembers which accounts are back by their rows.
+    /// Notes the accounts that are back, by their rows.
     pub(super) fn accounts_back<'r>(
         &mut self,
         columns: &[String],

@@ -1,4 +1,5 @@
-//! After the rows: registrations return, placeholders go, and what is left of the records is stored again.
+//! The end of a reveal: registrations return, placeholders go, and the rest of the records is
+//! stored again.
 
 use std::collections::BTreeSet;
 
@@ -35,12 +36,13 @@ impl Revealer<'_> {
                 bag.principals.push((id, public, standing));
             }
         }
-        // Whoever had such an id meanwhile is gone from the users table, and what they registered goes too.
+        // People who had such an id meanwhile are gone from the users table; their registration
+        // goes too.
         registry::register_anew(self.database, &registered, back)
     }
 
-    /// Notes the rows that records speak of which stay, those of disguises that are not revealed among them: such a row is from
-    /// before, whatever placeholder of the person it names by now.
+    /// Notes the rows that records describe and that stay, including those of disguises that are
+    /// not revealed. Such a row is older, whatever placeholder of the person it names by now.
     pub(super) fn note_recorded(&mut self, opened: &[Open<'_>]) -> Result<(), Error> {
         let mut recorded = BTreeSet::new();
         let names = |bag: &Bag, all: &mut BTreeSet<Vec<u8>>| {
@@ -71,7 +73,7 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Stores what is left of the bags, and forgets links that nothing hangs behind any more.
+    /// Stores the rest of the bags, and removes links that nothing depends on any more.
     pub(super) fn put_away(&mut self, mut opened: Vec<Open<'_>>) -> Result<(), Error> {
         opened.retain(|it| it.due != Due::Nothing || it.changed);
         let rows: BTreeSet<&[u8]> = opened

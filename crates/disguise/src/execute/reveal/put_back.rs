@@ -18,7 +18,7 @@ use crate::statements::table::{
 type Ready = Vec<(Vec<Value>, Vec<Value>)>;
 
 impl Revealer<'_> {
-    /// Inserts removed rows; gives those that stay.
+    /// Inserts removed rows. Returns those that stay.
     pub(super) fn put_back(
         &mut self,
         table: &ResolvedTable,
@@ -90,7 +90,8 @@ impl Revealer<'_> {
         Ok(kept.into_iter().map(|(row, _)| row).collect())
     }
 
-    /// Returns whether a row that was part of one in the users table was so of a placeholder that does not come back.
+    /// Returns whether a row belonged to one in the users table that was a placeholder which does
+    /// not come back.
     pub(super) fn is_of_gone(
         &self,
         table: &ResolvedTable,
@@ -101,8 +102,9 @@ impl Revealer<'_> {
         people.any(|id| self.people.is_gone(id))
     }
 
-    /// Each row with owners that exist, or nothing when an owner is missing (C4). Who only reads it does not keep it
-    /// from its owner: where the column may be empty, it is. Those who are `awaited` are about to come back.
+    /// Returns each row with owners that exist, or nothing when an owner is missing (C4). A missing
+    /// reader does not keep the row from its owner: the column becomes empty if it may. Those who
+    /// are `awaited` are about to come back.
     pub(super) fn owners_back(
         &mut self,
         table: &ResolvedTable,
@@ -151,7 +153,7 @@ impl Revealer<'_> {
         for reference in &table.references {
             let key = |row: &[Value]| {
                 let key = picked(columns, row, &reference.columns);
-                // Of a column that the database works out it looks by itself.
+                // For a computed column the database checks by itself.
                 let is_whole = key.len() == reference.columns.len();
                 (is_whole && !key.iter().any(Value::is_null)).then_some(key)
             };
@@ -241,7 +243,8 @@ impl Revealer<'_> {
         Ok(done)
     }
 
-    /// Returns whether a row that was removed is one of the tenant still: a migration may have made it another's, or nobody's.
+    /// Returns whether a removed row still belongs to the tenant: a migration may have given it to
+    /// another, or to nobody.
     pub(super) fn is_of_tenant(
         &self,
         table: &ResolvedTable,
@@ -254,7 +257,7 @@ impl Revealer<'_> {
         at(columns, row, column).is_some_and(|it| it.principal() == tenant.principal())
     }
 
-    /// Learns whom rows mean that spell people in another way than the users table does.
+    /// Looks up the people whom rows spell differently than the users table.
     fn spell(
         &mut self,
         table: &ResolvedTable,
@@ -274,8 +277,9 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Returns whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
-    /// not say whose they are, but refer to one that does: see [`Self::drop_strangers`].
+    /// Returns whether a removed row belongs to the returning person, or to a placeholder that they
+    /// speak for. Some rows do not name an owner, but refer to one that does: see
+    /// [`Self::drop_strangers`].
     pub(super) fn is_theirs(
         &self,
         table: &ResolvedTable,
@@ -294,8 +298,8 @@ impl Revealer<'_> {
         people.peek().is_none() || people.any(is_own)
     }
 
-    /// Returns which of the rows named are there as those of another tenant, as far as one identity is one row whatever the
-    /// tenant. They are not those of this one, which was looked for before.
+    /// Returns the named rows that exist as those of another tenant, if an identity is one row
+    /// whatever the tenant. Rows of this tenant were looked for before.
     pub(super) fn moved_away(
         &mut self,
         table: &ResolvedTable,
@@ -327,7 +331,7 @@ pub(super) fn may_lack(table: &ResolvedTable, column: &str) -> bool {
     nullable && is_among(&table.readers) && !is_among(&table.identity)
 }
 
-/// The readers that a row which went back still lacks; a later reveal puts them back.
+/// Returns the readers that a row which went back still lacks; a later reveal puts them back.
 pub(super) fn missing_readers(
     table: &ResolvedTable,
     columns: &[String],

@@ -15,9 +15,10 @@ pub enum KeptReason {
     Refused,
     /// The row to change is not there; another disguise may have removed it.
     Absent,
-    /// The application changed the value meanwhile, and wins.
+    /// The application changed the value meanwhile; its value stays.
     Changed,
-    /// The row names nobody there now: the application emptied it, or somebody brought the row back without whom it named.
+    /// The row names nobody there now: the application emptied it, or somebody brought the row back
+    /// without the person it named.
     Emptied,
     /// Another column of the row was changed, and whole rows were asked for.
     PartOfRow,
@@ -40,7 +41,7 @@ pub enum KeptReason {
 }
 
 impl KeptReason {
-    /// One clause for a person.
+    /// Returns one clause for a person to read.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::RowExists => "a row with its key exists again",
@@ -75,7 +76,7 @@ pub struct Kept {
     pub column: Option<String>,
     /// The reason.
     pub reason: KeptReason,
-    /// The words of the database, without values, where it refuses it, or what refers to it.
+    /// The report of the database, without values, if it refuses; or the rows that refer to it.
     pub said: Option<String>,
 }
 
@@ -135,7 +136,7 @@ impl Report {
         });
     }
 
-    /// Remembers what the database `said` when it refused a row or a value.
+    /// Notes the text `said` with which the database refused a row or a value.
     pub(super) fn note_refusal(
         &mut self,
         said: Option<&str>,

@@ -20,24 +20,24 @@ use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::{at, encoded};
 use crate::statements::table::select_keys;
 
-/// What becomes of a record.
+/// The outcome for a record.
 enum RecordOutcome {
     /// The value goes into the row.
     Ready(Value),
-    /// There is nothing to do any more.
+    /// Nothing is left to do.
     Done,
     /// Another record has to go first.
     Later,
-    /// Another disguise has to be revealed first, and what is missing then is a spelling alone.
+    /// Another disguise has to be revealed first; only a spelling is then missing.
     Waits,
-    /// Whoever left the row is back behind a newer placeholder.
+    /// The person who left the row is back behind a newer placeholder.
     Returned,
-    /// It stays.
+    /// The record stays.
     Kept(KeptReason),
 }
 
 impl Revealer<'_> {
-    /// The values that rows hold now, by identity.
+    /// Returns the present values of rows, by identity.
     pub(super) fn current(
         &mut self,
         table: &ResolvedTable,
@@ -57,7 +57,7 @@ impl Revealer<'_> {
         Ok(current)
     }
 
-    /// Rows of which some column can no longer come back (for whole rows).
+    /// Returns the rows of which some column can no longer come back (for whole rows).
     pub(super) fn barred(
         &mut self,
         sections: &[(usize, Section)],
@@ -96,7 +96,8 @@ impl Revealer<'_> {
         Ok(barred)
     }
 
-    /// Check C2: writes back what still holds the disguised value; gives the records that stay.
+    /// Check C2: writes values back where the disguised value still stands. Returns the records
+    /// that stay.
     pub(super) fn rewrite(
         &mut self,
         table: &ResolvedTable,
@@ -124,7 +125,7 @@ impl Revealer<'_> {
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
         for row in rows {
-            // Of a reader who went missing the records have nothing but the id.
+            // For a reader who went missing, the records have only the id.
             let is_left = owner && !row.after.is_null();
             let target = if is_left && self.people.means_another(&row.before) {
                 None
@@ -135,7 +136,8 @@ impl Revealer<'_> {
             };
             let now = current.get(&encoded(&row.identity));
             let is_emptied = may_lack && !row.after.is_null() && now.is_some_and(Now::is_empty);
-            // A reference that was let go of stands in a row of somebody else, and leads to whoever returns.
+            // An unlinked reference stands in a row of somebody else, and leads to the returning
+            // person.
             let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);
             let counts = (0, is_left || is_let_go);
             let now = within_reach(now, (table, &row), counts, &moved, barred);
@@ -176,7 +178,7 @@ impl Revealer<'_> {
         Ok(later)
     }
 
-    /// Reports what stays, and notes the placeholders that it needs.
+    /// Reports records that stay, and notes the placeholders that they need.
     fn keep_values(
         &mut self,
         table: &ResolvedTable,
@@ -188,8 +190,9 @@ impl Revealer<'_> {
             self.report
                 .keep(&table.name, &row.identity, Some(column), *reason);
             let placeholder = self.people.meant(&row.after.principal());
-            // The row still names the placeholder, and so does one that its owner took away from its readers. Where it names
-            // nobody now, its owner may have the placeholder in a record, since the account was away when the row came back.
+            // The row still names the placeholder, as does one that its owner took away from its
+            // readers. If it names nobody now, its owner may have the placeholder in a record,
+            // because the account was away when the row came back.
             let named = match reason {
                 KeptReason::Changed => false,
                 KeptReason::Absent => {
@@ -211,16 +214,17 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Returns whether a record is about the account of a placeholder that is gone, for its own disguise was revealed: nothing is left to
-    /// bring back.
+    /// Returns whether a record concerns the account of a placeholder that is gone because its own
+    /// disguise was revealed: nothing is left to bring back.
     pub(super) fn is_of_gone_account(&self, table: &ResolvedTable, row: &Modified) -> bool {
         let pseudo = &self.live.pseudo;
         let id = at(&table.identity, &row.identity, &pseudo.id);
         table.name == pseudo.table && id.is_some_and(|id| self.people.is_gone(id))
     }
 
-    /// The placeholders that rows of the table still name in a part of their key, though none has the key of the record any more:
-    /// another person who is named in the key left since, and their return gives it back.
+    /// Returns the placeholders that rows still name in a part of their key, though none has the
+    /// key of the record any more. Another person in the key left since, and their return restores
+    /// it.
     fn moved_on(
         &mut self,
         table: &ResolvedTable,
@@ -243,8 +247,8 @@ impl Revealer<'_> {
             .collect())
     }
 
-    /// Returns what becomes of a record whose row holds `now`, and is to hold `target` again. An owner is one of those who return only
-    /// while nobody else has the id.
+    /// Returns the outcome of a record whose row holds `now` and is to hold `target` again. An
+    /// owner counts as one of the returning people only while nobody else has the id.
     fn fate(&self, (row, owner): (&Modified, bool), now: &Value, target: Value) -> RecordOutcome {
         let strange = || {
             let named = (owner && !now.is_null()).then(|| std::slice::from_ref(now));
@@ -282,27 +286,28 @@ impl Revealer<'_> {
                 None => RecordOutcome::Done,
             };
         }
-        // What was there already is hidden by nothing: another owner of the row had put the same there before.
+        // The row had this value before, so nothing is hidden: another owner of it had put the same
+        // value there.
         if !owner && row.before.same(&row.after) {
             return RecordOutcome::Done;
         }
         RecordOutcome::Kept(KeptReason::Changed)
     }
 
-    /// Returns whether two values of a column of people mean the same one: the column may hold an id in another form than the users
-    /// table.
+    /// Returns whether two values of a column of people mean the same person: the column may hold
+    /// an id in another form than the users table.
     fn is_one_person(&self, one: &Value, other: &Value) -> bool {
         let is_null = one.is_null() || other.is_null();
         !is_null && self.people.meant(&one.principal()) == self.people.meant(&other.principal())
     }
 
-    /// The principals behind the one whom `id` means, nearest first.
+    /// Returns the principals behind the one that `id` means, nearest first.
     fn behind(&self, id: &Value) -> Vec<&Value> {
         let spelled = self.people.spellings.get(&id.principal());
         self.reach.behind(spelled.unwrap_or(id)).collect()
     }
 
-    /// Writes values back; what stays goes to `kept`. Returns how many are back.
+    /// Writes values back; the others go to `kept`. Returns the number written.
     pub(super) fn write(
         &mut self,
         table: &ResolvedTable,
@@ -347,7 +352,7 @@ impl Revealer<'_> {
         Ok(done)
     }
 
-    /// Writes values of rows to which nothing refers in a way that would show at the commit alone.
+    /// Writes values of rows, unless a reference to them could fail at the commit alone.
     fn write_free(
         &mut self,
         table: &ResolvedTable,
@@ -396,7 +401,8 @@ impl Revealer<'_> {
         Ok(done)
     }
 
-    /// Returns whether the database would empty references to one of `rows` when `column` changes there; what is said of it is noted.
+    /// Returns whether the database would empty references to one of `rows` when `column` changes
+    /// there, and notes its report.
     fn would_empty(
         &mut self,
         table: &ResolvedTable,
@@ -417,8 +423,8 @@ impl Revealer<'_> {
     }
 }
 
-/// The value that a row holds now in the column at `place` of those asked for, or why nothing of it can go back whatever it
-/// holds. A placeholder that it names says itself whose the row is.
+/// Returns the present value of a row in the column at `place` of those asked for, or why nothing
+/// of it can go back. A placeholder that it names identifies the owner.
 pub(super) fn within_reach<'v>(
     now: Option<&'v Now>,
     (table, row): (&ResolvedTable, &Modified),

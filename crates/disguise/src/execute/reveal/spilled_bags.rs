@@ -1,5 +1,5 @@
-//! Bags that a reveal has no room for: a person's rows may be millions, and those that were removed or of which a value was
-//! overwritten are read again when it is their turn.
+//! Bags beyond the memory limit of a reveal. A person may have millions of rows; removed rows and
+//! overwritten values are read again in their turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,17 @@ use crate::records::section::{Change, Section};
 
 /// Time and number of a disguise.
 pub(super) type Age = (i64, u64);
-/// When a section is undone: that of the newest disguise, and of its last step, comes first.
+/// The order in which sections are undone: the newest disguise and its last step come first.
 pub(super) type Turn = (Option<Age>, u32);
 
 /// Bags whose rows wait in the database.
 pub(super) struct Closed<'a> {
-    /// Bytes of rows that may still be held.
+    /// The bytes of rows that may still be held.
     room: usize,
-    /// True if each value comes back by itself, so that those of a row need not be looked at together.
+    /// True if each value comes back by itself, so that the values of a row need not be checked
+    /// together.
     per_column: bool,
-    /// How many updates are recorded.
+    /// The number of recorded updates.
     updates: u32,
     /// Sorted, the next one at the end.
     waiting: Vec<Waiting<'a>>,
@@ -35,7 +36,7 @@ struct Waiting<'a> {
     reached: &'a Reached,
     turn: Turn,
     rows: usize,
-    /// Of which table and column the section has values.
+    /// The table and column whose values the section has.
     values: Option<Column>,
 }
 
@@ -43,7 +44,7 @@ struct Waiting<'a> {
 type Column = (String, String);
 
 impl<'a> Closed<'a> {
-    /// None so far; about `room` bytes of rows are held before one is closed.
+    /// Creates it empty; about `room` bytes of rows are held before a bag is closed.
     pub(super) const fn new(room: usize, per_column: bool, updates: u32) -> Self {
         Self {
             room,
@@ -53,9 +54,9 @@ impl<'a> Closed<'a> {
         }
     }
 
-    /// Takes the rows out of the bag that has number `index`, where there is no room for them and nothing but they are in
-    /// question: copies and placeholders concern other bags, and updates change more than the bag. Values lie in layers, so
-    /// that [`Self::reopen_layers`] must follow.
+    /// Takes the rows out of the bag with number `index`, if they exceed the memory limit and only
+    /// they matter: copies and placeholders concern other bags, and updates change more than the
+    /// bag. Values lie in layers, so [`Self::reopen_layers`] must follow.
     pub(super) fn take_rows(&mut self, open: &mut Open<'a>, index: usize) {
         let reached = open.reached;
         let locator = &reached.found.locator;
@@ -87,8 +88,8 @@ impl<'a> Closed<'a> {
         self.waiting.iter().any(|it| it.values.is_some())
     }
 
-    /// Gives bags their values back that may be one layer of several: what another step or disguise put into the same column.
-    /// A step meets a row once, so that its own bags speak of different rows.
+    /// Returns values to bags if they may be one of several layers: another step or disguise wrote
+    /// to the same column. A step meets a row once, so the bags of one step hold different rows.
     pub(super) fn reopen_layers(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -124,22 +125,22 @@ impl<'a> Closed<'a> {
         Ok(())
     }
 
-    /// Puts them in order.
+    /// Sorts the waiting sections.
     pub(super) fn sort(&mut self) {
         self.waiting.sort_by_key(|it| it.turn);
     }
 
-    /// The turn of the next one.
+    /// Returns the turn of the next section.
     pub(super) fn turn(&self) -> Option<Turn> {
         self.waiting.last().map(|it| it.turn)
     }
 
-    /// Returns how many rows wait.
+    /// Returns the number of waiting rows.
     pub(super) fn rows(&self) -> usize {
         self.waiting.iter().map(|it| it.rows).sum()
     }
 
-    /// Reads the next one, if there is one.
+    /// Reads the next section, if there is one.
     pub(super) fn open(
         &mut self,
         database: &mut dyn TenantConnection,
@@ -152,13 +153,13 @@ impl<'a> Closed<'a> {
     }
 }
 
-/// Returns how old a bag's disguise is.
+/// Returns the age of a bag's disguise.
 pub(super) const fn age(reached: &Reached) -> Age {
     let origin = &reached.found.locator.origin;
     (origin.time, origin.disguise)
 }
 
-/// About how many bytes of memory the rows of a change take, where they can be read again.
+/// Returns the approximate bytes of memory of the rows of a change, if they can be read again.
 fn held_bytes(change: &Change) -> Option<usize> {
     let value = |value: &Value| {
         let own = match value {

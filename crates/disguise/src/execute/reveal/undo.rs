@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::records::section::{Change, Section};
 
 impl Revealer<'_> {
-    /// Undoes all changes in the opposite order of the steps, again and again while that helps; what cannot be
-    /// undone stays in the bags.
+    /// Undoes all changes in the opposite order of the steps, repeatedly while that helps; the rest
+    /// stays in the bags.
     pub(super) fn undo(
         &mut self,
         opened: &mut [Open<'_>],
@@ -78,8 +78,8 @@ impl Revealer<'_> {
         Ok(())
     }
 
-    /// Tries each section once, and those of closed bags in their turn; a row that went back in part counts as help,
-    /// though something of it is left.
+    /// Tries each section once, and those of closed bags in their turn. A row that went back in
+    /// part counts as progress.
     fn pass(
         &mut self,
         (due, closed): (Sections, &mut Closed<'_>),
@@ -128,7 +128,7 @@ impl Revealer<'_> {
         }
     }
 
-    /// Tries one section; gives what is left of it.
+    /// Tries one section. Returns the part that is left of it.
     fn section(
         &mut self,
         mut section: Section,

@@ -1,4 +1,5 @@
-//! An update written down: what the rows of one table become, as copies of columns, constants and SQL expressions.
+//! Mappings, updates that are written down: new rows made of copies of columns, constants and SQL
+//! expressions.
 
 use std::collections::BTreeMap;
 
@@ -14,36 +15,36 @@ use crate::spec::predicate::Scope;
 /// The most bytes that a file of updates may have.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// What the rows of one table become.
+/// A mapping of the rows of one table to their new rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mapping {
-    /// Its name, by which the database knows it.
+    /// The name under which the database records it.
     pub(crate) name: String,
-    /// The table whose rows it is about, as it was called before.
+    /// The table whose rows it maps, by its old name.
     pub(crate) table: String,
     /// A row becomes one row for each of these whose condition it meets; none means that rows vanish.
     #[serde(default)]
     pub(crate) into: Vec<Target>,
 }
 
-/// One row that a row becomes.
+/// The definition of one new row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Target {
     pub(crate) table: String,
-    /// Every column that is neither dropped nor said here stays as it is.
+    /// True if columns that are neither dropped nor listed here stay as they are.
     #[serde(default)]
     rest: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     drop: Vec<String>,
-    /// New column to the old one that it copies.
+    /// Old columns to copy, by the new column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     columns: BTreeMap<String, String>,
-    /// New column to a constant.
+    /// Constants by the new column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     values: BTreeMap<String, Constant>,
-    /// New column to an expression over the old columns.
+    /// Expressions over the old columns, by the new column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     sql: BTreeMap<String, String>,
     /// A condition over the old columns.
@@ -81,7 +82,7 @@ impl Mapping {
     /// Parses a file of updates, TOML or JSON, in the order in which they are to be recorded.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first fault, with its place.
     pub fn parse(text: &str) -> Result<Vec<Self>, SpecError> {
         if text.len() > FILE_BYTES_MAX {
             let what = format!("is longer than {FILE_BYTES_MAX} bytes");
@@ -103,12 +104,12 @@ impl Mapping {
         Ok(file.update)
     }
 
-    /// Its name, by which the database knows it.
+    /// Returns the name under which the database records it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Refuses what does not lead to the schema as it is now, after the migration.
+    /// Refuses a mapping that does not lead to the present schema, after the migration.
     pub(crate) fn check(&self, catalog: &Catalog) -> Result<(), SpecError> {
         let wrong = |what| SpecError::new(format!("update {}", self.name), what);
         if self.name.is_empty() {
@@ -132,7 +133,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// The rows that `row` becomes.
+    /// Returns the rows that `row` becomes.
     pub(crate) fn rows(
         &self,
         database: &mut dyn Database,
@@ -186,7 +187,7 @@ impl Target {
     }
 }
 
-/// What the database makes of the expressions of one target.
+/// The database's results for the expressions of one target.
 struct WorkedOut {
     values: Vec<(String, Value)>,
     meets: bool,
@@ -228,7 +229,7 @@ impl<'a> Query<'a> {
 
     /// Adds an expression for `column`, or the condition.
     fn ask(&mut self, column: Option<&String>, expression: &str) -> Asked {
-        // The row stands for itself; no table of the application is read.
+        // The row is the only input; no table of the application is read.
         let (named, alone) = (BTreeMap::new(), TenantScope::none());
         let scope = Scope::new(self.dialect, &self.alone, (&named, &alone), &self.row.table);
         match scope.value(expression) {
@@ -261,7 +262,7 @@ impl<'a> Query<'a> {
             .map(|(name, _)| {
                 let column = self.live.and_then(|table| table.column(name));
                 let mark = match (self.dialect, column) {
-                    // A parameter that nothing gives a type is text.
+                    // A parameter without a type is text.
                     (Dialect::Postgres, None) => "?::text".to_owned(),
                     _ => self.dialect.typed(column),
                 };
@@ -291,7 +292,8 @@ impl<'a> Query<'a> {
 struct Asked(Result<(), String>);
 
 impl Asked {
-    /// A record of one value knows nothing of the other columns, so that what speaks of them is left out there.
+    /// Turns a failed expression into an error. A record of one value lacks the other columns, so
+    /// expressions over them are left out there.
     fn or_missing(self, row: &Row) -> Result<(), UpdateError> {
         match self.0 {
             Err(what) if row.is_whole => Err(UpdateError::Wrong(what)),

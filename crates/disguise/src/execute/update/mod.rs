@@ -1,5 +1,5 @@
-//! How rows change while they are disguised: updates are recorded in order, and every record meets those that came
-//! after it when it is opened for a reveal.
+//! Updates of rows that are disguised meanwhile. They are recorded in order. A record that is
+//! opened for a reveal goes through those that came after it.
 
 mod mapping;
 mod records;
@@ -22,14 +22,15 @@ const LIST_VERSION: u32 = 1;
 pub struct Row {
     /// Its table.
     pub table: String,
-    /// Its columns. A record of one overwritten value holds nothing but that column and the identifying ones.
+    /// Its columns. A record of one overwritten value has only that column and the identifying
+    /// ones.
     pub columns: Vec<(String, Value)>,
     /// True if all columns are there.
     pub is_whole: bool,
 }
 
 impl Row {
-    /// A row of `table` with these columns, as an update gives it.
+    /// Creates a row of `table` with these columns, as an update returns it.
     pub const fn new(table: String, columns: Vec<(String, Value)>) -> Self {
         Self {
             table,
@@ -38,7 +39,7 @@ impl Row {
         }
     }
 
-    /// The value of `column`.
+    /// Returns the value of `column`.
     pub fn value(&self, column: &str) -> Option<&Value> {
         let mut columns = self.columns.iter();
         columns
@@ -47,16 +48,16 @@ impl Row {
     }
 }
 
-/// An update by code: what rows that were hidden before it become.
+/// An update by code: it maps rows that were hidden before it.
 ///
-/// It must be deterministic and leave the ids of users as they are, and its name must stay for ever.
+/// Must be deterministic and leave the ids of users as they are; its name must never change.
 pub trait Update {
     /// The name under which it was recorded.
     fn name(&self) -> &str;
-    /// The rows that `row` becomes; what it does not care about it gives back unchanged.
+    /// Returns the rows that `row` becomes; columns that do not concern it come back unchanged.
     ///
     /// # Errors
-    /// What is wrong with the row, one clause; the reveal is then refused and nothing changes.
+    /// The fault of the row, in one clause; the reveal is then refused and nothing changes.
     fn rows(&self, row: Row) -> Result<Vec<Row>, String>;
 }
 
@@ -65,7 +66,7 @@ pub trait Update {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recorded {
     pub(crate) name: String,
-    /// Nothing when it is code.
+    /// The mapping; absent for an update by code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mapping: Option<Mapping>,
 }
@@ -77,12 +78,12 @@ struct List {
     updates: Vec<Recorded>,
 }
 
-/// The updates recorded, the oldest first.
+/// Returns the recorded updates, the oldest first.
 pub(crate) fn recorded(database: &mut dyn TenantConnection) -> Result<Vec<Recorded>, Error> {
     listed(settings::updates(database)?.as_deref())
 }
 
-/// The updates of the list as it is stored, if there is one.
+/// Returns the updates of the list as it is stored, if there is one.
 pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
     let Some(text) = text else {
         return Ok(Vec::new());
@@ -99,7 +100,7 @@ pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
     Ok(list.updates)
 }
 
-/// Returns how many updates are recorded.
+/// Returns the number of recorded updates.
 pub(crate) fn count(updates: &[Recorded]) -> u32 {
     u32::try_from(updates.len()).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Updates meet records: sections of a bag are written anew as the updates after it say.
+//! Applies updates to records: the sections of a bag are rewritten by the updates after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::records::co_owned::{self, slot};
 use crate::records::section::{Change, Copied, Modified, Section};
 use crate::schema::ResolvedSchema;
 
-/// All updates, and what is needed to apply them.
+/// All updates, and the context to apply them.
 pub(crate) struct Updates<'a> {
     pub(crate) recorded: &'a [Recorded],
     pub(crate) code: &'a BTreeMap<String, Box<dyn Update>>,
@@ -23,14 +23,14 @@ pub(crate) struct Updates<'a> {
     pub(crate) gone: BTreeSet<Vec<u8>>,
 }
 
-/// Sections in the order in which they came about, and where shared rows are known from now on.
+/// New sections in the order of their creation, and the new names of shared rows.
 #[derive(Default)]
 struct Anew {
     sections: Vec<Section>,
     moves: Vec<Move>,
 }
 
-/// A row that is known by another name.
+/// A row that has a new name.
 struct Move {
     from: Named,
     to: Vec<u8>,
@@ -144,7 +144,7 @@ impl Updates<'_> {
         Ok(())
     }
 
-    /// Returns what a row becomes by all updates, one after the other.
+    /// Returns the rows that a row becomes by all updates, one after the other.
     fn rows(
         &self,
         database: &mut dyn TenantConnection,
@@ -185,8 +185,8 @@ impl Updates<'_> {
         }
     }
 
-    /// A removed row may have become several. Those that were part of a row of the users table go where that row goes: away, where
-    /// it was one of a placeholder that is gone.
+    /// Adds the rows of a removed row. Those that belonged to a row of the users table share its
+    /// fate: they are dropped if it was a placeholder that is gone.
     fn removed(&self, step: u32, rows: Vec<Row>, anew: &mut Anew) {
         let pseudo = &self.live.pseudo;
         let mut users = rows.iter().filter(|row| row.table == pseudo.table);
@@ -204,7 +204,8 @@ impl Updates<'_> {
         }
     }
 
-    /// A copy of a shared row keeps its version, and its removal is known by the names of the new rows.
+    /// Adds a copy of a shared row: it keeps its version, and its removal is known by the names of
+    /// the new rows.
     fn copied(&self, origin: CopyOrigin, row: Row, anew: &mut Anew) {
         let CopyOrigin {
             step,
@@ -260,7 +261,7 @@ impl Updates<'_> {
         });
     }
 
-    /// The values of the identifying columns that a table has now.
+    /// Returns the values of the present identifying columns of a table.
     fn identity(&self, table: &str, columns: &[String], values: &[Value]) -> Option<Vec<Value>> {
         let names = &self.live.table(table)?.identity;
         let value = |name: &String| {
@@ -270,7 +271,7 @@ impl Updates<'_> {
         names.iter().map(value).collect()
     }
 
-    /// An overwritten value becomes the values in which the two sides differ after the updates.
+    /// Adds the values in which the two sides of an overwritten value differ after the updates.
     fn cell(
         &self,
         database: &mut dyn TenantConnection,
@@ -358,7 +359,7 @@ struct CopyOrigin {
     version: u64,
 }
 
-/// A column of a table as a step overwrote it, of an owner or of anything else.
+/// A column of a table that a step overwrote, either an owner column or another.
 #[derive(Clone, Copy)]
 struct ColumnOfStep<'r> {
     step: u32,
@@ -375,7 +376,7 @@ struct Whole {
     columns: Vec<String>,
 }
 
-/// Returns whether one of the updates may be about rows of `table`.
+/// Returns whether one of the updates may concern rows of `table`.
 fn touches(since: &[Recorded], table: &str) -> bool {
     let about = |it: &Recorded| it.mapping.as_ref().is_none_or(|it| it.table == table);
     since.iter().any(about)
@@ -456,7 +457,7 @@ impl Anew {
     }
 }
 
-/// Removed shared rows are known by the names that they have now.
+/// Stores the new names of removed shared rows.
 fn rename(database: &mut dyn TenantConnection, moves: Vec<Move>) -> Result<(), Error> {
     let (mut by_slot, mut by_version) = (Vec::new(), Vec::new());
     for it in &moves {

@@ -1,4 +1,4 @@
-//! Which rows: a developer's condition, parsed, checked and written anew with every literal bound.
+//! Conditions that select rows: parsed, checked and written anew with every literal bound.
 //!
 //! The text of a specification never reaches the database: what the parser understood is written out again from a
 //! short list of allowed forms, always in brackets, so that neither a second statement nor a stray OR can escape.
@@ -22,9 +22,9 @@ use crate::database::{Catalog, Dialect};
 use crate::schema::name_matching::CatalogNames;
 
 const TEXT_BYTES_MAX: usize = 16_384;
-/// How many brackets deep conditions may be nested.
+/// The deepest nesting of brackets in a condition.
 const DEPTH_MAX: usize = 40;
-/// The same in levels of the parser, which counts what is tried inside a bracket, too.
+/// The nesting limit in levels of the parser, which also counts its attempts inside a bracket.
 const LEVELS_MAX: usize = 4 * DEPTH_MAX;
 /// Levels that are parsed on the stack of the caller. An unoptimised parser takes up to 96 KiB for each, and threads of
 /// tests and of runtimes have 2 MiB.
@@ -37,11 +37,11 @@ const FUNCTIONS: [&str; 8] = [
     "lower", "upper", "length", "coalesce", "abs", "trim", "substr", "round",
 ];
 
-/// Why a condition was not written.
+/// The reason why a condition was not written.
 enum Fault {
-    /// It is nested deeper than the levels allowed.
+    /// The condition is nested too deeply.
     Deep,
-    /// It is wrong, or says what no condition may say.
+    /// The condition is wrong, or contains something that is not allowed.
     Wrong(String),
 }
 
@@ -60,7 +60,7 @@ impl From<ParserError> for Fault {
     }
 }
 
-/// What a condition may speak of.
+/// The names and values that a condition may use.
 #[derive(Clone)]
 pub(crate) struct Scope<'a> {
     pub(crate) dialect: Dialect,
@@ -94,7 +94,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The same, where the condition is of a file of Edna, or is not.
+    /// Sets whether the condition is from an Edna file.
     pub(crate) fn of_edna(self, of_edna: bool) -> Self {
         Self { of_edna, ..self }
     }

@@ -7,7 +7,7 @@ use crate::database::value::Value;
 use crate::database::{Column, Dialect};
 
 impl Scope<'_> {
-    /// Writes what is true or not: of a number whether it is another than 0.
+    /// Writes an expression as a truth value; a number is true when it is not 0.
     pub(super) fn truth(&mut self, expression: &Expr) -> Result<String, String> {
         if let Some(truth) = self.constant(expression) {
             return Ok(if truth { "(1=1)" } else { "(1=0)" }.to_owned());

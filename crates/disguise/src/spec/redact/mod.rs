@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 pub(crate) use self::names::Names;
 
-/// What stands in the place of what was found, unless something else is said.
+/// The default replacement for a found part.
 const MARK: &str = "[redacted]";
 /// The longest mark.
 const MARK_BYTES_MAX: usize = 200;
@@ -28,7 +28,7 @@ pub trait Redactor {
 /// Redactors by code, by name.
 pub(crate) type Redactors = BTreeMap<String, Box<dyn Redactor>>;
 
-/// What is looked for in a text, as a specification says it.
+/// The search of a redaction, as a specification describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Redact {
@@ -47,7 +47,7 @@ pub(crate) struct Redact {
     /// Redactors by code.
     #[serde(default)]
     pub(crate) code: Vec<String>,
-    /// What stands in the place of what was found.
+    /// The replacement for a found part.
     #[serde(default = "mark")]
     mark: String,
 }
@@ -57,7 +57,7 @@ fn mark() -> String {
 }
 
 impl Redact {
-    /// Returns what is wrong with it, if anything.
+    /// Returns the fault in it, if any.
     pub(crate) fn fault(&self) -> Option<String> {
         let by_list = self.names.is_empty() && self.own_names.is_empty() && self.code.is_empty();
         if by_list && !self.emails && !self.phones {

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 /// The longest name.
 const NAME_CHARACTERS_MAX: usize = 100;
-/// How many characters are looked at from each place of a text: those of a name, and several spaces for one.
+/// The most characters read from one position of a text: a name, with several spaces for each of
+/// its own.
 const LOOK_CHARACTERS_MAX: usize = 2 * NAME_CHARACTERS_MAX;
 /// The most names in one list.
 const NAMES_MAX: usize = 10_000;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How many digits a number has: fewer are an extension or an amount, more are no number (E.164).
+/// The range of digits in a number (E.164): fewer are an extension or an amount, more are no number.
 const DIGITS_MIN: usize = 7;
 const DIGITS_MAX: usize = 15;
 /// The most characters between two groups of digits, as in `) - `.
@@ -19,7 +19,7 @@ struct Group<'t> {
     /// A plus or a bracket stands before it.
     opens: usize,
     has_plus: bool,
-    /// What stands between the group before and this one; absent when they do not belong together.
+    /// The text between the previous group and this one; absent when they do not belong together.
     between: Option<&'t str>,
     /// A letter touches it.
     is_glued: bool,
@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Returns how many groups from the first belong to one number.
+/// Returns the number of groups, from the first, that belong to one number.
 fn length(groups: &[Group<'_>]) -> usize {
     let mut digits: usize = 0;
     let mut length: usize = 0;
@@ -96,7 +96,8 @@ fn is_number(groups: &[Group<'_>]) -> bool {
     digits >= DIGITS_MIN && singles <= SINGLES_MAX && !glued && !alone && !decimal
 }
 
-/// Returns how many groups are no telephone number, whatever follows: a date or an internet address.
+/// Returns the number of groups that are no telephone number, whatever follows: a date or an
+/// internet address.
 fn no_number(groups: &[Group<'_>]) -> Option<usize> {
     if let Some(four @ [_, _, _, _]) = groups.get(..4) {
         let byte = |it: &Group<'_>| it.number().is_some_and(|it| it < 256) && it.count <= 3;
@@ -117,7 +118,7 @@ fn no_number(groups: &[Group<'_>]) -> Option<usize> {
     (between(three).is_some() && !first.has_plus && (forwards || backwards)).then_some(3)
 }
 
-/// Returns what stands between all of these groups, where it is the same everywhere.
+/// Returns the separator of these groups, if it is the same everywhere.
 fn between<'t>(groups: &[Group<'t>]) -> Option<&'t str> {
     let mut between = groups.iter().skip(1).map(|it| it.between);
     let first = between.next().flatten();

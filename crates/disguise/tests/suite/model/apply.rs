@@ -1,4 +1,4 @@
-//! What the model does on a disguise: one row at a time.
+//! Disguises in the model: one row at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,7 @@ impl Apply<'_> {
             .collect()
     }
 
-    /// Who keeps the record of a row: the user meant, or the person behind its first owner.
+    /// Returns the keeper of a row's record: the user meant, or the person behind its first owner.
     fn keeper(&self, table: Table, row: &Row) -> Option<i64> {
         self.user.or_else(|| {
             let mut owners = table.owners().iter();

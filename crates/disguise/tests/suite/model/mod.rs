@@ -1,7 +1,7 @@
 //! A reference model of disguises in plain data: no keys, no bags, no SQL, one record at a time.
 //!
-//! It says what the tables of the forum must hold after every step. What the engine draws at random appears as a
-//! symbol, which takes the value that is first seen in its place and must keep it.
+//! Predicts the tables of the forum after every step. A random value of the engine appears as a
+//! symbol. The symbol takes the value first seen in its place and must keep it.
 
 #![expect(
     clippy::indexing_slicing,
@@ -29,7 +29,7 @@ pub(crate) enum Cell {
 
 pub(crate) type Row = Vec<Cell>;
 
-/// Who speaks for placeholders whose records were forgotten.
+/// The person who speaks for placeholders whose records were forgotten.
 const NOBODY: i64 = 0;
 
 /// The tables with owners, other than that of the users.
@@ -69,7 +69,7 @@ impl Table {
 /// A placeholder user.
 #[derive(Debug, Clone)]
 struct Placeholder {
-    /// Who speaks for it.
+    /// The owner who speaks for it.
     old: Cell,
     person: i64,
     /// Made because the owner left a shared row.
@@ -84,7 +84,7 @@ struct Placeholder {
     retained: bool,
 }
 
-/// What a reveal must undo.
+/// A change that a reveal must undo.
 #[derive(Debug, Clone)]
 enum Undo {
     Account(Cell, Row),
@@ -94,7 +94,7 @@ enum Undo {
     Owner(Table, i64, usize, Cell, Cell),
 }
 
-/// What a disguise hid from one person.
+/// The rows and values of one person that a disguise hid.
 #[derive(Debug, Clone, Default)]
 struct Holding {
     undo: Vec<Undo>,
@@ -105,7 +105,7 @@ struct Holding {
     waiting: bool,
 }
 
-/// How one record fared.
+/// The outcome for one record.
 enum Fate {
     Done,
     /// Done unless a newer disguise is undone in the same reveal.
@@ -226,7 +226,7 @@ impl Model {
         Some(())
     }
 
-    /// Whether `person` has anything of `id` to reveal.
+    /// Returns whether `person` has anything of `id` to reveal.
     pub(crate) fn can_reveal(&self, person: i64, id: DisguiseId) -> bool {
         self.holdings
             .get(&(person, id))
@@ -249,7 +249,7 @@ impl Model {
 }
 
 impl Holding {
-    /// Whether there is anything to reveal.
+    /// Returns whether there is anything to reveal.
     fn counts(&self) -> bool {
         !self.undo.is_empty() || !self.accounts.is_empty() || self.waiting
     }

@@ -1,4 +1,4 @@
-//! What the model does on a reveal: one record at a time, again and again while that helps.
+//! Reveals in the model: one record at a time, repeated while that helps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,8 +85,8 @@ impl Model {
         kept
     }
 
-    /// What a value hid goes to the next newer record of the same cell, if the application did not come between;
-    /// otherwise the record must stay. Leaves the newest first.
+    /// Hands each hidden value to the next newer record of the same cell, unless the application
+    /// wrote in between; then the record must stay. Leaves the newest first.
     fn merge(&mut self, person: i64, due: &mut Vec<(DisguiseId, Undo)>) -> Vec<(DisguiseId, Undo)> {
         let mut covered = Vec::new();
         let ranks = self.ranks(person, due);
@@ -183,7 +183,8 @@ impl Model {
         if done { Fate::Done } else { Fate::Kept }
     }
 
-    /// Whether the row is there and names `person`, or a placeholder that they speak for, as an owner.
+    /// Returns whether the row is there and names `person`, or a placeholder that they speak for,
+    /// as an owner.
     fn owns(&self, person: i64, (table, id): (Table, i64)) -> bool {
         let is_own = |owner: &Cell| match owner {
             Cell::Int(id) => *id == person,
@@ -425,7 +426,7 @@ impl Model {
         self.holdings.get_mut(&(person, id)).unwrap().waiting = waiting;
     }
 
-    /// Whether the placeholder may go now.
+    /// Returns whether the placeholder may go now.
     fn move_references(
         &mut self,
         placeholder: &Cell,
