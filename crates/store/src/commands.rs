@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::command::NAME_BYTES_MAX;
 use crate::memory::{ALLOCATION_BYTES, NoMemory, Share};
 
 /// What a place in a queue takes for each command: queues grow by doubling, so that up to half of their places are empty.
@@ -38,12 +39,17 @@ impl Command {
         }
     }
 
-    /// In the place of a command for which there is no memory: its client is told so.
-    pub fn refused(reason: NoMemory) -> Self {
-        Self {
+    /// In the place of a command for which there is no memory: its client is told so. Its name says what becomes of a
+    /// transaction; one that is no command's is not kept.
+    pub fn refused(reason: NoMemory, name: &[u8]) -> Self {
+        let mut command = Self {
             refusal: Some(reason),
             ..Self::default()
+        };
+        if name.len() <= NAME_BYTES_MAX {
+            command.push(name);
         }
+        command
     }
 
     /// Keeps a part of the memory for as long as the command is there.
@@ -64,6 +70,10 @@ impl Command {
     pub fn push(&mut self, argument: &[u8]) {
         self.bytes.extend_from_slice(argument);
         self.ends.push(self.bytes.len());
+    }
+
+    fn name(&self) -> Option<&[u8]> {
+        self.bytes.get(..*self.ends.first()?)
     }
 
     pub(crate) fn arguments(&self) -> Vec<&[u8]> {
@@ -98,6 +108,12 @@ impl Commands {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Whether the first of them is the one of this name.
+    pub fn begin_with(&self, name: &[u8]) -> bool {
+        let first = self.queue.front().and_then(Command::name);
+        first.is_some_and(|first| first.eq_ignore_ascii_case(name))
     }
 
     /// The bytes of memory that all of them take.

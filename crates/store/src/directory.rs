@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use probity_format::keys::{RootKey, Secret};
 use redb::{Database, DatabaseError};
 
-use crate::generation::{self, Name, UNSEALED_FILE, create_anew, half};
+use crate::generation::{self, Name, Old, UNSEALED_FILE, create_anew, half};
 use crate::key_file;
 use crate::mark::{self, Found, MARK_FILE, Mark};
 use crate::open_error::OpenError;
@@ -298,9 +298,34 @@ impl Directory {
         generation::keep(&key).map_err(at(&key))
     }
 
-    /// The first of the open files that a rewriting could not overwrite.
-    pub(crate) fn first_shared(&self) -> Result<Option<PathBuf>, OpenError> {
-        generation::first_shared(&self.path, self.generation).map_err(at(&self.path))
+    /// The mark and the open files, which a rewriting is to overwrite; the path of one of them where it could not, because
+    /// the file is not the only one of this name, or not there.
+    pub(crate) fn old(&self, data: &Data) -> Result<Result<Vec<Old>, PathBuf>, OpenError> {
+        let mark_path = self.path.join(MARK_FILE);
+        let data_path = mark::data_path(&self.path, self.generation);
+        let slots_path = mark::slots_path(&self.path, self.generation);
+        let opened = |path: &Path, file: io::Result<File>| Old::of(path.to_owned(), file?);
+        let found = [
+            (Old::at(mark_path.clone()), mark_path),
+            (opened(&data_path, data.file.handle()), data_path),
+            (opened(&slots_path, data.slots.handle()), slots_path),
+        ];
+        let mut files = Vec::new();
+        for (old, path) in found {
+            match old.map_err(at(&path))? {
+                Some(old) => files.push(old),
+                None => return Ok(Err(path)),
+            }
+        }
+        Ok(Ok(files))
+    }
+
+    /// Overwrites what a rewriting left behind; all of it that can be, where some of it cannot.
+    pub(crate) fn wipe_old(&self, files: &[Old]) -> Result<(), OpenError> {
+        let wiped = |old: &Old| old.wipe().map_err(at(old.path()));
+        let ends: Vec<Result<(), OpenError>> = files.iter().map(wiped).collect();
+        ends.into_iter().collect::<Result<(), _>>()?;
+        self.wipe()
     }
 
     /// Overwrites and removes what is older than the store, and what was being made when a process was killed.

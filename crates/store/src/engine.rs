@@ -176,10 +176,11 @@ impl Engine {
             let source = error.source().map(|source| format!(": {source}"));
             RewriteError(format!("{error}{}", source.unwrap_or_default()))
         };
-        if let Some(path) = self.directory.first_shared().map_err(failed)? {
-            let text = "is a link or has another name, under which what was removed would stay; remove the other name and try again";
-            return Err(RewriteError(format!("{} {text}", path.display())));
-        }
+        let old = self.directory.old(&self.data).map_err(failed)?;
+        let old = old.map_err(|path| {
+            let text = "is gone, is a link or has another name, under which what was removed would stay; remove the other name, or put the file back, and try again";
+            RewriteError(format!("{} {text}", path.display()))
+        })?;
         // Whatever the wiping came to, its file is removed.
         let _ended = self.wiping.finish();
         self.data = self
@@ -189,7 +190,7 @@ impl Engine {
         // The slots that were destroyed are those of the file before.
         self.facts.destroyed.clear();
         self.wiping = Wiping::new();
-        self.directory.wipe().map_err(failed)
+        self.directory.wipe_old(&old).map_err(failed)
     }
 
     /// Carries out requests until what they changed is to be made durable.

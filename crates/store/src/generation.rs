@@ -22,6 +22,51 @@ const KEPT: &str = ".kept.";
 const KEPT_MAX: u32 = 10_000;
 const FILE_MODE: u32 = 0o600;
 
+/// A file of the store that a rewriting is to overwrite, open from before it on.
+#[derive(Debug)]
+pub(crate) struct Old {
+    path: PathBuf,
+    file: File,
+}
+
+impl Old {
+    /// The open `file`; none where it does not lie at `path`, or has another name beside.
+    pub(crate) fn of(path: PathBuf, file: File) -> io::Result<Option<Self>> {
+        let opened = file.metadata()?;
+        let is_there = match fs::symlink_metadata(&path) {
+            Ok(found) => is_same(&opened, &found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        Ok((is_there && is_own(&opened)).then_some(Self { path, file }))
+    }
+
+    /// What lies at `path`; none as with [`Self::of`], or where nothing does.
+    pub(crate) fn at(path: PathBuf) -> io::Result<Option<Self>> {
+        match open_own(&path) {
+            Ok(Some(file)) => Self::of(path, file),
+            Ok(None) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Overwrites it, whatever names it was given since: they lead to what was the store's alone. Its own name goes, unless
+    /// another file has it now.
+    pub(crate) fn wipe(&self) -> io::Result<()> {
+        overwrite(&self.file)?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(found) if is_same(&self.file.metadata()?, &found) => fs::remove_file(&self.path),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Which of a store's files a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name {
@@ -157,16 +202,6 @@ fn is_own(found: &Metadata) -> bool {
     found.is_file() && found.nlink() == 1
 }
 
-/// The first file of a generation that would not be overwritten when it is wiped: a link, or one that has another name.
-pub(crate) fn first_shared(directory: &Path, generation: u64) -> io::Result<Option<PathBuf>> {
-    for (name, path) in files(directory)? {
-        if name == Name::Whole(generation) && !is_own(&fs::symlink_metadata(&path)?) {
-            return Ok(Some(path));
-        }
-    }
-    Ok(None)
-}
-
 /// What lies at `path`, to be overwritten; none of what is no plain file, or has another name that somebody gave it.
 pub(crate) fn open_own(path: &Path) -> io::Result<Option<File>> {
     let found = fs::symlink_metadata(path)?;
@@ -174,9 +209,11 @@ pub(crate) fn open_own(path: &Path) -> io::Result<Option<File>> {
         return Ok(None);
     }
     let file = OpenOptions::new().read(true).write(true).open(path)?;
-    let opened = file.metadata()?;
-    let is_same = (opened.dev(), opened.ino()) == (found.dev(), found.ino());
-    Ok(is_same.then_some(file))
+    Ok(is_same(&file.metadata()?, &found).then_some(file))
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Overwrites and removes what lies at `path`; of what [`open_own`] does not open, it removes the name alone.

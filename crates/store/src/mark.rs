@@ -89,12 +89,12 @@ impl Mark {
 
     /// Where the keys of subjects lie.
     pub(crate) fn slots_path(&self, directory: &Path) -> PathBuf {
-        directory.join(format!("store.{}.subjects", self.generation))
+        slots_path(directory, self.generation)
     }
 
     /// Where the data lies.
     pub(crate) fn data_path(&self, directory: &Path) -> PathBuf {
-        directory.join(format!("store.{}.sealed", self.generation))
+        data_path(directory, self.generation)
     }
 
     /// Under which the keys of subjects are sealed.
@@ -129,6 +129,16 @@ impl Mark {
             digits(&self.wrapped)
         )
     }
+}
+
+/// Where the keys of subjects of a generation lie.
+pub(crate) fn slots_path(directory: &Path, generation: u64) -> PathBuf {
+    directory.join(format!("store.{generation}.subjects"))
+}
+
+/// Where the data of a generation lies.
+pub(crate) fn data_path(directory: &Path, generation: u64) -> PathBuf {
+    directory.join(format!("store.{generation}.sealed"))
 }
 
 /// What the key of a file is sealed for.

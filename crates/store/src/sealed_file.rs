@@ -108,6 +108,11 @@ impl SealedFile {
         })))
     }
 
+    /// The file itself, for whoever overwrites it when it is closed.
+    pub(crate) fn handle(&self) -> io::Result<File> {
+        self.0.file.try_clone()
+    }
+
     /// The header as the last sync left it. Blocks that are written from that sync on are kept from [`Self::wipe`], until
     /// [`Self::end_wiping`].
     pub(crate) fn begin_wiping(&self) -> io::Result<[u8; HEAD_READ_BYTES]> {

@@ -93,6 +93,11 @@ impl Slots {
         })
     }
 
+    /// The file itself, for whoever overwrites it when nothing of it is needed.
+    pub(crate) fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// The key under which names of subjects are found.
     pub(crate) const fn names(&self) -> &Secret {
         &self.names

@@ -190,6 +190,18 @@ impl Space<'_> {
         old: Option<&Record>,
         record: &Record,
     ) -> Result<(), Fail> {
+        self.put_untold(key, old, record)?;
+        self.touch(key);
+        Ok(())
+    }
+
+    /// As [`Self::put_over`], of a value that is the same as before: nobody who watches the key is told.
+    pub(crate) fn put_untold(
+        &mut self,
+        key: &[u8],
+        old: Option<&Record>,
+        record: &Record,
+    ) -> Result<(), Fail> {
         // Both the old and the new deadline stand under the key's subject.
         let changes_owner = match &record.value {
             Value::Rows(body) => body.id.owner != self.rows.owner_for(self.db, key)?,
@@ -208,7 +220,6 @@ impl Space<'_> {
         {
             self.rows.put_deadline(self.db, deadline, key)?;
         }
-        self.touch(key);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use probity_store::limits::FREE_BYTES;
-use probity_store::{Answer, Client, Command, Commands, NoMemory, Share, Store, Unanswered};
+use probity_store::{Answer, Client, Command, Commands, Share, Store, Unanswered};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::upstream::Socket;
@@ -16,6 +16,8 @@ use crate::resp::{Arguments, CommandScanner, Limits};
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// What is said of a command that the store did not begin.
 const FAILED: &[u8] = b"-ERR probity: the store has failed; nothing is done any more\r\n";
+/// The same of an EXEC, whose transaction ends with it: any other error would leave it open.
+const FAILED_EXEC: &[u8] = b"-EXECABORT Transaction discarded because of: probity: the store has failed; nothing is done any more\r\n";
 
 /// One client's connection to the store.
 pub(super) struct StoreSocket {
@@ -23,12 +25,14 @@ pub(super) struct StoreSocket {
     scanner: CommandScanner,
     /// What the command under way takes of the memory of all clients.
     share: Option<Share>,
-    /// Why nothing of it is kept any more.
-    refusal: Option<NoMemory>,
+    /// What stands for it where nothing of it is kept any more.
+    refusal: Option<Command>,
     /// Whole commands that were not handed over yet.
     commands: Commands,
     /// The client's state, while it is not with the store.
     client: Option<Client>,
+    /// Whether the first command that the store has is EXEC.
+    asks_exec: bool,
     slot: Arc<Mutex<Slot>>,
     /// Replies, of which the first `read` bytes were read.
     replies: Vec<u8>,
@@ -69,6 +73,7 @@ impl StoreSocket {
             refusal: None,
             commands: Commands::default(),
             client: Some(client),
+            asks_exec: false,
             slot: Arc::default(),
             replies: Vec::new(),
             replies_share: None,
@@ -107,15 +112,16 @@ impl StoreSocket {
         let memory = self.store.memory();
         let share = self.share.get_or_insert_with(|| memory.share());
         if let Err(full) = share.hold(bytes) {
-            self.refusal = Some(full);
+            let name = self.scanner.arguments().whole(0).unwrap_or_default();
+            self.refusal = Some(Command::refused(full, name));
             self.share = None;
             self.scanner.skip();
         }
     }
 
     fn complete(&mut self) {
-        if let Some(reason) = self.refusal.take() {
-            self.commands.push(Command::refused(reason));
+        if let Some(refused) = self.refusal.take() {
+            self.commands.push(refused);
         } else if !self.scanner.arguments().is_empty() {
             let mut command = command(self.scanner.arguments());
             if let Some(share) = self.share.take() {
@@ -136,6 +142,7 @@ impl StoreSocket {
         };
         let slot = Arc::clone(&self.slot);
         let commands = std::mem::take(&mut self.commands);
+        self.asks_exec = commands.begin_with(b"exec");
         self.store.ask(client, commands, move |answer| {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             slot.answer = Some(answer);
@@ -157,7 +164,8 @@ impl StoreSocket {
         match answer {
             Ok(answer) => self.take_replies(answer),
             Err(Unanswered::Unbegun) => {
-                self.replies = FAILED.to_vec();
+                let said = if self.asks_exec { FAILED_EXEC } else { FAILED };
+                self.replies = said.to_vec();
                 self.closed = true;
             }
             // It may have been done: as of a server that has gone, there is no reply, and so the log says.

@@ -15,12 +15,23 @@ pub(super) struct Perhaps {
     dbs: Vec<u64>,
     /// Whether there were more before them.
     more: bool,
+    /// Whether nobody may be logged in any more.
+    reset: bool,
 }
 
 impl Perhaps {
     /// Whether a login may have succeeded.
     pub(super) const fn names_actors(&self) -> bool {
         !self.actors.is_empty()
+    }
+
+    /// Whether a login from before may have ended.
+    pub(super) const fn holds_reset(&self) -> bool {
+        self.reset
+    }
+
+    pub(super) const fn add_reset(&mut self) {
+        self.reset = true;
     }
 
     pub(super) fn add_actor(&mut self, actor: String) {

@@ -199,8 +199,10 @@ impl Session {
             effect => (effect.user(), None),
         };
         let user = user.map(name_of);
-        // The name decides who is named where nobody has logged in.
-        let name = pending.effect.name().filter(|_| self.principal.is_none());
+        let is_reset = pending.effect == Effect::Reset;
+        // The name decides who is named where nobody has logged in, or perhaps nobody is any more.
+        let names = self.principal.is_none() || perhaps.0.holds_reset();
+        let name = pending.effect.name().filter(|_| names);
         let name = name.map(|name| name_of(if name.is_empty() { b"default" } else { name }));
         // Nobody was accepted for certain once a login may have succeeded.
         let actor = perhaps.0.names_actors().then(|| {
@@ -216,6 +218,9 @@ impl Session {
             }
             if let Some(db) = db {
                 names.add_db(db);
+            }
+            if is_reset {
+                names.add_reset();
             }
             *said = Some(names.said());
         }

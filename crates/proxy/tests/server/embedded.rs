@@ -287,6 +287,53 @@ fn the_memory_of_all_clients_of_a_store_is_bounded_together() {
     proxy.stop();
 }
 
+/// An EXEC that was refused because it was long, where little memory was left, left the transaction open, and the log said that the
+/// store's replies fit no commands. It ends the transaction, as every refused EXEC does, in the words that say so.
+#[test]
+fn an_exec_without_memory_ends_the_transaction_and_is_no_mismatch() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        sync: Sync::EverySecond,
+        waiting_bytes_max: 300_000,
+        ..Options::default()
+    };
+    let store = Store::open(&directory.path().join("store"), options).unwrap();
+    let any_port = Listen::Tcp(([127, 0, 0, 1], 0).into());
+    let config = ProxyConfig::new(any_port, Backend::Store(Arc::new(store)));
+    let (proxy, address, recorder) = start(&config);
+    let mut holding = TcpStream::connect(address).unwrap();
+    holding.write_all(&script("MULTI")).unwrap();
+    for length in [150_000, 60_000] {
+        let held = command(&["SET", "held", &"h".repeat(length)]);
+        holding.write_all(&held).unwrap();
+    }
+    let queued = "+OK\r\n+QUEUED\r\n+QUEUED\r\n";
+    let mut heard = vec![0; queued.len()];
+    holding.read_exact(&mut heard).unwrap();
+    assert_eq!(String::from_utf8_lossy(&heard), queued);
+    let long = "x".repeat(150_000);
+    let said = [
+        script("MULTI\nSET k 1"),
+        command(&["exec", &long]),
+        script("PING\nMULTI\nSET k 2"),
+        command(&["DISCARD", &long]),
+        script("EXEC\nGET k"),
+    ];
+    let heard = talk(address, &said.concat(), usize::MAX);
+    let full = "the transactions, long commands, watched keys and unread replies of all clients take more than 300000 bytes, try it later\r\n";
+    let expected = format!(
+        "+OK\r\n+QUEUED\r\n-EXECABORT Transaction discarded because of: {full}+PONG\r\n+OK\r\n+QUEUED\r\n-ERR {full}\
+         -EXECABORT Transaction discarded because of previous errors.\r\n$-1\r\n+OK\r\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&heard), expected);
+    let entries = recorder.wait_for(3);
+    assert!(
+        entries.iter().all(|it| it.action != "mismatch"),
+        "{entries:?}"
+    );
+    proxy.stop();
+}
+
 /// Replies that nobody read were bounded for each client alone: 24 clients with a value of 60 MiB each took 1.6 GB. They count with what
 /// clients say; what has no room is refused and not done, short replies are given, and what was read is free again.
 #[test]

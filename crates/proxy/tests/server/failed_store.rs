@@ -6,10 +6,10 @@
 )]
 
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use probity_format::Outcome;
@@ -30,17 +30,12 @@ fn start_at(path: &Path) -> (Proxy, SocketAddr, Arc<Recorder>) {
     start(&ProxyConfig::new(any_port, Backend::Store(Arc::new(store))))
 }
 
-/// A deletion was on the disk when the store failed to overwrite the subject's key, and its client and the log were told that it
-/// had failed and that nothing is done: an erasure that was done passed for one that was not. Of what had begun nobody is told a
-/// result, and the log says that the reply was lost; what comes after is refused as before.
-#[test]
-fn what_a_failing_store_had_begun_is_lost_and_not_failed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("store");
-    let (proxy, address, _) = start_at(&path);
+/// A store at `path` that holds `a` and `b`, and the place of the keys of its subjects, which lie in memory, where the system
+/// refuses to write from a moment on.
+fn keys_in_memory(path: &Path) -> (PathBuf, File, String) {
+    let (proxy, address, _) = start_at(path);
     talk(address, &script("SET a 1\nSET b 2"), usize::MAX);
     proxy.stop();
-    // The keys of subjects lie in memory, where the system refuses to write from a moment on.
     let keys = path.join("store.1.subjects");
     let file = memfd_create("keys", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
     let mut file = File::from(file);
@@ -48,6 +43,17 @@ fn what_a_failing_store_had_begun_is_lost_and_not_failed() {
     fs::remove_file(&keys).unwrap();
     let in_memory = format!("/proc/self/fd/{}", file.as_raw_fd());
     std::os::unix::fs::symlink(&in_memory, &keys).unwrap();
+    (keys, file, in_memory)
+}
+
+/// A deletion was on the disk when the store failed to overwrite the subject's key, and its client and the log were told that it
+/// had failed and that nothing is done: an erasure that was done passed for one that was not. Of what had begun nobody is told a
+/// result, and the log says that the reply was lost; what comes after is refused as before.
+#[test]
+fn what_a_failing_store_had_begun_is_lost_and_not_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (keys, file, in_memory) = keys_in_memory(&path);
     let (proxy, address, recorder) = start_at(&path);
     let heard = talk(address, &script("GET a"), usize::MAX);
     assert_eq!(String::from_utf8_lossy(&heard), "$1\r\n1\r\n+OK\r\n");
@@ -70,5 +76,35 @@ fn what_a_failing_store_had_begun_is_lost_and_not_failed() {
     let (proxy, address, _) = start_at(&path);
     let heard = talk(address, &script("GET a\nGET b"), usize::MAX);
     assert_eq!(String::from_utf8_lossy(&heard), "$-1\r\n$1\r\n2\r\n+OK\r\n");
+    proxy.stop();
+}
+
+/// An open EXEC was told of a store that had failed with an error that no EXEC has, and the log said of honest clients that the
+/// store's replies fit no commands. It is told that the transaction is discarded, whose commands the log says were not done.
+#[test]
+fn an_exec_that_a_failed_store_refuses_is_no_mismatch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (_, file, _) = keys_in_memory(&path);
+    let (proxy, address, recorder) = start_at(&path);
+    let mut open = TcpStream::connect(address).unwrap();
+    open.write_all(&script("MULTI\nSET c 1")).unwrap();
+    let mut heard = [0; 14];
+    open.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"+OK\r\n+QUEUED\r\n");
+    fcntl_add_seals(&file, SealFlags::WRITE).unwrap();
+    let heard = talk_only(address, &script("DEL a"), usize::MAX);
+    assert_eq!(String::from_utf8_lossy(&heard), "");
+    open.write_all(&script("EXEC")).unwrap();
+    let mut heard = String::new();
+    open.read_to_string(&mut heard).unwrap();
+    assert_eq!(
+        heard,
+        "-EXECABORT Transaction discarded because of: probity: the store has failed; nothing is done any more\r\n"
+    );
+    let entries = recorder.wait_for(2);
+    let actions: Vec<_> = entries.iter().map(|it| it.action.as_str()).collect();
+    assert_eq!(actions, ["delete", "update"]);
+    assert!(entries[1].payload.contains("\"exec\":\"aborted\""));
     proxy.stop();
 }

@@ -171,6 +171,36 @@ fn after_a_lost_name_both_are_named() {
     );
 }
 
+/// A lost RESET may have ended a login, and yet a name that was set behind it was left out, because somebody was logged in before:
+/// whoever did it was not named at all. Names from behind a lost RESET are named, those from before it are not.
+#[test]
+fn after_a_lost_reset_a_name_is_named_beside_the_login() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let bytes = [
+        command(&["AUTH", "default", "x"]),
+        command(&["BLPOP", "user:none", "0"]),
+        command(&["CLIENT", "SETNAME", "before"]),
+        command(&["RESET"]),
+        command(&["CLIENT", "SETNAME", "shop"]),
+        command(&["GET", "user:1"]),
+    ]
+    .concat();
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut socket, &bytes).unwrap();
+    std::io::Read::read_exact(&mut socket, &mut [0; 5]).unwrap();
+    drop(socket);
+    let entries = recorder.wait_for(usize::MAX);
+    proxy.stop();
+    let read = entries.iter().find(|seen| seen.key == "user:1").unwrap();
+    assert!(
+        read.payload
+            .contains("\"perhaps_actors\":[\"default\",\"shop\"]"),
+        "{}",
+        read.payload
+    );
+}
+
 /// Of lost names, logins and databases the sixteen that sort first were named, as if there had been no others: the one that was
 /// most likely in force was left out in silence. The last ones are named, and that there were more.
 #[test]

@@ -35,7 +35,8 @@ fn setbit(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let key = call.arg(1);
     let old = call.space.find_text(key)?.unwrap_or_else(empty);
     let mut byte = 0;
-    if byte_place < text_len(&old.value) {
+    let is_within = byte_place < text_len(&old.value);
+    if is_within {
         let part = call
             .space
             .text_part(&old.value, byte_place, byte_place + 1)?;
@@ -46,7 +47,12 @@ fn setbit(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let mut record = old.clone();
     call.space
         .write_text(key, &mut record.value, byte_place, &[byte])?;
-    call.space.put_over(key, Some(&old), &record)?;
+    if is_within && before == bit {
+        // As in Redis, its form may change all the same.
+        call.space.put_untold(key, Some(&old), &record)?;
+    } else {
+        call.space.put_over(key, Some(&old), &record)?;
+    }
     call.reply.flag(before == 1);
     Ok(())
 }

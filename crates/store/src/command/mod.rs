@@ -78,7 +78,7 @@ static TABLE: LazyLock<HashMap<&'static [u8], &'static Spec>> = LazyLock::new(||
 });
 
 /// Longest name of a command with its subcommand, in bytes.
-const NAME_BYTES_MAX: usize = 64;
+pub(crate) const NAME_BYTES_MAX: usize = 64;
 /// What an error repeats of a name and of arguments, in bytes.
 const REPEATED_BYTES_MAX: usize = 128;
 

@@ -40,3 +40,29 @@ fn transactions_fail_when_what_they_watch_was_touched() {
         watcher.compare(&transaction);
     }
 }
+
+/// A SETBIT of the bit that was there made the transactions of those who watched the key fail, which Redis does not. What it leaves
+/// as it was it touches for nobody, and what it makes longer it does.
+#[test]
+fn a_bit_that_is_there_already_touches_nobody() {
+    let (redis, embedded) = (Redis::start(&[]), Embedded::start());
+    let mut watcher = Sides::new(redis.address(), embedded.address, 0);
+    let mut other = Sides::new(redis.address(), embedded.address, 0);
+    for (setup, offset, bit) in [
+        ("SET s abc", 0, 0),
+        ("SET s abc", 0, 1),
+        ("SET s 7", 7, 1),
+        ("SETBIT s 600000 1", 600_000, 1),
+        ("SETBIT s 600000 1", 600_000, 0),
+        ("SET s abc", 30, 0),
+        ("DEL s", 0, 0),
+        ("SET s abc PX 100000", 0, 0),
+    ] {
+        watcher.compare(&["DEL s", setup, "WATCH s"].map(|text| (How::Exactly, words(text))));
+        let touch = format!("SETBIT s {offset} {bit}");
+        other.compare(&[(How::Exactly, words(&touch))]);
+        watcher.said.push(words(&touch));
+        let rest = ["MULTI", "PING", "EXEC", "OBJECT ENCODING s", "STRLEN s"];
+        watcher.compare(&rest.map(|text| (How::Exactly, words(text))));
+    }
+}
