@@ -8,7 +8,7 @@ use probity_format::note::SignedNote;
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
 
-use crate::anchored::read_anchored;
+use crate::anchored::{bound_heads, read_anchored};
 use crate::certified::AHEAD;
 use crate::config::Options;
 use crate::durable::{DurableNotes, Noted, NotesFound};
@@ -269,7 +269,10 @@ impl Reader {
         }
         let mut repairs = RecoveryReport::new(opener.master.note_key(), history);
         let keys = (&opener.master, opener as &dyn Certificates);
-        let anchored = read_anchored(files, heads, geometry, history, keys, &mut repairs)?;
+        let mut anchored = read_anchored(files, heads, geometry, history, keys, &mut repairs)?;
+        // The stream `heads` is the one that no frame of it names: the last certificate does.
+        let bound = bound_heads(geometry, history)?.map(|bound| (origin, bound));
+        anchored.heads.extend(bound);
         for name in names {
             // Read after it was anchored, which it was before.
             let size = self.published_size(name)?;
