@@ -8,7 +8,8 @@ use probity_format::note::SignedNote;
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
 
-use crate::anchored::read_anchored;
+use crate::anchored::{bound_heads, read_anchored};
+use crate::certified::AHEAD;
 use crate::config::Options;
 use crate::durable::{DurableNotes, Noted, NotesFound};
 use crate::epochs::Certificates;
@@ -16,7 +17,7 @@ use crate::error::LogError;
 use crate::files::{Files, unless_strange};
 use crate::head_signer::HeadSigner;
 use crate::heads::Heads;
-use crate::history::{read_checkpoint, read_history};
+use crate::history::read_checkpoint;
 use crate::known::{KnownHeads, Source};
 use crate::prove::ProveError;
 use crate::reader::Reader;
@@ -28,6 +29,9 @@ use crate::segments::Identity;
 
 /// What a head of the stream shows that the log signed and is not of.
 const NOT_GROWN: &str = "covers frames that this log has not: an older copy of the log was put back, or it is another history";
+
+/// What a head shows that no key signed which the log has.
+pub(crate) const UNSIGNED: &str = "is signed by no key that this log has: it is another log's or was edited, or an older copy of the log was put back";
 
 /// How the checkpoint of a stream and its second copy stand to each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,27 +72,48 @@ impl Reader {
         self.check(Some(stream))
     }
 
-    /// The log must have what it signed: `note` is a head of the stream `name` that the recipient keeps. One that it did not sign is refused elsewhere.
+    /// The log must have what it signed: `note` is a head of the stream `name` that the recipient keeps. One of the journal may be signed by a key that is not
+    /// known here: the line of the witness key shows that it is the log's, and whoever signed it, the journal may have grown from it.
     ///
     /// # Errors
-    /// [`ProveError::NotGrown`] where it has not grown from it; [`LogError::Broken`] with the first fault; those of the storage.
+    /// [`ProveError::NotGrown`] where it has not grown from what it signed; [`ProveError::Head`] where the head is none of this stream, none that the log signed,
+    /// or ahead of the journal's checkpoint; [`LogError::Broken`] with the first fault; those of the storage.
     pub(crate) fn check_kept(
         &self,
         signing: &HeadSigner<'_>,
         name: &StreamName,
-        note: Option<&str>,
+        note: &str,
     ) -> Result<(), ProveError> {
-        let origin = self.geometry.stream_origin(name.as_str());
-        let opened = note.and_then(|note| signing.history.open(note.as_bytes(), &origin).ok());
-        let Some((_, head)) = opened else {
-            return Ok(());
+        let refused = |reason| Err(ProveError::Head { reason });
+        let Ok(parsed) = SignedNote::parse(note.as_bytes()) else {
+            return refused("is no checkpoint");
         };
-        if signing.has(name, &head)? {
-            return Ok(());
+        let Ok(head) = Checkpoint::parse(parsed.text()) else {
+            return refused("is no checkpoint");
+        };
+        let origin = self.geometry.stream_origin(name.as_str());
+        if head.origin() != origin {
+            return refused("is of another stream or another log");
         }
-        // What is stored may be damaged.
-        self.check(Some(name))?;
-        Err(ProveError::NotGrown { reason: NOT_GROWN })
+        let is_known = signing.history.open(note.as_bytes(), &origin).is_ok();
+        let is_journal = name.as_str() == StreamName::JOURNAL;
+        let is_named = self.geometry.witness().is_some_and(|witness| {
+            is_journal && parsed.verify(std::slice::from_ref(witness)).is_ok()
+        });
+        if !signing.has(name, &head)? {
+            // What is stored may be damaged.
+            self.check(Some(name))?;
+            if is_known || is_named {
+                return Err(ProveError::NotGrown { reason: NOT_GROWN });
+            }
+            return refused(UNSIGNED);
+        }
+        match (is_known, is_journal) {
+            (true, _) => Ok(()),
+            (false, false) => refused(UNSIGNED),
+            (false, true) if head.size() > self.published_size(name)? => refused(AHEAD),
+            (false, true) => Ok(()),
+        }
     }
 
     fn is_older(&self) -> bool {
@@ -142,7 +167,7 @@ impl Reader {
                 // A writer may have certified the key since.
                 let history = match now.take() {
                     Some(history) => history,
-                    None => read_history(&self.files, &self.geometry, Some(&self.opener.master))?,
+                    None => self.read_history()?,
                 };
                 let origin = self.geometry.stream_origin(name.as_str());
                 if history.open(&note, &origin).is_err() {
@@ -235,7 +260,7 @@ impl Reader {
         let history = if self.opened(&name, note.as_bytes()).is_some() {
             &self.history
         } else {
-            read = read_history(files, geometry, Some(&opener.master))?;
+            read = self.read_history()?;
             &read
         };
         let origin = geometry.stream_origin(name.as_str());
@@ -244,7 +269,10 @@ impl Reader {
         }
         let mut repairs = RecoveryReport::new(opener.master.note_key(), history);
         let keys = (&opener.master, opener as &dyn Certificates);
-        let anchored = read_anchored(files, heads, geometry, history, keys, &mut repairs)?;
+        let mut anchored = read_anchored(files, heads, geometry, history, keys, &mut repairs)?;
+        // The stream `heads` is the one that no frame of it names: the last certificate does.
+        let bound = bound_heads(geometry, history)?.map(|bound| (origin, bound));
+        anchored.heads.extend(bound);
         for name in names {
             // Read after it was anchored, which it was before.
             let size = self.published_size(name)?;

@@ -170,6 +170,20 @@ pub(crate) fn read_history(
     read_signed(files, None, geometry, master, 0)
 }
 
+/// As [`read_history`], for a reader that has the second copies of heads, as verification has: a crash may leave the copy of the journal's head ahead of its
+/// checkpoint, and what that copy covers is signed for.
+pub(crate) fn read_history_with_copies(
+    files: &Files,
+    heads: &Heads,
+    geometry: &Geometry,
+    master: &MasterKey,
+) -> Result<History, LogError> {
+    if geometry.version() == Version::V2 {
+        return read_history(files, geometry, Some(master));
+    }
+    read_signed(files, Some(heads), geometry, master, 0)
+}
+
 /// As [`read_history`], for the writer, which looks at the second copies of heads too. Of an opening that ended before anybody had signed for it nothing
 /// is left but its first frame, which is set aside; but the log's very first, which a creation left.
 pub(crate) fn read_history_to_write(
@@ -290,7 +304,7 @@ fn signed_frames(
         let origin = geometry.stream_origin(name.as_str());
         let published = unless_strange(files.read(&format!("streams/{name}/checkpoint"), max))?;
         let kept = match copies {
-            Some(copies) => copies.load(&name)?,
+            Some(copies) => unless_strange(copies.load(&name))?,
             None => None,
         };
         for note in published.into_iter().chain(kept) {

@@ -15,10 +15,11 @@ use probity_format::stream::{Proofs, StreamConfig, StreamName};
 use probity_format::{DecodeError, Version};
 
 use crate::certified::{Certifying, tree_path};
+use crate::copies::UNSIGNED;
 use crate::error::LogError;
 use crate::evidence::{Found, alone, sections, whole_frame};
 use crate::head_signer::HeadSigner;
-use crate::history::{read_checkpoint, read_history};
+use crate::history::read_checkpoint;
 use crate::journal::History;
 use crate::opener::Opening;
 use crate::reader::Reader;
@@ -235,7 +236,7 @@ impl Reader {
         let history = if self.knows(stream, note.as_deref())? {
             &self.history
         } else {
-            read = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+            read = self.read_history()?;
             &read
         };
         let config = config_of(history, stream)?;
@@ -277,13 +278,20 @@ impl Reader {
         recipient: &Recipient,
     ) -> Result<Covered, ProveError> {
         let origin = self.geometry.stream_origin(stream.as_str());
-        let (signer, mut checkpoint) = signer_of(&note, history, &origin)?;
         let (reader, journal) = (self, StreamName::journal());
         let signing = HeadSigner { reader, history };
         let kept = [(stream, &recipient.stream), (&journal, &recipient.journal)];
         for (name, note) in kept {
-            self.check_kept(&signing, name, note.as_deref())?;
+            if let Some(note) = note {
+                self.check_kept(&signing, name, note)?;
+            }
         }
+        let (signer, mut checkpoint) = match signer_of(&note, history, &origin) {
+            Err(_) if recipient.stream.is_some() => {
+                return Err(ProveError::Head { reason: UNSIGNED });
+            }
+            opened => opened?,
+        };
         let (note, signers, first) = if self.geometry.witness().is_none() {
             let (signers, first) = listed(history, signer, recipient.key.as_ref())?;
             (note, signers, first)
@@ -376,7 +384,7 @@ impl Reader {
     /// See [`LogError`].
     pub fn entries(&self, stream: &StreamName) -> Result<u64, LogError> {
         let checkpoint = read_checkpoint(&self.files, stream)?;
-        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+        let history = self.read_history()?;
         let config = config_of(&history, stream)?;
         let identity = Identity::new(&self.geometry, stream, &config);
         let origin = self.geometry.stream_origin(stream.as_str());

@@ -13,7 +13,8 @@ use crate::config::Options;
 use crate::error::{LogError, Missing};
 use crate::files::{Files, shown};
 use crate::filtering::{Past, Reading};
-use crate::history::{read_geometry, read_history};
+use crate::heads::Heads;
+use crate::history::{read_geometry, read_history, read_history_with_copies};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
 use crate::log_location::LogLocation;
@@ -169,7 +170,7 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
-        let history = read_history(&files, &geometry, Some(&opener.master))?;
+        let history = read_history_with_copies(&files, &copies(places), &geometry, &opener.master)?;
         let opener = opener.with_history(&history);
         Ok(Self {
             places: places.clone(),
@@ -188,7 +189,8 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new_past_damage(&files, root, &geometry)?;
-        let history = match read_history(&files, &geometry, Some(&opener.master)) {
+        let read = read_history_with_copies(&files, &copies(places), &geometry, &opener.master);
+        let history = match read {
             Err(LogError::Broken { .. }) => History::new(&geometry),
             history => history?,
         };
@@ -248,7 +250,7 @@ impl Reader {
     pub fn unknown_streams(&self) -> Result<Vec<String>, LogError> {
         let mut names = self.files.list("streams")?;
         // Read after the names: a stream is created in the journal before anything of it is written.
-        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+        let history = self.read_history()?;
         names.retain(|name| {
             let mut streams = history.streams.iter();
             !streams.any(|(known, _)| known.as_str() == name)
@@ -385,6 +387,12 @@ impl Reader {
         Ok(damage)
     }
 
+    /// What the journal says now.
+    pub(crate) fn read_history(&self) -> Result<History, LogError> {
+        let (files, copies) = (&self.files, &copies(&self.places));
+        read_history_with_copies(files, copies, &self.geometry, &self.opener.master)
+    }
+
     /// The error for damage at `place`, with what cannot be read because of it and other damage.
     fn damaged(
         &self,
@@ -404,6 +412,11 @@ impl Reader {
             missing: damage.missing(),
         })
     }
+}
+
+/// The second copies of heads of the log at `places`.
+fn copies(places: &LogLocation) -> Heads {
+    Heads::new(Files::of_heads(places, &Options::default()))
 }
 
 impl Filter {

@@ -54,7 +54,7 @@ pub enum RepairKind {
     Damaged,
     /// Bytes of the last segment that the log's keys did not seal: set aside.
     Foreign,
-    /// Bytes of the journal's last segment: the first frame of an opening that ended before anybody had signed for it, and what follows; set aside.
+    /// Bytes of the journal's last segment: the first frame of an opening that no head which the writer had signed for, and what follows; set aside.
     Opening,
     /// A segment behind the last frame, without a frame: removed.
     Empty,
@@ -260,7 +260,9 @@ impl Repair {
         let count = self.to.saturating_sub(self.from);
         let why = match self.kind {
             RepairKind::Damaged => "are no whole frame",
-            RepairKind::Opening => "are of an opening that ended before anything was signed in it",
+            RepairKind::Opening => {
+                "are of an opening that nothing in this folder or its second copies signed for"
+            }
             _ => "this log's keys did not seal",
         };
         write!(

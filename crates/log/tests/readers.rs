@@ -475,3 +475,19 @@ fn nothing_is_proved_of_a_stream_that_was_put_back_with_its_second_copy() {
     drop(appender);
     log.close().unwrap();
 }
+
+/// What was anchored was asked of the stream `heads` alone, which names every head but its own: an older `heads` beside a newer journal had proofs. The last
+/// certificate of the journal binds its head.
+#[test]
+fn nothing_is_proved_beside_an_older_stream_of_heads() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = old_and_new(folder.path());
+    session(&new, "people", None);
+    let mixed = folder.path().join("mixed");
+    copy(&new, &mixed);
+    fs::remove_file(mixed.join("durable")).unwrap();
+    assert_eq!(told(&mixed), [true; 4]);
+    fs::remove_dir_all(mixed.join("streams/heads")).unwrap();
+    copy(&old.join("streams/heads"), &mixed.join("streams/heads"));
+    assert_eq!(told(&mixed)[..2], [false; 2]);
+}

@@ -346,3 +346,56 @@ fn a_remembered_head_is_compared_for_every_key() {
     let refused = check(&world.default_proof(0), &trust);
     assert!(matches!(refused, Err(EntryProofError::OtherHistory { .. })));
 }
+
+/// The head of another stream or log, or an edited one, was called broken evidence of a log that is intact. What is wrong is the recipient's file, and the
+/// error says so.
+#[test]
+fn a_wrong_head_of_the_recipient_is_no_damage_of_the_log() {
+    let world = World::new("example.com/log");
+    world.write(2);
+    let other = World::new("example.com/other");
+    other.write(2);
+    let namesake = World::new("example.com/log");
+    namesake.write(2);
+    // The last bytes of the signature are other ones.
+    let edited = |mut note: String| {
+        note.truncate(note.len() - 5);
+        format!("{note}AAAA\n")
+    };
+    let of_another = |note: &str| {
+        let head = head(note);
+        let other = Checkpoint::new(head.origin(), head.size(), leaf_hash(b"other")).unwrap();
+        other.sign(&[&witness(5).0]).unwrap()
+    };
+    let (stream, journal) = (world.text(DEFAULT), world.text(JOURNAL));
+    let stream_heads = [
+        world.text("streams/heads/checkpoint"),
+        journal.clone(),
+        other.text(DEFAULT),
+        namesake.text(DEFAULT),
+        of_another(&stream),
+        edited(stream),
+        "no checkpoint".to_owned(),
+    ];
+    let stream_heads = stream_heads.map(|note| Recipient {
+        stream: Some(note),
+        ..Recipient::default()
+    });
+    let journal_heads = [
+        world.text(DEFAULT),
+        other.text(JOURNAL),
+        namesake.text(JOURNAL),
+        of_another(&journal),
+    ];
+    let journal_heads = journal_heads.map(|note| Recipient {
+        journal: Some(note),
+        ..Recipient::default()
+    });
+    for recipient in stream_heads.iter().chain(&journal_heads) {
+        let refused = world.prove(0, recipient).err().unwrap();
+        assert!(
+            matches!(refused, ProveError::Head { .. }),
+            "{recipient:?}: {refused:?}"
+        );
+    }
+}

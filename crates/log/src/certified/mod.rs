@@ -32,7 +32,7 @@ pub(crate) struct Certifying<'a> {
 }
 
 /// Why no proof stands on a head of the journal that the log signed: a crash leaves the checkpoint behind it.
-const AHEAD: &str = "covers frames of the journal that its checkpoint here does not cover yet: wait for its writer, or open the log for writing once";
+pub(crate) const AHEAD: &str = "covers frames of the journal that its checkpoint here does not cover yet: wait for its writer, or open the log for writing once";
 
 /// A head of the journal.
 pub(crate) struct Head {

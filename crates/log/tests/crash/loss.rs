@@ -22,8 +22,8 @@ fn lengths(memory: &Memory) -> BTreeMap<String, u64> {
     paths.map(|path| (path.clone(), length(&path))).collect()
 }
 
-/// A log of which entries with a receipt are gone that no checkpoint covers.
-fn damaged() -> Memory {
+/// A log of which entries with a receipt are gone that no checkpoint covers, and the segments as they were with them.
+fn damaged() -> (Memory, BTreeMap<String, Vec<u8>>) {
     let world = World::of(base());
     let log = open(&world.places()).unwrap();
     let before = lengths(&world.memory);
@@ -35,6 +35,8 @@ fn damaged() -> Memory {
     let image = world.memory.clone_live();
     drop(appender);
     log.close().unwrap();
+    let read = |path: &String| (path.clone(), image.read(path, u64::MAX).unwrap());
+    let whole = lengths(&image).keys().map(read).collect();
     for path in lengths(&image).keys() {
         match before.get(path) {
             Some(length) => {
@@ -44,7 +46,7 @@ fn damaged() -> Memory {
             None => image.remove(path).unwrap(),
         }
     }
-    image
+    (image, whole)
 }
 
 fn accept(places: &LogLocation) {
@@ -57,11 +59,22 @@ fn accept(places: &LogLocation) {
     log.close().unwrap();
 }
 
+/// The entries that `reader` reads, where it refuses none.
+fn entries(reader: &Reader) -> Option<u64> {
+    let mut entries = 0;
+    let read = reader.read::<LogError>(&Filter::default(), &mut |_| {
+        entries += 1;
+        Ok(())
+    });
+    read.ok().map(|()| entries)
+}
+
 /// An opening that accepted a loss was killed when only the second copy of the journal's head covered what it said of it. Verification with the root key had
 /// heard of the loss and said so with status 4, and `export` and `prove` alleged with status 3 that durable frames were gone.
 #[test]
 fn all_readers_hear_of_an_accepted_loss_at_the_same_moment() {
-    let images = moments(&damaged(), accept);
+    let (damaged, _) = damaged();
+    let images = moments(&damaged, accept);
     let mut verdicts = Vec::new();
     for (context, image) in &images {
         let places = World::of(image.clone_live()).places();
@@ -88,4 +101,51 @@ fn all_readers_hear_of_an_accepted_loss_at_the_same_moment() {
     }
     assert_eq!(verdicts.first(), Some(&(false, 0)));
     assert_eq!(verdicts.last(), Some(&(true, 1)));
+}
+
+/// Between the second copy of the journal's head and its checkpoint, readers went by the copy for what is missing and by the checkpoint for what was accepted.
+/// `export` left the lost entries out without a word and with status 0, and took them for entries again where their frames were put back.
+#[test]
+fn no_reader_passes_over_an_accepted_loss_in_silence_or_believes_what_it_left_behind() {
+    let (damaged, whole) = damaged();
+    let mut losses = Vec::new();
+    for (context, image) in moments(&damaged, accept) {
+        let places = World::of(image.clone_live()).places();
+        let options = VerifyOptions {
+            root: Some(root()),
+            ..VerifyOptions::default()
+        };
+        let report = verify_at(&places, &options).unwrap();
+        let reader = Reader::open_at(&places, &root()).unwrap();
+        let told: Vec<_> = reader.losses().cloned().collect();
+        assert_eq!(told, report.losses, "{context}");
+        losses.push(told.len());
+        let Some(read) = entries(&reader).filter(|_| !told.is_empty()) else {
+            continue;
+        };
+        assert_eq!(
+            reader.entries(&StreamName::default()).unwrap(),
+            read,
+            "{context}"
+        );
+        for (path, content) in &whole {
+            image.replace(path, content).unwrap();
+        }
+        let places = World::of(image).places();
+        let reader = Reader::open_at(&places, &root()).unwrap();
+        let counted = reader.entries(&StreamName::default()).unwrap();
+        assert_eq!(
+            (entries(&reader), counted),
+            (Some(read), read),
+            "{context}, put back"
+        );
+        let mut damaged = 0;
+        let behind = reader.read_damaged::<LogError>(&Filter::default(), &mut |_| {
+            damaged += 1;
+            Ok(())
+        });
+        assert!(behind.unwrap().gaps.is_empty(), "{context}, put back");
+        assert_eq!(damaged, read, "{context}, put back");
+    }
+    assert_eq!((losses.first(), losses.last()), (Some(&0), Some(&1)));
 }

@@ -13,6 +13,7 @@
 mod check;
 mod creation;
 mod erasure;
+mod kept;
 mod ledger;
 mod loss;
 mod openings;
