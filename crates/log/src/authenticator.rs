@@ -23,7 +23,7 @@ impl Authenticator {
         self.key.tag(&self.tagged(content))
     }
 
-    /// Whether `tag` is that of `content`, in constant time.
+    /// Returns whether `tag` is the tag of `content`, in constant time.
     pub fn matches(&self, content: &[u8], tag: &[u8]) -> bool {
         self.key.matches(&self.tagged(content), tag)
     }

@@ -18,7 +18,7 @@ use crate::stream::{PlacedRun, Stream};
 const SMALL_BATCH_BYTES: usize = 64 << 10;
 /// Longest that a small batch waits for a commit to end.
 const COMPANY_WAIT: Duration = Duration::from_millis(2);
-/// How often a sealer without work looks whether the log is closing.
+/// The longest sleep of an idle sealer between looks whether the log is closing.
 const IDLE_WAIT: Duration = Duration::from_millis(200);
 
 /// Chunks that arrived and are in no batch yet, in order of arrival.

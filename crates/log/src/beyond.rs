@@ -1,7 +1,9 @@
-//! Tiles and bundles that no signed tree has: those beyond, which are taken away before the tree grows past them, and narrower ones that are wrong.
+//! Tiles and bundles that no signed tree has.
 //!
-//! A publication writes them before its heads, so a crash leaves some. Where its frames are lost, or somebody else wrote the files, they are no part of the tree that goes on from
-//! here, and a checkpoint that passes them by would find them on the disk as damage.
+//! Those beyond the tree are removed before the tree grows past them, and so are narrower ones that
+//! are wrong. A publication writes them before its heads, so a crash leaves some. Where their
+//! frames are lost, or somebody else wrote the files, they are no part of the tree that goes on
+//! from here. Once a checkpoint covers their range, they would be found on the disk as damage.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +67,8 @@ impl Rebuilt {
 }
 
 impl Beyond<'_> {
-    /// Removes all that neither the checkpoint nor the largest head has. What comes behind the anchored head is written again by the next publication.
+    /// Removes every file that neither the checkpoint nor the largest head has. The next
+    /// publication writes again what follows the anchored head.
     ///
     /// # Errors
     /// Those of the storage.
@@ -75,7 +78,7 @@ impl Beyond<'_> {
         while let Some((folder, depth)) = folders.pop() {
             let place = self.path(&folder);
             let names = match self.files.list(&place) {
-                // It holds none, and the next tile that has its place there says so.
+                // This is no folder, so it holds no names; the next tile at this path reports it.
                 Err(error) if is_strange(&error) => continue,
                 names => names?,
             };
@@ -101,7 +104,8 @@ impl Beyond<'_> {
         Ok(())
     }
 
-    /// Writes what the checkpoint, the largest head and the whole tree call for of a tree that was rebuilt, where it is not stored so.
+    /// Writes the files of a rebuilt tree that checkpoint, largest head and whole tree need, where
+    /// they are not stored so.
     ///
     /// # Errors
     /// Those of the storage.
@@ -129,8 +133,9 @@ impl Beyond<'_> {
         form.leaves() <= self.published || form.in_tree(self.signed).as_ref() == Some(form)
     }
 
-    /// Whether a narrower form than the one that the published tree has in its place is no beginning of that. It need not be there. Keeps what was read `last`
-    /// of the tree: hundreds of narrower forms stand beside one.
+    /// Returns whether `form` is not a prefix of the wider form that the published tree has in its
+    /// place. The wider form need not be there. Caches it in `last`, because hundreds of narrower
+    /// forms share one.
     fn is_wrong(&self, form: &Form, last: &mut Option<Read>) -> Result<bool, LogError> {
         let present = form.in_tree(self.published);
         let signed = form.in_tree(self.signed);
@@ -201,7 +206,8 @@ impl Beyond<'_> {
     }
 }
 
-/// Whether `path` leads to tiles rather than to one: a level, a group of digits, or the folder of partial forms.
+/// Returns whether `path` leads to tiles rather than to one: a level, a group of digits, or the
+/// folder of partial forms.
 fn is_folder(path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
     path.matches('/').count() == 1 || last.starts_with('x') || last.strip_suffix(".p").is_some()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use probity_format::Timestamp;
 use probity_format::limits::TIME_MAX;
 
-/// What the log asks of time.
+/// The source of time for the log.
 pub trait Clock: Debug + Send + Sync {
     /// The time of day; never outside the range of a [`Timestamp`].
     fn now(&self) -> Timestamp;
@@ -58,7 +58,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to.
+/// A clock that moves only when [`advanced`](Self::advance).
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanoseconds: AtomicI64,

@@ -1,4 +1,4 @@
-//! Brings a log into being; a crash on the way leaves nothing that is in the way of a second attempt.
+//! Creates a log; a crash on the way leaves nothing that blocks a second attempt.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ const LEFTOVERS: [&str; 7] = [LOCK, KEYS, GEOMETRY, PENDING, DURABLE, SET_ASIDE,
 const JOURNAL_SEGMENTS: &str = "streams/journal/segments";
 
 impl Log {
-    /// Whether there is a log at `path`, of whatever version and state.
+    /// Returns whether there is a log at `path`, of any version and state.
     ///
-    /// A creation that was cut short before anything could be recorded is none.
+    /// A creation that was cut short before anything could be recorded does not count.
     ///
     /// # Errors
     /// [`LogError::Storage`].
@@ -72,7 +72,8 @@ impl Log {
         Self::create_at(&places, origin, root, config, options, clock)
     }
 
-    /// As [`Log::create`], and the journal says that the log continues the one of `continued`.
+    /// Creates a log like [`Log::create`]; its journal records that it continues the one of
+    /// `continued`.
     ///
     /// # Errors
     /// As [`Log::create`].
@@ -93,7 +94,7 @@ impl Log {
         create(&places, origin, root, &first, options, clock)
     }
 
-    /// As [`Log::create`], wherever the log is to be, and with any clock.
+    /// Creates a log like [`Log::create`], at any places and with any clock.
     ///
     /// # Errors
     /// As [`Log::create`].
@@ -113,7 +114,7 @@ impl Log {
     }
 }
 
-/// What a log begins with.
+/// The initial content of a log.
 pub(crate) struct First<'a> {
     /// The configuration of the stream `default`.
     pub(crate) config: StreamConfig,
@@ -150,8 +151,8 @@ fn create(
     startup::open_locked(places, lock, root, options, clock, Some(first))?.close()
 }
 
-/// Keeps copies of keys and geometry that are there: a creation that was cut short left them, or they are those of a log whose
-/// other files are out of reach, and nothing here tells which.
+/// Keeps copies of existing keys and geometry. A creation that was cut short left them, or they
+/// belong to a log whose other files are out of reach; nothing here tells which.
 fn keep_keys(files: &Files) -> Result<(), LogError> {
     for key in files.list(KEYS)? {
         keep(files, &format!("{KEYS}/{key}"))?;
@@ -192,7 +193,9 @@ fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, L
         .map_err(|error| refused(error.reason.to_owned()))
 }
 
-/// The journal's first frame is what makes a log: before it nothing can have been recorded. Where that is damaged or gone, anything else that only a log has says that there was one.
+/// Returns whether there is a log. The journal's first frame makes one: before it nothing can have
+/// been recorded. Where that frame is damaged or gone, any other file that only a log has counts
+/// too.
 fn exists(places: &LogLocation, files: &Files) -> Result<bool, LogError> {
     match read_geometry(files, &places.path) {
         Ok(geometry) => Ok(has_frames(files, &geometry)? || holds_more(files)?),
@@ -233,7 +236,8 @@ fn check_vacant(places: &LogLocation, files: &Files) -> Result<(), LogError> {
     Ok(())
 }
 
-/// What a creation leaves in each folder of the log before the journal's first frame; `first` is the first segment.
+/// The files that a creation leaves in each folder before the journal's first frame; `first` is the
+/// first segment.
 fn before_first_frame(first: &str) -> [(&'static str, Vec<&str>); 6] {
     let of_stream = || vec!["segments", "checkpoint", "log.vkey"];
     let first = first.trim_start_matches("segments/");
@@ -247,8 +251,9 @@ fn before_first_frame(first: &str) -> [(&'static str, Vec<&str>); 6] {
     ]
 }
 
-/// Whether something is there that no creation leaves before the journal's first frame: another stream, a tile, a segment, a slot, a checkpoint over frames, or a
-/// note of frames that were durable.
+/// Returns whether there is a file that no creation leaves before the journal's first frame:
+/// another stream, a tile, a segment, a slot, a checkpoint over frames, or a note of durable
+/// frames.
 fn holds_more(files: &Files) -> Result<bool, LogError> {
     let first = segment_file_name(0);
     for (folder, allowed) in before_first_frame(&first) {

@@ -1,4 +1,5 @@
-//! How many frames of each stream are known to be durable, and which: what tells a torn tail from a damaged one.
+//! Notes of the number and root of each stream's durable frames, which tell a torn tail from a
+//! damaged one.
 //!
 //! `docs/format.md`, "Durable lengths". A note is written after each sync and not synced itself: after a crash it may be
 //! behind what is durable, and never ahead of it. That of a new stream is synced, so that every stream has one.
@@ -71,7 +72,7 @@ impl Durable {
     }
 }
 
-/// What the note of a stream says.
+/// The content of a stream's note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noted {
     /// Nothing that counts.
@@ -81,8 +82,8 @@ pub(crate) enum Noted {
     Beyond(Durable),
 }
 
-/// Whether `files` hold a note that says of any stream that frames of it were durable, whoever wrote it. A creation writes none
-/// before the journal has its first frame.
+/// Returns whether `files` hold a note, by any writer, that counts durable frames of some stream. A
+/// creation writes none before the journal has its first frame.
 ///
 /// # Errors
 /// Those of the storage.
@@ -96,7 +97,7 @@ pub(crate) fn speak_of_frames(files: &Files) -> Result<bool, LogError> {
     }))
 }
 
-/// What is wrong with a note [beyond](Noted::Beyond) the journal.
+/// The fault of a note [beyond](Noted::Beyond) the journal.
 pub(crate) const BEYOND: &str = "is of an opening of the log that the journal does not have: the journal is an older one, or the note is of another copy of the log; \
      put the newest copy of the whole log back, or, where the journal is the newest there is, move the file away";
 
@@ -111,7 +112,8 @@ pub(crate) struct DurableNotes {
 }
 
 impl DurableNotes {
-    /// Notes in the epoch `newest`, the last that the journal has, until another is [entered](DurableNote::enter).
+    /// Creates notes in the epoch `newest`, the last that the journal has, until another is
+    /// [entered](DurableNote::enter).
     pub(crate) fn new(master: &MasterKey, newest: Option<Epoch>) -> Self {
         Self {
             key: Arc::new(master.note_key()),
@@ -120,7 +122,7 @@ impl DurableNotes {
         }
     }
 
-    /// Notes what of `stream`, which the journal created as number `ordinal`, is durable.
+    /// Notes what is durable of `stream`, which the journal created as number `ordinal`.
     fn write(
         &self,
         files: &Files,
@@ -153,8 +155,9 @@ impl DurableNotes {
         Ok(Arc::clone(self.file.get_or_init(|| opened)))
     }
 
-    /// What the content of [`DURABLE`] says of a stream. It counts where the journal has the opening that wrote it, no later one had gone on
-    /// without what it says, and no loss that was accepted left that behind.
+    /// Returns what the content of [`DURABLE`] notes for a stream. A note counts if the journal has
+    /// the opening that wrote it, no later opening went on without its frames, and no accepted loss
+    /// left them behind.
     fn of_stream(
         &self,
         notes: &[u8],
@@ -179,7 +182,7 @@ impl DurableNotes {
         }
     }
 
-    /// What slot `ordinal` says of the stream `id`, where it is whole.
+    /// Returns the content of slot `ordinal` for the stream `id`, where it is whole.
     fn whole(&self, notes: &[u8], id: &StreamId, ordinal: u64) -> Option<(Epoch, Durable)> {
         let place = usize::try_from(ordinal.saturating_mul(SLOT_LENGTH)).ok()?;
         let slot = notes.get(place..)?.first_chunk::<SLOT_BYTES>()?;
@@ -199,7 +202,7 @@ fn tagged(stream: &StreamId, said: &[u8; SAID_BYTES]) -> Vec<u8> {
     [stream.as_bytes().as_slice(), said].concat()
 }
 
-/// Where the note of one stream is written.
+/// The place of one stream's note.
 #[derive(Debug)]
 pub(crate) struct DurableNote {
     notes: DurableNotes,
@@ -273,12 +276,13 @@ impl NotesFound {
         files.sync_folder("")
     }
 
-    /// What writes them from now on.
+    /// The writer of further notes.
     pub(crate) const fn notes(&self) -> &DurableNotes {
         &self.notes
     }
 
-    /// What of `stream`, number `ordinal`, is known to have been durable, as far as the journal and the floor of the stream leave it to say so.
+    /// Returns what is known to have been durable of `stream`, number `ordinal`. Notes that the
+    /// journal or the floor of the stream contradict do not count.
     pub(crate) fn of_stream(
         &self,
         stream: (&StreamName, &StreamId),

@@ -1,11 +1,11 @@
-//! What can go wrong, by who must act.
+//! The errors of the log, by the party that must act.
 
 use std::io;
 use std::sync::Arc;
 
 use probity_format::{EntryError, Version};
 
-/// Why an entry was not taken.
+/// The reason why an entry was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
@@ -27,7 +27,8 @@ pub enum AppendError {
         /// Index of that entry in the stream, once it is durable.
         index: Option<u64>,
     },
-    /// Which idempotency keys the stream holds cannot be read; nothing was appended, and entries without a key still can be.
+    /// The stream's idempotency keys cannot be read. Nothing was appended, and entries without a
+    /// key are still accepted.
     #[error("whether the stream holds an entry with this idempotency key cannot be read")]
     KeysUnread(#[source] Arc<LogError>),
     /// The ticket is older than what the appender still remembers.
@@ -47,7 +48,7 @@ fn shown(index: Option<u64>) -> String {
     )
 }
 
-/// Why a log could not be created, opened, extended or read.
+/// The reason why a log could not be created, opened, extended or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -72,18 +73,19 @@ pub enum LogError {
     /// The log is of a format this build does not know.
     #[error("the log has format {found}, this build knows format {known}")]
     Version {
-        /// As found.
+        /// The version found.
         found: u64,
-        /// As known.
+        /// The version that this build knows.
         known: u64,
     },
     /// The log is of an earlier format, which is read and verified but never written.
     #[error("the log has format {}, this build writes format {}", found.number(), Version::NEWEST.number())]
     OlderVersion {
-        /// As found.
+        /// The version found.
         found: Version,
     },
-    /// Frames that were durable are damaged or gone. They were not signed for yet, so nothing else would tell.
+    /// Frames that were durable are damaged or gone. They were not signed for yet, so nothing else
+    /// would show it.
     #[error("{} of stream {stream} that had been durable damaged or gone, from frame {found} on", frames(durable.saturating_sub(*found)))]
     Lost {
         /// The stream.
@@ -103,16 +105,16 @@ pub enum LogError {
         stream: String,
         /// The first such frame.
         frame: u64,
-        /// How many subjects have no key.
+        /// The number of subjects without a key.
         subjects: u64,
     },
     /// More than one of these losses: of several streams, or of frames and of keys. They are accepted together or not at all.
     #[error("{}", listed(.0))]
     Losses(Vec<Self>),
-    /// An invariant of the log does not hold: it stops rather than sign for something that it did not mean.
+    /// An invariant of the log does not hold. It stops rather than sign something wrong.
     #[error("a defect of probity: {what}")]
     Defect {
-        /// What does not hold, one clause.
+        /// The invariant that does not hold, one clause.
         what: &'static str,
     },
     /// Another process writes to this log.
@@ -137,7 +139,7 @@ pub enum LogError {
     Stream {
         /// Its name.
         name: String,
-        /// Why, one clause.
+        /// The reason, one clause.
         reason: &'static str,
     },
     /// The stream is the log's own.
@@ -164,7 +166,7 @@ pub enum LogError {
     Broken {
         /// File and offset.
         place: String,
-        /// What is wrong, one clause.
+        /// The fault, one clause.
         reason: String,
     },
     /// Evidence that a reader needs is damaged or gone.
@@ -172,17 +174,17 @@ pub enum LogError {
     Damaged {
         /// Stream, and file or frame.
         place: String,
-        /// What is wrong, one clause.
+        /// The fault, one clause.
         reason: String,
-        /// What cannot be read of the streams that were asked for.
+        /// The entries that cannot be read from the requested streams.
         missing: Missing,
     },
     /// The storage failed.
     #[error("cannot {action} {name}")]
     Storage {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// On which file.
+        /// The name of the file.
         name: String,
         /// The system's error.
         #[source]
@@ -196,7 +198,7 @@ pub enum LogError {
     Option {
         /// Its name.
         name: &'static str,
-        /// What is wrong, one clause.
+        /// The fault, one clause.
         reason: String,
     },
 }
@@ -209,7 +211,8 @@ pub(crate) fn frames(count: u64) -> String {
     }
 }
 
-/// What a checkpoint over `covered` frames is, whose second copy is over `copied`: a writer advances the copy before it publishes.
+/// Describes a checkpoint over `covered` frames whose second copy is over `copied`, although a
+/// writer advances the copy before it publishes.
 pub(crate) fn ahead(covered: u64, copied: u64) -> String {
     let covered = frames(covered);
     format!(
@@ -218,13 +221,13 @@ pub(crate) fn ahead(covered: u64, copied: u64) -> String {
     )
 }
 
-/// How many entries a reader cannot reach.
+/// The number of entries that a reader cannot reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missing {
     /// Entries that were signed for and cannot be read, as far as records tell.
     pub entries: u64,
-    /// Whether there are more, of which no record is left.
+    /// True when there are more, of which no record is left.
     pub is_least: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Storage as the log uses it: errors that say what was tried on which file, retries, few files open at once.
+//! The storage as the log uses it: errors that name the action and the file, retries, few files
+//! open at once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,11 +14,11 @@ use crate::storage::{File, Storage, is_transient};
 /// Longest tile or bundle file read: 256 records with their lengths take a fifth of it.
 pub(crate) const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
 
-/// A storage with the log's manners.
+/// A storage with retries, a limit of open files and descriptive errors.
 #[derive(Debug)]
 pub(crate) struct Files {
     storage: Arc<dyn Storage>,
-    /// What messages put before the names of files.
+    /// The prefix of file names in messages.
     place: String,
     retries: u32,
     retry_wait: Duration,
@@ -32,7 +33,7 @@ pub(crate) struct Files {
 struct OpenFile {
     name: String,
     file: Arc<dyn File>,
-    /// Whether it was written to since the last sync began.
+    /// True when it was written to since the last sync began.
     dirty: bool,
 }
 
@@ -59,7 +60,7 @@ impl Files {
         }
     }
 
-    /// The same files for another reader, with none open yet.
+    /// Returns the same files for another reader, with none open yet.
     pub(crate) fn for_reading(&self) -> Self {
         Self {
             storage: Arc::clone(&self.storage),
@@ -203,8 +204,9 @@ impl Files {
         self.sync_file(name, file)
     }
 
-    /// Syncs one after the other, and nothing after a sync that failed: the system may have dropped what it
-    /// could not write, tell only the first who asks, and let the next believe that all was written.
+    /// Syncs one file after another, and none after a sync that failed. The system may have dropped
+    /// what it could not write, report that only to the first caller, and let the next believe that
+    /// all was written.
     fn sync_one(&self, name: &str, call: impl FnMut() -> io::Result<()>) -> Result<(), LogError> {
         let mut failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refuse_after(failed.as_ref())?;
@@ -294,7 +296,7 @@ impl Files {
     }
 }
 
-/// The same error once more.
+/// Returns a copy of `error`.
 fn again(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(
         || io::Error::new(error.kind(), error.to_string()),
@@ -311,8 +313,9 @@ fn found<T>(result: Result<T, LogError>) -> Result<Option<T>, LogError> {
     }
 }
 
-/// `name` as reports show it: whoever can make a file chooses its name, and must write no line of a report and command no terminal. Control characters and others
-/// that are not shown are escaped.
+/// Returns `name` as reports show it. Anybody who can make a file chooses its name, and must not
+/// forge lines of a report or send commands to a terminal. Control and other invisible characters
+/// are escaped.
 pub(crate) fn shown(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
     for char in name.chars() {
@@ -325,12 +328,14 @@ pub(crate) fn shown(name: &str) -> String {
     shown
 }
 
-/// Whether the error says that something else is in the place of what was to be read, or that it is not what the log wrote.
+/// Returns whether the error means that something else is in the place of the file, or that its
+/// content is not the log's.
 pub(crate) const fn is_strange(error: &LogError) -> bool {
     matches!(error, LogError::Broken { .. })
 }
 
-/// The content that was read; a file that is too long, or none, holds nothing that the writer wrote.
+/// Returns the content that was read. A file that is too long, or is no file, holds nothing that
+/// the writer wrote.
 pub(crate) fn unless_strange(
     read: Result<Option<Vec<u8>>, LogError>,
 ) -> Result<Option<Vec<u8>>, LogError> {

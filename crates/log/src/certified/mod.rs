@@ -1,4 +1,5 @@
-//! Collects what shows a signing key in the journal: the journal's head, and the frame that certifies the key.
+//! Collects the evidence for a signing key from the journal: the journal's head, and the frame that
+//! certifies the key.
 
 use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
@@ -31,7 +32,8 @@ pub(crate) struct Certifying<'a> {
     pub(crate) history: &'a History,
 }
 
-/// Why no proof stands on a head of the journal that the log signed: a crash leaves the checkpoint behind it.
+/// The reason why no proof uses a head of the journal that the log signed: a crash leaves the
+/// checkpoint behind it.
 const AHEAD: &str = "covers frames of the journal that its checkpoint here does not cover yet: wait for its writer, or open the log for writing once";
 
 /// A head of the journal.
@@ -43,9 +45,10 @@ pub(crate) struct Head {
 }
 
 impl Certifying<'_> {
-    /// The head of the journal that a proof about something which the key at `place` of the chain signed stands on, and how it grew
-    /// from `kept`, which the recipient remembers. It is that one itself where that key signed it, or the newest, which can sign again.
-    /// That the log has the frames of a head that it signed is known before.
+    /// Returns the head of the journal for a proof about something that the key at `place` of the
+    /// chain signed, and its growth from `kept`, which the recipient remembers. The head is `kept`
+    /// itself where that key signed it, otherwise the newest, which can sign again. The caller has
+    /// checked that the log has the frames of every head that it signed.
     pub(crate) fn head(
         &self,
         place: usize,
@@ -152,7 +155,8 @@ impl Certifying<'_> {
         })
     }
 
-    /// What a recipient remembers: as a head that can be shown, if the log signed what they have, and what it says.
+    /// Parses the head that a recipient remembers. Returns it as a head that can be shown, if the
+    /// log signed it, and its checkpoint.
     fn kept(&self, note: &str) -> Result<(Option<Head>, Checkpoint), ProveError> {
         let refused = |reason| ProveError::Head { reason };
         let parsed = SignedNote::parse(note.as_bytes()).ok();

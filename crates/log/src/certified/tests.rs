@@ -102,7 +102,7 @@ fn append(log: &Log) {
     appender.flush().unwrap();
 }
 
-/// What `work` gives, and how long it took.
+/// Returns the result of `work` and its duration.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let clock = SystemClock::new();
     let began = clock.elapsed();
@@ -391,7 +391,7 @@ fn a_head_that_was_kept_shows_a_log_that_was_put_back() {
         );
     }
     assert!(refused(&memory, None).is_none());
-    // So does a head of the journal that the log has signed, and one that nobody knows is not taken for evidence.
+    // A head of the journal that the log signed shows it too, and an unknown one is no evidence.
     let refused = refused(&older, journal.as_ref());
     assert!(
         matches!(refused, Some(ProveError::NotGrown { .. })),
