@@ -1,4 +1,5 @@
-//! The words of the stream `heads`: what of other streams was published, as entries whose payloads are lines of text.
+//! The entries of the stream `heads`: the published heads of other streams, as payloads of lines of
+//! text.
 //!
 //! `docs/format.md`, "Heads". The stream is in clear, so that everybody can check it.
 
@@ -15,7 +16,7 @@ const ALL: &str = "all";
 /// The root of an index over frames of a stream; the key is its name, the payload the first and last frame, and the root.
 const INDEX_ROOT: &str = "index.root";
 
-/// What an entry of the stream says.
+/// An entry of the stream, parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeadsEntry {
     /// Heads of other streams, in a frame that names those of all where `is_all`.
@@ -28,7 +29,7 @@ pub(crate) enum HeadsEntry {
 }
 
 impl HeadsEntry {
-    /// What `entry` says.
+    /// Parses `entry`.
     ///
     /// # Errors
     /// When it is none that the log writes.

@@ -1,4 +1,5 @@
-//! Frames behind the signed head that name subjects whose keys are gone: nothing that was signed says that there were any.
+//! Frames behind the signed head that name subjects whose keys are gone. No signed data shows that
+//! there were any.
 //!
 //! A writer makes the slot of a subject durable before any frame that uses it, so no crash leaves such a frame.
 
@@ -14,7 +15,7 @@ use crate::opener::Opening;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::slots::Pseudonym;
 
-/// What the recovery of all streams misses.
+/// The missing keys that the recovery of all streams found.
 #[derive(Debug, Default)]
 pub(crate) struct KeysMissed {
     /// The frames of each stream, in order, of which a section does not open.
@@ -23,10 +24,10 @@ pub(crate) struct KeysMissed {
 }
 
 impl KeysMissed {
-    /// Takes up a frame that a holder of the log's keys sealed and nobody signed for yet.
+    /// Checks a frame that a holder of the log's keys sealed and that is not signed for yet.
     ///
     /// # Errors
-    /// When what is no subject's does not open.
+    /// When a section that is no subject's does not open.
     pub(crate) fn look(
         &mut self,
         stream: &StreamName,
@@ -47,7 +48,7 @@ impl KeysMissed {
         Ok(())
     }
 
-    /// How many subjects have lost their keys.
+    /// The number of subjects that have lost their keys.
     pub(crate) fn subjects(&self) -> u64 {
         u64::try_from(self.pseudonyms.len()).unwrap_or(u64::MAX)
     }

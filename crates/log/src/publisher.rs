@@ -24,7 +24,7 @@ pub(crate) fn run(core: &LogState) {
 struct State {
     /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when something was noticed to be unpublished.
     since: Option<Duration>,
-    /// What the present key signed.
+    /// The signatures of the present key.
     signed: Signed,
 }
 
@@ -70,7 +70,8 @@ impl State {
 }
 
 impl LogState {
-    /// Publishes every stream that grew, and anchors their heads. Gives whether any but the log's own grew.
+    /// Publishes every stream that grew, and anchors their heads. Returns whether any but the log's
+    /// own grew.
     pub(crate) fn publish_streams(&self) -> Result<bool, LogError> {
         let mut has_grown = false;
         for stream in self.content_streams() {
@@ -89,7 +90,7 @@ impl LogState {
         Ok(has_grown)
     }
 
-    /// Names in the stream `heads` what was published of all others, and publishes it.
+    /// Anchors the published heads of all other streams in the stream `heads`, and publishes it.
     pub(crate) fn anchor_heads(&self) -> Result<(), LogError> {
         let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
         let own = anchors.stream().name.clone();
@@ -105,7 +106,7 @@ impl LogState {
         self.publish_stream(anchors.stream()).map(drop)
     }
 
-    /// Fails where another writer may be at work: what both sign would be a fork.
+    /// Fails where another writer may be at work: signatures of both would be a fork.
     fn check_lock(&self) -> Result<(), LogError> {
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let is_held = |_: &dyn Storage| lock.as_ref().map_or(Ok(true), |lock| lock.is_held());

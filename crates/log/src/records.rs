@@ -1,4 +1,5 @@
-//! Finds records of a stream in its bundles, without reading the others, and the frames that they stand for.
+//! Finds records of a stream in its bundles, without reading the others, and the frames that they
+//! describe.
 
 use std::cmp::Ordering;
 
@@ -22,17 +23,18 @@ pub(crate) struct Records<'a> {
     stream: &'a StreamName,
     identity: Identity,
     size: u64,
-    /// The root of the tree that they must be of; without one nothing vouches for them.
+    /// The root of their tree; without one nothing confirms the records.
     root: Option<Hash>,
     bundle: Option<(u64, Vec<Record>)>,
     /// Listed when the first place is asked for.
     cuts: Option<Cuts>,
-    /// A frame and where it stands.
+    /// A frame and its place.
     placed: Option<(u64, Place)>,
 }
 
 impl<'a> Records<'a> {
-    /// Records as they are stored. Whoever asks checks what follows from them: one may stand in the place of another.
+    /// Records as they are stored. The caller checks the data derived from them: one may stand in
+    /// the place of another.
     pub(crate) const fn new(
         files: &'a Files,
         stream: &'a StreamName,
@@ -107,7 +109,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Where the frame of `record` stands, if the records between it and the beginning of its segment are right.
+    /// Returns the place of the frame of `record`, if the records between it and the beginning of
+    /// its segment are right.
     ///
     /// # Errors
     /// When one of their bundles is missing or damaged.
@@ -157,7 +160,7 @@ impl<'a> Records<'a> {
         Ok((first, place))
     }
 
-    /// The bytes of the frame of `record`, if they are there and what it says.
+    /// The bytes of the frame of `record`, if they are there and match it.
     ///
     /// # Errors
     /// As [`Records::place`], and those of the storage.
@@ -230,7 +233,7 @@ impl<'a> Records<'a> {
         let Some(record) = records.first() else {
             return Ok(());
         };
-        // A path takes in every other hash of its tile, so that one of them vouches for all.
+        // A path contains every other hash of its tile, so one path confirms all of them.
         let path = inclusion_proof(first, self.size, |level, index| tiles.node(level, index));
         let path = match path {
             Err(ProveError::Node(error)) => as_stored(Err(error))?,
@@ -246,7 +249,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// What a tile says; nothing where it is missing or damaged.
+/// Returns the content of a tile; nothing where it is missing or damaged.
 fn as_stored<T>(read: Result<T, TileReadError<LogError>>) -> Result<Option<T>, LogError> {
     match read {
         Err(TileReadError::Read(error)) => Err(error),

@@ -1,4 +1,4 @@
-//! Faults hit the calls they are meant for and do what they say; every call is written down.
+//! Faults hit the intended calls and have the intended effect; every call is recorded.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ fn content(storage: &Faulty<Memory>, name: &str) -> Option<Vec<u8>> {
     storage.inner().read(name, 100).ok()
 }
 
-/// Whether the change that `call` makes in [`one_of_each`] is there.
+/// Returns whether the change that `call` makes in [`one_of_each`] is there.
 fn is_done(storage: &Faulty<Memory>, call: Call) -> Option<bool> {
     let durable = storage.inner().crash_losing_all_unsynced();
     match call {
