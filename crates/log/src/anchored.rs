@@ -44,7 +44,7 @@ pub(crate) struct AnchoredHeads {
 
 /// Reads the heads that were anchored last.
 ///
-/// A damaged frame is passed over and noted: `verify` says what is wrong with it.
+/// A damaged frame is skipped and noted: `verify` reports its fault.
 ///
 /// # Errors
 /// [`LogError::Broken`] where the stream is not the one that was signed; those of the storage.
@@ -194,8 +194,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Takes up the heads that a frame anchors, except for streams that a later frame anchored.
-    /// Returns whether it names all streams; nothing where it is damaged.
+    /// Adds the heads that a frame anchors, except for streams that a later frame anchored. Returns
+    /// whether it names all streams; nothing where it is damaged.
     fn read_one(
         &mut self,
         records: &mut Records<'_>,

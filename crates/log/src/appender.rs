@@ -100,7 +100,8 @@ impl Appender {
         }
     }
 
-    /// Records `submitter`, who must have been authenticated, with the entries appended from now on; nobody at first.
+    /// Records `submitter`, who must have been authenticated, with the entries appended from now
+    /// on. At first there is no submitter.
     ///
     /// # Errors
     /// When it breaks the rules of a name; the one before then stays.
@@ -116,8 +117,9 @@ impl Appender {
 
     /// Hands in one entry, waiting for room up to [`Options::append_timeout`](crate::Options).
     ///
-    /// An entry with an idempotency key that is among the last [`Options::idempotency_keys_max`](crate::Options) of the
-    /// stream and says the same is not written again: its ticket becomes the receipt of the first one. The first entry with a
+    /// An entry with an idempotency key that is among the last
+    /// [`Options::idempotency_keys_max`](crate::Options) of the stream and has the same content is
+    /// not written again. Its ticket becomes the receipt of the first one. The first entry with a
     /// key after an opening reads the end of the stream.
     ///
     /// # Errors
@@ -146,7 +148,7 @@ impl Appender {
         self.append_one(entry, Patience::Refuse, TimeFrom::Caller)
     }
 
-    /// Hands in entries in order; gives the ticket of the last, which covers those before.
+    /// Appends entries in order; returns the ticket of the last, which covers those before.
     ///
     /// Cheaper for each entry than [`Appender::append`].
     ///
@@ -166,7 +168,7 @@ impl Appender {
         Ok(self.tickets.last().filter(|_| taken > 0))
     }
 
-    /// Appends and waits until the entry is durable, whatever the mode.
+    /// Appends and waits until the entry is durable, in any mode.
     ///
     /// # Errors
     /// See [`AppendError`].
@@ -177,7 +179,7 @@ impl Appender {
         Ok(receipt)
     }
 
-    /// Hands what was appended so far to the sealers at once instead of waiting for a full batch.
+    /// Hands all entries so far to the sealers at once instead of waiting for a full batch.
     pub fn push(&mut self) {
         self.writer = None;
         let run = self.run.take();
@@ -233,7 +235,7 @@ impl Appender {
         }
         self.push();
         if self.tickets.waits_for_others() {
-            // Another appender may still gather the entry that this one stands for.
+            // Another appender's open chunk may hold the entry of this ticket.
             self.core.close_old_chunks(Duration::ZERO);
         }
         loop {
@@ -246,7 +248,7 @@ impl Appender {
         }
     }
 
-    /// Waits until everything appended here is durable, whatever the mode.
+    /// Waits until everything appended here is durable, in any mode.
     ///
     /// # Errors
     /// As [`Appender::receipt`].
@@ -258,7 +260,7 @@ impl Appender {
         self.sync()
     }
 
-    /// Waits until what has receipts is durable too, where receipts do not say so.
+    /// Makes entries with receipts durable, where receipts do not imply it.
     fn sync(&self) -> Result<(), AppendError> {
         if self.core.options.durability != Durability::Relaxed {
             return Ok(());
@@ -284,7 +286,8 @@ impl Appender {
         }
     }
 
-    /// Appends the first few of `entries`, which become visible together; none, but room for them, when the chunk was full.
+    /// Appends the first few of `entries`, which become visible together. Appends none when the
+    /// chunk was full, and makes room for them.
     #[inline]
     fn append_some(
         &mut self,
@@ -320,7 +323,8 @@ impl Appender {
                 return Ok(usize::try_from(taken).unwrap_or_default());
             }
         }
-        // The first entry was not taken: it is invalid, or the chunk is full or closed.
+        // The first entry was not taken: it is invalid, its key is looked up, or the chunk is full
+        // or closed.
         let Some(first) = entries.first() else {
             return Ok(0);
         };
@@ -401,7 +405,7 @@ impl Appender {
         Ok(0)
     }
 
-    /// Gives a ticket for the entry at `place`, which was written before.
+    /// Returns a ticket for the entry at `place`, which was written before.
     fn repeat(&mut self, place: Place) {
         let own = self.run.as_ref().filter(|_| self.in_chunk > 0);
         self.tickets.repeat(place, own.or(self.last_run.as_ref()));
@@ -457,7 +461,7 @@ impl Appender {
         };
         loop {
             let left = end.saturating_sub(clock.elapsed());
-            // In portions: nobody gives a chunk back once the log is poisoned or closed.
+            // In portions: chunks are not returned once the log is poisoned or closed.
             if let Some(writer) = self.core.pool.take(left.min(ROOM_WAIT)) {
                 return Ok(writer);
             }

@@ -68,7 +68,7 @@ impl Batcher {
 
     /// Takes the chunks of the oldest one's stream, up to the limits of a frame.
     ///
-    /// A pure step: chunks of one stream keep their order, and what does not fit stays.
+    /// A pure step: chunks of one stream keep their order, and the rest stays.
     fn take(&mut self, entries_max: u32, bytes_max: usize) -> Vec<ClosedChunk> {
         let Some(stream) = self
             .pending

@@ -28,7 +28,7 @@ pub(crate) struct Beyond<'a> {
     pub(crate) published: u64,
     /// Frames that the largest head covers.
     pub(crate) signed: u64,
-    /// The tree, where what is stored of it does not have the signed root.
+    /// The tree, where the stored one does not have the signed root.
     pub(crate) rebuilt: Rebuilt,
 }
 
@@ -46,7 +46,7 @@ struct Read {
 }
 
 impl Rebuilt {
-    /// Takes up `files`, which a publication takes that covers the whole tree.
+    /// Keeps `files`, of a publication that covers the whole tree.
     pub(crate) fn new(files: TreeFiles) -> Self {
         let parsed = files.write.into_iter();
         let parsed = parsed.filter_map(|TileFile { path, bytes, .. }| {
@@ -122,7 +122,7 @@ impl Beyond<'_> {
                 }
             }
         }
-        // The full form stands in for them, as after a publication.
+        // The full form replaces them, as after a publication.
         for folder in &self.rebuilt.obsolete {
             self.files.discard(&self.path(folder));
         }
@@ -170,7 +170,8 @@ impl Beyond<'_> {
         unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
     }
 
-    /// Writes the partial forms that signed trees have where only the full `form` is there, which stands in for them.
+    /// Writes the partial forms of signed trees where only the full `form` is stored, which stands
+    /// in for them.
     fn keep_beginning(&self, form: &Form) -> Result<(), LogError> {
         for size in [self.published, self.signed] {
             let partial = form.in_tree(size).filter(|_| form.width() == FULL);

@@ -68,7 +68,7 @@ impl ManualClock {
     /// Moves on by `step`.
     pub fn advance(&self, step: Duration) {
         let step = i64::try_from(step.as_nanos()).unwrap_or(TIME_MAX);
-        // Relaxed: the value stands alone.
+        // Relaxed: no other data depends on the value.
         self.nanoseconds.fetch_add(step, Ordering::Relaxed);
     }
 }

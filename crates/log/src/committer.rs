@@ -26,7 +26,7 @@ struct State {
 }
 
 impl State {
-    /// One round: commits what is due, then waits. Gives false when all is done.
+    /// One round: commits the due frames, then waits. Returns false when all is done.
     fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
         let generation = core.commit.generation();
         let now = core.clock.elapsed();
@@ -117,7 +117,7 @@ impl LogState {
         if !any {
             return Ok(());
         }
-        // AcqRel: the publishing thread that sees it sees what was integrated before.
+        // AcqRel: the publishing thread that sees it sees everything integrated before.
         if !self.grown.swap(true, Ordering::AcqRel) {
             self.publish.raise();
         }

@@ -67,9 +67,10 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Longest time for which one key signs checkpoints; while nothing is signed, the next one waits.
     pub key_interval: Duration,
-    /// Publications after which the next key signs, whatever the time; 0 is without end.
+    /// Publications after which the next key signs, at any time; 0 means no limit.
     pub key_publications_max: u64,
-    /// Entries with an idempotency key that each stream remembers, 200 bytes or so each; 0 is not to look for repeats.
+    /// Entries with an idempotency key that each stream remembers, 200 bytes or so each; 0 turns
+    /// the search for repeats off.
     pub idempotency_keys_max: usize,
     /// Bytes of frames, back from the end of a stream, that are read for its idempotency keys after an opening.
     pub idempotency_bytes_max: u64,

@@ -1,5 +1,5 @@
-//! Compares a log with what is known of it beside its checkpoints: second copies, anchored heads,
-//! notes of durable frames. A proof is made only after that.
+//! Compares a log with its other known heads: second copies, anchored heads, notes of durable
+//! frames. A proof is made only after that.
 
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
@@ -53,7 +53,7 @@ impl Reader {
         let heads = Heads::new(Files::of_heads(&self.places, &Options::default()));
         let (journal, own) = (StreamName::journal(), StreamName::heads());
         let mut names = vec![&journal, &own, stream];
-        // In version 2 the journal is what anchors heads.
+        // In version 2 the journal anchors heads.
         names.retain(|name| !self.is_older() || name.as_str() != StreamName::HEADS);
         let mut compared = Vec::new();
         for name in &names {
@@ -221,7 +221,7 @@ impl Reader {
         Ok(position.next_frame >= frames)
     }
 
-    /// The size in the checkpoint of `name`, whoever signed it.
+    /// The size in the checkpoint of `name`, by any signer.
     fn published_size(&self, name: &StreamName) -> Result<u64, LogError> {
         let note = read_checkpoint(&self.files, name)?.unwrap_or_default();
         let note = SignedNote::parse(note.as_bytes()).ok();

@@ -27,7 +27,7 @@ use crate::segments::Identity;
 use crate::set_aside::{self, SET_ASIDE};
 use crate::startup::{self, LOCK};
 
-/// All that a creation may leave before the journal's first frame: names without what is below them.
+/// The names that a creation may leave before the journal's first frame, without those below them.
 const LEFTOVERS: [&str; 7] = [LOCK, KEYS, GEOMETRY, PENDING, DURABLE, SET_ASIDE, "streams"];
 const JOURNAL_SEGMENTS: &str = "streams/journal/segments";
 
@@ -43,7 +43,7 @@ impl Log {
         exists(&places, &Files::of_log(&places, &Options::default()))
     }
 
-    /// The geometry of the log at `path`: what is fixed for all of it.
+    /// The geometry of the log at `path`: its fixed properties.
     ///
     /// # Errors
     /// [`LogError::NotALog`]; [`LogError::Version`]; [`LogError::Broken`] where a log has none that can be read; [`LogError::Storage`].
@@ -206,7 +206,7 @@ fn exists(places: &LogLocation, files: &Files) -> Result<bool, LogError> {
     }
 }
 
-/// Refuses a place that holds anything but what a creation leaves that was cut short.
+/// Refuses a place with anything but the leftovers of a creation.
 fn check_vacant(places: &LogLocation, files: &Files) -> Result<(), LogError> {
     let path = || places.path.clone();
     if exists(places, files)? {

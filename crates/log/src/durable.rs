@@ -1,8 +1,9 @@
 //! Notes of the number and root of each stream's durable frames, which tell a torn tail from a
 //! damaged one.
 //!
-//! `docs/format.md`, "Durable lengths". A note is written after each sync and not synced itself: after a crash it may be
-//! behind what is durable, and never ahead of it. That of a new stream is synced, so that every stream has one.
+//! `docs/format.md`, "Durable lengths". A note is written after each sync and not synced itself.
+//! After a crash it may be behind the durable frames, and never ahead of them. That of a new stream
+//! is synced, so that every stream has one.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -18,9 +19,10 @@ use crate::storage::File;
 
 /// The file of notes: a slot for each stream, in the order in which the journal creates them.
 pub(crate) const DURABLE: &str = "durable";
-/// Bytes of what a slot says: number and key of the epoch in which it was written, number of frames, root of the tree over them.
+/// Bytes of a slot's content: number and key of the epoch in which it was written, number of
+/// frames, root of the tree over them.
 const SAID_BYTES: usize = 4 + PUBLIC_KEY_BYTES + 8 + HASH_BYTES;
-/// Bytes of a slot: what it says, authenticator.
+/// Bytes of a slot: content, authenticator.
 const SLOT_BYTES: usize = SAID_BYTES + 32;
 /// [`SLOT_BYTES`] as a length of a file.
 #[expect(clippy::as_conversions, reason = "a small constant")]
@@ -55,7 +57,7 @@ impl Durable {
         said
     }
 
-    /// The epoch, and what was durable in it.
+    /// The epoch, and the frames that were durable in it.
     fn decode(said: &[u8; SAID_BYTES]) -> Option<(Epoch, Self)> {
         let (number, rest) = said.split_first_chunk::<4>()?;
         let (key, rest) = rest.split_first_chunk::<PUBLIC_KEY_BYTES>()?;
@@ -122,7 +124,7 @@ impl DurableNotes {
         }
     }
 
-    /// Notes what is durable of `stream`, which the journal created as number `ordinal`.
+    /// Notes the durable frames of `stream`, which the journal created as number `ordinal`.
     fn write(
         &self,
         files: &Files,
@@ -223,7 +225,7 @@ impl DurableNote {
         Self::new(&self.notes, ordinal)
     }
 
-    /// Notes what of `stream` is durable.
+    /// Notes the durable frames of `stream`.
     pub(crate) fn write(
         &self,
         files: &Files,
@@ -265,7 +267,7 @@ impl NotesFound {
         })
     }
 
-    /// Makes the notes of `streams` streams durable, and cuts off what stands behind them.
+    /// Makes the notes of `streams` streams durable, and cuts off the bytes behind them.
     pub(crate) fn settle(&self, files: &Files, streams: usize) -> Result<(), LogError> {
         let length = u64::try_from(streams)
             .unwrap_or(u64::MAX)

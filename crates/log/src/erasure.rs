@@ -1,4 +1,5 @@
-//! Erases a subject: a signed entry first, then the one place that leads to the subject is overwritten.
+//! Erases a subject: first a signed entry is written, then the only link to the subject is
+//! overwritten.
 //!
 //! `docs/format.md`, "Subject keys"; `docs/durability.md`, "Erasure".
 
@@ -77,7 +78,8 @@ impl LogState {
         let index = journal.append(self, vec![entry])?;
         self.publish_stream(journal.stream())?;
         self.subjects.destroy(&self.files, subject, slot)?;
-        // A frame behind the entry says that the key is gone: a slot that holds one again was put back.
+        // A frame behind the entry shows that the key is gone: a slot that holds one again was put
+        // back.
         journal.append(self, vec![JournalEntry::subject_erased(slot, &pseudonym)])?;
         self.publish_stream(journal.stream())?;
         Ok(ErasureReceipt {

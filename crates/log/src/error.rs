@@ -18,10 +18,10 @@ pub enum AppendError {
     /// The log was closed; nothing was appended.
     #[error("the log is closed")]
     Closed,
-    /// A storage error ended all writing; what was not durable by then may be lost.
+    /// A storage error ended all writing; entries that were not durable by then may be lost.
     #[error("the log is poisoned by an earlier storage error")]
     Poisoned(#[source] Arc<LogError>),
-    /// The idempotency key stands for an entry that says something else; nothing was appended.
+    /// The idempotency key belongs to an entry with other content; nothing was appended.
     #[error("the idempotency key stands for {}, which says something else", shown(*index))]
     KeyUsed {
         /// Index of that entry in the stream, once it is durable.
@@ -31,7 +31,7 @@ pub enum AppendError {
     /// key are still accepted.
     #[error("whether the stream holds an entry with this idempotency key cannot be read")]
     KeysUnread(#[source] Arc<LogError>),
-    /// The ticket is older than what the appender still remembers.
+    /// The appender does not remember the ticket any more.
     #[error("the ticket is too old to be redeemed")]
     TicketExpired,
 }
@@ -95,7 +95,8 @@ pub enum LogError {
         /// Frames that were durable.
         durable: u64,
     },
-    /// Entries that nobody signed for yet do not open for want of their subjects' keys, which nobody erased.
+    /// Unsigned entries do not open because their subjects' keys are missing, although the subjects
+    /// were not erased.
     #[error(
         "subjects/slots lacks the keys of {subjects} subject(s) of entries that nobody erased, the first in frame {frame} of stream {stream}; restore \
          the folder subjects/ from a backup"
@@ -123,7 +124,8 @@ pub enum LogError {
         /// The place.
         path: String,
     },
-    /// The root key does not open the log's keys, and nothing else tells which of them is another log's.
+    /// The root key does not open the log's keys, and nothing else shows which of them belongs to
+    /// another log.
     #[error(
         "the root key does not open the folder keys/: it is another log's key, or keys/ is another log's"
     )]
@@ -161,7 +163,7 @@ pub enum LogError {
         /// Frames signed for earlier.
         signed: u64,
     },
-    /// Stored bytes are not what the log wrote.
+    /// The log did not write the stored bytes.
     #[error("{place}: {reason}")]
     Broken {
         /// File and offset.
@@ -225,7 +227,7 @@ pub(crate) fn ahead(covered: u64, copied: u64) -> String {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missing {
-    /// Entries that were signed for and cannot be read, as far as records tell.
+    /// Signed entries that cannot be read, as far as records tell.
     pub entries: u64,
     /// True when there are more, of which no record is left.
     pub is_least: bool,

@@ -104,7 +104,8 @@ impl Files {
         }
     }
 
-    /// Something else in the place of a file is damage, which no second attempt and no roomier disk mends.
+    /// Something else in the place of a file is damage, which neither a second attempt nor more
+    /// disk space mends.
     fn failed(&self, action: &'static str, name: &str, source: io::Error) -> LogError {
         let name = self.shown(name);
         let reason = match source.kind() {
@@ -157,7 +158,7 @@ impl Files {
 
     /// Closes the file unused for longest, one that is synced if there is any.
     ///
-    /// Others are synced first: once a file is closed, the system may forget that it could not write it.
+    /// Others are synced first: once a file is closed, the system may forget a failed write.
     fn close_one(&self, open: &mut VecDeque<OpenFile>) -> Result<(), LogError> {
         let clean = open.iter().position(|known| !known.dirty);
         let Some(closed) = open.remove(clean.unwrap_or_default()) else {
@@ -183,12 +184,12 @@ impl Files {
 
     pub(crate) fn sync(&self, name: &str) -> Result<(), LogError> {
         let file = self.segment(name, false)?;
-        // Before the sync: what is written meanwhile may not be part of it.
+        // Before the sync: later writes may not be part of it.
         self.mark(name, false);
         self.sync_file(name, &*file)
     }
 
-    /// Notes whether the file `name` is to be synced; gives whether it is open.
+    /// Marks whether the file `name` is to be synced; returns whether it is open.
     fn mark(&self, name: &str, dirty: bool) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let known = open.iter_mut().find(|known| known.name == name);
@@ -219,7 +220,7 @@ impl Files {
         synced
     }
 
-    /// Fails if a sync did: what is integrated may then not be durable.
+    /// Fails if a sync failed: integrated frames may then not be durable.
     pub(crate) fn check_synced(&self) -> Result<(), LogError> {
         let failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refuse_after(failed.as_ref())
@@ -243,13 +244,14 @@ impl Files {
         self.sync_one(folder, || self.storage.sync_folder(folder))
     }
 
-    /// Removes what an earlier process left half done; only while the lock is held.
+    /// Removes unfinished files of an earlier process; only while the lock is held.
     pub(crate) fn sweep(&self) -> Result<(), LogError> {
         self.attempt("remove leftovers in", "", |storage| storage.sweep())
             .map(drop)
     }
 
-    /// Paths of what an earlier process left half done, or another one is about to place.
+    /// Paths of unfinished files: leftovers of an earlier process, or files that another one is
+    /// about to place.
     pub(crate) fn leftovers(&self) -> Result<Vec<String>, LogError> {
         self.attempt("list leftovers in", "", |storage| storage.leftovers())
     }
@@ -274,12 +276,12 @@ impl Files {
         })
     }
 
-    /// Moves whatever stands under `name` to the name `to`, which is free.
+    /// Moves the file, folder or link `name` to the name `to`, which is free.
     pub(crate) fn carry(&self, name: &str, to: &str) -> Result<(), LogError> {
         self.attempt("move", name, |storage| storage.carry(name, to))
     }
 
-    /// Removes `folder`, which holds nothing that is needed. What is left where that fails does no harm.
+    /// Removes `folder`, which holds nothing needed. Leftovers after a failure do no harm.
     pub(crate) fn discard(&self, folder: &str) {
         let removed = self.attempt("remove", folder, |storage| storage.remove_folder(folder));
         drop(removed);

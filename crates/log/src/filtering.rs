@@ -198,7 +198,7 @@ impl ContentCheck {
 
 /// The reason why the reading of a frame stopped.
 enum Stopped<E> {
-    /// The frame holds what none may.
+    /// The frame has content that no frame may have.
     Frame(DecodeError),
     /// The visitor failed or wants no more.
     Visit(E),

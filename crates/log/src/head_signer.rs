@@ -61,7 +61,7 @@ impl HeadSigner<'_> {
 
     /// Returns the last anchored head, where `head` covers more frames. A writer that ends before
     /// it anchors a head leaves such a state, and so does an opening before it signs that head
-    /// again. If the key has expired, nobody knows who signed for the frames behind.
+    /// again. If the key has expired, the signer of the frames behind is unknown.
     ///
     /// # Errors
     /// [`LogError::Broken`] where the log is not sound; those of the storage.

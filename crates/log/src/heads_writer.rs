@@ -41,7 +41,7 @@ impl HeadsWriter {
         self.is_all_due = true;
     }
 
-    /// Anchors those of `published` that grew since they were anchored last; durable once it returns.
+    /// Anchors those of `published` that grew since their last anchoring; durable once it returns.
     ///
     /// # Errors
     /// [`LogError::Broken`] where one is smaller than it was anchored, or another one of that size: nothing may be signed for it; those of the storage.

@@ -22,7 +22,7 @@ use crate::segments::Identity;
 use crate::stream::{Run, Stream};
 use crate::tickets::Place;
 
-/// Takes the place of the time where that is compared on its own.
+/// Replaces the time, which is compared on its own.
 const EPOCH: Timestamp = match Timestamp::from_nanoseconds(0) {
     Ok(epoch) => epoch,
     Err(_) => panic!("1970 is a time"),
@@ -156,7 +156,7 @@ impl Window {
 pub(crate) struct Names<'a>(Subjects<'a>);
 
 impl<'a> Names<'a> {
-    /// Those of `entry` in `stream`: none, where nothing can be erased.
+    /// The subjects of `entry` in `stream`: none, where nothing can be erased.
     pub(crate) const fn of(entry: &Entry<'a>, stream: &Stream) -> Self {
         Self(if stream.config.erasable {
             entry.subjects
@@ -171,7 +171,7 @@ impl<'a> Names<'a> {
 }
 
 impl Once {
-    /// For a stream with `found` frames, whose tree has `root`.
+    /// Creates the entries of a stream with `found` frames, whose tree has `root`.
     pub(crate) fn new(found: u64, root: Hash) -> Self {
         Self {
             found,

@@ -355,7 +355,7 @@ impl History {
     ) -> Result<(), DecodeError> {
         let is_certificate = self.newest_certificate() == Some(frame);
         let expected = newest.filter(|_| !is_certificate && self.v2.is_none());
-        // Behind frames that were left out there may be certificates that nobody read.
+        // Behind frames that were left out there may be unread certificates.
         if named == expected || !self.is_whole {
             return Ok(());
         }

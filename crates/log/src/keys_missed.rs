@@ -18,7 +18,7 @@ use crate::slots::Pseudonym;
 /// The missing keys that the recovery of all streams found.
 #[derive(Debug, Default)]
 pub(crate) struct KeysMissed {
-    /// The frames of each stream, in order, of which a section does not open.
+    /// The frames of each stream, in order, with a section that does not open.
     frames: Vec<(StreamName, Range<u64>)>,
     pseudonyms: BTreeSet<Pseudonym>,
 }

@@ -1,7 +1,8 @@
 //! The folder `keys/`: wrapped secrets, and the forward-moving signing key.
 //!
-//! `docs/format.md`, "Keys on disk". At every open and every hour a new signing key is certified by the one before, in the
-//! journal, and the old one is destroyed: a thief signs for what came after its certificate only.
+//! `docs/format.md`, "Keys on disk". At every open and every hour a new signing key is certified by
+//! the one before, in the journal, and the old one is destroyed. A thief can sign only for what
+//! follows its certificate.
 
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ impl KeyStore {
         }
     }
 
-    /// Opens what reading needs: the master key, and the key that opens slots of subjects.
+    /// Opens the keys for reading: the master key, and the key that opens slots of subjects.
     pub(crate) fn open_for_reading(
         files: &Files,
         root: &RootKey,
@@ -449,7 +450,7 @@ fn opens_other(files: &Files, wrapping: &WrappingKey, geometry: &Geometry) -> bo
         (SUCCESSOR, WrappedKind::Signing),
     ];
     let opens = |(name, kind)| matches!(load(files, wrapping, name, kind), Ok(Loaded::Secret(_)));
-    // One of the first tells as much as all.
+    // One of the first is as good as all.
     kinds.into_iter().any(opens)
         || Slots::read(files, wrapping, geometry.version(), 0).is_ok_and(|slots| slots.has_keys())
 }

@@ -16,7 +16,7 @@ pub(crate) enum Source {
     Copy,
     /// The stream `heads`, or of `heads` itself the last certificate.
     Anchored,
-    /// The writer's note of what is durable.
+    /// The writer's note of durable frames.
     Noted,
 }
 
@@ -70,7 +70,7 @@ impl KnownHeads {
         }
     }
 
-    /// Those of fewer than `size` frames.
+    /// The heads of fewer than `size` frames.
     pub(crate) fn below(&self, size: u64) -> impl Iterator<Item = &KnownHead> {
         self.0.iter().filter(move |known| known.size < size)
     }

@@ -115,9 +115,9 @@ pub(crate) struct LogState {
     /// Requests to the publishing thread.
     pub(crate) publications: Requests,
     pub(crate) closing: AtomicBool,
-    /// Set when the sealers ended: what is written is all there will be.
+    /// Set when the sealers ended: no more frames will be written.
     pub(crate) closed: AtomicBool,
-    /// Set when the committing thread ended: what is integrated is all there will be.
+    /// Set when the committing thread ended: no more frames will be integrated.
     pub(crate) drained: AtomicBool,
     /// The age of each frame's oldest entry when the frame was sealed.
     pub(crate) sealing_ages: AgeCounts,

@@ -39,7 +39,7 @@ pub(crate) struct Opener {
     /// Slots that the journal signed for.
     signed: u64,
     pub(crate) epochs: RwLock<KnownEpochs>,
-    /// Frames of which sections do not open for want of a key, which was accepted.
+    /// Frames with sections that do not open because a key is missing, which was accepted.
     closed: Vec<Repair>,
 }
 
@@ -185,7 +185,7 @@ impl Opener {
         SigningKeyState::read(&self.files, &self.wrapping, geometry.origin(), certified)
     }
 
-    /// The slots that do not open though they were durable and nobody erased them.
+    /// The slots that were durable and do not open, although no erasure is recorded.
     pub(crate) fn damaged_slots(&self) -> Vec<u64> {
         let slots = self.slots();
         let durable = match self.version {

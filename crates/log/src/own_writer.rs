@@ -126,7 +126,7 @@ pub(crate) fn frames_of(entries: &[JournalEntry]) -> impl Iterator<Item = &[Jour
     })
 }
 
-/// The log's own entries are about nobody.
+/// The log's own entries have no subjects.
 struct Nobody;
 
 impl SubjectKeys for Nobody {

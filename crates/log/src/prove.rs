@@ -115,7 +115,7 @@ pub enum ProveError {
         "keys/signing.key is not the key that signed the journal last, which must sign the head of the stream again: put the newest copy of keys/ back"
     )]
     KeyMoved,
-    /// The log could not be read, or is not what it should be.
+    /// The log could not be read, or is damaged.
     #[error(transparent)]
     Log(#[from] LogError),
 }
@@ -199,7 +199,8 @@ impl Reader {
             if !matches!(proved, Err(ProveError::KeyMoved)) {
                 break;
             }
-            // A writer certifies a key a moment before it publishes the journal that says so.
+            // A writer certifies a key a moment before it publishes the journal with the
+            // certificate.
             std::thread::park_timeout(KEY_WAIT);
             proved = self.prover_of(stream, recipient);
         }
@@ -375,7 +376,8 @@ impl Prover<'_> {
 }
 
 impl Reader {
-    /// Number of entries that are stored whole in `stream`, published or not; in a log of version 2 published ones alone.
+    /// Number of whole entries stored in `stream`, published or not; in a log of version 2 only
+    /// published ones.
     ///
     /// # Errors
     /// See [`LogError`].

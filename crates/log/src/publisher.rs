@@ -22,14 +22,14 @@ pub(crate) fn run(core: &LogState) {
 
 #[derive(Default)]
 struct State {
-    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when something was noticed to be unpublished.
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when unpublished frames were noticed.
     since: Option<Duration>,
     /// The signatures of the present key.
     signed: Signed,
 }
 
 impl State {
-    /// One round: publishes if that is due, then waits. Gives false when all is done.
+    /// One round: publishes if that is due, then waits. Returns false when all is done.
     fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
         let generation = core.publish.generation();
         let now = core.clock.elapsed();
@@ -46,7 +46,7 @@ impl State {
         let is_due = asked.any() || due || last;
         if is_due {
             self.since = None;
-            // Before publishing: what is committed meanwhile may not be part of it.
+            // Before publishing: frames committed meanwhile may not be part of it.
             core.grown.store(false, Ordering::Release);
             if core.publish_streams()? {
                 self.signed.add(now);

@@ -91,7 +91,7 @@ pub struct Found<'a> {
     pub closed: Closed,
 }
 
-/// A log open for reading. It sees what is durable, published or not, and disturbs no writer.
+/// A log open for reading. It sees durable frames, published or not, and does not disturb a writer.
 pub struct Reader {
     pub(crate) places: LogLocation,
     pub(crate) files: Files,
@@ -153,7 +153,8 @@ impl std::fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Opens the log at `path` for reading, with the second copies of its heads in `path` with `.heads` behind.
+    /// Opens the log at `path` for reading, with the second copies of its heads in `path` with
+    /// `.heads` appended.
     ///
     /// # Errors
     /// See [`LogError`].

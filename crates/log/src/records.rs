@@ -33,8 +33,8 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Records as they are stored. The caller checks the data derived from them: one may stand in
-    /// the place of another.
+    /// Records as they are stored. The caller checks the data derived from them: one may be in the
+    /// place of another.
     pub(crate) const fn new(
         files: &'a Files,
         stream: &'a StreamName,

@@ -397,7 +397,7 @@ impl<'a> Recovery<'a> {
     /// Checks that a head that is not anchored is signed by a key that had not expired before, as
     /// verification does.
     ///
-    /// The root of an anchored head is enough, whoever signed it.
+    /// The root of an anchored head is enough, for any signer.
     fn check_signer(&self, source: Source, signer: usize, size: u64) -> Result<(), LogError> {
         let due = match self.name.as_str() {
             StreamName::JOURNAL => self.history.certificates_within(size),

@@ -1,6 +1,7 @@
 //! The repairs of recovery, stored before they are made and until the journal records them.
 //!
-//! `docs/format.md`, "Repairs". The journal signs these lines, so only a holder of the log's keys may have written them.
+//! `docs/format.md`, "Repairs". The journal signs these lines, so they must be authenticated with
+//! the log's keys.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -55,7 +56,8 @@ pub enum RepairKind {
     Damaged,
     /// Bytes of the last segment that the log's keys did not seal: set aside.
     Foreign,
-    /// Bytes of the journal's last segment: the first frame of an opening that ended before anybody had signed for it, and what follows; set aside.
+    /// Bytes of the journal's last segment: the first frame of an opening that ended before it was
+    /// signed for, and the bytes behind it; set aside.
     Opening,
     /// A segment behind the last frame, without a frame: removed.
     Empty,
@@ -111,7 +113,7 @@ impl RepairKind {
         matches!(self, Self::Closed | Self::Zeros | Self::Slots)
     }
 
-    /// The word that stands for it in the journal.
+    /// The word for it in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unsigned => "unsigned",

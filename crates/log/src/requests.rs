@@ -17,7 +17,7 @@ pub(crate) struct Asked {
 }
 
 impl Requests {
-    /// Makes a request; gives its number.
+    /// Makes a request; returns its number.
     pub(crate) fn ask(&self) -> u64 {
         // AcqRel: the caller's earlier writes are visible to the round that answers the request.
         self.wanted.fetch_add(1, Ordering::AcqRel).saturating_add(1)

@@ -84,7 +84,7 @@ impl SealerState {
     }
 }
 
-/// The frame in the buffer that it was sealed into, as long as its record says.
+/// The sealed frame in its buffer, with the length in its record.
 pub(crate) fn frame_of(buffer: &[u8], length: u32) -> Result<&[u8], LogError> {
     let frame = usize::try_from(length)
         .ok()

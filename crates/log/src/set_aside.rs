@@ -60,7 +60,8 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
     Err(full())
 }
 
-/// Moves what stands under `name`, which is no file, to a name of its own; durable once the folder of `name` is synced.
+/// Moves `name`, which is no file, to a name of its own; durable once the folder of `name` is
+/// synced.
 ///
 /// # Errors
 /// Those of the storage.
@@ -105,7 +106,8 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Calls `take` for one piece after the other, with its place in the copy. Holes are left out: a file may be longer than any disk.
+    /// Calls `take` for one piece after the other, with its place in the copy. Holes are skipped: a
+    /// file may be longer than any disk.
     fn pieces(&self, take: Take<'_>) -> Result<bool, LogError> {
         let mut buffer = Vec::new();
         let mut from = self.range.start;

@@ -1,4 +1,5 @@
-//! Opens a log for writing: repairs what a crash left, moves the signing key on, starts the threads.
+//! Opens a log for writing: repairs the leftovers of a crash, moves the signing key on, starts the
+//! threads.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,7 +56,7 @@ const REPAIRS_WITH_CERTIFICATE: usize = 8;
 pub(crate) const LOCK: &str = "lock";
 
 impl Log {
-    /// Opens the log at `path` for writing, repairing what a crash left.
+    /// Opens the log at `path` for writing, and repairs the leftovers of a crash.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -307,8 +308,8 @@ impl Recovering<'_> {
         Ok((streams, slots))
     }
 
-    /// Checks that frames which the unsigned end of the journal calls lost are gone. If they are there,
-    /// that end is of another copy of the log.
+    /// Checks that the frames which the journal's unsigned end calls lost are gone. If they are
+    /// there, that end is of another copy of the log.
     fn check_losses(&self, name: &StreamName, frames: u64) -> Result<(), LogError> {
         let signed = self.history.signed.unwrap_or(u64::MAX);
         let unsigned = self

@@ -238,7 +238,7 @@ impl Stream {
         }
     }
 
-    /// Reserves the place of a frame with `entries` entries, and the key it is sealed under, which is of `opening`.
+    /// Reserves the place of a frame with `entries` entries, and its key, which is of `opening`.
     ///
     /// The caller must seal and [`Stream::write`] it, or poison the log: there are no holes.
     pub(crate) fn reserve(

@@ -188,7 +188,8 @@ pub(crate) struct FoundSlots {
     durable: u64,
     /// Slots that do not open though no record says that they are erased.
     closed: Vec<u64>,
-    /// Slots that the journal does not count, of subjects that have one: the log makes no second one.
+    /// Slots that the journal does not count, of subjects that have one already: the log makes no
+    /// second one.
     doubled: Vec<u64>,
     unfinished: Vec<u64>,
     length: u64,

@@ -29,7 +29,7 @@ pub(crate) struct Tail<'a> {
 }
 
 impl Tail<'_> {
-    /// Takes everything behind `position` away, so that the next frame can follow it.
+    /// Removes everything behind `position`, so that the next frame can follow it.
     pub(crate) fn clear(
         &mut self,
         position: &Position,

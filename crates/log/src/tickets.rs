@@ -61,7 +61,7 @@ struct Stretch {
 }
 
 impl Tickets {
-    /// Gives `count` tickets for entries that follow those before.
+    /// Returns `count` tickets for entries that follow those before.
     #[inline]
     pub(crate) const fn give(&mut self, count: u32) {
         #[expect(clippy::as_conversions, reason = "widening, in a const function")]
@@ -152,7 +152,7 @@ impl Tickets {
     }
 }
 
-/// The ticket is older than what is remembered.
+/// The ticket is too old to be remembered.
 #[derive(Debug)]
 pub(crate) struct Expired;
 

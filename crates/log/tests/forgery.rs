@@ -105,7 +105,7 @@ impl World {
         head(&self.text(JOURNAL))
     }
 
-    /// What a thief of the root key and of `keys/` unwraps.
+    /// Unwraps a key, as a thief of the root key and of `keys/` can.
     fn stolen(&self, file: &str, kind: WrappedKind, label: &[u8]) -> Stolen {
         let geometry = Geometry::parse(&self.text("probity.toml")).unwrap();
         let wrapped = self.memory.read(file, 65_536).unwrap();

@@ -93,7 +93,7 @@ fn said(receipt: Receipt) -> (u64, bool) {
     (receipt.index, receipt.is_repeat)
 }
 
-/// Appends the entry `payload` with key `number`; gives its index, and whether it was there.
+/// Appends the entry `payload` with key `number`; returns its index, and whether it was there.
 fn append(log: &Log, number: u64, payload: &[u8]) -> Result<(u64, bool), AppendError> {
     let key = key(number);
     let receipt = appender(log).append_durable(&entry(Some(&key), payload));
@@ -198,7 +198,7 @@ fn a_time_counts_where_the_caller_gave_it() {
     assert_eq!(payloads(&path), ["now", "then"]);
 }
 
-/// Nothing of what is recorded stands in the error, which goes where more people look.
+/// The error goes where more people look, so it contains nothing of the entry.
 #[test]
 fn a_key_of_an_entry_that_says_something_else_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -239,7 +239,7 @@ fn a_key_of_an_entry_that_says_something_else_is_refused() {
                 "{shown}"
             );
         }
-        // Whoever was authenticated as somebody else asks for something else.
+        // A caller authenticated under another name appends another entry.
         appender.set_submitter("gateway").unwrap();
         let refused = appender.append(&first).unwrap_err();
         assert_eq!(
@@ -389,7 +389,7 @@ fn a_repeat_of_an_entry_under_way_waits_for_it() {
     let other = second.append(&entry(Some(&one), b"other"));
     assert!(matches!(other, Err(AppendError::KeyUsed { index: None })));
     let repeated = second.wait(repeated).unwrap();
-    // What stands before it is durable too.
+    // The entries before it are durable too.
     assert!(second.receipt(own).unwrap().is_some());
     assert_eq!(
         said(repeated),
@@ -571,8 +571,8 @@ fn an_exchanged_record_hides_no_key_from_an_opening_that_meets_it() {
     assert_eq!(payloads(&path).len(), 301);
 }
 
-/// As above, where no opening comes past the record: nobody knows which keys the frame holds, so that entries with keys are refused. Entries
-/// without go on. A damaged tile vouches for no record either.
+/// If no opening reads past such a record, the keys in the frame are unknown. Entries with keys are
+/// refused, and entries without go on. A damaged tile confirms no record either.
 #[test]
 fn an_exchanged_record_or_a_damaged_tile_refuses_entries_with_keys() {
     let damages: [fn(&Path); 2] = [exchange, |path| {

@@ -1,4 +1,5 @@
-//! What an opening reads: the journal, which stays short, and of the heads those since the last frame that names all.
+//! The frames that an opening reads: the journal, which stays short, and the heads since the last
+//! frame that names all.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -13,7 +14,7 @@ use probity_log::storage::{FaultPlan, Faulty, Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{Log, LogLocation, Options, StreamConfig, StreamName};
 
-/// Longer than any run: nothing is published but what is asked for.
+/// Longer than any run: heads are published only on request.
 const NEVER: Duration = Duration::from_hours(1);
 /// The segment of the heads.
 const SEGMENT: &str = "streams/heads/segments/00000000000000000000.seg";
@@ -66,7 +67,7 @@ impl Counted {
         .unwrap();
     }
 
-    /// Opens the log, and gives the calls that took as well.
+    /// Opens the log, and returns the number of calls as well.
     fn open_counted(&self) -> (Log, u64) {
         let before = self.storage.calls();
         let log = self.open();
@@ -219,7 +220,7 @@ fn without_the_way_back_all_heads_are_read() {
         log.close().unwrap();
         let report = verify_at(&without.places, &VerifyOptions::default()).unwrap();
         let mut faults = report.faults.iter();
-        // What was lost of the middle of the tree stays lost.
+        // Damage in the middle of the tree stays.
         assert!(
             faults.all(|fault| fault.place.ends_with(lost)),
             "{lost}: {:?}",

@@ -33,7 +33,7 @@ const KILLS_PER_LOG: u64 = 40;
 const AHEAD: usize = 16;
 /// Numbers of one process, more than it lives to use.
 const NUMBERS: u64 = 1 << 32;
-/// What a writer of one stream adds to its numbers.
+/// The amount that a writer of one stream adds to its numbers.
 const NUMBERS_OF_STREAM: u64 = 1 << 28;
 /// Longest that a process writes before it is killed.
 const LIFE: Duration = Duration::from_millis(250);
@@ -112,8 +112,8 @@ fn append(appender: &mut Appender, number: u64) -> Ticket {
     appender.append(&entry).unwrap()
 }
 
-/// Not a test: the process that is killed. It opens the log, says so, and appends to every stream, printing
-/// receipts, until it is killed.
+/// Not a test: the process that is killed. It opens the log, reports that, and appends to every
+/// stream, printing receipts, until it is killed.
 #[test]
 fn the_process_that_is_killed() {
     let Ok(said) = std::env::var(WRITER) else {
@@ -154,14 +154,14 @@ fn say(line: &str) {
     output.flush().unwrap();
 }
 
-/// What the processes promised for one log.
+/// The promises of the processes for one log.
 #[derive(Default)]
 struct Promised {
     /// Entries by stream and index.
     receipts: BTreeMap<(String, u64), u64>,
 }
 
-/// What happened, for the report.
+/// The counts for the report.
 #[derive(Default)]
 struct Figures {
     kills: u64,
@@ -243,11 +243,11 @@ impl Campaign {
             .spawn()
             .unwrap();
         let life = u64::try_from(LIFE.as_micros()).unwrap();
-        // Every fourth dies young: while it opens the log.
+        // Every fourth is killed early, while it opens the log.
         let young = self.below(4) == 0;
         let micros = self.below(if young { life / 4 } else { life });
         std::thread::sleep(Duration::from_micros(micros));
-        // The way of kill -9.
+        // As kill -9 does.
         child.kill().unwrap();
         let opened = self.take_receipts(&mut child);
         let ended = child.wait().unwrap();
@@ -315,8 +315,9 @@ impl Campaign {
         self.figures.entries += self.read_all().values().sum::<u64>();
     }
 
-    /// Does what a caller does who was killed: hands in once more the last that it has receipts for, and those behind them, of
-    /// which it does not know. Gives how many were not there; that none is there twice, reading them all says.
+    /// Acts as a caller after a kill: appends once more the last entries with receipts, and those
+    /// behind them, whose fate is unknown. Returns how many were not there. A later reading of all
+    /// shows that none is there twice.
     fn append_again(&self, appender: &mut Appender, stream: &StreamName) -> u64 {
         let of_stream = |place: &(String, u64)| place.0 == stream.as_str();
         let promised = self.promised.receipts.iter();
@@ -344,8 +345,8 @@ impl Campaign {
         u64::try_from(written.count()).unwrap()
     }
 
-    /// Reads every entry: what was promised is there, each as it was handed in, none twice. Gives the
-    /// number of entries of each stream.
+    /// Reads every entry: the promised ones are there, each as it was appended, none twice. Returns
+    /// the number of entries of each stream.
     fn read_all(&self) -> BTreeMap<String, u64> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         let mut seen = BTreeSet::new();
@@ -412,7 +413,7 @@ fn assert_intact(path: &Path, when: &str) {
     assert_eq!(verify(path, &options).unwrap().faults, [], "{when}");
 }
 
-/// What the journal says that recoveries did.
+/// The repairs that the journal records.
 fn journal(path: &Path) -> String {
     let filter = Filter {
         stream: Some(StreamName::journal()),

@@ -17,7 +17,7 @@ use probity_log::{Durability, Log, Options, StreamConfig, StreamName};
 /// Files that the process has open apart from the log's segments: its output, the lock, what a replacement or a look at
 /// the directory takes for a moment, on each of the log's threads.
 const OTHER_FILES: usize = 24;
-/// How much memory may grow between the first round of entries and the last.
+/// The limit of memory growth between the first round of entries and the last.
 const GROWTH_KIB_MAX: usize = 24 << 10;
 /// Rounds of one entry for each stream.
 const ROUNDS: u64 = 10;

@@ -69,7 +69,7 @@ fn read(path: &Path, subject: Option<&str>) -> Result<Vec<u64>, LogError> {
     Ok(found)
 }
 
-/// What is read behind the damage, and what is left out: the first entry and how many.
+/// The entries read past the damage, and the gaps: the first entry and the number of each.
 fn left(path: &Path, subject: Option<&str>) -> (Vec<u64>, Vec<(u64, u64)>) {
     let mut found = Vec::new();
     let reader = Reader::open_damaged(&LogLocation::new(path, None), &root()).unwrap();

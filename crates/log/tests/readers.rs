@@ -1,4 +1,4 @@
-//! What one damage makes a verifier say: of what is damaged, and of nothing that is not.
+//! The reports of a verifier about one damage: it names the damaged part, and nothing else.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use probity_log::{
     Durability, Log, LogError, LogLocation, Options, Proofs, StreamConfig, StreamName, key_chain,
 };
 
-/// Where a frame says how long it is.
+/// The offset of a frame's length.
 const LENGTH_AT: usize = 4;
 
 fn root() -> RootKey {
@@ -111,7 +111,7 @@ fn segment(stream: &str) -> String {
     format!("streams/{stream}/segments/00000000000000000000.seg")
 }
 
-/// Where the frames of a segment end.
+/// The offsets at which the frames of a segment end.
 fn ends(bytes: &[u8]) -> Vec<usize> {
     let (mut place, mut ends) = (SEGMENT_HEADER_BYTES, Vec::new());
     while place < bytes.len() {
@@ -131,7 +131,8 @@ fn a_damaged_frame_of_journal_or_heads_accuses_nothing_else() {
     for stream in ["journal", "heads"] {
         let file = path.join(segment(stream));
         let whole = fs::read(&file).unwrap();
-        // What a frame says; and its last byte, without which all of that can still be read.
+        // A bit in a frame's content, and one in its last byte, without which all content can still
+        // be read.
         for (frame, back) in (0..ends(&whole).len()).flat_map(|frame| [(frame, 40), (frame, 1)]) {
             let mut bytes = whole.clone();
             bytes[ends(&whole)[frame] - back] ^= 1;
@@ -311,7 +312,7 @@ trait Unchecked {
 }
 
 impl Unchecked for Report {
-    /// What was not checked and has `part` in its path.
+    /// Unchecked paths that contain `part`.
     fn unchecked_paths(&self, part: &str) -> Vec<String> {
         let paths = self.unchecked.iter().map(|found| found.path.clone());
         paths.filter(|path| path.contains(part)).collect()
@@ -344,7 +345,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What those who want nothing of the stream `default` are told: whether entries of `people` are read and proved, the streams listed, the keys handed out.
+/// The results for readers who do not need the stream `default`: whether entries of `people` are
+/// read and proved, the streams listed, the keys returned.
 fn told(path: &Path) -> [bool; 4] {
     let places = LogLocation::new(path, None);
     let reader = Reader::open(path, &root()).unwrap();
@@ -407,7 +409,8 @@ fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
     }
 }
 
-/// As above, of a copy that is older by entries of the same opening: the keys are the same, and the newer notes or heads count more frames.
+/// Also of a copy that is older by entries of the same opening: the keys are the same, and the
+/// newer notes or heads count more frames.
 #[test]
 fn nothing_is_proved_of_an_older_copy_of_the_same_opening() {
     let folder = tempfile::tempdir().unwrap();
@@ -440,8 +443,9 @@ fn nothing_is_proved_of_an_older_copy_of_the_same_opening() {
     assert_eq!(told(&new), [true; 4]);
 }
 
-/// Where a second copy lay beside each checkpoint, `prove` did not ask what was anchored: checkpoint and copy of one stream that were put back together
-/// had proofs of its older head, and the other readers ended with status 3. It asks whether there are copies or not.
+/// With a second copy beside each checkpoint, `prove` did not check the anchored heads. A
+/// checkpoint and its copy that were put back together had proofs of an older head, while the other
+/// readers ended with status 3. Anchored heads are now checked with and without copies.
 #[test]
 fn nothing_is_proved_of_a_stream_that_was_put_back_with_its_second_copy() {
     let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
 }
 
-/// A log in memory whose time the test turns.
+/// A log in memory with a clock that the test moves.
 struct Turned {
     memory: Memory,
     places: LogLocation,
@@ -116,7 +116,7 @@ fn every_hour_with_entries_has_a_key_of_its_own_and_an_idle_one_has_none() {
         turned.wait_for_keys(4 + hour);
         assert_ne!(turned.signing_key(), before);
         assert!(turned.memory.read("keys/signing.next", 4096).is_err());
-        // Nothing was signed since: there is nothing that a theft would put at risk.
+        // The key signed nothing since: a theft would put nothing at risk.
         turned.clock.advance(HOUR * 5);
         std::thread::park_timeout(Duration::from_millis(300));
         turned.wait_for_keys(4 + hour);

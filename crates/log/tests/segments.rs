@@ -74,7 +74,7 @@ fn firsts(path: &Path) -> Vec<u64> {
     firsts
 }
 
-/// Where each frame of a segment begins, and where the last ends.
+/// The offset of each frame in a segment, and the end of the last.
 fn bounds(content: &[u8]) -> Vec<usize> {
     let mut bounds = vec![SEGMENT_HEADER_BYTES];
     let mut offset = SEGMENT_HEADER_BYTES;
@@ -132,8 +132,8 @@ fn is_whole(path: &Path, entries: u64) {
     }
 }
 
-/// Where a stream is cut into segments is no evidence, as the document says. One that is cut anew is intact, read, proved and written on, wherever
-/// the cut is.
+/// Cuts between segments are no evidence, as the document states. A stream with other cuts is
+/// intact, read, proved and written on, wherever the cuts are.
 #[test]
 fn segments_that_are_split_or_merged_are_intact_and_written_on() {
     let cuts: [fn(&Path); 5] = [
@@ -170,7 +170,7 @@ fn segments_that_are_split_or_merged_are_intact_and_written_on() {
     }
 }
 
-/// What stands in the place of a frame: the same numbers, in a frame of the other version.
+/// A substitute for a frame: the same numbers, in a frame of the other version.
 fn in_place_of(frame: &[u8], other: &[u8], is_older: bool) -> Vec<u8> {
     let mut other = other.to_vec();
     let stream = if is_older { (56, 52) } else { (52, 56) };

@@ -172,7 +172,7 @@ fn a_subject_that_comes_back_is_somebody_new() {
     );
     append(&log, "anna");
     log.close().unwrap();
-    // Who is erased is erased from entries about several too, and nobody else is.
+    // An erased subject is erased from entries about several too, and no other subject is.
     let expected = some(&["", "bert", "bert", "anna"]);
     assert_eq!(read(&path).unwrap(), expected);
     let report = verified(&path, Some(root()));

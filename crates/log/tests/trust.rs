@@ -1,4 +1,5 @@
-//! What a recipient goes by when a proof is older or newer than what they know: a chain of keys, a witness, a remembered head.
+//! The trust anchors of a recipient when a proof is older or newer: a chain of keys, a witness, a
+//! remembered head.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

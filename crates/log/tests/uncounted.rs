@@ -1,4 +1,5 @@
-//! Slots of subjects that the journal does not count yet: entries with a receipt hang on them alone.
+//! Slots of subjects that the journal does not count yet: entries with a receipt depend on them
+//! alone.
 
 #![expect(
     clippy::unwrap_used,
@@ -58,7 +59,8 @@ fn append_once(log: &Log, subject: &str) {
     appender.append_durable(&entry).unwrap();
 }
 
-/// What a kill leaves of a log with a signed entry about anna, and entries about bert and carl with receipts that nothing was signed for.
+/// A killed log with a signed entry about anna, and unsigned entries with receipts about bert and
+/// carl.
 fn killed(folder: &Path) -> PathBuf {
     let path = folder.join("log");
     let config = StreamConfig {
@@ -203,7 +205,7 @@ fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
         append(&log, "dora");
         append(&log, "carl");
         log.close().unwrap();
-        // The loss is said for good, and is no fault; who reads misses the entries each time.
+        // The loss is recorded for good, and is no fault; readers get the gap each time.
         let report = verified(&path);
         assert_eq!(report.losses.len(), 1, "{name}");
         assert_eq!(report.faults, [], "{name}");
@@ -262,7 +264,8 @@ fn a_file_of_slots_without_end_holds_up_nobody() {
     assert!(verified(&path).is_intact());
 }
 
-/// So that a long file can be told from the log's own, the journal names the slots now and then, whatever is published.
+/// The journal names the slots from time to time, whatever is published, so that a file with
+/// foreign slots can be detected.
 #[test]
 fn the_journal_names_slots_before_they_are_many() {
     let folder = tempfile::tempdir().unwrap();

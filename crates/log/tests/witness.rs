@@ -1,4 +1,5 @@
-//! The witness key: one that stays and signs every checkpoint of the journal, whose loss is found and which alone proves nothing.
+//! The witness key: a permanent key that signs every checkpoint of the journal. Its loss is found,
+//! and it alone proves nothing.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -238,7 +238,7 @@ fn a_key_that_was_replaced_proves_nothing_beside_a_head_of_today() {
             assert!(matches!(refused, Err(EntryProofError::Journal(_))));
         }
     }
-    // With what the journal really says, the head of the stream is not signed.
+    // With the journal's real content, the head of the stream is not signed.
     let refused = forged(*of_today).check(last);
     assert!(matches!(refused, Err(EntryProofError::Checkpoint(_))));
     assert!(honest().check(last).is_ok());

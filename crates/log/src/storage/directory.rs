@@ -184,8 +184,7 @@ impl Directory {
         while let Some(folder) = folders.pop() {
             let opened = match self.folder(&folder) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                // A folder that this process cannot open, such as `lost+found`, holds none of its
-                // files.
+                // An unreadable folder, such as `lost+found`, holds none of the log's files.
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
                 opened => opened?,
             };
@@ -441,8 +440,7 @@ impl Temporary<'_> {
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // The first error is the one to report; a file that cannot be removed now is swept
-            // later.
+            // The first error is the one to report; the file is swept later.
             let _swept_later = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -588,8 +586,7 @@ const fn file_flags(access: OFlags) -> OFlags {
         .union(OFlags::NOCTTY)
 }
 
-/// Returns a clear error for a link or a socket. The system says "too many levels of symbolic links"
-/// for a single link, and "no such device" for a socket.
+/// Returns a clear error for a link or a socket; the system's own errors for them are misleading.
 fn not_followed(error: Errno) -> io::Error {
     match error {
         Errno::NXIO => io::Error::new(ErrorKind::InvalidData, NO_REGULAR_FILE),

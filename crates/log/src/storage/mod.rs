@@ -131,8 +131,8 @@ pub trait Storage: Debug + Send + Sync {
 
     /// Takes the lock `name` for this process, or `None` when another holder has it.
     ///
-    /// Held until the value is dropped or the process ends in whatever way. The file `name` then
-    /// holds the process id in decimal digits and a line end, for messages only.
+    /// Held until the value is dropped or the process ends in any way. The file `name` then holds
+    /// the process id in decimal digits and a line end, for messages only.
     ///
     /// # Errors
     /// The system's error.

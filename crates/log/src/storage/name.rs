@@ -4,7 +4,7 @@ use std::io;
 
 /// The prefix of temporary names; a crash may leave such files, and they mean nothing.
 pub(super) const TEMPORARY: &str = ".tmp-";
-/// Longest component of a name in bytes: what the usual file systems allow.
+/// Longest component of a name in bytes, as in the usual file systems.
 const COMPONENT_BYTES_MAX: usize = 255;
 
 /// The folder of `name` (empty for the root) and its last component.

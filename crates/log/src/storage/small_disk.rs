@@ -1,4 +1,4 @@
-//! A file system of a few kilobytes that one test has for itself, to be filled up or made read-only.
+//! A private file system of a few kilobytes for one test, to be filled up or made read-only.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};

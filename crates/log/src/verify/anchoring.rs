@@ -1,4 +1,4 @@
-//! Collects the heads that are anchored, from the stream `heads`, or from the journal of a log of version 2.
+//! Collects the anchored heads, from the stream `heads`, or from the journal of a log of version 2.
 
 use std::collections::{BTreeMap, BTreeSet};
 

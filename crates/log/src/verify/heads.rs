@@ -286,7 +286,7 @@ impl Verifier<'_> {
         subject
     }
 
-    /// The size in the published checkpoint of a stream, whoever signed it.
+    /// The size in the published checkpoint of a stream, by any signer.
     pub(super) fn claimed_size(&self, name: &StreamName) -> Result<Option<u64>, LogError> {
         let note = self.notes(name)?.published;
         let head = note.and_then(|note| claimed(&note));
@@ -349,7 +349,7 @@ fn claimed(note: &[u8]) -> Option<Checkpoint> {
     Checkpoint::parse(note.text()).ok()
 }
 
-/// The first line of a note, whatever the others are.
+/// The first line of a note, with any other lines.
 pub(super) fn note_origin(note: &[u8]) -> Option<&str> {
     let line = note.split(|byte| *byte == b'\n').next()?;
     std::str::from_utf8(line).ok()

@@ -27,7 +27,7 @@ struct Span {
     first_at: Place,
     last: Record,
     last_at: Place,
-    /// Whether no frame is unknown before the first.
+    /// True when no frame is unknown before the first.
     is_whole: bool,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// Takes up the next record that is known.
+    /// Adds the next known record.
     pub(super) fn add(
         &mut self,
         record: &Record,

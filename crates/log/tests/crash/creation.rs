@@ -56,7 +56,8 @@ fn check_opens(context: &str, places: &LogLocation) {
     assert_eq!(report.faults, [], "{context}");
 }
 
-/// What a creation leaves that follows one which left `image`: each moment of it, where it may begin. Where it is refused, the log that is there opens.
+/// The states that a creation after `image` leaves, one for each moment, where it may begin. Where
+/// it is refused, the log that is there opens.
 fn seconds(first: &str, image: &Memory) -> Vec<(String, Memory)> {
     let images = moments(image, |places| match create(places) {
         Ok(()) => {}
@@ -95,7 +96,7 @@ fn two_creations_broken_off_in_a_row_lose_no_key_and_leave_a_place_for_a_log() {
     });
 }
 
-/// All keys that were `there` are kept, and there is a log or room for one.
+/// All keys that were `there` are kept, and there is a log or none was begun.
 fn check_place(context: &str, there: &BTreeSet<Vec<u8>>, world: &World) {
     let before = keys(&world.memory, true);
     assert!(there.is_subset(&before), "{context}: a key is gone");

@@ -30,7 +30,7 @@ use scenario::{Expected, Scenario, calls, checked, for_each, live};
 use workload::Size;
 use world::World;
 
-/// The seed of what power losses leave; `CRASH_SEED` takes its place.
+/// The seed of the states after power losses; `CRASH_SEED` replaces it.
 const SEED: u64 = 20_260_801;
 
 fn seed() -> u64 {
@@ -106,7 +106,7 @@ fn refused(size: Size) {
     ));
 }
 
-/// The calls of which it makes a difference whether they were carried out.
+/// The calls whose execution makes a difference.
 fn changing() -> Vec<Call> {
     let changes = |call: &Call| call.changes();
     Call::ALL.into_iter().filter(changes).collect()
@@ -204,7 +204,8 @@ fn forgotten(size: Size) {
     run(&scenarios);
 }
 
-/// What a crash may find at a moment: which call is next, the storage, the facts.
+/// Checks the state after a crash at each moment: the number of the next call, the storage, the
+/// facts.
 fn crashed(size: Size, losses: u64) {
     let world = World::new();
     let ledger = Ledger::default();

@@ -1,4 +1,4 @@
-//! A log that was opened often: an opening takes no longer for it than it must.
+//! A log that was opened often: an opening takes no longer than it must.
 
 use std::collections::BTreeMap;
 

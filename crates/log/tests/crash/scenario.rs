@@ -1,4 +1,4 @@
-//! One life with one fault, and what must hold afterwards; many of them side by side.
+//! One life with one fault, and the checks afterwards; many of them run side by side.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,16 +29,16 @@ pub(crate) fn live(world: &World, ledger: &Ledger, size: Size) -> Result<(), Sto
     writer.run()
 }
 
-/// What a fault is expected to do to the life it meets.
+/// The expected effect of a fault on the writer's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// It ends with an error that tells of the fault.
+    /// The life ends with an error that names the fault.
     Stops,
-    /// It goes on as if nothing had happened.
+    /// The life goes on as if nothing had happened.
     GoesOn,
 }
 
-/// A fault and what it must do.
+/// A fault and its expected effect.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: String,
@@ -46,7 +46,7 @@ pub(crate) struct Scenario {
     pub(crate) error: Fault,
     pub(crate) expected: Expected,
     pub(crate) size: Size,
-    /// Whether the system drops what the failed call was to sync.
+    /// True when the system drops the bytes that the failed call was to sync.
     pub(crate) forgets: bool,
     pub(crate) seed: u64,
 }
@@ -90,7 +90,7 @@ impl Scenario {
     }
 }
 
-/// As [`check`], saying which case it is when it fails.
+/// Runs [`check`], and panics with the context when it fails.
 pub(crate) fn checked(
     context: &str,
     image: Memory,
@@ -131,7 +131,7 @@ pub(crate) fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
     });
 }
 
-/// How many calls of each kind an undisturbed life makes.
+/// The number of calls of each kind in an undisturbed life.
 pub(crate) fn calls(size: Size) -> (u64, BTreeMap<Call, u64>) {
     let world = World::new();
     live(&world, &Ledger::default(), size).unwrap();

@@ -45,7 +45,7 @@ fn live(places: &LogLocation, id: u64) {
     log.close().unwrap();
 }
 
-/// Whether what a killed process leaves is another after such a call.
+/// Returns whether such a call changes the state that a killed process leaves.
 fn leaves_another(call: Call) -> bool {
     call.changes()
         && !matches!(
@@ -54,7 +54,8 @@ fn leaves_another(call: Call) -> bool {
         )
 }
 
-/// What a kill before each call that changes something leaves, while `work` is done with `memory`.
+/// The states that a kill leaves before each call that changes something, while `work` is done with
+/// `memory`.
 pub(crate) fn moments(memory: &Memory, work: impl FnOnce(&LogLocation)) -> Vec<(String, Memory)> {
     /// More calls than any work here makes.
     const CALLS: u64 = 2_000;
@@ -81,7 +82,7 @@ pub(crate) fn moments(memory: &Memory, work: impl FnOnce(&LogLocation)) -> Vec<(
     named.collect()
 }
 
-/// Every reader is content with what is there, before anybody repairs anything.
+/// Checks that every reader accepts the log before any repair.
 fn check_readers(context: &str, places: &LogLocation) {
     for root in [None, Some(root())] {
         let options = VerifyOptions {
@@ -104,7 +105,7 @@ fn check_readers(context: &str, places: &LogLocation) {
     }
 }
 
-/// Opens the log and closes it: that nobody is content with is a false alarm.
+/// Opens the log and closes it; a refusal is a false alarm.
 fn check_opens(context: &str, places: &LogLocation) {
     let log = open(places).unwrap_or_else(|error| panic!("{context}: {error:?}"));
     log.close().unwrap();

@@ -22,7 +22,7 @@ pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// What became of one kind.
+/// The results of one kind.
 #[derive(Default)]
 struct Tally {
     runs: usize,
@@ -134,7 +134,7 @@ fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static 
     };
     let wanted = |class: FaultClass| match kind.verdict {
         Verdict::Fault(wanted) => class == wanted,
-        // Where it is not refused, it is another log.
+        // A forgery that is not refused is another log.
         Verdict::Refused(_) => class == FaultClass::KeyChain,
         Verdict::Listed => false,
     };
@@ -164,7 +164,7 @@ fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static 
     Ok(classes)
 }
 
-/// What is no fault must be named all the same.
+/// Unchecked files must be listed all the same.
 fn listed_as(report: &Report, place: &Place) -> Result<Vec<&'static str>, String> {
     if !report.is_intact() {
         return Err(format!("called a fault: {:?}", report.faults));

@@ -190,7 +190,8 @@ fn what_is_done_to_heads_or_journal_shows_with_and_without_the_root_key() {
     assert_eq!(scene.verify(Look::Keyed).unwrap().faults, []);
 }
 
-/// The place of an index's root is kept: it is checked and otherwise passed over, by verification and by the next opening.
+/// The entry of an index's root is reserved: it is checked and otherwise ignored, by verification
+/// and by the next opening.
 #[test]
 fn an_index_over_frames_that_a_head_covers_is_no_fault() {
     let world = World::new();
@@ -199,7 +200,7 @@ fn an_index_over_frames_that_a_head_covers_is_no_fault() {
     let size = world.records[LONG].len();
     say(&mut scene, "index.root", LONG, &index(3, size - 1));
     assert_eq!(scene.verify(Look::Keyed).unwrap().faults, []);
-    // The writer's own memory of what is durable knows nothing of the frame.
+    // The writer's own note of durable frames does not count the frame.
     let log = Log::open(&scene.log(), &root(), options()).unwrap();
     append(&log, LONG, 540..541);
     log.close().unwrap();
@@ -207,7 +208,8 @@ fn an_index_over_frames_that_a_head_covers_is_no_fault() {
     scene.undo();
 }
 
-/// A frame that somebody without keys appends is no head: nobody believes it, and the next opening takes it away.
+/// A frame that somebody without keys appends is no head: it is not trusted, and the next opening
+/// removes it.
 #[test]
 fn a_forged_frame_behind_the_heads_is_believed_by_nobody() {
     let world = World::new();
@@ -250,7 +252,7 @@ fn a_forged_frame_behind_the_heads_is_believed_by_nobody() {
     scene.undo();
 }
 
-/// What holds each other is refused for writing as well.
+/// Journal and `heads` that do not fit together are refused for writing as well.
 #[test]
 fn heads_or_journal_that_were_put_back_are_not_written_on() {
     let world = World::new();

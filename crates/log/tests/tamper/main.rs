@@ -258,7 +258,7 @@ fn a_flipped_byte_anywhere_in_the_evidence_is_found() {
     assert!(keyless(&path).is_intact());
 }
 
-/// Whether a tile file belongs to the tree as published.
+/// Returns whether a tile file belongs to the tree as published.
 fn is_current(path: &Path, file: &Path) -> bool {
     let Some((stream, tile)) = file.to_str().unwrap().split_once("/tile/") else {
         return false;
@@ -410,7 +410,7 @@ fn a_known_checkpoint_binds_what_came_before() {
     assert_eq!(report.faults, []);
     let (whole, grown) = (keyless(&path), &report.streams[2]);
     assert!(grown.bytes < whole.streams[2].bytes / 4);
-    // What is not read is in the report, and the word for a log of which every byte was read is not said.
+    // Unread frames are in the report, and the log is not called intact.
     assert!(!report.is_intact() && !report.has_faults() && !report.is_read_whole());
     assert!(whole.is_intact() && whole.is_read_whole());
     let skipped = &grown.skipped[0];
@@ -422,7 +422,7 @@ fn a_known_checkpoint_binds_what_came_before() {
         ..VerifyOptions::default()
     };
     let report = verify(&path, &options).unwrap();
-    // What journal and heads say is believed of all streams.
+    // Journal and heads are read in full, because all streams depend on them.
     assert!(report.streams[0].skipped.is_empty() && report.streams[1].skipped.is_empty());
     let skipped = &report.streams[2].skipped[0];
     assert_eq!(skipped.why, SkippedReason::OtherTime);

@@ -1,4 +1,4 @@
-//! Whoever opens a damaged log for writing is refused where what is anchored is not there.
+//! Opening a damaged log for writing is refused where the anchored head is missing.
 
 use probity_log::{Log, LogError, Repair, RepairKind, StreamName};
 
@@ -69,7 +69,7 @@ fn an_older_checkpoint_over_whole_frames_is_repaired_and_said() {
             Some(older) => scene.write(&format!("log.heads/{stream}"), older),
             None => scene.remove(&format!("log.heads/{stream}")),
         }
-        // Opening changes more than what was attacked.
+        // Opening changes more files than the attack did.
         scene.keep_all();
         let log = Log::open(&scene.log(), &root(), options()).unwrap();
         let said = log.repairs();

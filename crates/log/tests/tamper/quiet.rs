@@ -128,7 +128,7 @@ fn kill(kills: u64) {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Until a signal comes the child writes; the moment is what the seed decides.
+        // The child writes until it is killed; the seed decides the moment.
         std::thread::sleep(Duration::from_millis(20 + random.next() % 300));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Whoever reads entries gets all that were signed for, or learns that it does not.
+//! Readers get all signed entries, or an error.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,8 @@ fn after_every_kind_of_attack_all_entries_are_read_or_damage_is_told() {
             });
             let context = format!("{}, run {run}", kind.name);
             match whole(&scene) {
-                // Whoever knows nothing of the log cannot tell another one, or all of it put back.
+                // A reader who knows nothing of the log cannot detect another log, or an older copy
+                // of everything.
                 Ok(_) if is_foreseen && !is_alarm => {}
                 Ok(entries) => {
                     assert!(

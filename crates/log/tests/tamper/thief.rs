@@ -1,4 +1,5 @@
-//! Whoever has the root key, and signing keys that were in `keys/` at some time: seals, rebuilds and signs as the log does.
+//! An attacker with the root key and earlier signing keys of `keys/`: seals, rebuilds and signs as
+//! the log does.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -269,7 +269,7 @@ pub(crate) fn records(log: &Path, stream: &str) -> Vec<Stored> {
 pub(crate) struct Scene<'w> {
     pub(crate) world: &'w World,
     folder: TempDir,
-    /// What was there before an attack; `None` where nothing was.
+    /// The state before an attack; `None` where nothing was.
     before: BTreeMap<String, Option<Before>>,
     /// A checkpoint that the verifier remembers.
     pub(crate) since: Option<Vec<u8>>,
@@ -321,7 +321,7 @@ impl Scene<'_> {
         files
     }
 
-    /// Remembers everything, for whoever lets the log itself change what is there.
+    /// Remembers everything, for tests that let the log itself change files.
     pub(crate) fn keep_all(&mut self) {
         for name in ["log", "log.heads"] {
             for inside in self.below(name) {
@@ -447,7 +447,7 @@ impl Scene<'_> {
     }
 }
 
-/// What the verifier knows.
+/// The keys that the verifier has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Nothing.

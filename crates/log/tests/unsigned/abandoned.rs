@@ -1,5 +1,6 @@
-//! The first frame of an opening of a copy, put behind the journal together with the copy's signing key: it looks like what a crash leaves of an opening of the
-//! log itself. It is set aside, and what else the copy wrote stays nobody's.
+//! The first frame of an opening of a copy, put behind the journal together with the copy's signing
+//! key. It looks like a leftover of a crash in an opening of the log itself. It is set aside, and
+//! the copy's other frames stay foreign.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,8 @@ fn what_else_an_unfinished_opening_wrote_is_nobodys() {
     }
 }
 
-/// So were the copy's entries in the place of entries with receipts that no checkpoint covered yet, by the copy's note of what was durable.
+/// By the copy's note of durable frames, its entries replaced entries with receipts that no
+/// checkpoint covered yet.
 #[test]
 fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +127,8 @@ fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
                 Ok(())
             })
         });
-        // The note is of an opening that the log does not have, and nobody can tell which of both is the older.
+        // The note is of an opening that the log does not have, and nothing shows which of both is
+        // the older.
         read.unwrap_err();
         if !fails {
             let refused = Log::open(&killed, &root(), options()).unwrap_err();
@@ -140,7 +143,8 @@ fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
     assert_eq!(keys(&killed), ["a", "b", "c"]);
 }
 
-/// So was the copy's erasure, which destroyed the key of a subject whom the log had never erased.
+/// The copy's erasure was believed too, and destroyed the key of a subject whom the log had never
+/// erased.
 #[test]
 fn no_erasure_of_a_copy_destroys_a_key() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! A signing key that expired, in the hands of somebody who can write every file: what it signs is found, and no writer goes on from it.
+//! An expired signing key in the hands of somebody who can write every file: its signatures are
+//! found, and no writer goes on from them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,7 +107,8 @@ fn openings(path: &Path, stream: &str, count: usize) {
     }
 }
 
-/// What whoever has no key finds of the stream `default`, with the log's own word for its first key and with the real one.
+/// The faults of the stream `default` without the root key, with the first key in the log and with
+/// the real one.
 fn found(path: &Path) -> Vec<Fault> {
     let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
     let anchor = Geometry::parse(&geometry).unwrap().anchor().clone();
@@ -254,7 +256,8 @@ fn frames_that_are_not_those_of_the_note_are_refused_where_they_are_signed_for()
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
     let now = fs::read(path.join("durable")).unwrap();
-    // As a machine notes it that went on from a copy of this one's memory: two of three frames are the same.
+    // The note of a machine that went on from a copy of this one's memory: two of three frames are
+    // the same.
     let mut other = now.clone();
     let slot = &mut other[216..324];
     slot[44] ^= 1;

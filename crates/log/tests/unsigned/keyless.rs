@@ -1,4 +1,5 @@
-//! What whoever has no key makes of frames behind the signed head: that bytes are there is nobody's word for it that they are the log's.
+//! Frames behind the signed head for readers without a key: their presence does not show that they
+//! are the log's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -176,7 +177,7 @@ fn a_log_without_its_first_frame_is_none_to_begin_anew() {
     };
     cut(&path);
     let key = fs::read(path.join("keys/master.key")).unwrap();
-    // What is left shrinks; the checkpoint says enough.
+    // Less and less is left; the checkpoint is enough.
     for gone in [
         "none",
         "streams/default",
@@ -189,10 +190,10 @@ fn a_log_without_its_first_frame_is_none_to_begin_anew() {
         assert!(matches!(created, Err(LogError::Exists { .. })), "{gone}");
         assert_eq!(fs::read(path.join("keys/master.key")).unwrap(), key);
     }
-    // Without it the note of what was durable does.
+    // Without it the note of durable frames is enough.
     fs::remove_file(path.join("streams/journal/checkpoint")).unwrap();
     assert!(Log::exists(&path).unwrap());
-    // Without both nothing tells it from a creation that was cut short.
+    // Without both, it looks like a creation that was cut short.
     fs::remove_file(path.join("durable")).unwrap();
     assert!(!Log::exists(&path).unwrap());
 }

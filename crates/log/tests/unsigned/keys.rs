@@ -1,4 +1,5 @@
-//! Keys that were stolen, destroyed, damaged or put back, and what they make nobody believe.
+//! Keys that were stolen, destroyed, damaged or put back, and the forgeries that they do not make
+//! valid.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -227,7 +228,7 @@ fn a_damaged_or_older_key_file_is_named_for_what_it_is() {
         refused.to_string().contains("put the newest copies"),
         "{refused}"
     );
-    // What a crash leaves between the certificate and the change of keys.
+    // The state after a crash between the certificate and the change of keys.
     fs::write(path.join("keys/signing.next"), newest).unwrap();
     assert_eq!(state(), SigningKeyState::Succeeded);
     Log::open(&path, &root(), options())

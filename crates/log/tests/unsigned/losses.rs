@@ -1,4 +1,5 @@
-//! A loss that was accepted is missed until the journal says so, and all that is accepted was said before.
+//! An accepted loss is reported until the journal records it, and every accepted loss was reported
+//! before.
 
 use std::fs;
 use std::path::Path;
@@ -117,7 +118,7 @@ fn all_that_is_accepted_is_said_before() {
         .close()
         .unwrap();
     assert_eq!(classes(&path), []);
-    // What cannot be brought back any more is not said to be in a backup.
+    // The error for entries that are gone for good does not advise a backup.
     let reader = probity_log::reader::Reader::open(&path, &root()).unwrap();
     let read = reader.read::<LogError>(&probity_log::reader::Filter::default(), &mut |_| Ok(()));
     let said = read.unwrap_err().to_string();

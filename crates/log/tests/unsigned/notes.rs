@@ -1,4 +1,5 @@
-//! What the writer noted as durable is missed where it is damaged or gone, by the next writer and by whoever reads with the root key.
+//! Noted durable frames that are damaged or gone are reported, by the next writer and by readers
+//! with the root key.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +68,7 @@ fn is_missed_by_readers(path: &Path, found: u64) {
     let damage = damage.unwrap();
     assert_eq!((count, damage.gaps.len()), (found, 1));
     assert_eq!(damage.gaps[0].frames, 8 - found);
-    // Without the root key nobody can tell, but how much nobody signed for is said.
+    // Without the root key the loss is unknown, but the number of unsigned bytes is reported.
     let report = keyless(path);
     assert!(report.is_intact(), "{:?}", report.faults);
     let stream = &report.streams[2];
@@ -112,7 +113,7 @@ fn frames_that_an_accepted_loss_left_behind_cannot_be_put_back() {
     // Frames 6 and 7 of before: sealed with the log's keys, and as many as the note counts.
     fs::write(path.join(DEFAULT), before).unwrap();
     let classes: Vec<_> = keyed(&path).faults.iter().map(|it| it.class).collect();
-    // Nobody believes them, so that what the note counts is gone.
+    // The frames are not believed, so that the noted ones count as gone.
     assert_eq!(classes, [FaultClass::Frame]);
     let refused = Log::open(&path, &root(), options()).unwrap_err();
     assert!(
@@ -174,7 +175,7 @@ fn is_missed(found: u64, damage: impl Fn(&Path)) {
         );
     }
     assert_eq!(keys(&path).len() as u64, found);
-    // Said once: the log opens as any other now.
+    // Reported once: from now on the log opens normally.
     let log = Log::open(&path, &root(), options()).unwrap();
     assert_eq!(log.repairs(), &[]);
     log.close().unwrap();
@@ -281,7 +282,7 @@ fn a_changed_length_destroys_no_frame_behind_it() {
     }
 }
 
-/// The streams of which verification with the root key says that nothing says what of them was durable.
+/// The streams without a note of durable frames, by verification with the root key.
 fn unsaid(path: &Path) -> Vec<String> {
     let report = keyed(path);
     assert!(report.is_intact(), "{:?}", report.faults);

@@ -1,4 +1,5 @@
-//! Frames behind the head of a log of version 2, where no frame says who sealed it: nobody believes them, with the root key or without.
+//! Frames behind the head of a version 2 log, where no frame says who sealed it: they are not
+//! believed, with the root key or without.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +77,8 @@ fn copied(path: &Path, stream: &str) -> Vec<u8> {
     frame
 }
 
-/// The number of the last journal frame that says more than heads, as a frame behind the last must name it.
+/// The number of the last journal frame with more than heads, which a frame behind the last must
+/// name.
 fn telling(path: &Path) -> String {
     let said = |frame: &Vec<u8>| {
         let is = |word: &[u8]| frame.windows(word.len()).any(|bytes| bytes == word);
@@ -171,7 +173,8 @@ fn verified(path: &Path, root: Option<RootKey>) -> Report {
     verify(path, &options).unwrap()
 }
 
-/// Expects that everybody names the `frame` behind the head of `stream` as nobody's, and that nobody believes it.
+/// Expects that all readers report the `frame` behind the head of `stream` as foreign, and do not
+/// believe it.
 fn is_nobodys(path: &Path, log: &str, stream: usize, frame: &[u8]) {
     for root in [None, Some(root(log))] {
         let report = verified(path, root);

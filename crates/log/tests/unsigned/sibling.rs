@@ -1,4 +1,5 @@
-//! A copy of a log that was opened for writing elsewhere, with the same keys: what it wrote belongs to it alone.
+//! A copy of a log that was opened for writing elsewhere, with the same keys: its frames belong to
+//! it alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,8 @@ fn frames_of_a_copy_that_was_opened_elsewhere_are_nobodys() {
         let (path, copy) = siblings(folder.path());
         let (before, said_before) = (keys(&path), journal(&path));
         let own = frames(&path.join(file)).len();
-        // Of `quiet` all that the copy wrote is due; of the others what stands behind as many frames as the log has.
+        // All of the copy's frames of `quiet`; of the other streams, those behind as many frames as
+        // the log has.
         let foreign = since(&copy, file, if file == QUIET { 1 } else { own });
         let foreign = if foreign.is_empty() {
             since(&copy, file, own - 1)
@@ -99,7 +101,7 @@ fn the_journal_of_a_copy_does_not_belong_to_the_log() {
     assert!(matches!(refused, LogError::Broken { .. }), "{refused}");
 }
 
-/// What a copy noted as durable missed frames that the log never had.
+/// By the notes of a copy, frames were missed that the log never had.
 #[test]
 fn the_notes_of_a_copy_raise_no_alarm() {
     let folder = tempfile::tempdir().unwrap();
@@ -312,7 +314,8 @@ fn frames_that_went_before_an_opening_do_not_come_back_after_it() {
     }
 }
 
-/// Nor are they counted, proved, found for a receipt, or called unpublished without a key.
+/// Such frames are not counted, proved, found for a receipt, or called unpublished without a key
+/// either.
 fn believed_by_nobody(path: &Path, entry: u64) {
     let stream = StreamName::default();
     let reader = Reader::open(path, &root()).unwrap();
@@ -407,7 +410,7 @@ fn an_opening_that_cannot_sign_changes_nothing() {
     log.close().unwrap();
     let newest = fs::read(killed.join("keys/signing.key")).unwrap();
     let whole = fs::read(killed.join(DEFAULT)).unwrap();
-    // What an opening that may sign would cut off, accepted as it is.
+    // An opening with a valid key would cut this off, with the loss accepted.
     fs::write(killed.join(DEFAULT), &whole[..whole.len() - 1]).unwrap();
     fs::write(killed.join("keys/signing.key"), older).unwrap();
     let before = [DEFAULT, "durable"].map(|name| fs::read(killed.join(name)).unwrap());
@@ -426,7 +429,8 @@ fn an_opening_that_cannot_sign_changes_nothing() {
     intact(&killed);
 }
 
-/// What a copy noted in more openings than the log has was called a rewritten history, and the advice recorded a loss that never was.
+/// A note of a copy with more openings than the log has was called a rewritten history, and the
+/// advice recorded a loss that never was.
 #[test]
 fn a_note_of_an_opening_beyond_the_journal_is_named_for_what_it_is() {
     let folder = tempfile::tempdir().unwrap();

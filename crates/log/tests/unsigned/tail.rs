@@ -53,7 +53,8 @@ fn a_forged_frame_of_a_built_in_stream_is_set_aside_and_never_signed() {
     }
 }
 
-/// Appends `frame` to the segment `file`, and expects that nobody believes it and everything goes on as without it.
+/// Appends `frame` to the segment `file`, and expects that it is not believed and everything goes
+/// on as without it.
 fn is_set_aside(path: &Path, file: &str, frame: &[u8]) {
     let before = journal(path);
     let honest = fs::read(path.join(file)).unwrap();

@@ -25,7 +25,7 @@ impl Memory {
         Self::from(image.after(&mut Fate::draw(seed, &image)))
     }
 
-    /// A storage with what is durable and nothing else: the least that a power loss leaves.
+    /// Returns a storage with only the durable state: the least that a power loss leaves.
     #[must_use]
     pub fn crash_losing_all_unsynced(&self) -> Self {
         let mut fate = Fate {

@@ -470,7 +470,7 @@ impl Drop for HeldLock {
     }
 }
 
-/// The component that follows `folder` when `name` stands directly in it.
+/// The component that follows `folder` when `name` is directly in it.
 fn part_in<'a>(folder: &str, name: &'a str) -> Option<&'a str> {
     let inside = match folder {
         "" => name,

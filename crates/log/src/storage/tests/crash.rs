@@ -1,4 +1,4 @@
-//! A simulated power loss keeps what was promised, and may take or tear everything else.
+//! A simulated power loss keeps the promised state, and may take or tear everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;

@@ -11,10 +11,10 @@ use crate::random::Random;
 use crate::thief::Stolen;
 use crate::world::{CLEAR, LONG, Look, Scene, Stored, TOGETHER};
 
-/// Where the section of a frame without sections of subjects begins.
+/// The offset of the section in a frame without sections of subjects.
 const BODY: usize = FRAME_HEADER_BYTES + DIRECTORY_ENTRY_BYTES;
 
-/// What bytes in other places look like, when frames behind them are moved.
+/// The faults of bytes in other places, when frames behind them are moved.
 const MOVED: &[FaultClass] = &[FaultClass::Segment];
 
 pub(super) fn kinds() -> Vec<Kind> {
@@ -197,7 +197,7 @@ fn frames() -> Vec<Kind> {
         .also(MOVED),
         Kind::new("a frame repeated", "7", FaultClass::Frame, |s, r| {
             with_frames(s, r, |frames, at, _| {
-                // In the place of a neighbour, so that something is changed wherever it stands.
+                // In the place of a neighbour, so that the change has an effect everywhere.
                 let again = frames[at].clone();
                 let neighbour = if at + 1 < frames.len() {
                     at + 1
@@ -395,8 +395,9 @@ impl Place {
     }
 }
 
-/// What a writer with every key may do unseen by whoever has none: frames whose contents are not what they say. They
-/// are signed for, and behind the last head that was anchored, as after a crash.
+/// Changes that a writer with every key can make unseen by readers without keys: frames whose
+/// contents contradict their headers. They are signed for, and behind the last anchored head, as
+/// after a crash.
 fn lies() -> Vec<Kind> {
     vec![
         Kind::new(

@@ -151,7 +151,7 @@ const fn slot(place: usize) -> Range<usize> {
     place * SLOT_BYTES..(place + 1) * SLOT_BYTES
 }
 
-/// What the slot keeps secret.
+/// The secret part of a slot.
 const fn secret(place: usize) -> Range<usize> {
     place * SLOT_BYTES + SLOT_LABEL_BYTES..(place + 1) * SLOT_BYTES
 }
