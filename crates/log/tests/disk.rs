@@ -1,4 +1,4 @@
-//! A log on a disk that is full or read-only: what was promised stays, what is said names the place.
+//! A log on a disk that is full or read-only: promised entries stay, and errors name the file.
 
 #![expect(
     clippy::unwrap_used,
@@ -207,7 +207,8 @@ fn a_log_on_a_read_only_disk_is_read_and_verified_and_refuses_a_writer() {
     assert_intact(&path);
 }
 
-/// Whoever waited for the journal while a write to it failed waited for ever: a place stayed reserved that nobody fills.
+/// A waiter for the journal waited for ever when a write to it failed: a reserved place was never
+/// filled.
 #[test]
 fn nobody_waits_for_a_journal_that_failed() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Idempotency keys: an entry that is handed in again is not written again, and gets the receipt of the first one.
+//! Idempotency keys: an entry that is appended again is not written again, and gets the receipt of
+//! the first one.
 
 #![expect(
     clippy::unwrap_used,
@@ -162,7 +163,8 @@ fn a_repeat_is_found_across_batches_and_openings_in_every_kind_of_stream() {
     }
 }
 
-/// A line of input without a time is the same line later; a time that the caller gave is part of what it said.
+/// A line of input without a time is the same line later; a time that the caller gave is part of
+/// the entry.
 #[test]
 fn a_time_counts_where_the_caller_gave_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -307,7 +309,7 @@ fn no_more_is_read_after_an_opening_than_is_asked_for_and_without_keys_nothing()
         ..Options::default()
     };
     let log = Log::open(&path, &root(), options).unwrap();
-    // One frame is read, whatever it takes.
+    // One frame is always read, even one larger than the limit.
     assert_eq!(append(&log, 3, &[b'x'; 1000]).unwrap(), (3, true));
     assert_eq!(append(&log, 2, &[b'x'; 1000]).unwrap(), (4, false));
     log.close().unwrap();
@@ -320,7 +322,7 @@ fn no_more_is_read_after_an_opening_than_is_asked_for_and_without_keys_nothing()
     log.close().unwrap();
 }
 
-/// All that wait for a key get the one entry, whoever wrote it.
+/// All that wait for a key get the one entry, from any writer.
 #[test]
 fn eight_threads_with_one_key_write_one_entry() {
     const THREADS: usize = 8;
@@ -369,7 +371,7 @@ fn eight_threads_with_one_key_write_one_entry() {
     assert!(found.into_iter().eq(0..KEYS));
 }
 
-/// Nobody pushes the first entry but the one who waits for the second.
+/// Only the waiter for the second entry pushes the first one.
 #[test]
 fn a_repeat_of_an_entry_under_way_waits_for_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -443,7 +445,7 @@ fn the_key_of_an_erased_person_is_forgotten_and_nobody_elses() {
     assert_eq!(payloads(&path).len(), 5);
 }
 
-/// Frames that are not what the log wrote hold keys that nobody knows: an entry might be written twice.
+/// Frames that the log did not write hold unknown keys: an entry might be written twice.
 #[test]
 fn keys_that_cannot_be_read_are_not_taken_for_new() {
     let folder = tempfile::tempdir().unwrap();
@@ -554,8 +556,9 @@ fn exchange(path: &Path) {
     fs::write(&bundle, bytes).unwrap();
 }
 
-/// One record of an older bundle that stood in the place of its neighbour hid the key of its frame, and the entry was written twice. The record is compared with
-/// the tree: where the end of the stream leads over it, an opening finds it and rebuilds the tree from the frames.
+/// One record of an older bundle in the place of its neighbour hid the key of its frame, and the
+/// entry was written twice. The record is now compared with the tree. Where an opening reads past
+/// it, it rebuilds the tree from the frames.
 #[test]
 fn an_exchanged_record_hides_no_key_from_an_opening_that_meets_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -180,7 +180,8 @@ fn heads_that_later_ones_took_the_place_of_may_be_damaged() {
     );
 }
 
-/// An opening read on with the part of a journal that stood before damage: a stream created behind it was unknown.
+/// An opening continued with the part of a journal before damage: a stream created behind it was
+/// unknown.
 #[test]
 fn a_journal_that_is_damaged_in_the_middle_is_not_written_on() {
     let counted = Counted::new();

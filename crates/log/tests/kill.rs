@@ -147,7 +147,7 @@ fn write(log: &Log, stream: &StreamName, mode: Durability, first: u64) {
     }
 }
 
-/// One line, in one piece: what is in the pipe outlives the process.
+/// One line, in one piece: the bytes in the pipe outlive the process.
 fn say(line: &str) {
     let mut output = std::io::stdout().lock();
     output.write_all(format!("|{line}\n").as_bytes()).unwrap();
@@ -225,7 +225,8 @@ impl Campaign {
             }
             self.kill_one(mode);
             self.check_as_found();
-            // Otherwise the next process finds what this one left, and may be killed while it repairs that.
+            // Otherwise the next process finds this one's leftovers, and may be killed while it
+            // repairs them.
             if self.below(2) == 0 || kill + 1 == kills || (kill + 1) % KILLS_PER_LOG == 0 {
                 self.recover(mode);
             }
@@ -256,7 +257,7 @@ impl Campaign {
         self.figures.while_opening += u64::from(!opened);
     }
 
-    /// Reads what the killed process left in the pipe; a line that was not finished promises nothing.
+    /// Reads the output of the killed process from the pipe; an unfinished line promises nothing.
     fn take_receipts(&mut self, child: &mut Child) -> bool {
         let mut opened = false;
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -280,7 +281,7 @@ impl Campaign {
         opened
     }
 
-    /// Before anybody repairs anything: no false alarm, and a reader finds what was promised.
+    /// Before any repair: no false alarm, and a reader finds the promised entries.
     fn check_as_found(&self) {
         assert_intact(&self.path(), "as found");
         self.read_all();

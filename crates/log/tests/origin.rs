@@ -62,8 +62,7 @@ fn read(path: &Path, stream: &StreamName) -> Vec<Read> {
     all
 }
 
-/// Appends what a caller claims of itself, then what a gateway that authenticates hands on, some of it forged.
-/// Nanoseconds between appends: with less than 1 ms entries with a time of their own share a time taken.
+/// Nanoseconds between appends: below 1 ms, entries with a time of their own share a time taken.
 const STEP: i64 = 1_000_005;
 
 fn append(log: &Log, clock: &ManualClock, stream: &StreamName, digest: &Digest) {

@@ -1,4 +1,4 @@
-//! Entry proofs: what is proved is what was appended, in every mode; nothing changed is accepted.
+//! Entry proofs: the proved entry is the appended one, in every mode; no changed proof is accepted.
 
 #![expect(
     clippy::unwrap_used,

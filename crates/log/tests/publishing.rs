@@ -207,8 +207,9 @@ fn check_left((heads, logs): (Memory, [Memory; 2]), options: &Options) {
     }
 }
 
-/// Each publication leaves partial tiles and bundles of its size. They stayed for good: 400 entries, one a second, made a thousand files. They go with the
-/// publication that makes their full form.
+/// Each publication leaves partial tiles and bundles of its size. They stayed for good: 400
+/// entries, one a second, made a thousand files. They are now removed by the publication that makes
+/// their full form.
 #[test]
 fn partial_tiles_go_once_their_full_form_is_there() {
     let options = Options {

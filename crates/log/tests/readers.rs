@@ -41,7 +41,8 @@ fn create(path: &Path) {
     Log::create(path, "example.com/log", &root(), config, options()).unwrap();
 }
 
-/// Appends to `stream`, which is made where it is not there, in an opening of its own: with a signing key of its own.
+/// Appends to `stream`, which is created if it is missing, in an opening of its own: with a signing
+/// key of its own.
 fn session(path: &Path, stream: &str, erased: Option<&str>) {
     let log = Log::open(path, &root(), options()).unwrap();
     let name = StreamName::new(stream).unwrap();
@@ -122,8 +123,8 @@ fn ends(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// A frame of the journal that was damaged took the streams, keys and erasures that it says with it. Each was called a fault of a stream, a
-/// key or a checkpoint that is whole.
+/// A damaged frame of the journal hid its streams, keys and erasures as well. Each was reported as
+/// a fault of a stream, a key or a checkpoint that is whole.
 #[test]
 fn a_damaged_frame_of_journal_or_heads_accuses_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,8 +161,8 @@ fn a_damaged_frame_of_journal_or_heads_accuses_nothing_else() {
     assert_eq!(faults(&path, true), []);
 }
 
-/// The certificates up to the size that the journal's checkpoint claims were handed out, whoever wrote that size. Recipients took the
-/// beginning of the chain for all of it.
+/// The certificates up to the size claimed by the journal's checkpoint were handed out, for any
+/// signer of that size. Recipients took the beginning of the chain for all of it.
 #[test]
 fn the_chain_of_keys_is_handed_out_by_a_sound_journal_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -196,8 +197,8 @@ fn place_of(refused: &LogError) -> Option<&str> {
     }
 }
 
-/// A geometry or keys of another log of the same root key were called a wrong root key. Whoever believed it went looking for a key that
-/// does not exist.
+/// A geometry or keys of another log of the same root key were reported as a wrong root key. The
+/// user then looked for a key that does not exist.
 #[test]
 fn what_was_exchanged_is_told_from_a_wrong_root_key() {
     let folder = tempfile::tempdir().unwrap();
@@ -220,7 +221,7 @@ fn what_was_exchanged_is_told_from_a_wrong_root_key() {
     assert_eq!(place_of(&refused(&root())), Some("keys"));
     assert!(matches!(refused(&stranger), LogError::WrongKey));
     fs::remove_file(path.join("subjects/slots")).unwrap();
-    // Nothing is left that tells whose the keys are.
+    // Nothing is left that shows which log the keys belong to.
     let refused = refused(&root());
     assert!(matches!(refused, LogError::WrongKey), "{refused}");
     let said = refused.to_string();
@@ -230,7 +231,8 @@ fn what_was_exchanged_is_told_from_a_wrong_root_key() {
     );
 }
 
-/// Verification was silent about a signing key that is gone or another log's, with which nobody can write. It showed when somebody had to.
+/// Verification did not report a signing key that is gone or another log's, with which nothing can
+/// be signed. The fault appeared only at the next signature.
 #[test]
 fn a_signing_key_that_is_gone_or_foreign_is_a_fault() {
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +255,8 @@ fn a_signing_key_that_is_gone_or_foreign_is_a_fault() {
     assert!(report.is_intact() && is_listed("keys/signing.key"));
 }
 
-/// Any key of the chain used to do beside a checkpoint. Whoever was given an older one by a foreign tool could check nothing with it.
+/// Any key of the chain was accepted beside a checkpoint. A foreign tool that was given an older
+/// one could check nothing with it.
 #[test]
 fn the_key_beside_a_checkpoint_is_not_older_than_its_signer() {
     let folder = tempfile::tempdir().unwrap();
@@ -267,7 +270,8 @@ fn the_key_beside_a_checkpoint_is_not_older_than_its_signer() {
     assert_eq!(said(&path, false), [(FaultClass::Checkpoint, place)]);
 }
 
-/// A key that was overwritten with zeros looks like an erasure, and only the root key used to tell. The journal says who was erased.
+/// A key that was overwritten with zeros looks like an erasure, and only the root key could tell
+/// them apart. The journal records the erasures.
 #[test]
 fn an_emptied_slot_that_nobody_erased_shows_without_keys() {
     let folder = tempfile::tempdir().unwrap();
@@ -281,7 +285,7 @@ fn an_emptied_slot_that_nobody_erased_shows_without_keys() {
     assert!(said(&path, true).contains(&(FaultClass::Content, place)));
 }
 
-/// Bytes behind the signed part of a tile were compared with nothing and named by nobody. They could be anything.
+/// Bytes behind the signed part of a tile were neither compared nor listed. They could be anything.
 #[test]
 fn tiles_that_go_beyond_the_checkpoint_are_named_and_begin_with_what_is_signed() {
     let folder = tempfile::tempdir().unwrap();
@@ -363,8 +367,9 @@ fn told(path: &Path) -> [bool; 4] {
     ]
 }
 
-/// A second copy or checkpoint of one stream showed that the journal is an older one, and whoever asked for another stream, for keys or for the list of
-/// streams was told nothing: a part of the entries passed for all of them.
+/// A second copy or checkpoint of one stream showed that the journal is an older one. A reader of
+/// another stream, of the keys or of the list of streams got no error, so that a part of the
+/// entries passed for all of them.
 #[test]
 fn what_is_later_than_the_journal_is_told_to_every_reader() {
     let folder = tempfile::tempdir().unwrap();
@@ -387,8 +392,9 @@ fn what_is_later_than_the_journal_is_told_to_every_reader() {
     }
 }
 
-/// Without second copies `prove` compared the log with nothing: an older copy of it beside a newer stream `heads` or a newer file `durable`, of which the other
-/// readers say that it is one, had proofs.
+/// Without second copies `prove` compared the log with nothing. An older copy of it beside a newer
+/// stream `heads` or a newer file `durable` had proofs, although the other readers report it as an
+/// older copy.
 #[test]
 fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
     let folder = tempfile::tempdir().unwrap();

@@ -348,8 +348,9 @@ fn what_an_opening_did_and_could_not_report_is_reported_by_the_next() {
     assert!(!path.join("repairs").exists());
 }
 
-/// An older file `repairs` that was put back made the journal say again that a loss was accepted, which nobody had done. The file is bound to the
-/// journal behind which it was written, and what that says already is not said again.
+/// An older file `repairs` that was put back made the journal record an accepted loss again,
+/// although nobody had accepted it. The file is bound to the journal behind which it was written,
+/// and repairs that the journal has already are not recorded again.
 #[test]
 fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -365,7 +366,7 @@ fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
         assert!(!path.join("repairs").exists());
         assert_eq!(journal(&path).matches(line).count(), 1);
     }
-    // One of a journal that this is not, and one that does not say where the journal was.
+    // One behind another journal, and one without the journal's size.
     let other = Checkpoint::new(head.origin(), head.size(), Hash::new([9; 32])).unwrap();
     let longer = Checkpoint::new(head.origin(), head.size() + 99, *head.root()).unwrap();
     let text = format!("{line}\n");

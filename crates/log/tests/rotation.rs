@@ -99,7 +99,8 @@ fn append(log: &Log) {
     log.publish().unwrap();
 }
 
-/// S15: the key moved on at openings alone, so that today's key could rewrite everything since a proxy was started months ago.
+/// S15: the key moved on at openings alone, so that the current key could rewrite everything since
+/// a proxy was started months ago.
 #[test]
 fn every_hour_with_entries_has_a_key_of_its_own_and_an_idle_one_has_none() {
     let turned = Turned::new();
@@ -146,7 +147,8 @@ fn a_number_of_publications_moves_the_key_on_too() {
     assert_eq!(turned.verify().faults, []);
 }
 
-/// S15: what a key signed before its successor was certified is proved by way of the successor's chain.
+/// S15: a signature made before the successor was certified is proved by way of the successor's
+/// chain.
 #[test]
 fn proofs_lead_over_the_keys_of_many_hours() {
     let turned = Turned::new();

@@ -204,7 +204,8 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Expects that the frames of `default` alone are wrong, and that a changed byte of the journal is found beside them.
+/// Expects that only the frames of `default` are wrong, and that a changed byte of the journal is
+/// found beside them.
 fn is_named(path: &Path, root: &dyn Fn() -> RootKey, journal: &str) {
     for root in [None, Some(root())] {
         let faults = faults(path, root);
@@ -228,8 +229,8 @@ fn is_named(path: &Path, root: &dyn Fn() -> RootKey, journal: &str) {
     );
 }
 
-/// A frame of the other version in the place of one, whole and with its numbers, says nothing to a log of this one. It is named, and the other streams
-/// are checked all the same.
+/// A whole frame of the other version in the place of one, with its numbers, is invalid in a log of
+/// this version. It is reported, and the other streams are checked all the same.
 #[test]
 fn a_frame_of_another_version_is_named_and_the_other_streams_are_checked() {
     let folder = tempfile::tempdir().unwrap();

@@ -232,7 +232,8 @@ fn a_recipient_whose_key_is_too_many_keys_older_is_not_given_a_proof_that_they_c
     );
 }
 
-/// Whoever takes the root key signs any journal with the witness key: without somebody who remembers it says nothing.
+/// A thief of the root key can sign any journal with the witness key: that key alone proves nothing
+/// without somebody who remembers the log.
 #[test]
 fn the_witness_key_counts_with_a_cosignature_and_not_alone() {
     let world = World::new("example.com/log");
@@ -260,7 +261,8 @@ fn the_witness_key_counts_with_a_cosignature_and_not_alone() {
         world.prove(3, &recipient).unwrap()
     };
     let older = cosigned(&world.text(JOURNAL), &signer, &known);
-    // The log goes on, with another key: what was cosigned before was signed by one that is destroyed.
+    // The log goes on, with another key: the earlier cosigned head was signed by a key that is
+    // destroyed.
     world.write(1);
     let shown = proved_on(&older);
     assert_eq!(
@@ -332,7 +334,7 @@ fn the_witness_key_counts_with_a_remembered_head_from_which_the_journal_grew() {
     assert!(matches!(refused, ProveError::Head { .. }), "{refused}");
 }
 
-/// A remembered head is compared, whatever the key: an expired signing key can sign another journal.
+/// A remembered head is compared, with any key: an expired signing key can sign another journal.
 #[test]
 fn a_remembered_head_is_compared_for_every_key() {
     let world = World::new("example.com/log");

@@ -147,8 +147,9 @@ fn damage(path: &Path, damage: Damage) -> Vec<u8> {
     good
 }
 
-/// Verification with the root key called it intact, and the next opening gave the number of the slot to somebody else and signed both: the right
-/// file was refused from then on, and entries with receipts were lost for good.
+/// Verification with the root key found no fault. The next opening reused the number of the slot
+/// for another subject and signed both. The right file was refused from then on, and entries with
+/// receipts were lost for good.
 #[test]
 fn a_slot_that_durable_entries_need_is_missed_before_anything_is_signed() {
     for (name, harm) in damages() {
@@ -182,9 +183,10 @@ fn a_slot_that_durable_entries_need_is_missed_before_anything_is_signed() {
     }
 }
 
-/// The number of a slot that was gone went to the next subject, so that two subjects had one number, in two copies of the file. An accepted loss is
-/// said for good, and the number stays without a subject. Verification alleged damage each time all the same, and entries with an idempotency
-/// key were refused for ever.
+/// The number of a lost slot went to the next subject, so that two subjects had one number, in two
+/// copies of the file. An accepted loss is recorded for good, and the number stays without a
+/// subject. But verification reported damage each time all the same, and entries with an
+/// idempotency key were refused for ever.
 #[test]
 fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
     for (name, harm) in damages() {
@@ -229,7 +231,8 @@ fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
     }
 }
 
-/// A file of slots that somebody made long cost nothing and held up every command, by its length: a tebibyte of holes for half an hour.
+/// A long file of slots, made of holes, cost its maker nothing and delayed every command by its
+/// length: a tebibyte of holes by half an hour.
 #[test]
 fn a_file_of_slots_without_end_holds_up_nobody() {
     let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repai
     let places = world.places();
     // Before anybody repairs anything.
     let created = match verify_at(&places, &VerifyOptions::default()) {
-        // Until its journal has a first frame, a log is not to be told from one that was emptied.
+        // Until its journal has a first frame, a log looks like one that was emptied.
         Ok(report) if !facts.created && is_unfinished(&report) => false,
         Ok(report) => {
             assert_eq!(report.faults, [], "false alarm before recovery");
@@ -161,7 +161,8 @@ fn verify_keyed(places: &LogLocation, when: &str) {
     assert_eq!(report.unwrap().faults, [], "{when}");
 }
 
-/// The numbers of all entries by stream, in order; each entry must be what was handed in under its number.
+/// The numbers of all entries by stream, in order; each entry must equal the one that was appended
+/// under its number.
 fn entries(places: &LogLocation) -> BTreeMap<StreamName, Vec<u64>> {
     let reader = Reader::open_at(places, &root()).unwrap();
     let mut found: BTreeMap<StreamName, Vec<u64>> = BTreeMap::new();
@@ -181,7 +182,8 @@ fn entries(places: &LogLocation) -> BTreeMap<StreamName, Vec<u64>> {
     found
 }
 
-/// Every receipt that binds is kept, and nothing is there twice, out of order, or that nobody handed in.
+/// Every binding receipt is kept, and no entry is there twice, out of order, or without having been
+/// appended.
 fn check_promises(found: &BTreeMap<StreamName, Vec<u64>>, facts: &Facts, promise: Promise) {
     for receipted in facts.receipts.iter().filter(|r| r.promise >= promise) {
         let ids = found.get(&receipted.stream).map_or(&[][..], Vec::as_slice);

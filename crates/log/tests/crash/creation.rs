@@ -1,4 +1,4 @@
-//! Two creations that are broken off in a row: what is there opens or is created anew, and no key is gone.
+//! Two interrupted creations in a row: the log opens or is created anew, and no key is gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,8 +74,9 @@ fn seconds(first: &str, image: &Memory) -> Vec<(String, Memory)> {
         .collect()
 }
 
-/// A creation that followed one which was killed wrote its keys over those that were there. Where these were a log's whose other files were out of reach, or
-/// the second creation was killed too, nothing said that there had been others, and no copy of them was left.
+/// A creation after a killed one overwrote the existing keys. Where these belonged to a log whose
+/// other files were out of reach, or the second creation was killed too, no trace and no copy of
+/// them was left.
 #[test]
 fn two_creations_broken_off_in_a_row_lose_no_key_and_leave_a_place_for_a_log() {
     let firsts = moments(&Memory::new(), |places| create(places).unwrap());

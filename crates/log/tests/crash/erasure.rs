@@ -1,5 +1,6 @@
-//! A subject is erased, and every storage call of that fails once or is the last before a crash: afterwards the subject is erased or
-//! it is not, nobody else is, and verification says intact before and after recovery.
+//! A subject is erased, and every storage call of that fails once or is the last before a crash.
+//! Afterwards the subject is erased or it is not, no other subject is, and verification finds no
+//! fault before and after recovery.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -23,7 +23,8 @@ pub(crate) struct Receipted {
     pub(crate) promise: Promise,
 }
 
-/// Shared by the writer, which fills it, and by whoever looks in at a moment of a crash.
+/// Shared by the writer, which fills it, and by the callback that copies the state at a moment of a
+/// crash.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Facts>>);
 

@@ -1,5 +1,5 @@
-//! Every storage call of a writer's life fails once, in every way, and every moment is one of a crash:
-//! what was promised is there afterwards, and verification says intact.
+//! Every storage call of a writer's life fails once, in every way, and a crash happens at every
+//! moment: promised entries are there afterwards, and verification finds no fault.
 
 #![expect(
     clippy::unwrap_used,
@@ -216,7 +216,7 @@ fn crashed(size: Size, losses: u64) {
         let (memory, ledger, moments) =
             (world.memory.clone(), ledger.clone(), Arc::clone(&moments));
         world.faulty.before(number, move || {
-            // The facts first: what is promised until then must be in the images.
+            // The facts first: promises made until then must be in the images.
             let facts = ledger.now();
             let mut images = vec![
                 (memory.clone_live(), Promise::Written),

@@ -52,7 +52,8 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// Lives, checks what a new process finds, and what it finds if the power went too.
+    /// Lives one life, then checks the state for a new process, and the state if the power failed
+    /// too.
     pub(crate) fn run(&self) {
         let world = World::new();
         let ledger = Ledger::default();

@@ -1,5 +1,5 @@
-//! Two lives that are broken off in a row: whatever the second one left, nobody finds damage in it, and the log is written on with and without the second
-//! copies of its heads.
+//! Two interrupted lives in a row: no reader finds damage in the result, and the log is written on
+//! with and without the second copies of its heads.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -138,8 +138,10 @@ fn make_pairs() -> Vec<(String, Memory)> {
     pairs
 }
 
-/// An opening broke off between the second copy of the journal's head and its checkpoint, and the next one wrote its notes and replaced the signing
-/// key before it published the journal again. The honest log looked rolled back to every reader, and nobody could write it any more without its second copies.
+/// An opening was interrupted between the second copy of the journal's head and its checkpoint. The
+/// next one wrote its notes and replaced the signing key before it published the journal again. The
+/// honest log looked rolled back to every reader, and without its second copies it could not be
+/// written any more.
 #[test]
 fn two_lives_broken_off_in_a_row_leave_an_intact_log() {
     for_each(pairs(), |(context, image)| {
@@ -150,8 +152,9 @@ fn two_lives_broken_off_in_a_row_leave_an_intact_log() {
     });
 }
 
-/// A writer that was killed between `log.vkey` of the journal and its checkpoint left the key of a certificate that only the second copy covers. Whoever
-/// had been handed the log alone was told `broken: key-chain` of an honest log, and `export`, `prove` and `keys chain` refused it.
+/// A writer that was killed between `log.vkey` of the journal and its checkpoint left the key of a
+/// certificate that only the second copy covers. For the log alone, `verify` reported `broken:
+/// key-chain` although it was honest, and `export`, `prove` and `keys chain` refused it.
 #[test]
 fn who_has_no_second_copies_is_content_with_what_a_kill_leaves() {
     let mut images = moments(&base(), |places| live(places, 1));

@@ -15,11 +15,11 @@ use probity_log::{
 use crate::ledger::{Ledger, Promise, Receipted};
 use crate::world::root;
 
-/// Longer than any run: what happens at a time of its own does not happen.
+/// Longer than any run: timed work does not happen.
 const NEVER: Duration = Duration::from_hours(1);
 /// Different subjects.
 pub(crate) const SUBJECTS: u64 = 11;
-/// Longest wait for a receipt that nobody hurries.
+/// Longest wait for a receipt without a request for a sync.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The error that ended a run early.
@@ -29,7 +29,7 @@ pub(crate) fn options(durability: Durability) -> Options {
     Options {
         durability,
         group_interval: match durability {
-            // Nobody hurries here, or receipts would mean more than they must.
+            // Nothing asks for an early sync here, or receipts would mean more than they must.
             Durability::Relaxed => Duration::from_millis(1),
             _ => NEVER,
         },

@@ -1,4 +1,4 @@
-//! Runs every kind of attack at many random places: all are found, and called what they are where they are.
+//! Runs every kind of attack at many random places: all are found, with the right class and place.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,8 @@ use crate::world::{Look, Scene, World};
 
 /// The seed of the places; `TAMPER_SEED` takes its place.
 const SEED: u64 = 20_260_801;
-/// Runs of each kind in the gate; `TAMPER_RUNS` takes their place, and `TAMPER_KIND` chooses kinds by a part of their name.
+/// Runs of each kind in the gate; `TAMPER_RUNS` replaces it, and `TAMPER_KIND` selects kinds by a
+/// part of their name.
 const RUNS: usize = 6;
 /// Runs of each kind in the slow form.
 const RUNS_SLOW: usize = 1_000;
@@ -114,7 +115,7 @@ impl Tally {
     }
 }
 
-/// The classes that were named, if the attack was found as what it is, where it is.
+/// The reported classes, if the attack was found with the right class and place.
 fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static str>, String> {
     let report = match (scene.verify(kind.look), kind.verdict) {
         (Err(error), Verdict::Refused(reason)) if error.to_string().contains(reason) => {

@@ -1,4 +1,5 @@
-//! The stream `heads` and the journal hold each other: what is done to one shows in the other, without any key and with the root key.
+//! The stream `heads` and the journal confirm each other: a change to one shows in the other,
+//! without any key and with the root key.
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::row::{decode_row, encode_row, row_bytes};
@@ -9,7 +10,7 @@ use probity_log::{Log, LogError};
 use crate::thief::{Stolen, stream_origin};
 use crate::world::{LONG, Look, Scene, World, append, options, root};
 
-/// One attack: what is done, and the class and stream that both looks must name.
+/// One attack: its name, the class and stream that both verifications must report, and the change.
 type Attack = (&'static str, FaultClass, &'static str, fn(&mut Scene<'_>));
 
 const ATTACKS: [Attack; 13] = [
@@ -272,8 +273,9 @@ fn heads_or_journal_that_were_put_back_are_not_written_on() {
     }
 }
 
-/// Of the last certificate the number of frames of `heads` was compared and not their root, so that heads which whoever has today's keys had rewritten
-/// were written on. What a destroyed key bound stays as it was.
+/// For the last certificate the number of frames of `heads` was compared and not their root. Heads
+/// that somebody with the current keys had rewritten were written on. The frames that a destroyed
+/// key bound stay as they were.
 #[test]
 fn heads_that_were_rewritten_are_not_written_on() {
     let world = World::new();
@@ -294,7 +296,8 @@ fn heads_that_were_rewritten_are_not_written_on() {
     }
 }
 
-/// The file of durable lengths is the writer's own memory: without it, certificates and heads still tell.
+/// The file of durable lengths is the writer's own memory: without it, certificates and heads still
+/// show the attack.
 #[test]
 fn without_the_durable_lengths_they_are_refused_as_well() {
     let world = World::new();

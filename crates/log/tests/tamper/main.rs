@@ -184,7 +184,7 @@ fn a_clean_log_verifies_in_every_mode_and_reads_back_what_was_appended() {
     }
 }
 
-/// Whoever read used to end the reading with an error of the log's, made up for the purpose.
+/// A visitor used to end the reading with an invented error of the log's.
 #[test]
 fn reading_ends_with_the_error_of_whoever_reads() {
     #[derive(Debug, PartialEq)]
@@ -233,7 +233,7 @@ fn a_flipped_byte_anywhere_in_the_evidence_is_found() {
         .into_iter()
         .filter(|file| {
             let text = file.to_string_lossy();
-            // Partial tiles of earlier sizes are referred to by nothing; the key file is a courtesy.
+            // No checkpoint needs partial tiles of earlier sizes; the key file is optional.
             text.ends_with(".seg") || text.ends_with("checkpoint") || is_current(&path, file)
         })
         .collect();

@@ -47,11 +47,12 @@ fn damaged(scene: &Scene<'_>) -> Result<(Entries, Damage), LogError> {
     Ok((entries, damage))
 }
 
-/// Damage to what no reader needs: verification names it, and all entries are read.
+/// Damage to a file that no reader needs: verification reports it, and all entries are read.
 const NEEDLESS: &str = "a bit of an older partial tile or bundle";
 
-/// UX 1: the reader dropped what it knew of its end, so that a log damaged in the middle gave half of its entries, or none, as if
-/// there were no others. After every kind of attack it must give all of them or refuse, and behind the damage say what is missing.
+/// UX 1: the reader ignored why reading had ended, so that a log damaged in the middle gave half of
+/// its entries, or none, as if there were no others. After every kind of attack it must give all of
+/// them or refuse, and behind the damage report the missing ones.
 #[test]
 fn after_every_kind_of_attack_all_entries_are_read_or_damage_is_told() {
     let world = World::new();
@@ -114,7 +115,7 @@ fn told(error: &LogError, context: &str) {
     assert!(is_told, "{context}: {error:?}");
 }
 
-/// Reading on behind the damage must say so, and count what is missing.
+/// Reading past the damage must report it, and count the missing entries.
 fn check_rest(scene: &Scene<'_>, intact: &Entries, is_foreseen: bool, context: &str) {
     let Ok((entries, damage)) = damaged(scene) else {
         return;
@@ -132,8 +133,8 @@ fn check_rest(scene: &Scene<'_>, intact: &Entries, is_foreseen: bool, context: &
     );
 }
 
-/// UX 1 by its own example: one bit in the middle of a stream cost half of its entries in silence; it costs the entries of its
-/// frame, and they are counted.
+/// UX 1 by its own example: one bit in the middle of a stream silently cost half of its entries.
+/// Now it costs the entries of its frame, and they are counted.
 #[test]
 fn a_damaged_frame_costs_its_own_entries_and_they_are_counted() {
     let world = World::new();
@@ -166,7 +167,8 @@ fn a_damaged_frame_costs_its_own_entries_and_they_are_counted() {
     }
 }
 
-/// UX 1: a segment that was removed, or whose header was damaged, gave no entry at all and no word.
+/// UX 1: a segment that was removed, or whose header was damaged, gave no entry at all and no
+/// error.
 #[test]
 fn a_segment_gone_costs_its_entries_and_a_damaged_header_costs_none() {
     let world = World::new();

@@ -203,7 +203,7 @@ impl Stolen {
         out
     }
 
-    /// Changes the bytes of a frame in clear, and gives it the root that it then has.
+    /// Changes the bytes of a frame in clear, and sets its root to match.
     pub(crate) fn bend(&mut self, number: usize, change: impl FnOnce(&mut Vec<u8>)) {
         let frame = &mut self.frames[number];
         change(frame);
@@ -267,7 +267,7 @@ impl Segment {
     }
 }
 
-/// Nobody: the thief re-seals streams without sections of subjects.
+/// No subjects: the thief re-seals streams without sections of subjects.
 struct Nobody;
 
 impl SubjectKeys for Nobody {

@@ -21,7 +21,7 @@ use crate::thief;
 pub(crate) const ORIGIN: &str = "example.com/log";
 /// The stream with more frames than a tile is wide.
 pub(crate) const LONG: &str = "default";
-/// A stream in clear, where whoever has the signing key can lie without a cipher in the way.
+/// A stream in clear, in which an attacker with the signing key can forge content without a cipher.
 pub(crate) const CLEAR: &str = "clear";
 /// Streams without sections of subjects: those that a thief re-seals.
 pub(crate) const TOGETHER: [&str; 4] = [LONG, "entry", "second", CLEAR];
@@ -120,7 +120,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 /// Everything prepared once; attacks work on copies of it.
 pub(crate) struct World {
     folder: TempDir,
-    /// The log as it is, which is what a [`Scene`] attacks.
+    /// The current log, which a [`Scene`] attacks.
     pub(crate) log: PathBuf,
     /// The log after its second session.
     pub(crate) older: PathBuf,
@@ -204,7 +204,7 @@ impl World {
     }
 }
 
-/// A record, and where its frame stands.
+/// A record, and the place of its frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stored {
     pub(crate) record: Record,
@@ -298,7 +298,7 @@ impl Scene<'_> {
         self.path(name).exists()
     }
 
-    /// Files and folders below `name`, folders before what is in them.
+    /// Files and folders below `name`, folders before their content.
     pub(crate) fn below(&self, name: &str) -> Vec<String> {
         let mut found = Vec::new();
         let mut entries: Vec<_> = fs::read_dir(self.path(name))

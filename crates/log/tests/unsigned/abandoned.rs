@@ -30,7 +30,7 @@ fn put(file: &Path, bytes: &[u8]) {
     fs::write(file, bytes).unwrap();
 }
 
-/// Puts what the first opening of `copy` left that had signed nothing into the log at `path`.
+/// Puts the first opening of `copy`, which had signed nothing, into the log at `path`.
 fn take_over(path: &Path, copy: &Path) {
     let own = frames(&path.join(JOURNAL)).len();
     let first = frames(&copy.join(JOURNAL)).swap_remove(own).1;
@@ -50,7 +50,8 @@ fn fail(path: &Path) {
     fs::rename(away, key).unwrap();
 }
 
-/// The opening of the copy was signed for with the log's own, and everything that the copy had written in it was believed.
+/// The opening of the copy was signed for together with the log's own, and all frames that the copy
+/// had written in it were believed.
 #[test]
 fn what_else_an_unfinished_opening_wrote_is_nobodys() {
     for fails in [false, true] {
@@ -180,7 +181,8 @@ fn no_erasure_of_a_copy_destroys_a_key() {
     }
 }
 
-/// Frames of a stream of which no head was ever named came back after openings that had gone on without them.
+/// Frames of a stream whose head was never anchored came back after openings that had gone on
+/// without them.
 #[test]
 fn frames_of_an_empty_stream_do_not_come_back_after_an_opening() {
     for replaced in [false, true] {
@@ -214,7 +216,8 @@ fn frames_of_an_empty_stream_do_not_come_back_after_an_opening() {
     }
 }
 
-/// The frame of a copy in which somebody had accepted that a subject's key is lost made the log accept it too, and shut out the key when it was put back.
+/// The frame of a copy that accepted the loss of a subject's key made the log accept it too, and
+/// the log refused the key when it was put back.
 #[test]
 fn no_loss_that_a_copy_accepted_is_accepted() {
     let folder = tempfile::tempdir().unwrap();

@@ -145,7 +145,8 @@ fn frames(file: &Path) -> Vec<(usize, Vec<u8>)> {
     frames
 }
 
-/// A frame that is due behind the last of `file`, well formed in everything, made without any key of the log.
+/// A frame that is due behind the last of `file`, well formed in every respect, made without any
+/// key of the log.
 fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) -> Vec<u8> {
     let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
     let geometry = Geometry::parse(&geometry).unwrap();

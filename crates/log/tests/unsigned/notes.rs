@@ -42,7 +42,8 @@ fn keyed(path: &Path) -> Report {
     verify(path, &options).unwrap()
 }
 
-/// M1: whoever had the root key was told of a torn tail, though the note says that the frames were durable.
+/// M1: readers with the root key got the report of a torn tail, though the note counts the frames
+/// as durable.
 fn is_missed_by_readers(path: &Path, found: u64) {
     let report = keyed(path);
     let [fault] = report.faults.as_slice() else {
@@ -88,7 +89,8 @@ fn frames_before(path: &Path, number: usize) -> u64 {
     offset as u64
 }
 
-/// The note bound a number alone: frames that an accepted loss had left behind, put back with their note, passed for those that followed.
+/// The note bound only a number: frames left behind by an accepted loss, put back with their note,
+/// passed for those that followed.
 #[test]
 fn frames_that_an_accepted_loss_left_behind_cannot_be_put_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +131,8 @@ fn frames_that_an_accepted_loss_left_behind_cannot_be_put_back() {
     );
 }
 
-/// Damages what a killed writer left, and expects that the loss from frame `found` on is refused, and recorded once it is accepted.
+/// Damages the log of a killed writer, and expects that the loss from frame `found` on is refused,
+/// and recorded once it is accepted.
 fn is_missed(found: u64, damage: impl Fn(&Path)) {
     let folder = tempfile::tempdir().unwrap();
     let path = killed(folder.path());
@@ -260,7 +263,8 @@ fn a_note_of_another_stream_says_nothing() {
 
 #[test]
 fn a_changed_length_destroys_no_frame_behind_it() {
-    // A larger length made the frames behind look like a part of one that a crash had torn: they were cut off without a copy.
+    // A larger length made the frames behind look like a part of one that a crash had torn: they
+    // were cut off without a copy.
     for has_note in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let path = killed(folder.path());
@@ -291,8 +295,9 @@ fn unsaid(path: &Path) -> Vec<String> {
     unsaid.map(|it| it.path).collect()
 }
 
-/// A receipt for the first entry of a stream was cut off together with the stream's note, and verification with the root key named nothing:
-/// a stream without signed frames had none to miss. The note is there from the creation on.
+/// A receipt for the first entry of a stream was cut off together with the stream's note, and
+/// verification with the root key reported nothing: a stream without signed frames had none to
+/// miss. The note is there from the creation on.
 #[test]
 fn a_note_that_is_gone_is_named_before_anything_was_signed_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -318,7 +323,8 @@ fn a_note_that_is_gone_is_named_before_anything_was_signed_for() {
     }
 }
 
-/// A note of before an accepted loss, put back, missed what the journal says is lost: verification alleged a fork, and no writer opened the log.
+/// A note from before an accepted loss, put back, counted the frames that the journal records as
+/// lost: verification reported a fork, and no writer opened the log.
 #[test]
 fn an_older_note_says_nothing_of_a_loss_that_was_accepted_since() {
     let folder = tempfile::tempdir().unwrap();
@@ -344,7 +350,7 @@ fn an_older_note_says_nothing_of_a_loss_that_was_accepted_since() {
         .close()
         .unwrap();
     intact(&path);
-    // Nor does it excuse what is lost again.
+    // Nor does it excuse further losses.
     fs::write(path.join("durable"), newer).unwrap();
     assert_eq!(keys(&path).len(), 9);
 }

@@ -55,8 +55,9 @@ pub(crate) fn since(copy: &Path, file: &str, shared: usize) -> Vec<u8> {
         .collect()
 }
 
-/// An authenticator said that the log's keys had sealed a frame, not in which opening: frames of a copy that was opened elsewhere were read behind the
-/// signed head, and the next opening signed for them. An authenticator hangs on the certificate of its opening.
+/// An authenticator showed that the log's keys had sealed a frame, not in which opening. Frames of
+/// a copy that was opened elsewhere were read behind the signed head, and the next opening signed
+/// for them. An authenticator now depends on the certificate of its opening.
 #[test]
 fn frames_of_a_copy_that_was_opened_elsewhere_are_nobodys() {
     for file in [QUIET, DEFAULT, HEADS, JOURNAL] {
@@ -89,7 +90,8 @@ fn frames_of_a_copy_that_was_opened_elsewhere_are_nobodys() {
     }
 }
 
-/// The journal of a copy names streams and erasures: where it was put in the place of the log's, newer heads know better.
+/// The journal of a copy names streams and erasures: where it replaces the log's journal, newer
+/// heads contradict it.
 #[test]
 fn the_journal_of_a_copy_does_not_belong_to_the_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,8 +131,9 @@ pub(crate) fn open_and_close(path: &Path) -> Vec<String> {
     said
 }
 
-/// The slot of a copy named an opening that the log does not have, in the place of a frame that creates a stream: frames that the log never had were missed, and
-/// the advice made the journal say that they were lost.
+/// The slot of a copy named an opening that the log does not have, in the place of a frame that
+/// creates a stream. Frames that the log never had were missed, and the advice made the journal
+/// record their loss.
 #[test]
 fn a_note_of_an_opening_that_is_not_the_logs_misses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,8 +161,9 @@ fn a_note_of_an_opening_that_is_not_the_logs_misses_nothing() {
     assert_eq!(keys(&path), ["a", "b", "c", "honest"]);
 }
 
-/// The first journal frame of the copy's opening carries its own certificate, and with it the copy's entries were read behind the signed head, and its
-/// erasures hid entries. Nothing of an opening is believed before its certificate is signed for.
+/// The first journal frame of the copy's opening has its own certificate. With it the copy's
+/// entries were read behind the signed head, and its erasures hid entries. No frame of an opening
+/// is believed before its certificate is signed for.
 #[test]
 fn an_opening_of_a_copy_that_nobody_signed_for_shows_nothing_and_hides_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -210,8 +214,9 @@ pub(crate) fn subjects(path: &Path) -> Vec<String> {
     subjects
 }
 
-/// An opening that had accepted a loss and failed left its note of it behind. The frames were put back, and the next opening signed that they were lost; the one
-/// after set them aside, receipts and all. The note of a copy did the same.
+/// A failed opening that had accepted a loss left its note of it behind. The frames were put back,
+/// and the next opening signed that they were lost; the one after set them aside, receipts and all.
+/// The note of a copy did the same.
 #[test]
 fn what_is_there_again_is_never_said_to_be_lost() {
     for note_is_of_copy in [false, true] {
@@ -228,7 +233,7 @@ fn what_is_there_again_is_never_said_to_be_lost() {
         let whole = fs::read(cut.join(DEFAULT)).unwrap();
         let (offset, _) = frames(&cut.join(DEFAULT))[6];
         fs::write(cut.join(DEFAULT), &whole[..offset]).unwrap();
-        // The opening fails once it has noted what it is about to give up.
+        // The opening fails once it has noted the losses it accepts.
         fs::create_dir(cut.join("keys/signing.next")).unwrap();
         let accepting = Options {
             accept_loss: true,
@@ -265,8 +270,8 @@ fn what_is_there_again_is_never_said_to_be_lost() {
     }
 }
 
-/// Frames that a loss of power took away, kept by a thief, were believed behind a head that later openings had signed; with an older note in the place of frames
-/// with receipts.
+/// Frames that a power loss took away, kept by a thief, were believed behind a head that later
+/// openings had signed. With an older note they were believed in the place of frames with receipts.
 #[test]
 fn frames_that_went_before_an_opening_do_not_come_back_after_it() {
     for replaced in [false, true] {
@@ -331,8 +336,9 @@ fn believed_by_nobody(path: &Path, entry: u64) {
     assert_eq!(found.unpublished_frames, 0);
 }
 
-/// The journal frame of an opening of the copy, which vouches for itself, shut a log that had moved on: its certificate does not follow, and every
-/// command but verification refused the journal as damaged.
+/// The journal frame of an opening of the copy, which has its own certificate, blocked a log that
+/// had moved on: its certificate does not follow, and every command but verification refused the
+/// journal as damaged.
 #[test]
 fn a_certificate_that_does_not_follow_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
@@ -396,7 +402,7 @@ fn the_journal_frame_of_a_copy_costs_nothing() {
     }
 }
 
-/// An opening that finds no key with which it may sign gives up nothing before.
+/// An opening without a valid signing key changes nothing before it fails.
 #[test]
 fn an_opening_that_cannot_sign_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
