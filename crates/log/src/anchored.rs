@@ -1,8 +1,9 @@
 //! The heads that the stream `heads` anchored last. An opening must find them again, whatever
 //! happened to checkpoints and their copies.
 //!
-//! The stream is read backwards, from its newest signed head to the last frame that names all streams, and then on behind the signed
-//! head. Only frames that a holder of the log's keys sealed count.
+//! The stream is read backwards, from its newest signed head to the last frame that names all
+//! streams, and then on behind the signed head. Only frames that a holder of the log's keys sealed
+//! count.
 
 use std::collections::BTreeMap;
 

@@ -20,8 +20,9 @@ use crate::tickets::{Expired, Place, Receipt, Ticket, Tickets};
 
 /// Entries of a batch that become visible together; the sealers' view is behind by no more.
 const BURST_ENTRIES: usize = 64;
-/// Most entries of a chunk of an erasable stream. An entry about 64 people has a share of 81 bytes for each, 33 times its row: a whole
-/// chunk of such rows would become a frame beyond [`FRAME_BYTES_MAX`](probity_format::limits::FRAME_BYTES_MAX).
+/// Most entries of a chunk of an erasable stream. An entry about 64 people has a share of 81 bytes
+/// for each, 33 times its row: a whole chunk of such rows would become a frame beyond
+/// [`FRAME_BYTES_MAX`](probity_format::limits::FRAME_BYTES_MAX).
 const ERASABLE_CHUNK_ENTRIES_MAX: u32 = 6_000;
 /// The highest age, in microseconds, of the cached time taken for an entry with a time of its own.
 /// Entries with one time taken store it once.
@@ -34,8 +35,9 @@ const ROOM_WAIT: Duration = Duration::from_millis(100);
 
 /// One producer of one stream. Entries of one appender keep their order.
 ///
-/// Cheap to make; give each thread its own. It holds memory of the queue only while entries wait in it.
-/// Dropping it hands over what it still holds; nothing is lost, but errors are not reported then.
+/// Cheap to make; give each thread its own. It holds memory of the queue only while entries wait in
+/// it. Dropping it hands over what it still holds; nothing is lost, but errors are not reported
+/// then.
 #[derive(Debug)]
 pub struct Appender {
     core: Arc<LogState>,

@@ -35,7 +35,8 @@ struct Pending {
     sealed_bytes: usize,
 }
 
-/// Most sealed bytes that chunks are joined to; leaves room for header, trailer and the shared section's own.
+/// Most sealed bytes that chunks are joined to; leaves room for header, trailer and the shared
+/// section's own.
 const SEALED_BYTES: usize = FRAME_BYTES_MAX - (1 << 20);
 
 /// Chunks of one stream that become one frame.

@@ -32,7 +32,8 @@ pub(crate) struct Beyond<'a> {
     pub(crate) rebuilt: Rebuilt,
 }
 
-/// The files of a tree that was rebuilt from the segments, by the paths of the full forms in their places.
+/// The files of a tree that was rebuilt from the segments, by the paths of the full forms in their
+/// places.
 #[derive(Default)]
 pub(crate) struct Rebuilt {
     files: BTreeMap<String, (Form, Vec<u8>)>,

@@ -21,7 +21,8 @@ pub(crate) fn run(core: &LogState) {
 /// The deadlines of the committing thread.
 #[derive(Default)]
 struct State {
-    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when the oldest uncommitted frame was noticed.
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when the oldest uncommitted frame was
+    /// noticed.
     dirty_since: Option<Duration>,
 }
 

@@ -10,9 +10,11 @@ use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Every append is followed by a sync at once, and its receipt comes after it. Nothing with a receipt is lost.
+    /// Every append is followed by a sync at once, and its receipt comes after it. Nothing with a
+    /// receipt is lost.
     Strict,
-    /// A sync begins at most [`Options::group_interval`] after a frame was written, and receipts come after it. Nothing with a receipt is lost.
+    /// A sync begins at most [`Options::group_interval`] after a frame was written, and receipts
+    /// come after it. Nothing with a receipt is lost.
     #[default]
     Group,
     /// Receipts come when the frame is written. Flushes, checkpoints and closing sync. A power
@@ -65,14 +67,16 @@ pub struct Options {
     pub open_files_max: usize,
     /// Time between checkpoints while entries arrive.
     pub checkpoint_interval: Duration,
-    /// Longest time for which one key signs checkpoints; while nothing is signed, the next one waits.
+    /// Longest time for which one key signs checkpoints; while nothing is signed, the next one
+    /// waits.
     pub key_interval: Duration,
     /// Publications after which the next key signs, at any time; 0 means no limit.
     pub key_publications_max: u64,
     /// Entries with an idempotency key that each stream remembers, 200 bytes or so each; 0 turns
     /// the search for repeats off.
     pub idempotency_keys_max: usize,
-    /// Bytes of frames, back from the end of a stream, that are read for its idempotency keys after an opening.
+    /// Bytes of frames, back from the end of a stream, that are read for its idempotency keys after
+    /// an opening.
     pub idempotency_bytes_max: u64,
     /// Times a transient I/O error is retried, with doubled waits from [`Options::retry_wait`].
     pub retries: u32,

@@ -44,7 +44,8 @@ impl Older {
     /// its content is believed here.
     ///
     /// # Errors
-    /// [`LogError::Option`] where the log is of the newest version, or has more streams than one entry can name; those of reading.
+    /// [`LogError::Option`] where the log is of the newest version, or has more streams than one
+    /// entry can name; those of reading.
     pub fn read(places: &LogLocation) -> Result<Self, LogError> {
         let (files, geometry) = open(places)?;
         let refused = |reason: &str| LogError::Option {

@@ -48,7 +48,8 @@ impl Reader {
     /// streams are verified whole.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where the log is another one than the copies are of, or an older copy; those of the storage.
+    /// [`LogError::Broken`] where the log is another one than the copies are of, or an older copy;
+    /// those of the storage.
     pub(crate) fn compare_copies(&self, stream: &StreamName) -> Result<(), LogError> {
         let heads = Heads::new(Files::of_heads(&self.places, &Options::default()));
         let (journal, own) = (StreamName::journal(), StreamName::heads());
@@ -74,7 +75,8 @@ impl Reader {
     /// recipient keeps. A head that it did not sign is refused elsewhere.
     ///
     /// # Errors
-    /// [`ProveError::NotGrown`] where it has not grown from it; [`LogError::Broken`] with the first fault; those of the storage.
+    /// [`ProveError::NotGrown`] where it has not grown from it; [`LogError::Broken`] with the first
+    /// fault; those of the storage.
     pub(crate) fn check_kept(
         &self,
         signing: &HeadSigner<'_>,

@@ -46,7 +46,8 @@ impl Log {
     /// The geometry of the log at `path`: its fixed properties.
     ///
     /// # Errors
-    /// [`LogError::NotALog`]; [`LogError::Version`]; [`LogError::Broken`] where a log has none that can be read; [`LogError::Storage`].
+    /// [`LogError::NotALog`]; [`LogError::Version`]; [`LogError::Broken`] where a log has none that
+    /// can be read; [`LogError::Storage`].
     pub fn geometry(path: &Path) -> Result<Geometry, LogError> {
         let places = LogLocation::new(path, None);
         read_geometry(&Files::of_log(&places, &Options::default()), &places.path)

@@ -252,7 +252,8 @@ pub(crate) enum Origin {
     Unknown,
 }
 
-/// Derives the keys of one stream's epochs; keeps the last, since frames of one epoch follow one another.
+/// Derives the keys of one stream's epochs; keeps the last, since frames of one epoch follow one
+/// another.
 pub(crate) struct Epochs<'a> {
     master: &'a MasterKey,
     certificates: &'a dyn Certificates,
@@ -401,7 +402,8 @@ mod tests {
         history
     }
 
-    /// An opening whose list of repairs went on in a second frame took its own frames for ones that the loss had left behind.
+    /// An opening whose list of repairs went on in a second frame took its own frames for ones that
+    /// the loss had left behind.
     #[test]
     fn a_loss_leaves_behind_what_is_older_than_the_opening_that_accepted_it() {
         let mut history = history();

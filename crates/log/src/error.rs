@@ -109,7 +109,8 @@ pub enum LogError {
         /// The number of subjects without a key.
         subjects: u64,
     },
-    /// More than one of these losses: of several streams, or of frames and of keys. They are accepted together or not at all.
+    /// More than one of these losses: of several streams, or of frames and of keys. They are
+    /// accepted together or not at all.
     #[error("{}", listed(.0))]
     Losses(Vec<Self>),
     /// An invariant of the log does not hold. It stops rather than sign something wrong.

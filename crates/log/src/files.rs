@@ -134,7 +134,8 @@ impl Files {
         format!("{}/{name}", self.place)
     }
 
-    /// The file `name`, open for writing; the one unused for longest is closed when there are too many.
+    /// The file `name`, open for writing; the one unused for longest is closed when there are too
+    /// many.
     pub(crate) fn segment(&self, name: &str, create: bool) -> Result<Arc<dyn File>, LogError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = open.iter().position(|known| known.name == name)

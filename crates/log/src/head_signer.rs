@@ -44,7 +44,8 @@ impl HeadSigner<'_> {
     /// newest.
     ///
     /// # Errors
-    /// [`ProveError::KeyMoved`] where `keys/` has another key; [`LogError::Broken`] where `head` is not of the history that was anchored.
+    /// [`ProveError::KeyMoved`] where `keys/` has another key; [`LogError::Broken`] where `head` is
+    /// not of the history that was anchored.
     pub(crate) fn sign(
         &self,
         stream: &StreamName,
@@ -143,7 +144,8 @@ impl HeadSigner<'_> {
         })
     }
 
-    /// The head of `stream` that was anchored last: in the stream `heads`, or of `heads` itself in the last certificate.
+    /// The head of `stream` that was anchored last: in the stream `heads`, or of `heads` itself in
+    /// the last certificate.
     fn anchored(&self, stream: &StreamName, origin: &str) -> Result<Option<Checkpoint>, LogError> {
         let Reader {
             files,

@@ -13,7 +13,8 @@ use crate::journal::{JournalEntry, from_hexadecimal, number};
 const HEADS: &str = "heads";
 /// The key of entries in a frame that names the last head of every stream.
 const ALL: &str = "all";
-/// The root of an index over frames of a stream; the key is its name, the payload the first and last frame, and the root.
+/// The root of an index over frames of a stream; the key is its name, the payload the first and
+/// last frame, and the root.
 const INDEX_ROOT: &str = "index.root";
 
 /// An entry of the stream, parsed.
@@ -54,7 +55,8 @@ impl HeadsEntry {
     }
 }
 
-/// The last frame of the range in the payload of an `index.root`: `FIRST LAST HEX64` and a line feed.
+/// The last frame of the range in the payload of an `index.root`: `FIRST LAST HEX64` and a line
+/// feed.
 fn indexed(payload: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(payload).ok()?.strip_suffix('\n')?;
     let mut words = line.split(' ');

@@ -44,7 +44,8 @@ impl HeadsWriter {
     /// Anchors those of `published` that grew since their last anchoring; durable once it returns.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where one is smaller than it was anchored, or another one of that size: nothing may be signed for it; those of the storage.
+    /// [`LogError::Broken`] where one is smaller than it was anchored, or another one of that size:
+    /// nothing may be signed for it; those of the storage.
     pub(crate) fn anchor(
         &mut self,
         core: &LogState,

@@ -1,4 +1,5 @@
-//! Finds an entry that was appended before under the same idempotency key, so that it is not written twice.
+//! Finds an entry that was appended before under the same idempotency key, so that it is not
+//! written twice.
 //!
 //! `docs/durability.md`, "Idempotency keys".
 
@@ -31,7 +32,8 @@ const EPOCH: Timestamp = match Timestamp::from_nanoseconds(0) {
 /// The keyed entries of one stream. An entry without a key never looks at it.
 #[derive(Debug)]
 pub(crate) struct Once {
-    /// Frames that the opening found. Until the window is read, no frame behind them holds a keyed entry.
+    /// Frames that the opening found. Until the window is read, no frame behind them holds a keyed
+    /// entry.
     found: u64,
     /// The root of the tree over them.
     root: Hash,

@@ -1,4 +1,5 @@
-//! Chunks on their way from the appenders to the segments, numbered in the order in which they left.
+//! Chunks on their way from the appenders to the segments, numbered in the order in which they
+//! left.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -443,7 +443,8 @@ impl History {
         Ok(())
     }
 
-    /// The key that a certificate names as its `signer`, where a frame that was left out may have certified it.
+    /// The key that a certificate names as its `signer`, where a frame that was left out may have
+    /// certified it.
     fn presumed(&self, signer: &[u8]) -> Option<VerifierKey> {
         self.left_out?;
         let last = self.last_key();
@@ -515,7 +516,8 @@ impl History {
             .count()
     }
 
-    /// The journal frame in which the key at `place` of the chain was certified, from 0 behind the geometry's.
+    /// The journal frame in which the key at `place` of the chain was certified, from 0 behind the
+    /// geometry's.
     pub(crate) fn certificates_at(&self, place: usize) -> Option<u64> {
         let key = self.keys.get(place.saturating_add(1));
         key.map(|(_, frame)| *frame)
@@ -561,7 +563,8 @@ impl History {
 mod tests {
     use super::*;
 
-    /// A journal of version 2 that told of slots and erasures was believed, though only newer ones do.
+    /// A journal of version 2 that told of slots and erasures was believed, though only newer ones
+    /// do.
     #[test]
     fn an_older_journal_tells_of_no_slots_and_no_erasures() {
         let geometry = include_str!("../testdata/v2/erasable/probity.toml");

@@ -1,7 +1,8 @@
 //! Frames behind the signed head that name subjects whose keys are gone. No signed data shows that
 //! there were any.
 //!
-//! A writer makes the slot of a subject durable before any frame that uses it, so no crash leaves such a frame.
+//! A writer makes the slot of a subject durable before any frame that uses it, so no crash leaves
+//! such a frame.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

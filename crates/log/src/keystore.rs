@@ -210,7 +210,8 @@ impl KeyStore {
         Ok(successor)
     }
 
-    /// Replaces the present signing key by `successor`; the old one is gone from storage and memory.
+    /// Replaces the present signing key by `successor`; the old one is gone from storage and
+    /// memory.
     pub(crate) fn promote(&mut self, files: &Files, successor: Secret) -> Result<(), LogError> {
         self.sign_with(successor);
         self.settle(files)
@@ -287,7 +288,8 @@ impl SigningKeyState {
     }
 }
 
-/// The signing key in `keys/` that is `wanted`, under the name `name`; nothing where none of them is.
+/// The signing key in `keys/` that is `wanted`, under the name `name`; nothing where none of them
+/// is.
 pub(crate) fn signer_of_key(
     files: &Files,
     wrapping: &WrappingKey,

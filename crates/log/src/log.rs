@@ -17,7 +17,8 @@ use crate::journal::JournalEntry;
 use crate::log_state::{Callback, LogState};
 use crate::repairs::Repair;
 
-/// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping the last.
+/// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping
+/// the last.
 #[derive(Debug, Clone)]
 pub struct Log {
     inner: Arc<Inner>,
@@ -62,7 +63,8 @@ impl Log {
     /// Creates a stream; nothing happens when it exists with the same configuration.
     ///
     /// # Errors
-    /// [`LogError::Stream`] when it exists with another; [`LogError::Reserved`]; [`LogError::Poisoned`].
+    /// [`LogError::Stream`] when it exists with another; [`LogError::Reserved`];
+    /// [`LogError::Poisoned`].
     pub fn create_stream(&self, name: &StreamName, config: StreamConfig) -> Result<(), LogError> {
         let core = &self.inner.core;
         core.check_poison()?;

@@ -93,8 +93,9 @@ mod tests {
 
     use super::*;
 
-    /// With a slash behind its name, as a shell completes it, a log had its second copies in itself; the next command without the slash had others,
-    /// and verification with the first called the log broken.
+    /// With a slash behind its name, as a shell completes it, a log had its second copies in
+    /// itself; the next command without the slash had others, and verification with the first
+    /// called the log broken.
     #[test]
     fn a_log_has_one_folder_of_heads_however_it_is_named() {
         let folder = tempfile::tempdir().unwrap();

@@ -398,7 +398,8 @@ impl<'a> Opening<'a> {
         self.config.proofs
     }
 
-    /// The sections of the frame opened last that did not open though their subjects were not erased.
+    /// The sections of the frame opened last that did not open though their subjects were not
+    /// erased.
     pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
         std::mem::take(&mut self.lost)
     }

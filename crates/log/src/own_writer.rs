@@ -1,4 +1,5 @@
-//! Writes a stream that the log itself appends to: each append is sealed, durable and integrated before it returns.
+//! Writes a stream that the log itself appends to: each append is sealed, durable and integrated
+//! before it returns.
 
 use std::sync::{Arc, PoisonError};
 

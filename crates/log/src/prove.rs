@@ -30,8 +30,7 @@ use crate::segments::{self, Identity};
 use crate::slots::ADVICE;
 use crate::verify::Verifier;
 
-/// The number of times the keys are read again when the newest moved on meanwhile, and the wait
-/// before each.
+/// Times that the keys are read again when the newest moved on, and the wait before each.
 const KEY_READS_MAX: u32 = 5;
 const KEY_WAIT: Duration = Duration::from_millis(50);
 
@@ -167,7 +166,8 @@ struct Covered {
 }
 
 impl Reader {
-    /// Proves the entry at `index` of `stream` to a recipient who knows the verifier key `recipient`, by default the log's first.
+    /// Proves the entry at `index` of `stream` to a recipient who knows the verifier key
+    /// `recipient`, by default the log's first.
     ///
     /// # Errors
     /// See [`ProveError`].
@@ -187,7 +187,8 @@ impl Reader {
     /// Proves entries of `stream` to `recipient`.
     ///
     /// # Errors
-    /// See [`ProveError`]; [`ProveError::NotGrown`] where the log has not grown from a head that it signed and the recipient keeps.
+    /// See [`ProveError`]; [`ProveError::NotGrown`] where the log has not grown from a head that it
+    /// signed and the recipient keeps.
     pub fn prover<'a>(
         &'a self,
         stream: &'a StreamName,
@@ -199,16 +200,14 @@ impl Reader {
             if !matches!(proved, Err(ProveError::KeyMoved)) {
                 break;
             }
-            // A writer certifies a key a moment before it publishes the journal with the
-            // certificate.
+            // // A writer certifies a key a moment before it publishes the certificate.
             std::thread::park_timeout(KEY_WAIT);
             proved = self.prover_of(stream, recipient);
         }
         self.unless_damaged(stream, proved)
     }
 
-    /// Returns the errors about missing entries only for an undamaged stream. In a damaged one the
-    /// damage could be the cause.
+    /// Reports an entry as missing only if the stream is undamaged: damage could be the cause.
     fn unless_damaged<T>(
         &self,
         stream: &StreamName,
@@ -455,7 +454,8 @@ pub(crate) fn config_of(history: &History, stream: &StreamName) -> Result<Stream
         })
 }
 
-/// In a log of version 2: every certificate from the recipient's key to the one at `signer`, and the key that they begin with.
+/// In a log of version 2: every certificate from the recipient's key to the one at `signer`, and
+/// the key that they begin with.
 fn listed(
     history: &History,
     signer: usize,
@@ -487,8 +487,7 @@ impl Prover<'_> {
         }
     }
 
-    /// Returns the error for an entry without a record: it does not exist, or is behind the last
-    /// record.
+    /// The error for an entry without a record: it does not exist, or is behind the last one.
     fn not_covered(
         &self,
         index: u64,
@@ -560,8 +559,7 @@ impl Prover<'_> {
         }
         let evidence = match self.config.proofs {
             Proofs::Frame => whole_frame(&frame, &opened, found.section, self.config.cipher),
-            // An entry whose key is gone has no leaf any more, and the paths beside it are gone
-            // too.
+            // // An entry without a key has no leaf any more, and the paths beside it are gone too.
             Proofs::Entry if found.leaves.iter().all(Option::is_some) => {
                 alone(found, place, record).map_err(broken)?
             }

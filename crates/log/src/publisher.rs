@@ -1,4 +1,5 @@
-//! The thread that publishes checkpoints: apart from commits, so that no receipt waits for a signature.
+//! The thread that publishes checkpoints: apart from commits, so that no receipt waits for a
+//! signature.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

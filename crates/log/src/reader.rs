@@ -245,13 +245,15 @@ impl Reader {
         })
     }
 
-    /// Names in the folder of streams that belong to no stream which the journal created, control characters escaped.
+    /// Names in the folder of streams that belong to no stream which the journal created, control
+    /// characters escaped.
     ///
     /// # Errors
     /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn unknown_streams(&self) -> Result<Vec<String>, LogError> {
         let mut names = self.files.list("streams")?;
-        // Read after the names: a stream is created in the journal before anything of it is written.
+        // Read after the names: a stream is created in the journal before anything of it is
+        // written.
         let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
         names.retain(|name| {
             let mut streams = history.streams.iter();

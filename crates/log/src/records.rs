@@ -17,7 +17,8 @@ use crate::files::{Files, TILE_FILE_BYTES_MAX, unless_strange};
 use crate::scan::{Position, stored_frame};
 use crate::segments::{self, Cuts, Identity};
 
-/// The records that a checkpoint of `size` frames covers. Keeps the bundle read last, and the place found last.
+/// The records that a checkpoint of `size` frames covers. Keeps the bundle read last, and the place
+/// found last.
 pub(crate) struct Records<'a> {
     files: &'a Files,
     stream: &'a StreamName,
@@ -53,7 +54,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Records that are compared with the tree of `size` frames that has `root`: another one in their place is damage.
+    /// Records that are compared with the tree of `size` frames that has `root`: another one in
+    /// their place is damage.
     pub(crate) const fn of_tree(
         files: &'a Files,
         stream: &'a StreamName,
@@ -138,7 +140,8 @@ impl<'a> Records<'a> {
         Ok(place)
     }
 
-    /// A frame in the segment of frame `wanted` whose place is known: the one found last, or the first.
+    /// A frame in the segment of frame `wanted` whose place is known: the one found last, or the
+    /// first.
     fn nearest(&mut self, wanted: u64) -> Result<(u64, Place), LogError> {
         let cuts = match self.cuts.take() {
             Some(cuts) => cuts,

@@ -39,7 +39,8 @@ pub enum RepairKind {
     Unreadable,
     /// The second copy of the head is missing: it is written anew.
     Copy,
-    /// The checkpoint lacks the signature of the log's witness key, or that is wrong: it is written anew.
+    /// The checkpoint lacks the signature of the log's witness key, or that is wrong: it is written
+    /// anew.
     Witness,
     /// Checkpoint and second copy cover fewer frames than were anchored: both are written anew.
     Anchored,

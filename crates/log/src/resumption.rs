@@ -32,7 +32,8 @@ pub(crate) struct Resumption<'a> {
 }
 
 impl Resumption<'_> {
-    /// The tree of `size` frames with `root`, and the position behind its last frame, which must be there.
+    /// The tree of `size` frames with `root`, and the position behind its last frame, which must be
+    /// there.
     pub(crate) fn end(
         &self,
         size: u64,

@@ -78,7 +78,8 @@ impl SealerState {
             core.options.segment_bytes_max,
             &stop,
         )?;
-        // After the write: a commit that counted it before would not find it, and none would follow.
+        // After the write: a commit that counted it before would not find it, and none would
+        // follow.
         core.uncommitted.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }

@@ -18,9 +18,11 @@ use crate::scan::read_some;
 pub(crate) const SLOTS: &str = "subjects/slots";
 /// Slots read at once.
 const SLOTS_AT_ONCE: u64 = 2048;
-/// Most slots behind those that the journal counts: a writer names them there [long before](NAMED_EVERY).
+/// Most slots behind those that the journal counts: a writer names them there [long
+/// before](NAMED_EVERY).
 const UNCOUNTED_MAX: u64 = 1 << 20;
-/// A writer names its slots in the journal, and publishes it, whenever their number passes a multiple of this, if no checkpoint did.
+/// A writer names its slots in the journal, and publishes it, whenever their number passes a
+/// multiple of this, if no checkpoint did.
 pub(crate) const NAMED_EVERY: u64 = 1 << 16;
 /// The fault of a slot that does not open.
 pub(crate) const DAMAGED: &str = "the subject key does not open: it was changed or swapped";
@@ -135,7 +137,8 @@ pub(crate) struct Slots {
     pub(crate) durable: u64,
     /// The [`Slots::count`] of the first read.
     pub(crate) first_count: u64,
-    /// Length of the file when it was read last, and whether it was read again since without having grown.
+    /// Length of the file when it was read last, and whether it was read again since without having
+    /// grown.
     length: u64,
     is_final: bool,
 }

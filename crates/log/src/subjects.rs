@@ -141,7 +141,8 @@ impl SubjectStore {
         Ok(Some((slot, pseudonym)))
     }
 
-    /// Destroys the key and the name of the subject in `slot`; the journal must have published the erasure.
+    /// Destroys the key and the name of the subject in `slot`; the journal must have published the
+    /// erasure.
     pub(crate) fn destroy(&self, files: &Files, name: &str, slot: u64) -> Result<(), LogError> {
         self.lock().known.remove(name);
         overwrite(files, &[slot])
@@ -184,7 +185,8 @@ pub(crate) struct FoundSlots {
     digest: SlotsDigest,
     /// The digest over those that the journal signed for.
     signed: SlotsDigest,
-    /// Slots that were durable before the last of them were written: those are whole or were damaged later.
+    /// Slots that were durable before the last of them were written: those are whole or were
+    /// damaged later.
     durable: u64,
     /// Slots that do not open though no record says that they are erased.
     closed: Vec<u64>,
@@ -318,7 +320,8 @@ impl FoundSlots {
         self.closed.sort_unstable();
     }
 
-    /// Writes the slots again that may not be durable, and sets aside those that do not open; see `Recovery::secure`.
+    /// Writes the slots again that may not be durable, and sets aside those that do not open; see
+    /// `Recovery::secure`.
     fn settle(
         &self,
         files: &Files,

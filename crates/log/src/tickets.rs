@@ -102,7 +102,8 @@ impl Tickets {
         !self.waits.is_empty()
     }
 
-    /// The receipt of `ticket`, `None` while it is not durable; an error where the ticket is too old.
+    /// The receipt of `ticket`, `None` while it is not durable; an error where the ticket is too
+    /// old.
     pub(crate) fn receipt(&self, ticket: Ticket) -> Result<Option<Receipt>, Expired> {
         let stretch = self.stretch(ticket).ok_or(Expired)?;
         let Some(first) = stretch.place.index() else {

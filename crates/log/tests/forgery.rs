@@ -302,7 +302,8 @@ fn the_witness_key_begins_no_chain_of_signing_keys() {
     assert_eq!(refusal(&proof, &trust), EntryProofError::NotVouched);
 }
 
-/// C2: the witness key of a log is named `LOG/streams/journal`; a log of that name took it for a signing key of its own.
+/// C2: the witness key of a log is named `LOG/streams/journal`; a log of that name took it for a
+/// signing key of its own.
 #[test]
 fn no_log_is_named_as_a_stream_of_another() {
     let world = World::new("true");

@@ -409,7 +409,8 @@ fn appender_of_closed(appender: &mut Appender, key: &Digest) -> AppendError {
     appender.append(&entry(Some(key), b"one")).unwrap_err()
 }
 
-/// The key may be made of the person's name: it goes with the entry, whether the log is opened again or not.
+/// The key may be made of the person's name: it goes with the entry, whether the log is opened
+/// again or not.
 #[test]
 fn the_key_of_an_erased_person_is_forgotten_and_nobody_elses() {
     let folder = tempfile::tempdir().unwrap();

@@ -121,7 +121,8 @@ fn heads_frames(counted: &Counted) -> u64 {
         .frames
 }
 
-/// Opening read every frame since the last one that certified a key, and with an idle key that was every frame there was.
+/// Opening read every frame since the last one that certified a key, and with an idle key that was
+/// every frame there was.
 #[test]
 fn opening_reads_no_more_after_ten_thousand_heads_than_after_hundreds() {
     let counted = Counted::new();

@@ -1,4 +1,5 @@
-//! A real process that writes is killed at any moment, opening included: every receipt it gave is there afterwards.
+//! A real process that writes is killed at any moment, opening included: every receipt it gave is
+//! there afterwards.
 
 #![expect(
     clippy::unwrap_used,

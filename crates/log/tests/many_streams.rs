@@ -1,4 +1,5 @@
-//! Many streams with few files open: file handles stay within the bound, memory does not grow with what is written.
+//! Many streams with few files open: file handles stay within the bound, memory does not grow with
+//! what is written.
 
 #![expect(
     clippy::unwrap_used,

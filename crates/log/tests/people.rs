@@ -43,7 +43,8 @@ fn open(path: &Path) -> Log {
     Log::open(path, &root(), options()).unwrap()
 }
 
-/// Entries about all three: by Anna, handed in by Bert; by a stranger; and one about Bert alone, by Bert.
+/// Entries about all three: by Anna, handed in by Bert; by a stranger; and one about Bert alone, by
+/// Bert.
 fn log_about_three(folder: &Path, proofs: Proofs) -> PathBuf {
     let path = folder.join("log");
     let config = StreamConfig {
@@ -247,7 +248,8 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every section of the evidence opened with the keys it shows, as bytes of proofs, entries and names.
+/// Every section of the evidence opened with the keys it shows, as bytes of proofs, entries and
+/// names.
 fn everything_that_opens(path: &Path) -> Vec<Vec<u8>> {
     let reader = Reader::open(path, &root()).unwrap();
     let mut all = Vec::new();
@@ -354,8 +356,8 @@ fn many_entries_about_many_people_are_cut_into_frames_that_fit() {
     assert_eq!(reader.entries(&StreamName::default()).unwrap(), 9_503);
 }
 
-/// A whole chunk of short rows about 64 people each, no two sets alike, became a frame of 34 MB, beyond the bound, and
-/// the log took nothing more.
+/// A whole chunk of short rows about 64 people each, no two sets alike, became a frame of 34 MB,
+/// beyond the bound, and the log took nothing more.
 #[test]
 fn a_chunk_of_entries_about_sixty_four_people_each_fits_its_frames() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The signing key moves on while a log is open: by time and by publications, followed by verification and proofs.
+//! The signing key moves on while a log is open: by time and by publications, followed by
+//! verification and proofs.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! Segments that are cut anew, which the format allows, and frames of another version than the log's, which it does not.
+//! Segments that are cut anew, which the format allows, and frames of another version than the
+//! log's, which it does not.
 
 #![expect(
     clippy::unwrap_used,

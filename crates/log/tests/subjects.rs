@@ -4,8 +4,9 @@
 //! the next opening destroyed the key. S6: a subject that came back after its erasure made
 //! verification report a broken log, because it came back under the same pseudonym.
 //!
-//! S5 of the security review: one flipped bit in the newest keys was reported as an erasure, and the next opening destroyed the key. S6: a
-//! subject that came back after its erasure made verification say broken, because it came back under the same pseudonym.
+//! S5 of the security review: one flipped bit in the newest keys was reported as an erasure, and
+//! the next opening destroyed the key. S6: a subject that came back after its erasure made
+//! verification say broken, because it came back under the same pseudonym.
 
 #![expect(
     clippy::unwrap_used,

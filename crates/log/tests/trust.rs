@@ -145,7 +145,8 @@ fn cosigned(note: &str, key: &SigningKey, witness: &WitnessKey) -> String {
         .encode()
 }
 
-/// A proof listed every certificate: it grew by 181 letters an hour, and could not be made any more after 7.5 years.
+/// A proof listed every certificate: it grew by 181 letters an hour, and could not be made any more
+/// after 7.5 years.
 #[test]
 fn a_proof_stays_small_and_whoever_has_the_first_key_follows_a_chain_file() {
     let world = World::new("example.com/log");

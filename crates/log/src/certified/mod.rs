@@ -69,7 +69,8 @@ impl Certifying<'_> {
         })
     }
 
-    /// Shows the key that signed `head` to a recipient who has the key `recipient`, by default the log's first.
+    /// Shows the key that signed `head` to a recipient who has the key `recipient`, by default the
+    /// log's first.
     pub(crate) fn show(
         &self,
         head: &Head,
@@ -191,7 +192,8 @@ impl Certifying<'_> {
         }))
     }
 
-    /// The links from the recipient's key to the one at `signer`, where they are few; otherwise none, and the key at `signer`.
+    /// The links from the recipient's key to the one at `signer`, where they are few; otherwise
+    /// none, and the key at `signer`.
     fn links(
         &self,
         recipient: Option<&VerifierKey>,
@@ -230,7 +232,8 @@ impl Certifying<'_> {
     }
 }
 
-/// The certificates of the log at `places`, from its first key on. Needs no secret. Journal and heads are verified first.
+/// The certificates of the log at `places`, from its first key on. Needs no secret. Journal and
+/// heads are verified first.
 ///
 /// # Errors
 /// [`LogError::Broken`] with the first fault; those of the storage.
@@ -244,7 +247,8 @@ pub fn key_chain(places: &LogLocation) -> Result<KeyChain, LogError> {
     KeyChain::new(geometry.anchor(), links).map_err(|error| broken(&error.to_string()))
 }
 
-/// The path from the record of `frame` to the root of the tree of `size` frames of `stream`, out of its tiles.
+/// The path from the record of `frame` to the root of the tree of `size` frames of `stream`, out of
+/// its tiles.
 pub(crate) fn tree_path(
     files: &Files,
     stream: &StreamName,

@@ -1,4 +1,5 @@
-//! Reads segments frame by frame, for recovery and for readers that follow bytes rather than records.
+//! Reads segments frame by frame, for recovery and for readers that follow bytes rather than
+//! records.
 
 mod v2;
 
@@ -538,7 +539,8 @@ pub(crate) fn read_there(
     }
 }
 
-/// Fills `buffer` with the bytes from `offset` on, at most `bytes` of them, as far as the file goes.
+/// Fills `buffer` with the bytes from `offset` on, at most `bytes` of them, as far as the file
+/// goes.
 ///
 /// # Errors
 /// Those of the storage.

@@ -1,8 +1,9 @@
 //! Files of the operating system below one folder; no other module opens any.
 //!
 //! Every folder on the way to a file is opened from the one above it, and no link is followed below
-//! the root: a link planted in a log redirects neither what is read nor what is written. A file that
-//! is no regular file (a pipe, a device) is refused, because opening or reading it may never end.
+//! the root: a link planted in a log redirects neither what is read nor what is written. A file
+//! that is no regular file (a pipe, a device) is refused, because opening or reading it may never
+//! end.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -37,8 +37,8 @@ pub trait Storage: Debug + Send + Sync {
     /// Missing parent folders are created.
     ///
     /// # Errors
-    /// `NotFound` when it does not exist and `create` is not set; `InvalidData` when it is no regular
-    /// file; otherwise the system's error.
+    /// `NotFound` when it does not exist and `create` is not set; `InvalidData` when it is no
+    /// regular file; otherwise the system's error.
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>>;
 
     /// Opens `name` for reading only; the medium may be read-only.
@@ -54,7 +54,8 @@ pub trait Storage: Debug + Send + Sync {
     /// `NotFound`; `InvalidData` when it is longer; otherwise the system's error.
     fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>>;
 
-    /// Replaces `name` by `content` so that a reader sees the old or the new content, never a mixture.
+    /// Replaces `name` by `content` so that a reader sees the old or the new content, never a
+    /// mixture.
     ///
     /// Durable, name included, once it returns. Missing parent folders are created.
     ///
@@ -100,7 +101,8 @@ pub trait Storage: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Names (not paths) of the files and folders in `folder`, sorted; empty when it does not exist.
+    /// Names (not paths) of the files and folders in `folder`, sorted; empty when it does not
+    /// exist.
     ///
     /// # Errors
     /// The system's error.

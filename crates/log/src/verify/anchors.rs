@@ -21,7 +21,8 @@ pub(super) struct Anchors {
     count: usize,
     /// Size of the last head, and the frame that anchors it.
     last: Option<(u64, u64)>,
-    /// The epoch of that frame; where there is no head, of the last frame that names all streams, if there is one.
+    /// The epoch of that frame; where there is no head, of the last frame that names all streams,
+    /// if there is one.
     epoch: Option<u32>,
     /// The number of certificates before the heads, with the size from which on it holds; both only
     /// grow.

@@ -554,7 +554,8 @@ impl Opening<'_> {
         (strange && head.origin() == self.origin).then_some(head)
     }
 
-    /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames, or of the first that might.
+    /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames,
+    /// or of the first that might.
     ///
     /// The journal's checkpoint is signed by the key certified last within it, that of the heads by
     /// one that was certified when there were fewer. Another stream's is signed after its heads of

@@ -186,7 +186,8 @@ impl Verifier<'_> {
         })
     }
 
-    /// Calls `visit` for each frame of a stream that was checked, and for those behind its head that a holder of the log's keys sealed.
+    /// Calls `visit` for each frame of a stream that was checked, and for those behind its head
+    /// that a holder of the log's keys sealed.
     ///
     /// # Errors
     /// [`LogError::Broken`] where it was changed since; errors of `visit`.

@@ -152,7 +152,8 @@ impl<'a> Records<'a> {
         Ok(placed)
     }
 
-    /// The root over the records as stored, unless one is missing or no record. Counts the bytes to be read.
+    /// The root over the records as stored, unless one is missing or no record. Counts the bytes to
+    /// be read.
     fn root_of_records(&mut self) -> Result<Option<Hash>, LogError> {
         let mut tree = Frontier::new();
         let mut is_whole = true;

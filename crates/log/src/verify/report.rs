@@ -245,7 +245,8 @@ pub struct Skipped {
 pub enum SkippedReason {
     /// The checkpoint of [`super::VerifyOptions::since`] covers them.
     BeforeCheckpoint,
-    /// They hold no entries of the time that [`super::VerifyOptions::from`] and [`super::VerifyOptions::to`] name.
+    /// They hold no entries of the time that [`super::VerifyOptions::from`] and
+    /// [`super::VerifyOptions::to`] name.
     OtherTime,
 }
 

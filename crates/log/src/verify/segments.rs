@@ -1,4 +1,5 @@
-//! Checks the segments of a stream: their headers, and that the frames fill them without gap or overlap.
+//! Checks the segments of a stream: their headers, and that the frames fill them without gap or
+//! overlap.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Checks the headers and footers of the segments of a stream of version 2, which follow from the records.
+//! Checks the headers and footers of the segments of a stream of version 2, which follow from the
+//! records.
 
 use probity_format::record::Record;
 use probity_format::segment::Place;

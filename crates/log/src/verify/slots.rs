@@ -1,4 +1,5 @@
-//! Checks the slots of subjects against what the journal signed for: their labels without any key, their keys with one.
+//! Checks the slots of subjects against what the journal signed for: their labels without any key,
+//! their keys with one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

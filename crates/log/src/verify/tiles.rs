@@ -35,7 +35,8 @@ impl Tiles<'_> {
         match self.read(&path)? {
             Some(bytes) if bytes == file.bytes => {}
             Some(_) => self.wrong(path, faults),
-            // A live log may have replaced a partial file by its full form meanwhile, which begins with it.
+            // A live log may have replaced a partial file by its full form meanwhile, which begins
+            // with it.
             None if !file.full && self.is_full_form(&full_place, file)? => {}
             None => self.fault(FaultClass::Missing, path, "is missing", faults),
         }

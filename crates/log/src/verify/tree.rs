@@ -1,4 +1,5 @@
-//! Checks a stream's tree as it grows record by record: their order, tiles, roots, and heads known from elsewhere.
+//! Checks a stream's tree as it grows record by record: their order, tiles, roots, and heads known
+//! from elsewhere.
 
 use std::collections::BTreeSet;
 

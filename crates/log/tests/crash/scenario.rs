@@ -14,7 +14,8 @@ use crate::ledger::{Facts, Ledger, Promise};
 use crate::workload::{Size, Stopped, Writer};
 use crate::world::World;
 
-/// Longest that all scenarios under way may take until one ends; waits within a life end far earlier.
+/// Longest that all scenarios under way may take until one ends; waits within a life end far
+/// earlier.
 const HANG: Duration = Duration::from_mins(2);
 
 /// Lives a writer's life in `world`.
@@ -102,7 +103,8 @@ pub(crate) fn checked(
         .unwrap_or_else(|_told| panic!("{context}"))
 }
 
-/// Runs `job` for each of `jobs`, on all cores; a panic in one of them ends all, and so does a hang.
+/// Runs `job` for each of `jobs`, on all cores; a panic in one of them ends all, and so does a
+/// hang.
 pub(crate) fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();

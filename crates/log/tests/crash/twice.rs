@@ -117,7 +117,8 @@ fn check_opens(context: &str, places: &LogLocation) {
     assert_eq!(report.faults, [], "{context}, after an opening");
 }
 
-/// Every pair of kills: one in a life of a sound log, and one in the opening that follows. They are made once.
+/// Every pair of kills: one in a life of a sound log, and one in the opening that follows. They are
+/// made once.
 fn pairs() -> &'static [(String, Memory)] {
     static PAIRS: OnceLock<Vec<(String, Memory)>> = OnceLock::new();
     PAIRS.get_or_init(make_pairs)

@@ -1,4 +1,5 @@
-//! A log and the second copies of its heads in one storage, so that calls have one order and a crash hits both.
+//! A log and the second copies of its heads in one storage, so that calls have one order and a
+//! crash hits both.
 
 use std::io;
 use std::sync::Arc;

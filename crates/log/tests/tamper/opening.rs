@@ -84,8 +84,8 @@ fn an_older_checkpoint_over_whole_frames_is_repaired_and_said() {
     }
 }
 
-/// L1: the heads of streams that do not grow are repeated, so that an opening finds them however long ago they were
-/// anchored.
+/// L1: the heads of streams that do not grow are repeated, so that an opening finds them however
+/// long ago they were anchored.
 #[test]
 fn a_stream_that_rested_for_many_openings_is_still_known() {
     let world = World::new();
@@ -126,7 +126,8 @@ fn an_emptied_log_is_not_written_on() {
     }
 }
 
-/// S22: with the lock file unlinked a second writer came in; both gave a receipt for the same index.
+/// S22: with the lock file unlinked a second writer came in; both gave a receipt for the same
+/// index.
 #[test]
 fn an_unlinked_lock_lets_no_second_writer_in_and_stops_the_first() {
     let world = World::new();

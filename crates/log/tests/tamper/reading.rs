@@ -72,7 +72,8 @@ fn after_every_kind_of_attack_all_entries_are_read_or_damage_is_told() {
             scene.since = None;
             let is_alarm = scene.verify(Look::Keyless).is_ok_and(|report| {
                 let mut faults = report.faults.iter();
-                // Damage to the slots of subjects counts where an entry needs the key: then the reader finds it itself.
+                // Damage to the slots of subjects counts where an entry needs the key: then the
+                // reader finds it itself.
                 faults.any(|fault| {
                     fault.class != FaultClass::Unknown && !fault.place.starts_with("subjects/")
                 })

@@ -212,7 +212,8 @@ impl Stolen {
         frame[content..].copy_from_slice(root.as_bytes());
     }
 
-    /// Writes the frames back with segments, tiles and bundles to match; with `seed`, the checkpoint too.
+    /// Writes the frames back with segments, tiles and bundles to match; with `seed`, the
+    /// checkpoint too.
     pub(crate) fn write(&self, scene: &mut Scene<'_>, seed: Option<&[u8; 32]>) {
         let folder = format!("log/streams/{}", self.stream);
         scene.remove(&format!("{folder}/segments"));

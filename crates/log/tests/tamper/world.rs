@@ -1,4 +1,5 @@
-//! The log under attack, with everything an attacker may have collected: older copies, stolen keys, a fork, another log.
+//! The log under attack, with everything an attacker may have collected: older copies, stolen keys,
+//! a fork, another log.
 
 use std::collections::BTreeMap;
 use std::fs;

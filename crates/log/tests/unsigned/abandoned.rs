@@ -39,7 +39,8 @@ fn take_over(path: &Path, copy: &Path) {
     fs::copy(key, path.join("keys/signing.next")).unwrap();
 }
 
-/// An opening of the log at `path` that fails once it has certified its key, before it has anchored anything.
+/// An opening of the log at `path` that fails once it has certified its key, before it has anchored
+/// anything.
 fn fail(path: &Path) {
     let (key, away) = (path.join(VERIFIER_KEY), path.join("away"));
     fs::rename(&key, &away).unwrap();

@@ -76,8 +76,9 @@ fn what_goes_beyond_the_checkpoint_is_gone_before_the_tree_grows_past_it() {
     }
 }
 
-/// A publisher died between its tiles and its second copy, the disk lost the frames, and their loss was accepted as advised. The tiles stayed, and
-/// the honest log was broken for good once it grew past them in one publication.
+/// A publisher died between its tiles and its second copy, the disk lost the frames, and their loss
+/// was accepted as advised. The tiles stayed, and the honest log was broken for good once it grew
+/// past them in one publication.
 #[test]
 fn tiles_of_frames_that_were_given_up_break_nothing_later() {
     let folder = tempfile::tempdir().unwrap();

@@ -186,8 +186,8 @@ fn is_missed(found: u64, damage: impl Fn(&Path)) {
 
 #[test]
 fn receipts_cut_off_before_a_checkpoint_covers_them_are_missed() {
-    // S16 (a): the last two frames of five with strict receipts were cut off at a boundary: intact, and the writer went on with their
-    // indices.
+    // S16 (a): the last two frames of five with strict receipts were cut off at a boundary: intact,
+    // and the writer went on with their indices.
     is_missed(6, |segment| {
         let (offset, _) = frames(segment)[6];
         let content = fs::read(segment).unwrap();
@@ -197,7 +197,8 @@ fn receipts_cut_off_before_a_checkpoint_covers_them_are_missed() {
 
 #[test]
 fn one_flipped_bit_destroys_no_frame_behind_it() {
-    // S16 (b): one bit flipped in the second of them, and recovery cut off that one and three whole frames behind it, all of them with receipts.
+    // S16 (b): one bit flipped in the second of them, and recovery cut off that one and three whole
+    // frames behind it, all of them with receipts.
     let flip = |segment: &Path| {
         let (offset, frame) = frames(segment)[4].clone();
         let mut content = fs::read(segment).unwrap();

@@ -360,8 +360,8 @@ fn a_certificate_that_does_not_follow_is_set_aside() {
     intact(&path);
 }
 
-/// With the journal frame of a copy that had accepted a loss, an opening cut off frames with receipts before it found that it could not sign; with the copy's
-/// key too, it signed.
+/// With the journal frame of a copy that had accepted a loss, an opening cut off frames with
+/// receipts before it found that it could not sign; with the copy's key too, it signed.
 #[test]
 fn the_journal_frame_of_a_copy_costs_nothing() {
     for (accepts, with_key) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -473,7 +473,8 @@ fn a_note_of_an_opening_beyond_the_journal_is_named_for_what_it_is() {
     intact(&path);
 }
 
-/// The slot of a copy, appended, gave a subject a second key, under which new entries were sealed and which one erasure did not destroy.
+/// The slot of a copy, appended, gave a subject a second key, under which new entries were sealed
+/// and which one erasure did not destroy.
 #[test]
 fn a_second_slot_of_a_subject_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();

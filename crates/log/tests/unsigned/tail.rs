@@ -167,7 +167,8 @@ fn a_file_in_the_place_of_a_segment_costs_no_frame() {
     }
 }
 
-/// A copy of the last frames in a segment of their own made both look torn: an opening set both aside, and with them entries that had receipts.
+/// A copy of the last frames in a segment of their own made both look torn: an opening set both
+/// aside, and with them entries that had receipts.
 #[test]
 fn a_second_copy_of_the_last_frames_costs_none_of_them() {
     for (number, is_noted) in [(3, true), (3, false), (6, true), (6, false)] {

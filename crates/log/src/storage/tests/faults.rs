@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::storage::{Call, Fault, FaultPlan, Faulty, Memory, Storage as _, is_transient};
 
-/// A storage with a few files, and the error of one call of each kind, in the order of [`Call::ALL`].
+/// A storage with a few files, and the error of one call of each kind, in the order of
+/// [`Call::ALL`].
 fn one_of_each(plan: FaultPlan) -> (Faulty<Memory>, Vec<Option<ErrorKind>>) {
     let memory = Memory::new();
     memory.replace("old", b"old").unwrap();

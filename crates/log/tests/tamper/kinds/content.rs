@@ -453,7 +453,8 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    // Header, one directory entry, the compressor's code, the length of the packed part.
+                    // Header, one directory entry, the compressor's code, the length of the packed
+                    // part.
                     let plain = BODY + 1 + 4;
                     frame[plain + 3] = 1 + random.below(255) as u8;
                 })
