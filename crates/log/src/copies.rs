@@ -169,8 +169,8 @@ impl Reader {
         Ok(published.into_iter().chain(copy).collect())
     }
 
-    /// Returns whether a note of durable frames is of an opening that the journal does not have, or
-    /// counts frames that one of `names` does not have.
+    /// Returns whether a note of durable frames is later than the log: it is of an opening that the
+    /// journal does not have, or counts frames that one of `names` does not have.
     fn notes_are_later(&self, names: &[&StreamName]) -> Result<bool, LogError> {
         if self.is_older() {
             return Ok(false);

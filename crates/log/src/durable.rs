@@ -157,9 +157,9 @@ impl DurableNotes {
         Ok(Arc::clone(self.file.get_or_init(|| opened)))
     }
 
-    /// Returns what the content of [`DURABLE`] notes for a stream. A note counts if the journal has
-    /// the opening that wrote it, no later opening went on without its frames, and no accepted loss
-    /// left them behind.
+    /// Returns the note of a stream in the content of [`DURABLE`]. A note counts if the journal has
+    /// the opening that wrote it. It does not count if a later opening went on without its frames,
+    /// or an accepted loss left them behind.
     fn of_stream(
         &self,
         notes: &[u8],

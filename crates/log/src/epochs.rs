@@ -313,9 +313,9 @@ impl<'a> Epochs<'a> {
         self.last.insert(key)
     }
 
-    /// Returns whether an opening of the journal sealed `frame` exactly as it is, no later one went
-    /// on without it, and no loss left it behind. Frames of version 2 cannot show it, so they never
-    /// pass.
+    /// Returns whether an opening of the journal sealed `frame` exactly as it is. A frame does not
+    /// pass if a later opening went on without it, or a loss left it behind. Frames of version 2
+    /// cannot show it, so they never pass.
     pub(crate) fn authenticate(&mut self, frame: &Frame<'_>) -> bool {
         self.standing(frame) == Origin::Own
     }

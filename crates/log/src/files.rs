@@ -207,8 +207,8 @@ impl Files {
     }
 
     /// Syncs one file after another, and none after a sync that failed. The system may have dropped
-    /// what it could not write, report that only to the first caller, and let the next believe that
-    /// all was written.
+    /// the failed writes and report that only to the first caller. The next caller would believe
+    /// that all was written.
     fn sync_one(&self, name: &str, call: impl FnMut() -> io::Result<()>) -> Result<(), LogError> {
         let mut failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refuse_after(failed.as_ref())?;

@@ -27,7 +27,7 @@ pub(crate) struct Reading<'a> {
     wanted: OnceCell<Option<Pseudonym>>,
 }
 
-/// The state of the stream before the frames that are read.
+/// The damage that a reading goes past.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
     Nothing,

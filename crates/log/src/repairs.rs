@@ -329,10 +329,10 @@ impl RecoveryReport {
 
     /// Takes over the repairs of an earlier opening that could not report them.
     ///
-    /// A file that was announced behind a shorter journal is a leftover of a crash after the
-    /// journal recorded it, or an older copy that was put back. Repairs that the journal has
-    /// already are not recorded again. A file that this log's keys did not write, or wrote for
-    /// another journal, is skipped, and that is noted.
+    /// A file behind a shorter journal is a leftover of a crash after the journal recorded it, or
+    /// an older copy that was put back. Repairs that the journal has already are not recorded
+    /// again. A file that this log's keys did not write, or wrote for another journal, is skipped,
+    /// and that is noted.
     pub(crate) fn resume(files: &Files, key: NoteKey, history: &History) -> Result<Self, LogError> {
         let pending = unless_strange(files.read(PENDING, PENDING_BYTES_MAX))?;
         let mut done = Vec::new();

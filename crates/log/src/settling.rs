@@ -161,8 +161,8 @@ impl Recovery<'_> {
     /// Makes the segments durable from `from` up to `to`, before their content is signed for.
     ///
     /// Found frames may never have been synced. They are written again, because a failed sync may
-    /// have left them in memory marked as written, and the next one would then succeed without
-    /// writing them.
+    /// have left them in memory marked as written. The next sync would then succeed without writing
+    /// them.
     fn secure(&self, from: Place, to: &Position) -> Result<(), LogError> {
         let mut buffer = Vec::new();
         for segment in self.segments(from, to)? {

@@ -367,9 +367,9 @@ fn told(path: &Path) -> [bool; 4] {
     ]
 }
 
-/// A second copy or checkpoint of one stream showed that the journal is an older one. A reader of
-/// another stream, of the keys or of the list of streams got no error, so that a part of the
-/// entries passed for all of them.
+/// A second copy or checkpoint of one stream showed that the journal is an older one. Reading
+/// another stream, the keys or the list of streams gave no error, so that a part of the entries
+/// passed for all of them.
 #[test]
 fn what_is_later_than_the_journal_is_told_to_every_reader() {
     let folder = tempfile::tempdir().unwrap();
@@ -392,9 +392,9 @@ fn what_is_later_than_the_journal_is_told_to_every_reader() {
     }
 }
 
-/// Without second copies `prove` compared the log with nothing. An older copy of it beside a newer
-/// stream `heads` or a newer file `durable` had proofs, although the other readers report it as an
-/// older copy.
+/// Without second copies `prove` compared the log with nothing. An older copy of it had proofs
+/// beside a newer stream `heads` or a newer file `durable`. The other readers report it as an older
+/// copy.
 #[test]
 fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,9 @@
 //! Subjects, their keys and their erasure: erased content is gone for good, and nothing else is
 //! ever taken for erased.
-//! S5 of the security review: one flipped bit in the newest keys was reported as an erasure, and
-//! the next opening destroyed the key. S6: a subject that came back after its erasure made
-//! verification report a broken log, because it came back under the same pseudonym.
 //!
 //! S5 of the security review: one flipped bit in the newest keys was reported as an erasure, and
 //! the next opening destroyed the key. S6: a subject that came back after its erasure made
-//! verification say broken, because it came back under the same pseudonym.
+//! verification report a broken log, because it came back under the same pseudonym.
 
 #![expect(
     clippy::unwrap_used,
@@ -404,7 +401,7 @@ fn a_key_that_goes_while_the_log_is_read_is_damage_unless_the_journal_erased_it(
     }
 }
 
-/// M8: without the root key a log of which the slots were gone was intact.
+/// M8: a log without its slots passed verification without the root key.
 #[test]
 fn slots_that_are_gone_are_missed_without_a_key() {
     let folder = tempfile::tempdir().unwrap();

@@ -46,9 +46,10 @@ pub(crate) struct Head {
 
 impl Certifying<'_> {
     /// Returns the head of the journal for a proof about something that the key at `place` of the
-    /// chain signed, and its growth from `kept`, which the recipient remembers. The head is `kept`
-    /// itself where that key signed it, otherwise the newest, which can sign again. The caller has
-    /// checked that the log has the frames of every head that it signed.
+    /// chain signed. Also returns its growth from `kept`, which the recipient remembers. The head
+    /// is `kept` itself where that key or the newest one signed it; otherwise it is the newest
+    /// head, which can be signed again. The caller has checked that the log has the frames of every
+    /// head that it signed.
     pub(crate) fn head(
         &self,
         place: usize,

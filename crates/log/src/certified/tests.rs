@@ -281,9 +281,9 @@ fn the_head_of_a_resting_stream_is_signed_again_if_it_was_anchored() {
     }
 }
 
-/// From the moment at which the journal had a new key until the stream `heads` was published under
-/// it, beside a live writer or for good after a kill, `prove` called the checkpoint of `heads` one
-/// that nobody anchored. The last certificate binds it.
+/// From the certificate of a new key until the stream `heads` was published under it, `prove`
+/// called the checkpoint of `heads` one that nobody anchored. Beside a live writer that was for a
+/// moment, after a kill for good. The last certificate binds it.
 #[test]
 fn the_head_of_heads_is_signed_again_if_the_journal_binds_it() {
     let places = aged(1);
@@ -343,9 +343,10 @@ fn what_was_published_and_not_anchored_is_not_covered_by_a_proof_yet() {
     assert!(reader.prove(&stream, index, None).is_ok());
 }
 
-/// A head that was kept showed that an older copy of the log was put back, and `prove --checkpoint`
-/// said with status 1 to wait for its writer, or to open the log for writing once. Waiting is right
-/// only where the log has the frames of that head; else it says that it has not grown from it.
+/// A kept head showed that an older copy of the log was put back. But `prove --checkpoint` ended
+/// with status 1 and the advice to wait for its writer, or to open the log for writing once.
+/// Waiting is right only where the log has the frames of that head. Otherwise the error is that the
+/// log has not grown from it.
 #[test]
 fn a_head_that_was_kept_shows_a_log_that_was_put_back() {
     let memory = Memory::new();

@@ -253,9 +253,9 @@ pub(crate) fn scan_believed<E: From<LogError>>(
     }
 }
 
-/// Returns whether the segment at `position` continues with the due frame, and the file that claims
-/// to begin with it does not hold it, or holds the same bytes. If both hold different frames, the
-/// signer of one of them decides.
+/// Returns whether the segment at `position` continues with the due frame, although another file
+/// claims to begin with it. That file must not hold the frame, or must hold the same bytes. If both
+/// hold different frames, the signer of one of them decides.
 fn goes_on(
     files: &Files,
     stream: &StreamName,

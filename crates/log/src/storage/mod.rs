@@ -66,8 +66,8 @@ pub trait Storage: Debug + Send + Sync {
     /// Replaces `name` like [`Storage::replace`], but not durably: for files that can be derived
     /// again.
     ///
-    /// A crash may leave the old file, none, or the new one with any part of its content, even
-    /// after [`Storage::sync_folder`], which makes the name durable and not the bytes.
+    /// A crash may leave the old file, none, or the new one with any part of its content. That
+    /// holds even after [`Storage::sync_folder`], which makes the name durable and not the bytes.
     ///
     /// # Errors
     /// The system's error.

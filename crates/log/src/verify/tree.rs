@@ -316,8 +316,8 @@ impl<'a> Growth<'a> {
         self.fault(class, place, detail, faults);
     }
 
-    /// Checks that every head known from elsewhere lies within the frames found, if they were found
-    /// up to the end, and is part of the tree.
+    /// Checks that every head known from elsewhere is part of the tree. It must lie within the
+    /// frames found, if they were found up to the end.
     pub(super) fn finish(
         mut self,
         behind: Option<&Behind>,

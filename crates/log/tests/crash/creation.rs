@@ -74,9 +74,9 @@ fn seconds(first: &str, image: &Memory) -> Vec<(String, Memory)> {
         .collect()
 }
 
-/// A creation after a killed one overwrote the existing keys. Where these belonged to a log whose
-/// other files were out of reach, or the second creation was killed too, no trace and no copy of
-/// them was left.
+/// A creation after a killed one overwrote the existing keys, and left no trace and no copy of
+/// them. They could belong to a log whose other files were out of reach, or the second creation was
+/// killed too.
 #[test]
 fn two_creations_broken_off_in_a_row_lose_no_key_and_leave_a_place_for_a_log() {
     let firsts = moments(&Memory::new(), |places| create(places).unwrap());
@@ -97,7 +97,7 @@ fn two_creations_broken_off_in_a_row_lose_no_key_and_leave_a_place_for_a_log() {
     });
 }
 
-/// All keys that were `there` are kept, and there is a log or none was begun.
+/// Checks that all keys that were `there` are kept, and that the log opens or can be created.
 fn check_place(context: &str, there: &BTreeSet<Vec<u8>>, world: &World) {
     let before = keys(&world.memory, true);
     assert!(there.is_subset(&before), "{context}: a key is gone");

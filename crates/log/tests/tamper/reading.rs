@@ -50,8 +50,8 @@ fn damaged(scene: &Scene<'_>) -> Result<(Entries, Damage), LogError> {
 /// Damage to a file that no reader needs: verification reports it, and all entries are read.
 const NEEDLESS: &str = "a bit of an older partial tile or bundle";
 
-/// UX 1: the reader ignored why reading had ended, so that a log damaged in the middle gave half of
-/// its entries, or none, as if there were no others. After every kind of attack it must give all of
+/// UX 1: the reader ignored why reading had ended. A log damaged in the middle gave half of its
+/// entries, or none, as if there were no others. After every kind of attack it must give all of
 /// them or refuse, and behind the damage report the missing ones.
 #[test]
 fn after_every_kind_of_attack_all_entries_are_read_or_damage_is_told() {

@@ -171,8 +171,8 @@ fn only_a_full_tile_that_begins_with_it_excuses_a_missing_partial_one() {
 }
 
 /// Format 1.1: a bit in the header of the journal's first segment made every stream unknown, with
-/// three false faults, and a damaged frame in another stream was not reported. The header holds
-/// nothing that is not known, and is the only fault.
+/// three false faults. A damaged frame in another stream was not reported. The header holds nothing
+/// that is not known, and is the only fault.
 #[test]
 fn a_damaged_header_of_the_journal_is_the_only_fault_and_hides_no_other() {
     let world = World::new();

@@ -217,8 +217,8 @@ fn frames_of_an_empty_stream_do_not_come_back_after_an_opening() {
     }
 }
 
-/// The frame of a copy that accepted the loss of a subject's key made the log accept it too, and
-/// the log refused the key when it was put back.
+/// The frame of a copy that accepted the loss of a subject's key made the log accept it too. The
+/// log refused the key when it was put back.
 #[test]
 fn no_loss_that_a_copy_accepted_is_accepted() {
     let folder = tempfile::tempdir().unwrap();

@@ -29,9 +29,9 @@ fn grow(path: &Path, count: usize, options: Options) {
     log.close().unwrap();
 }
 
-/// A tile or bundle that begins with the signed part and goes on with other bytes is no fault,
-/// because a crash leaves one that is longer than the checkpoint. The next publication kept it, and
-/// an honest log was broken for good.
+/// A tile or bundle that begins with the signed part and goes on with other bytes is no fault: a
+/// crash leaves one that is longer than the checkpoint. The next publication kept it, and an honest
+/// log was broken for good.
 #[test]
 fn what_goes_beyond_the_checkpoint_is_gone_before_the_tree_grows_past_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -168,9 +168,8 @@ fn a_frame_in_the_place_of_a_durable_one_is_no_rewritten_history() {
     assert_eq!(reason, fault.detail);
 }
 
-/// A log whose journal was cut back to its header, with only a signed checkpoint left of its
-/// streams, passed for a creation that a crash had cut short. Creating one there replaced its keys
-/// and its geometry.
+/// A log whose journal was cut back to its header, and that had only a signed checkpoint left,
+/// passed for an interrupted creation. Creating one there replaced its keys and its geometry.
 #[test]
 fn a_log_without_its_first_frame_is_none_to_begin_anew() {
     let folder = tempfile::tempdir().unwrap();

@@ -129,7 +129,7 @@ fn all_that_is_accepted_is_said_before() {
 }
 
 /// A second copy of a stream that the journal never created was ignored when the stream was
-/// created, and every opening refused the log from then on.
+/// created. Every opening refused the log from then on.
 #[test]
 fn a_stream_is_not_created_beside_a_second_copy_that_is_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ fn a_stream_is_not_created_beside_a_second_copy_that_is_there() {
 }
 
 /// A flipped bit in the journal was reported as an older copy of `keys/`, or as a note of another
-/// copy to be moved away, because both were checked first.
+/// copy to be moved away. Both were checked before the journal.
 #[test]
 fn a_damaged_frame_of_the_journal_is_what_an_opening_names() {
     let folder = tempfile::tempdir().unwrap();

@@ -191,7 +191,7 @@ fn is_nobodys(path: &Path, log: &str, stream: usize, frame: &[u8]) {
 }
 
 /// Without any key, one frame behind the head of the journal made entries "erased" for readers with
-/// the root key, and verification reported that the log's keys had sealed it. In version 2 no frame
+/// the root key. Verification reported that the log's keys had sealed it. In version 2 no frame
 /// shows who sealed it: the header names its key by a commitment that anybody can copy.
 #[test]
 fn a_forged_frame_behind_the_head_of_an_older_journal_erases_and_creates_nothing() {
@@ -244,8 +244,8 @@ fn a_forged_frame_behind_the_head_of_an_older_journal_erases_and_creates_nothing
 }
 
 /// A copy of a stream's last frame with the next numbers and other bytes was taken for the log's
-/// own, and no export went past it. It could not be told from a leftover of a crash, with or
-/// without a key of the log.
+/// own. No export went past it. It could not be told from a leftover of a crash, with or without a
+/// key of the log.
 #[test]
 fn a_forged_frame_behind_the_head_of_an_older_stream_is_named_and_not_read() {
     for log in LOGS {

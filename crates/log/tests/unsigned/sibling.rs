@@ -361,7 +361,7 @@ fn a_certificate_that_does_not_follow_is_set_aside() {
 }
 
 /// With the journal frame of a copy that had accepted a loss, an opening cut off frames with
-/// receipts before it found that it could not sign; with the copy's key too, it signed.
+/// receipts before it found that it could not sign. With the copy's key too, it signed.
 #[test]
 fn the_journal_frame_of_a_copy_costs_nothing() {
     for (accepts, with_key) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -182,7 +182,7 @@ fn what_is_no_file_stops_nobody_in_the_place_of_a_later_segment() {
     }
 }
 
-/// A name of a segment among the frames of another, with a file without a frame or with no file,
+/// A name of a segment among the frames of another, without a file or with a file without a frame,
 /// ended every opening in a defect of the program.
 #[test]
 fn a_name_of_a_segment_among_frames_stops_no_opening() {
@@ -209,8 +209,8 @@ fn a_name_of_a_segment_among_frames_stops_no_opening() {
     }
 }
 
-/// A folder in the place of the first segment of a stream without entries stopped all readers and
-/// writers, though nothing of the stream is there.
+/// A folder in the place of the first segment stopped all readers and writers, even if the stream
+/// has no entries.
 #[test]
 fn what_is_no_file_stops_nobody_in_an_empty_stream() {
     for (what, plant) in plants() {
@@ -247,7 +247,7 @@ fn temporary_files_are_named() {
 }
 
 /// Foreign folders are faults, and 100,000 of them left no room for the one that shows that an
-/// older copy of the log was put back: readers that ignore foreign names went on with status 0.
+/// older copy was put back. Readers that ignore foreign names went on with status 0.
 #[test]
 #[ignore = "slow: 100,000 folders, listed for each reader"]
 fn names_that_belong_to_nothing_hide_no_damage() {

@@ -16,7 +16,7 @@ impl Memory {
     /// Durable names with their durable bytes are always there. Of the rest there may be nothing,
     /// all of it, or any part. All changes up to one moment may be there, with the change at that
     /// moment torn. Names may be as they were at any time since they were durable last, folders or
-    /// not, and lengths may be there without the bytes (these are zeros). Of each write any of the
+    /// not. Lengths may be there without the bytes (these are zeros). Of each write any of the
     /// 512-byte sectors it touches may be there, some of them torn in the middle. Bytes next to
     /// those of a write stay as they are.
     #[must_use]

@@ -198,8 +198,8 @@ fn names_that_lead_out_of_the_root_are_refused_by_every_call() {
 
 #[test]
 fn leftovers_of_a_crash_are_not_listed_do_not_block_and_are_swept() {
-    // A process that crashed while it replaced a file had the process id that this one has now, as
-    // happens at every start in a container. Its leftovers must not keep us from replacing.
+    // A process that crashed while it replaced a file had the same process id as this one, as
+    // happens at every start in a container. Its leftovers must not block a replacement.
     let folder = tempfile::tempdir().unwrap();
     let storage = Directory::new(folder.path());
     storage
