@@ -27,7 +27,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// The root key of the vectors: these bytes, 32 of them.
 const ROOT: u8 = 0x76;
-/// When the entries claim to have been made, in nanoseconds since 1970.
+/// The claimed time of the entries, in nanoseconds since 1970.
 const TIME: i64 = 1_700_000_000_000_000_000;
 
 fn main() -> Outcome<()> {

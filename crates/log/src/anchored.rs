@@ -48,7 +48,7 @@ pub(crate) struct AnchoredHeads {
 /// A damaged frame is skipped and noted: `verify` reports its fault.
 ///
 /// # Errors
-/// [`LogError::Broken`] where the stream is not the one that was signed; those of the storage.
+/// [`LogError::Broken`] where the stream is not the one that was signed; errors of the storage.
 pub(crate) fn read_anchored(
     files: &Files,
     heads: &Heads,

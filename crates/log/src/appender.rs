@@ -49,7 +49,7 @@ pub struct Appender {
     chunk_entries_max: u32,
     /// Entries in the open chunk.
     in_chunk: u32,
-    /// When the log took the newest entry.
+    /// The time at which the log took the newest entry.
     taken: Timestamp,
     /// The runs of the entries in the open chunk, and in the last chunk before it that had any.
     run: Option<Arc<Run>>,

@@ -1,6 +1,6 @@
 //! Tiles and bundles that no signed tree has.
 //!
-//! Those beyond the tree are removed before the tree grows past them, and so are narrower ones that
+//! Files beyond the tree are removed before the tree grows past them, and so are narrower ones that
 //! are wrong. A publication writes them before its heads, so a crash leaves some. Where their
 //! frames are lost, or somebody else wrote the files, they are no part of the tree that goes on
 //! from here. Once a checkpoint covers their range, they would be found on the disk as damage.
@@ -72,7 +72,7 @@ impl Beyond<'_> {
     /// publication writes again what follows the anchored head.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn clear(&self) -> Result<(), LogError> {
         let mut folders = vec![("tile".to_owned(), 0)];
         let mut last = None;
@@ -109,7 +109,7 @@ impl Beyond<'_> {
     /// they are not stored so.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn mend(&self) -> Result<(), LogError> {
         for (form, _) in self.rebuilt.files.values() {
             let signed = [self.published, self.signed].map(|size| form.in_tree(size));

@@ -45,7 +45,7 @@ impl Older {
     ///
     /// # Errors
     /// [`LogError::Option`] where the log is of the newest version, or has more streams than one
-    /// entry can name; those of reading.
+    /// entry can name; errors of reading.
     pub fn read(places: &LogLocation) -> Result<Self, LogError> {
         let (files, geometry) = open(places)?;
         let refused = |reason: &str| LogError::Option {
@@ -85,7 +85,7 @@ impl Continued {
     /// covers it; nothing where it names none.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn named_by(places: &LogLocation) -> Result<Option<Self>, LogError> {
         let (files, geometry) = open(places)?;
         Ok(read_history(&files, &geometry, None)?.continues)

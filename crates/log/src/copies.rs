@@ -76,7 +76,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`ProveError::NotGrown`] where it has not grown from it; [`LogError::Broken`] with the first
-    /// fault; those of the storage.
+    /// fault; errors of the storage.
     pub(crate) fn check_kept(
         &self,
         signing: &HeadSigner<'_>,

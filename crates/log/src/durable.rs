@@ -88,7 +88,7 @@ pub(crate) enum Noted {
 /// creation writes none before the journal has its first frame.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn speak_of_frames(files: &Files) -> Result<bool, LogError> {
     let max = SLOT_LENGTH.saturating_mul(SLOTS_MAX);
     let notes = unless_strange(files.read(DURABLE, max))?.unwrap_or_default();

@@ -65,7 +65,7 @@ impl HeadSigner<'_> {
     /// again. If the key has expired, the signer of the frames behind is unknown.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where the log is not sound; those of the storage.
+    /// [`LogError::Broken`] where the log is not sound; errors of the storage.
     pub(crate) fn anchored_before(
         &self,
         stream: &StreamName,
@@ -88,7 +88,7 @@ impl HeadSigner<'_> {
     /// no.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn has(&self, stream: &StreamName, head: &Checkpoint) -> Result<bool, LogError> {
         if head.size() == 0 {
             return Ok(*head.root() == EMPTY_ROOT);

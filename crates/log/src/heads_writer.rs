@@ -45,7 +45,7 @@ impl HeadsWriter {
     ///
     /// # Errors
     /// [`LogError::Broken`] where one is smaller than it was anchored, or another one of that size:
-    /// nothing may be signed for it; those of the storage.
+    /// nothing may be signed for it; errors of the storage.
     pub(crate) fn anchor(
         &mut self,
         core: &LogState,

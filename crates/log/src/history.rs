@@ -34,7 +34,7 @@ pub(crate) const GEOMETRY: &str = "probity.toml";
 /// geometry is damaged.
 ///
 /// # Errors
-/// [`LogError::NotALog`], [`LogError::Version`], [`LogError::Broken`], those of the storage.
+/// [`LogError::NotALog`], [`LogError::Version`], [`LogError::Broken`], errors of the storage.
 pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogError> {
     let broken = |reason: &str| LogError::Broken {
         place: format!("{path}/{GEOMETRY}"),

@@ -72,7 +72,7 @@ impl KeysMissed {
     /// Notes, durably, that the caller accepted it.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn accept(
         &self,
         files: &crate::files::Files,

@@ -232,7 +232,7 @@ impl Reader {
     /// Verifies the journal, and `stream` where one is named, without opening anything.
     ///
     /// # Errors
-    /// [`LogError::Broken`] with the first fault; those of the storage.
+    /// [`LogError::Broken`] with the first fault; errors of the storage.
     pub fn check(&self, stream: Option<&StreamName>) -> Result<(), LogError> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
@@ -249,7 +249,7 @@ impl Reader {
     /// characters escaped.
     ///
     /// # Errors
-    /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
+    /// Errors of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn unknown_streams(&self) -> Result<Vec<String>, LogError> {
         let mut names = self.files.list("streams")?;
         // Read after the names: a stream is created in the journal before anything of it is
@@ -265,7 +265,7 @@ impl Reader {
     /// The key in the folder of keys that signs, as the journal knows it.
     ///
     /// # Errors
-    /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
+    /// Errors of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn signing_key(&self) -> Result<SigningKeyState, LogError> {
         let master = &self.opener.master;
         let history = read_history(&self.files, &self.geometry, Some(master))?;
@@ -330,7 +330,7 @@ impl Reader {
     /// them, and every frame that the log's keys sealed is read.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub fn unsigned(&self, filter: &Filter) -> Result<Vec<Unsigned>, LogError> {
         let version = self.geometry.version();
         if version != Version::V2 {
@@ -356,7 +356,7 @@ impl Reader {
     /// Entries whose records are damaged too come from frames that nothing signed confirms.
     ///
     /// # Errors
-    /// [`LogError::NoStream`]; those of the storage; errors of `visit`, which end the reading.
+    /// [`LogError::NoStream`]; errors of the storage; errors of `visit`, which end the reading.
     pub fn read_damaged<E: From<LogError>>(
         &self,
         filter: &Filter,

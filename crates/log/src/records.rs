@@ -166,7 +166,7 @@ impl<'a> Records<'a> {
     /// The bytes of the frame of `record`, if they are there and match it.
     ///
     /// # Errors
-    /// As [`Records::place`], and those of the storage.
+    /// As [`Records::place`], and errors of the storage.
     pub(crate) fn stored(&mut self, record: &Record) -> Result<Option<Vec<u8>>, LogError> {
         let place = self.place(record)?;
         stored_frame(self.files, self.stream, &self.identity, record, place)
@@ -175,7 +175,7 @@ impl<'a> Records<'a> {
     /// The position behind the frame of `record`, unless its segment is gone.
     ///
     /// # Errors
-    /// As [`Records::place`], and those of the storage.
+    /// As [`Records::place`], and errors of the storage.
     pub(crate) fn behind(&mut self, record: &Record) -> Result<Option<Position>, LogError> {
         let place = self.place(record)?;
         Position::behind(self.files, self.stream, self.identity, record, place)

@@ -50,7 +50,7 @@ pub(crate) struct Recovery<'a> {
     /// The key that must have signed them too.
     pub(crate) witness: Option<&'a VerifierKey>,
     pub(crate) epochs: Epochs<'a>,
-    /// Of the journal, the frames that were read; no log writes what follows.
+    /// The frames of the journal that were read; no log writes such frames as follow.
     pub(crate) end: Option<u64>,
     /// The frames noted as durable, where there is a note.
     pub(crate) durable: Option<Durable>,
@@ -109,7 +109,7 @@ impl<'a> Recovery<'a> {
     ///
     /// # Errors
     /// [`LogError::RolledBack`] when something signed is missing, [`LogError::Broken`] when it is
-    /// there but is something else, and those of the storage.
+    /// there but is something else, and errors of the storage.
     pub(crate) fn find(mut self, missed: &mut KeysMissed) -> Result<FoundStream<'a>, LogError> {
         let noted = self.durable.unwrap_or(Durable::NOTHING);
         let Notes {

@@ -97,7 +97,7 @@ pub(crate) type Cuts = BTreeSet<u64>;
 /// The frames with which the segments begin that stream `name` has now.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn cuts(files: &Files, name: &StreamName, version: Version) -> Result<Cuts, LogError> {
     if version == Version::V2 {
         return Ok(Cuts::new());

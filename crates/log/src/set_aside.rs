@@ -64,7 +64,7 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
 /// synced.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn take(files: &Files, name: &str) -> Result<(), LogError> {
     check_folder(files)?;
     let there = files.list(SET_ASIDE)?;

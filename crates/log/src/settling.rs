@@ -50,7 +50,7 @@ impl FoundStream<'_> {
     /// journal, whose checkpoints `witness` signs too.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn settle(
         self,
         witness: &dyn Signer,

@@ -77,7 +77,7 @@ impl SubjectStore {
     /// Loads the slots and makes them durable: a crash may have left them in memory alone.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn open(
         files: &Files,
         found: FoundSlots,
@@ -201,7 +201,7 @@ impl FoundSlots {
     /// Reads all slots, and changes nothing.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn read(
         files: &Files,
         wrapping: &WrappingKey,

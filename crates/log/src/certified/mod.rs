@@ -237,7 +237,7 @@ impl Certifying<'_> {
 /// heads are verified first.
 ///
 /// # Errors
-/// [`LogError::Broken`] with the first fault; those of the storage.
+/// [`LogError::Broken`] with the first fault; errors of the storage.
 pub fn key_chain(places: &LogLocation) -> Result<KeyChain, LogError> {
     let files = Files::of_log(places, &Options::default());
     let geometry = read_geometry(&files, &places.path)?;

@@ -75,7 +75,7 @@ impl Position {
     /// Behind the frame of `record` at `place`, unless its segment is gone.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn behind(
         files: &Files,
         stream: &StreamName,
@@ -175,7 +175,7 @@ pub(crate) type Believe<'a> = &'a mut dyn FnMut(&Record, &Frame<'_>) -> bool;
 /// A whole frame can be from any writer. See [`scan_believed`].
 ///
 /// # Errors
-/// Those of the storage and of `visit`.
+/// Errors of the storage and of `visit`.
 pub(crate) fn scan<E: From<LogError>>(
     files: &Files,
     stream: &StreamName,
@@ -188,7 +188,7 @@ pub(crate) fn scan<E: From<LogError>>(
 /// Scans like [`scan`], up to the first frame that `believe` refuses; the position stays before it.
 ///
 /// # Errors
-/// Those of the storage and of `visit`.
+/// Errors of the storage and of `visit`.
 pub(crate) fn scan_believed<E: From<LogError>>(
     files: &Files,
     stream: &StreamName,
@@ -427,7 +427,7 @@ fn read_header(
 /// The bytes of the frame of `record` at `place`, if they are there and match it.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn stored_frame(
     files: &Files,
     stream: &StreamName,
@@ -456,7 +456,7 @@ pub(crate) fn stored_frame(
 /// `after`. Returns its index and place.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn find_frame(
     files: &Files,
     stream: &StreamName,
@@ -504,7 +504,7 @@ pub(crate) fn find_frame(
 /// Fills `buffer` from `offset` of an open file that is not truncated meanwhile.
 ///
 /// # Errors
-/// Those of the storage, [`UnexpectedEof`](io::ErrorKind) among them.
+/// Errors of the storage, [`UnexpectedEof`](io::ErrorKind) among them.
 pub(crate) fn read(
     files: &Files,
     name: &str,
@@ -522,7 +522,7 @@ pub(crate) fn read(
 /// reader cuts off the torn end that the reader measured.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn read_there(
     files: &Files,
     name: &str,
@@ -543,7 +543,7 @@ pub(crate) fn read_there(
 /// goes.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn read_some(
     files: &Files,
     name: &str,

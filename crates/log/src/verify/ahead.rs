@@ -23,7 +23,7 @@ impl Verifier<'_> {
     /// after `own`, which a writer stores once the frame is durable.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(super) fn certified_ahead(
         &self,
         history: &History,

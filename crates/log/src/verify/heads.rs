@@ -157,7 +157,7 @@ impl Verifier<'_> {
     /// behind a signed head may be its own.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn openings(places: &LogLocation) -> Result<Openings, LogError> {
         let options = VerifyOptions::default();
         let fixed =
@@ -173,7 +173,7 @@ impl Verifier<'_> {
     /// verification reports its faults.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn covered(places: &LogLocation, name: &StreamName) -> Result<u64, LogError> {
         Verifier::new(places, &VerifyOptions::default())?.claimed_most(name)
     }

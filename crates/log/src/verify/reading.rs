@@ -133,7 +133,7 @@ impl Verifier<'_> {
     /// Checks the built-in streams without any secret.
     ///
     /// # Errors
-    /// [`LogError::Broken`] with the first fault; those of the storage.
+    /// [`LogError::Broken`] with the first fault; errors of the storage.
     pub(crate) fn check_built_in(&self) -> Result<(), LogError> {
         let checked = self.check_streams(None, &|_| false)?;
         checked.damage.map_or(Ok(()), |fault| {
@@ -228,7 +228,7 @@ impl Verifier<'_> {
     /// between.
     ///
     /// # Errors
-    /// Those of the storage, and errors of `visit`.
+    /// Errors of the storage, and errors of `visit`.
     pub(crate) fn read_damaged<E: From<LogError>>(
         &self,
         subject: &mut Subject,

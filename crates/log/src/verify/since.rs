@@ -13,8 +13,8 @@ use super::{Fault, FaultClass, Skipped, SkippedReason, Subject, Verifier};
 pub(super) const SINCE: &str = "the checkpoint given with --since";
 
 impl Verifier<'_> {
-    /// The stream of the given checkpoint. Reports a fault where there is none: the checkpoint would
-    /// not be compared with anything.
+    /// The stream of the given checkpoint. Reports a fault where there is none: the checkpoint
+    /// would not be compared with anything.
     pub(super) fn stream_of_since(
         &self,
         subjects: &[Subject],

@@ -49,7 +49,7 @@ fn partial_tiles_of_earlier_sizes_are_compared() {
     let world = World::new();
     let mut scene = world.scene();
     for kind in ["tile/0", "tile/entries"] {
-        // Of the widths of one tile all but the last are of earlier sizes.
+        // All widths of one tile but the last are of earlier sizes.
         let width = |file: &str| file.rsplit('/').next().unwrap().parse::<u16>().unwrap();
         let streams = configs().into_iter().map(|(stream, _)| stream);
         let older = streams.flat_map(|stream| {
