@@ -1,7 +1,8 @@
-//! Makes a small log for those who write a reader or a verifier of their own, with a hex dump of its segments.
+//! Makes a small log for those who write a reader or a verifier of their own, with a hex dump of
+//! its segments.
 //!
-//! Run with `cargo run -p probity-log --example vectors -- FOLDER`, a folder that is not there yet. The log committed in
-//! `testdata/v3` was made so; each run draws other keys.
+//! Run with `cargo run -p probity-log --example vectors -- FOLDER`, a folder that is not there yet.
+//! The log committed in `testdata/v3` was made so; each run draws other keys.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program of its own, which writes its files around the log's storage"
@@ -26,7 +27,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// The root key of the vectors: these bytes, 32 of them.
 const ROOT: u8 = 0x76;
-/// When the entries claim to have been made, in nanoseconds since 1970.
+/// The claimed time of the entries, in nanoseconds since 1970.
 const TIME: i64 = 1_700_000_000_000_000_000;
 
 fn main() -> Outcome<()> {
@@ -50,7 +51,8 @@ fn first_key(log: &Path) -> Outcome<String> {
     Ok(format!("{}\n", anchor.ok_or("no anchor in the geometry")?))
 }
 
-/// A stream of three entries in two openings, one of four about people, of whom one is erased, and one with every column.
+/// A stream of three entries in two openings, one of four about people, of whom one is erased, and
+/// one with every column.
 fn write_log(path: &Path, root: &RootKey) -> Outcome<()> {
     let options = Options {
         durability: Durability::Strict,
@@ -97,7 +99,8 @@ fn write_log(path: &Path, root: &RootKey) -> Outcome<()> {
     Ok(())
 }
 
-/// A stream in which nobody is erased, of entries that differ in every column: their leaves can all be computed.
+/// A stream in which nobody is erased, of entries that differ in every column: their leaves can all
+/// be computed.
 fn write_columns(log: &Log) -> Outcome<()> {
     let name = StreamName::new("columns")?;
     let config = StreamConfig {

@@ -1,16 +1,16 @@
-//! How old entries are when they are sealed: counted by age, in the same memory however long a log stays open.
+//! The ages of entries when they are sealed, counted in a histogram of constant size.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Counts for each power of two of microseconds: what is reported is off by an eighth at most.
+/// Buckets for each power of two of microseconds: a reported age is off by an eighth at most.
 const STEPS: u64 = 8;
 /// Bits of a microsecond count that [`STEPS`] tell apart.
 const STEP_BITS: u32 = STEPS.ilog2();
 /// Ages of 2^40 microseconds, twelve days, and more are counted together.
 const BUCKETS: usize = 304;
 
-/// What happened so far, counted while it goes on.
+/// A histogram that is still being counted.
 #[derive(Debug)]
 pub(crate) struct AgeCounts {
     counts: [AtomicU64; BUCKETS],
@@ -50,7 +50,8 @@ impl AgeCounts {
     }
 }
 
-/// How old the oldest entry of each frame was when the frame was sealed: until then it lay in memory, unprotected.
+/// A histogram of the age of each frame's oldest entry when the frame was sealed. Until then the
+/// entry lay in memory, unprotected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatencyHistogram {
     counts: Vec<u64>,
@@ -81,7 +82,7 @@ impl LatencyHistogram {
     }
 }
 
-/// Which of `frames`, from 1, is the last within `share`.
+/// The number, from 1, of the last of `frames` that is within `share`.
 #[expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -93,7 +94,7 @@ fn rank(frames: u64, share: f64) -> u64 {
     ((frames as f64 * share.clamp(0.0, 1.0)).ceil() as u64).max(1)
 }
 
-/// Where an age is counted.
+/// The bucket that counts an age.
 fn bucket(microseconds: u64) -> usize {
     let exponent = microseconds.max(1).ilog2();
     let place = if exponent < STEP_BITS {

@@ -1,7 +1,9 @@
-//! The heads that the stream `heads` anchored last: what an opening must find again, whatever became of checkpoints and their copies.
+//! The heads that the stream `heads` anchored last. An opening must find them again, whatever
+//! happened to checkpoints and their copies.
 //!
-//! The stream is read backwards, from its newest signed head to the last frame that names all streams, and then on behind the signed
-//! head. Only frames that a holder of the log's keys sealed count.
+//! The stream is read backwards, from its newest signed head to the last frame that names all
+//! streams, and then on behind the signed head. Only frames that a holder of the log's keys sealed
+//! count.
 
 use std::collections::BTreeMap;
 
@@ -30,11 +32,12 @@ use crate::segments::Identity;
 /// The last anchored head of each stream, by the origin of its checkpoints.
 pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
 
-/// What the stream `heads` says.
+/// The content of the stream `heads`.
 pub(crate) struct AnchoredHeads {
     /// The last head of each stream.
     pub(crate) heads: Anchored,
-    /// Where what is not older than the opening begins that anchored it; of a stream without a head, than the last one that anchored those of all streams.
+    /// The floor of each stream: its head and the opening that anchored it. A stream without a head
+    /// has the last opening that anchored all streams.
     pub(crate) floors: BTreeMap<String, Floor>,
     /// Frames of the stream that were read before the first that is damaged.
     pub(crate) read: u64,
@@ -42,10 +45,10 @@ pub(crate) struct AnchoredHeads {
 
 /// Reads the heads that were anchored last.
 ///
-/// A damaged frame is passed over and noted: `verify` says what is wrong with it.
+/// A damaged frame is skipped and noted: `verify` reports its fault.
 ///
 /// # Errors
-/// [`LogError::Broken`] where the stream is not the one that was signed; those of the storage.
+/// [`LogError::Broken`] where the stream is not the one that was signed; errors of the storage.
 pub(crate) fn read_anchored(
     files: &Files,
     heads: &Heads,
@@ -139,7 +142,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// What was found, `read` frames of the stream having been read.
+    /// The result, after `read` frames of the stream were read.
     fn anchored(self, read: u64, geometry: &Geometry, history: &History) -> AnchoredHeads {
         let mut floors = self.floors;
         if let Some(epoch) = self.all {
@@ -157,8 +160,9 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads frames from the last one that `head` covers back to one that names all streams, and gives the position behind the last;
-    /// nothing where a record on the way is not the one that was signed, or the last segment is gone.
+    /// Reads frames from the last one that `head` covers back to one that names all streams.
+    /// Returns the position behind the last. Returns nothing where a record on the way is not the
+    /// signed one, or the last segment is gone.
     fn read_back(
         &mut self,
         head: &Checkpoint,
@@ -191,8 +195,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Takes up what a frame anchors, unless a later one did for the same stream. Gives whether it names all streams; nothing
-    /// where it is damaged.
+    /// Adds the heads that a frame anchors, except for streams that a later frame anchored. Returns
+    /// whether it names all streams; nothing where it is damaged.
     fn read_one(
         &mut self,
         records: &mut Records<'_>,
@@ -225,8 +229,8 @@ impl Reading<'_> {
         Ok(Some(is_all))
     }
 
-    /// Reads on from `position` to the end, and gives how many frames there are; on the way the tree must have the root that was
-    /// `signed`, if any is named.
+    /// Reads on from `position` to the end and returns the number of frames. The tree must have the
+    /// root that was `signed`, if one is given.
     fn read_forward(
         &mut self,
         mut position: Position,
@@ -272,7 +276,7 @@ impl Reading<'_> {
     }
 }
 
-/// Whether a frame names all streams, and the heads in it.
+/// Returns whether a frame names all streams, and the heads in it.
 fn named_by(
     frame: &Frame<'_>,
     decompressor: &mut Decompressor,

@@ -18,23 +18,26 @@ use crate::origin::Origin;
 use crate::stream::{Run, Stream};
 use crate::tickets::{Expired, Place, Receipt, Ticket, Tickets};
 
-/// Entries of a batch that become visible together; what the sealers see is behind by no more.
+/// Entries of a batch that become visible together; the sealers' view is behind by no more.
 const BURST_ENTRIES: usize = 64;
-/// Most entries of a chunk of an erasable stream. An entry about 64 people has a share of 81 bytes for each, 33 times its row: a whole
-/// chunk of such rows would become a frame beyond [`FRAME_BYTES_MAX`](probity_format::limits::FRAME_BYTES_MAX).
+/// Most entries of a chunk of an erasable stream. An entry about 64 people has a share of 81 bytes
+/// for each, 33 times its row: a whole chunk of such rows would become a frame beyond
+/// [`FRAME_BYTES_MAX`](probity_format::limits::FRAME_BYTES_MAX).
 const ERASABLE_CHUNK_ENTRIES_MAX: u32 = 6_000;
-/// How old the time taken of an entry may be that has a time of its own. Entries with one time taken store it once.
+/// The highest age, in microseconds, of the cached time taken for an entry with a time of its own.
+/// Entries with one time taken store it once.
 const TAKEN_AGE_MAX: i64 = 1_000_000;
-/// How long a wait for durability sleeps between looks; it is woken earlier by every commit.
+/// The longest sleep between looks while waiting for durability; every commit wakes it earlier.
 const COMMIT_WAIT: Duration = Duration::from_millis(100);
 
-/// How long a wait for room sleeps between looks at the state of the log.
+/// The longest sleep between looks at the state of the log while waiting for room.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
 
 /// One producer of one stream. Entries of one appender keep their order.
 ///
-/// Cheap to make; give each thread its own. It holds memory of the queue only while entries wait in it.
-/// Dropping it hands over what it still holds; nothing is lost, but errors are not reported then.
+/// Cheap to make; give each thread its own. It holds memory of the queue only while entries wait in
+/// it. Dropping it hands over what it still holds; nothing is lost, but errors are not reported
+/// then.
 #[derive(Debug)]
 pub struct Appender {
     core: Arc<LogState>,
@@ -46,24 +49,24 @@ pub struct Appender {
     chunk_entries_max: u32,
     /// Entries in the open chunk.
     in_chunk: u32,
-    /// When the log took the newest entry.
+    /// The time at which the log took the newest entry.
     taken: Timestamp,
-    /// What becomes of the entries in the open chunk, and in the last one before it that had any.
+    /// The runs of the entries in the open chunk, and in the last chunk before it that had any.
     run: Option<Arc<Run>>,
     last_run: Option<Arc<Run>>,
     tickets: Tickets,
-    /// Whether entries with an idempotency key are looked for before they are written.
+    /// True when entries with an idempotency key are looked up before they are written.
     looks_for_keys: bool,
 }
 
-/// Whether an append may wait for room.
+/// The behaviour of an append that finds no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
     Wait,
     Refuse,
 }
 
-/// Who says when an entry happened.
+/// The source of an entry's time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TimeFrom {
     Caller,
@@ -99,7 +102,8 @@ impl Appender {
         }
     }
 
-    /// Records `submitter`, who must have been authenticated, with the entries appended from now on; nobody at first.
+    /// Records `submitter`, who must have been authenticated, with the entries appended from now
+    /// on. At first there is no submitter.
     ///
     /// # Errors
     /// When it breaks the rules of a name; the one before then stays.
@@ -107,16 +111,17 @@ impl Appender {
         self.origin.set_submitter(submitter)
     }
 
-    /// Says which fields of the entries appended from now on are the caller's word alone, where they are not empty: both at
-    /// first. An actor who is the submitter is never only claimed.
+    /// Sets which fields of the entries appended from now on are only the caller's claim, where
+    /// they are not empty. At first both are. An actor who is the submitter is never only claimed.
     pub const fn set_claimed(&mut self, claimed: Claimed) {
         self.origin.set_claimed(claimed);
     }
 
     /// Hands in one entry, waiting for room up to [`Options::append_timeout`](crate::Options).
     ///
-    /// An entry with an idempotency key that is among the last [`Options::idempotency_keys_max`](crate::Options) of the
-    /// stream and says the same is not written again: its ticket becomes the receipt of the first one. The first entry with a
+    /// An entry with an idempotency key that is among the last
+    /// [`Options::idempotency_keys_max`](crate::Options) of the stream and has the same content is
+    /// not written again. Its ticket becomes the receipt of the first one. The first entry with a
     /// key after an opening reads the end of the stream.
     ///
     /// # Errors
@@ -126,7 +131,7 @@ impl Appender {
         self.append_one(entry, Patience::Wait, TimeFrom::Caller)
     }
 
-    /// As [`Appender::append`], for an entry of which nobody says when it happened: its time is when the log takes it.
+    /// Appends an entry like [`Appender::append`], with the time at which the log takes it.
     ///
     /// With an idempotency key it is the same entry whenever it is handed in again in this way.
     ///
@@ -136,7 +141,7 @@ impl Appender {
         self.append_one(entry, Patience::Wait, TimeFrom::Log)
     }
 
-    /// As [`Appender::append`], but fails at once when there is no room.
+    /// Appends like [`Appender::append`], but fails at once when there is no room.
     ///
     /// # Errors
     /// See [`AppendError`]; the entry was then not appended.
@@ -145,7 +150,7 @@ impl Appender {
         self.append_one(entry, Patience::Refuse, TimeFrom::Caller)
     }
 
-    /// Hands in entries in order; gives the ticket of the last, which covers those before.
+    /// Appends entries in order; returns the ticket of the last, which covers those before.
     ///
     /// Cheaper for each entry than [`Appender::append`].
     ///
@@ -165,7 +170,7 @@ impl Appender {
         Ok(self.tickets.last().filter(|_| taken > 0))
     }
 
-    /// Appends and waits until the entry is durable, whatever the mode.
+    /// Appends and waits until the entry is durable, in any mode.
     ///
     /// # Errors
     /// See [`AppendError`].
@@ -176,7 +181,7 @@ impl Appender {
         Ok(receipt)
     }
 
-    /// Hands what was appended so far to the sealers at once instead of waiting for a full batch.
+    /// Hands all entries so far to the sealers at once instead of waiting for a full batch.
     pub fn push(&mut self) {
         self.writer = None;
         let run = self.run.take();
@@ -204,22 +209,25 @@ impl Appender {
         Ok(None)
     }
 
-    /// Whether the entry of `ticket` was appended before, under its idempotency key: this append wrote nothing.
+    /// Returns whether the entry of `ticket` was appended before under its idempotency key, so that
+    /// this append wrote nothing.
     pub fn is_repeat(&self, ticket: Ticket) -> bool {
         self.tickets.is_repeat(ticket)
     }
 
-    /// What the stream's tree holds for the frame of the entry at `index`, which has a receipt.
+    /// Returns the leaf of the stream's tree for the frame of the entry at `index`, which has a
+    /// receipt.
     ///
-    /// `None` when thousands of frames were written since. Whoever keeps it finds out if the frame is changed or removed later.
+    /// `None` when thousands of frames were written since. A caller who keeps the leaf can tell if
+    /// the frame is changed or removed later.
     pub fn leaf_of(&self, index: u64) -> Option<Leaf> {
         self.stream.leaf_of(index)
     }
 
     /// Waits for the receipt of `ticket`, hurrying it along.
     ///
-    /// What a receipt promises says the mode; under [`Durability::Relaxed`] it may be that the entry is
-    /// written and not yet durable.
+    /// The durability mode decides what a receipt promises. Under [`Durability::Relaxed`] the entry
+    /// may be written and not yet durable.
     ///
     /// # Errors
     /// As [`Appender::receipt`].
@@ -229,7 +237,7 @@ impl Appender {
         }
         self.push();
         if self.tickets.waits_for_others() {
-            // Another appender may still gather the entry that this one stands for.
+            // Another appender's open chunk may hold the entry of this ticket.
             self.core.close_old_chunks(Duration::ZERO);
         }
         loop {
@@ -242,7 +250,7 @@ impl Appender {
         }
     }
 
-    /// Waits until everything appended here is durable, whatever the mode.
+    /// Waits until everything appended here is durable, in any mode.
     ///
     /// # Errors
     /// As [`Appender::receipt`].
@@ -254,7 +262,7 @@ impl Appender {
         self.sync()
     }
 
-    /// Waits until what has receipts is durable too, where receipts do not say so.
+    /// Makes entries with receipts durable, where receipts do not imply it.
     fn sync(&self) -> Result<(), AppendError> {
         if self.core.options.durability != Durability::Relaxed {
             return Ok(());
@@ -280,7 +288,8 @@ impl Appender {
         }
     }
 
-    /// Appends the first few of `entries`, which become visible together; none, but room for them, when the chunk was full.
+    /// Appends the first few of `entries`, which become visible together. Appends none when the
+    /// chunk was full, and makes room for them.
     #[inline]
     fn append_some(
         &mut self,
@@ -316,7 +325,8 @@ impl Appender {
                 return Ok(usize::try_from(taken).unwrap_or_default());
             }
         }
-        // Not even the first was taken: because of itself, or because the chunk is full or closed.
+        // The first entry was not taken: it is invalid, its key is looked up, or the chunk is full
+        // or closed.
         let Some(first) = entries.first() else {
             return Ok(0);
         };
@@ -328,7 +338,8 @@ impl Appender {
         Ok(0)
     }
 
-    /// When the log takes the next entries: now, or for entries with a time of their own shortly before.
+    /// The time taken of the next entries: now, or shortly before for entries with a time of their
+    /// own.
     #[inline]
     fn take_time(&mut self, time: TimeFrom) -> Timestamp {
         let now = self.core.clock.now();
@@ -340,15 +351,16 @@ impl Appender {
         self.taken
     }
 
-    /// How many entries the chunk in use still takes.
+    /// The number of entries that the open chunk still takes.
     #[inline]
     fn room(&self) -> u32 {
         self.chunk_entries_max.saturating_sub(self.in_chunk)
     }
 
-    /// As [`Appender::append_some`] for one entry with an idempotency key.
+    /// Appends one entry with an idempotency key, like [`Appender::append_some`].
     ///
-    /// Found and written under one lock: of appenders with the same key at once, one writes. Nobody waits for room with it.
+    /// Looks it up and writes it under one lock: of concurrent appenders with the same key, one
+    /// writes. The lock is never held while waiting for room.
     #[cold]
     fn append_keyed(
         &mut self,
@@ -395,7 +407,7 @@ impl Appender {
         Ok(0)
     }
 
-    /// Gives a ticket for the entry at `place`, which was written before.
+    /// Returns a ticket for the entry at `place`, which was written before.
     fn repeat(&mut self, place: Place) {
         let own = self.run.as_ref().filter(|_| self.in_chunk > 0);
         self.tickets.repeat(place, own.or(self.last_run.as_ref()));
@@ -451,7 +463,7 @@ impl Appender {
         };
         loop {
             let left = end.saturating_sub(clock.elapsed());
-            // In portions: nobody gives a chunk back once the log is poisoned or closed.
+            // In portions: chunks are not returned once the log is poisoned or closed.
             if let Some(writer) = self.core.pool.take(left.min(ROOM_WAIT)) {
                 return Ok(writer);
             }

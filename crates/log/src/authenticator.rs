@@ -1,12 +1,12 @@
-//! Authenticates what a process keeps beside a log for the next one that opens it.
+//! Authenticates data that a process keeps beside a log for the next one that opens it.
 
 use std::fmt;
 
 use probity_format::keys::NoteKey;
 
-/// Tells what holders of a log's keys wrote for one purpose from everything else.
+/// Tells data that holders of a log's keys wrote for one purpose from everything else.
 ///
-/// An older content that was authentic once still is: whatever must not be put back needs a rule of its own.
+/// Older content stays authentic: content that must not be put back needs a rule of its own.
 pub struct Authenticator {
     key: NoteKey,
     /// Stands before the content, so that a tag for another purpose never fits.
@@ -23,7 +23,7 @@ impl Authenticator {
         self.key.tag(&self.tagged(content))
     }
 
-    /// Whether `tag` is that of `content`, in constant time.
+    /// Returns whether `tag` is the tag of `content`, in constant time.
     pub fn matches(&self, content: &[u8], tag: &[u8]) -> bool {
         self.key.matches(&self.tagged(content), tag)
     }

@@ -18,7 +18,7 @@ use crate::stream::{PlacedRun, Stream};
 const SMALL_BATCH_BYTES: usize = 64 << 10;
 /// Longest that a small batch waits for a commit to end.
 const COMPANY_WAIT: Duration = Duration::from_millis(2);
-/// How often a sealer without work looks whether the log is closing.
+/// The longest sleep of an idle sealer between looks whether the log is closing.
 const IDLE_WAIT: Duration = Duration::from_millis(200);
 
 /// Chunks that arrived and are in no batch yet, in order of arrival.
@@ -35,7 +35,8 @@ struct Pending {
     sealed_bytes: usize,
 }
 
-/// Most sealed bytes that chunks are joined to; leaves room for header, trailer and the shared section's own.
+/// Most sealed bytes that chunks are joined to; leaves room for header, trailer and the shared
+/// section's own.
 const SEALED_BYTES: usize = FRAME_BYTES_MAX - (1 << 20);
 
 /// Chunks of one stream that become one frame.
@@ -68,7 +69,7 @@ impl Batcher {
 
     /// Takes the chunks of the oldest one's stream, up to the limits of a frame.
     ///
-    /// A pure step: chunks of one stream keep their order, and what does not fit stays.
+    /// A pure step: chunks of one stream keep their order, and the rest stays.
     fn take(&mut self, entries_max: u32, bytes_max: usize) -> Vec<ClosedChunk> {
         let Some(stream) = self
             .pending

@@ -1,7 +1,9 @@
-//! Tiles and bundles that no signed tree has: those beyond, which are taken away before the tree grows past them, and narrower ones that are wrong.
+//! Tiles and bundles that no signed tree has.
 //!
-//! A publication writes them before its heads, so a crash leaves some. Where its frames are lost, or somebody else wrote the files, they are no part of the tree that goes on from
-//! here, and a checkpoint that passes them by would find them on the disk as damage.
+//! Files beyond the tree are removed before the tree grows past them, and so are narrower ones that
+//! are wrong. A publication writes them before its heads, so a crash leaves some. Where their
+//! frames are lost, or somebody else wrote the files, they are no part of the tree that goes on
+//! from here. Once a checkpoint covers their range, they would be found on the disk as damage.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +28,12 @@ pub(crate) struct Beyond<'a> {
     pub(crate) published: u64,
     /// Frames that the largest head covers.
     pub(crate) signed: u64,
-    /// The tree, where what is stored of it does not have the signed root.
+    /// The tree, where the stored one does not have the signed root.
     pub(crate) rebuilt: Rebuilt,
 }
 
-/// The files of a tree that was rebuilt from the segments, by the paths of the full forms in their places.
+/// The files of a tree that was rebuilt from the segments, by the paths of the full forms in their
+/// places.
 #[derive(Default)]
 pub(crate) struct Rebuilt {
     files: BTreeMap<String, (Form, Vec<u8>)>,
@@ -44,7 +47,7 @@ struct Read {
 }
 
 impl Rebuilt {
-    /// Takes up `files`, which a publication takes that covers the whole tree.
+    /// Keeps `files`, of a publication that covers the whole tree.
     pub(crate) fn new(files: TreeFiles) -> Self {
         let parsed = files.write.into_iter();
         let parsed = parsed.filter_map(|TileFile { path, bytes, .. }| {
@@ -65,17 +68,18 @@ impl Rebuilt {
 }
 
 impl Beyond<'_> {
-    /// Removes all that neither the checkpoint nor the largest head has. What comes behind the anchored head is written again by the next publication.
+    /// Removes every file that neither the checkpoint nor the largest head has. The next
+    /// publication writes again what follows the anchored head.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn clear(&self) -> Result<(), LogError> {
         let mut folders = vec![("tile".to_owned(), 0)];
         let mut last = None;
         while let Some((folder, depth)) = folders.pop() {
             let place = self.path(&folder);
             let names = match self.files.list(&place) {
-                // It holds none, and the next tile that has its place there says so.
+                // This is no folder, so it holds no names; the next tile at this path reports it.
                 Err(error) if is_strange(&error) => continue,
                 names => names?,
             };
@@ -101,10 +105,11 @@ impl Beyond<'_> {
         Ok(())
     }
 
-    /// Writes what the checkpoint, the largest head and the whole tree call for of a tree that was rebuilt, where it is not stored so.
+    /// Writes the files of a rebuilt tree that checkpoint, largest head and whole tree need, where
+    /// they are not stored so.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn mend(&self) -> Result<(), LogError> {
         for (form, _) in self.rebuilt.files.values() {
             let signed = [self.published, self.signed].map(|size| form.in_tree(size));
@@ -118,7 +123,7 @@ impl Beyond<'_> {
                 }
             }
         }
-        // The full form stands in for them, as after a publication.
+        // The full form replaces them, as after a publication.
         for folder in &self.rebuilt.obsolete {
             self.files.discard(&self.path(folder));
         }
@@ -129,8 +134,9 @@ impl Beyond<'_> {
         form.leaves() <= self.published || form.in_tree(self.signed).as_ref() == Some(form)
     }
 
-    /// Whether a narrower form than the one that the published tree has in its place is no beginning of that. It need not be there. Keeps what was read `last`
-    /// of the tree: hundreds of narrower forms stand beside one.
+    /// Returns whether `form` is not a prefix of the wider form that the published tree has in its
+    /// place. The wider form need not be there. Caches it in `last`, because hundreds of narrower
+    /// forms share one.
     fn is_wrong(&self, form: &Form, last: &mut Option<Read>) -> Result<bool, LogError> {
         let present = form.in_tree(self.published);
         let signed = form.in_tree(self.signed);
@@ -165,7 +171,8 @@ impl Beyond<'_> {
         unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
     }
 
-    /// Writes the partial forms that signed trees have where only the full `form` is there, which stands in for them.
+    /// Writes the partial forms of signed trees where only the full `form` is stored, which stands
+    /// in for them.
     fn keep_beginning(&self, form: &Form) -> Result<(), LogError> {
         for size in [self.published, self.signed] {
             let partial = form.in_tree(size).filter(|_| form.width() == FULL);
@@ -201,7 +208,8 @@ impl Beyond<'_> {
     }
 }
 
-/// Whether `path` leads to tiles rather than to one: a level, a group of digits, or the folder of partial forms.
+/// Returns whether `path` leads to tiles rather than to one: a level, a group of digits, or the
+/// folder of partial forms.
 fn is_folder(path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
     path.matches('/').count() == 1 || last.starts_with('x') || last.strip_suffix(".p").is_some()

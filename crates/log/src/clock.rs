@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use probity_format::Timestamp;
 use probity_format::limits::TIME_MAX;
 
-/// What the log asks of time.
+/// The source of time for the log.
 pub trait Clock: Debug + Send + Sync {
     /// The time of day; never outside the range of a [`Timestamp`].
     fn now(&self) -> Timestamp;
@@ -58,7 +58,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to.
+/// A clock that moves only when [`advanced`](Self::advance).
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanoseconds: AtomicI64,
@@ -68,7 +68,7 @@ impl ManualClock {
     /// Moves on by `step`.
     pub fn advance(&self, step: Duration) {
         let step = i64::try_from(step.as_nanos()).unwrap_or(TIME_MAX);
-        // Relaxed: the value stands alone.
+        // Relaxed: no other data depends on the value.
         self.nanoseconds.fetch_add(step, Ordering::Relaxed);
     }
 }

@@ -9,7 +9,7 @@ use crate::error::LogError;
 use crate::log_state::{LogState, Signal, due_wait};
 use crate::requests::Requests;
 
-/// How long a wait for a sync sleeps between looks; commits wake it earlier.
+/// The longest sleep between looks while waiting for a sync; commits wake it earlier.
 const SYNC_WAIT: Duration = Duration::from_millis(100);
 
 /// Runs until the log is closed and everything is durable, or the log is poisoned.
@@ -18,15 +18,16 @@ pub(crate) fn run(core: &LogState) {
     core.work_in_rounds(|| state.step(core));
 }
 
-/// When what has to happen next.
+/// The deadlines of the committing thread.
 #[derive(Default)]
 struct State {
-    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when the oldest uncommitted frame was noticed.
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when the oldest uncommitted frame was
+    /// noticed.
     dirty_since: Option<Duration>,
 }
 
 impl State {
-    /// One round: commits what is due, then waits. Gives false when all is done.
+    /// One round: commits the due frames, then waits. Returns false when all is done.
     fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
         let generation = core.commit.generation();
         let now = core.clock.elapsed();
@@ -117,7 +118,7 @@ impl LogState {
         if !any {
             return Ok(());
         }
-        // AcqRel: the publishing thread that sees it sees what was integrated before.
+        // AcqRel: the publishing thread that sees it sees everything integrated before.
         if !self.grown.swap(true, Ordering::AcqRel) {
             self.publish.raise();
         }

@@ -1,20 +1,24 @@
-//! What each start may choose (`Options`); what is fixed at creation is `format`'s geometry and stream configuration.
+//! The options of each start (`Options`). Settings fixed at creation are `format`'s geometry and
+//! stream configuration.
 
 use std::time::Duration;
 
 use probity_format::compress::Compression;
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 
-/// When an append counts as done, and so what a crash can take away.
+/// The moment at which an append counts as done, which decides what a crash can take away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Every append is followed by a sync at once, and its receipt comes after it. Nothing with a receipt is lost.
+    /// Every append is followed by a sync at once, and its receipt comes after it. Nothing with a
+    /// receipt is lost.
     Strict,
-    /// A sync begins at most [`Options::group_interval`] after a frame was written, and receipts come after it. Nothing with a receipt is lost.
+    /// A sync begins at most [`Options::group_interval`] after a frame was written, and receipts
+    /// come after it. Nothing with a receipt is lost.
     #[default]
     Group,
-    /// Receipts come when the frame is written. Flushes, checkpoints and closing sync; losing the power takes what has a receipt since.
+    /// Receipts come when the frame is written. Flushes, checkpoints and closing sync. A power
+    /// failure can take entries with receipts that were written since.
     Relaxed,
 }
 
@@ -29,18 +33,18 @@ impl Durability {
     }
 }
 
-/// What each start may choose; never changes bytes already written.
+/// The options of one start; they never change bytes already written.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "callers choose field by field over the default"
 )]
 pub struct Options {
-    /// When an append counts as done.
+    /// The moment at which an append counts as done.
     pub durability: Durability,
     /// Longest time between a group-durable append and its sync.
     pub group_interval: Duration,
-    /// How sections of content are compressed.
+    /// The compression of sections of content.
     pub compression: Compression,
     /// Threads that compress, encrypt and hash.
     pub sealers: usize,
@@ -52,9 +56,10 @@ pub struct Options {
     pub batch_age_max: Duration,
     /// Bytes of memory for entries that are not sealed yet; full means that appends wait.
     pub queue_bytes: usize,
-    /// Whether a log opens from which frames are gone that were durable: what is left of them is set aside, and the journal says so.
+    /// True to open a log that has lost durable frames. The rest of them is set aside, and the
+    /// journal records it.
     pub accept_loss: bool,
-    /// How long an append waits for room before it fails.
+    /// The longest time an append waits for room before it fails.
     pub append_timeout: Duration,
     /// Size at which a segment is closed and the next begun.
     pub segment_bytes_max: u64,
@@ -62,19 +67,23 @@ pub struct Options {
     pub open_files_max: usize,
     /// Time between checkpoints while entries arrive.
     pub checkpoint_interval: Duration,
-    /// Longest time for which one key signs checkpoints; while nothing is signed, the next one waits.
+    /// Longest time for which one key signs checkpoints; while nothing is signed, the next one
+    /// waits.
     pub key_interval: Duration,
-    /// Publications after which the next key signs, whatever the time; 0 is without end.
+    /// Publications after which the next key signs, at any time; 0 means no limit.
     pub key_publications_max: u64,
-    /// Entries with an idempotency key that each stream remembers, 200 bytes or so each; 0 is not to look for repeats.
+    /// Entries with an idempotency key that each stream remembers, 200 bytes or so each; 0 turns
+    /// the search for repeats off.
     pub idempotency_keys_max: usize,
-    /// Bytes of frames, back from the end of a stream, that are read for its idempotency keys after an opening.
+    /// Bytes of frames, back from the end of a stream, that are read for its idempotency keys after
+    /// an opening.
     pub idempotency_bytes_max: u64,
     /// Times a transient I/O error is retried, with doubled waits from [`Options::retry_wait`].
     pub retries: u32,
     /// First wait before a retry.
     pub retry_wait: Duration,
-    /// Where the last signed heads are kept a second time; default: `DIR.heads` beside the log.
+    /// The folder for the second copies of the last signed heads; default: `DIR.heads` beside the
+    /// log.
     pub heads: Option<std::path::PathBuf>,
 }
 

@@ -1,6 +1,8 @@
-//! A log that goes on from one of an older version: what was signed last of that one, named in the journal of the new one.
+//! A log that continues one of an older version: its journal names the heads that the older log
+//! signed last.
 //!
-//! `docs/format.md`, "Journal". Nothing of the older log is copied or changed; whoever has both checks that they belong together.
+//! `docs/format.md`, "Journal". Nothing of the older log is copied or changed. A reader who has
+//! both logs checks that they belong together.
 
 use std::fmt::Write as _;
 
@@ -18,7 +20,7 @@ use crate::journal::{JournalEntry, action, from_hexadecimal, hexadecimal};
 use crate::log_location::LogLocation;
 use crate::{StreamConfig, StreamName};
 
-/// What was signed last of a log that another one continues.
+/// The final signed state of a log that another one continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Continued {
     origin: String,
@@ -27,21 +29,23 @@ pub struct Continued {
     heads: Vec<Checkpoint>,
 }
 
-/// A log of an older version: what was signed last of it, and its streams.
+/// A log of an older version: its final signed state and its streams.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Older {
-    /// What was signed last.
+    /// The final signed state.
     pub continued: Continued,
     /// Its streams in order of creation, without the journal.
     pub streams: Vec<(StreamName, StreamConfig)>,
 }
 
 impl Older {
-    /// Reads the log at `places`, which must be of an older version and was verified before: what is read here is believed.
+    /// Reads the log at `places`, which must be of an older version. It must be verified before:
+    /// its content is believed here.
     ///
     /// # Errors
-    /// [`LogError::Option`] where the log is of the newest version, or has more streams than one entry can name; those of reading.
+    /// [`LogError::Option`] where the log is of the newest version, or has more streams than one
+    /// entry can name; errors of reading.
     pub fn read(places: &LogLocation) -> Result<Self, LogError> {
         let (files, geometry) = open(places)?;
         let refused = |reason: &str| LogError::Option {
@@ -77,10 +81,11 @@ impl Older {
 }
 
 impl Continued {
-    /// What the journal of the log at `places` names as continued, as far as its checkpoint covers it; nothing where it names none.
+    /// Returns the log that the journal at `places` names as continued, as far as its checkpoint
+    /// covers it; nothing where it names none.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn named_by(places: &LogLocation) -> Result<Option<Self>, LogError> {
         let (files, geometry) = open(places)?;
         Ok(read_history(&files, &geometry, None)?.continues)
@@ -114,7 +119,7 @@ impl Continued {
         text
     }
 
-    /// What an entry with this key and payload names.
+    /// Parses the continued log from an entry with this key and payload.
     pub(crate) fn parse(key: &str, payload: &str) -> Result<Self, DecodeError> {
         let error = |reason| DecodeError::new("journal entry", 0, reason);
         let malformed = || error("does not say which log is continued");

@@ -1,4 +1,5 @@
-//! What is known of a log beside its checkpoints, compared with it before something is proved: second copies, anchored heads, notes of what is durable.
+//! Compares a log with its other known heads: second copies, anchored heads, notes of durable
+//! frames. A proof is made only after that.
 
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
@@ -27,16 +28,16 @@ use crate::resumption::Resumption;
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
 
-/// What a head of the stream shows that the log signed and is not of.
+/// The reason for a head that the log signed and whose frames it does not have.
 const NOT_GROWN: &str = "covers frames that this log has not: an older copy of the log was put back, or it is another history";
 
-/// What a head shows that no key signed which the log has.
+/// The words for a head that no key of the log signed.
 pub(crate) const UNSIGNED: &str = "is signed by no key that this log has: it is another log's or was edited, or an older copy of the log was put back";
 
-/// How the checkpoint of a stream and its second copy stand to each other.
+/// The relation between the checkpoint of a stream and its second copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compared {
-    /// They are seen to be of one history, and the copy is not the older one.
+    /// Both are shown to be of one history, and the copy is not the older one.
     One,
     /// There is no copy.
     Uncopied,
@@ -45,17 +46,19 @@ enum Compared {
 }
 
 impl Reader {
-    /// Compares the journal, `heads` and `stream` with what is known of them elsewhere: their second copies, the heads that were anchored, whether there are
-    /// copies or not, and the notes of what is durable. The checkpoints and copies of all other streams must be signed by keys that the journal has. Where the stored tiles do not
-    /// show that they are of one history, the streams are verified whole.
+    /// Compares the journal, `heads` and `stream` with their second copies, with the anchored heads
+    /// and with the notes of durable frames. The checkpoints and copies of all other streams must
+    /// be signed by keys that the journal has. Where the stored tiles do not show one history, the
+    /// streams are verified whole.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where the log is another one than the copies are of, or an older copy; those of the storage.
+    /// [`LogError::Broken`] where the log is another one than the copies are of, or an older copy;
+    /// those of the storage.
     pub(crate) fn compare_copies(&self, stream: &StreamName) -> Result<(), LogError> {
         let heads = Heads::new(Files::of_heads(&self.places, &Options::default()));
         let (journal, own) = (StreamName::journal(), StreamName::heads());
         let mut names = vec![&journal, &own, stream];
-        // In version 2 the journal is what anchors heads.
+        // In version 2 the journal anchors heads.
         names.retain(|name| !self.is_older() || name.as_str() != StreamName::HEADS);
         let mut compared = Vec::new();
         for name in &names {
@@ -72,12 +75,14 @@ impl Reader {
         self.check(Some(stream))
     }
 
-    /// The log must have what it signed: `note` is a head of the stream `name` that the recipient keeps. One of the journal may be signed by a key that is not
-    /// known here: the line of the witness key shows that it is the log's, and whoever signed it, the journal may have grown from it.
+    /// Checks that the log has what it signed: `note` is a head of the stream `name` that the
+    /// recipient keeps. The signer of a head of the journal may be unknown here: the line of the
+    /// witness key then shows that the head is the log's.
     ///
     /// # Errors
-    /// [`ProveError::NotGrown`] where it has not grown from what it signed; [`ProveError::Head`] where the head is none of this stream, none that the log signed,
-    /// or ahead of the journal's checkpoint; [`LogError::Broken`] with the first fault; those of the storage.
+    /// [`ProveError::NotGrown`] where the log has not grown from it; [`ProveError::Head`] where the
+    /// head is of another stream, not signed by the log, or ahead of the journal's checkpoint;
+    /// [`LogError::Broken`] with the first fault; errors of the storage.
     pub(crate) fn check_kept(
         &self,
         signing: &HeadSigner<'_>,
@@ -121,7 +126,7 @@ impl Reader {
     }
 
     fn compare_copy(&self, heads: &Heads, name: &StreamName) -> Result<Compared, LogError> {
-        // Before the copy, which a live log replaces first.
+        // Read before the copy, which a live log replaces first.
         let published = read_checkpoint(&self.files, name)?;
         let Some(copy) = unless_strange(heads.load(name))? else {
             return Ok(Compared::Uncopied);
@@ -155,7 +160,8 @@ impl Reader {
         opened.map(|(_, head)| head)
     }
 
-    /// Whether the checkpoint or the second copy of another stream than `names` is signed by no key that the journal has.
+    /// Returns whether the checkpoint or the second copy of a stream outside `names` is signed by
+    /// no key that the journal has.
     fn others_are_later(&self, heads: &Heads, names: &[&StreamName]) -> Result<bool, LogError> {
         let mut now = None;
         let streams = self.history.streams.iter().map(|(name, _)| name);
@@ -188,7 +194,8 @@ impl Reader {
         Ok(published.into_iter().chain(copy).collect())
     }
 
-    /// Whether a note of what is durable is of an opening that the journal does not have, or one of `names` does not have the frames that it counts.
+    /// Returns whether a note of durable frames is later than the log: it is of an opening that the
+    /// journal does not have, or counts frames that one of `names` does not have.
     fn notes_are_later(&self, names: &[&StreamName]) -> Result<bool, LogError> {
         if self.is_older() {
             return Ok(false);
@@ -212,7 +219,8 @@ impl Reader {
         Ok(false)
     }
 
-    /// Whether the stream has so many whole frames; those that its checkpoint covers are taken for granted.
+    /// Returns whether the stream has `frames` whole frames; those that its checkpoint covers are
+    /// not read.
     fn has_frames(
         &self,
         name: &StreamName,
@@ -240,7 +248,7 @@ impl Reader {
         Ok(position.next_frame >= frames)
     }
 
-    /// The size in the checkpoint of `name`, whoever signed it.
+    /// The size in the checkpoint of `name`, by any signer.
     fn published_size(&self, name: &StreamName) -> Result<u64, LogError> {
         let note = read_checkpoint(&self.files, name)?.unwrap_or_default();
         let note = SignedNote::parse(note.as_bytes()).ok();
@@ -248,7 +256,8 @@ impl Reader {
         Ok(head.map_or(0, |head| head.size()))
     }
 
-    /// Whether the checkpoints of `names` cover all that was anchored of them, as far as the stream `heads` and the last certificate say.
+    /// Returns whether the checkpoints of `names` cover all heads of them that the stream `heads`
+    /// and the last certificate anchored.
     fn reaches_anchored(&self, heads: &Heads, names: &[&StreamName]) -> Result<bool, LogError> {
         let (files, geometry, opener) = (&self.files, &self.geometry, &self.opener);
         if self.is_older() {
@@ -274,7 +283,7 @@ impl Reader {
         let bound = bound_heads(geometry, history)?.map(|bound| (origin, bound));
         anchored.heads.extend(bound);
         for name in names {
-            // Read after it was anchored, which it was before.
+            // Read after the anchored head, which was written later than the checkpoint.
             let size = self.published_size(name)?;
             let anchored = anchored.heads.get(&geometry.stream_origin(name.as_str()));
             if anchored.is_some_and(|anchored| anchored.size() > size) {
@@ -284,7 +293,8 @@ impl Reader {
         Ok(repairs.is_empty())
     }
 
-    /// Whether the stored tree shows that the larger of two heads has grown from the smaller.
+    /// Returns whether the stored tree shows that the larger of two heads has grown from the
+    /// smaller.
     fn are_of_one_tree(
         &self,
         name: &StreamName,

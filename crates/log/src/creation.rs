@@ -1,4 +1,4 @@
-//! Brings a log into being; a crash on the way leaves nothing that is in the way of a second attempt.
+//! Creates a log; a crash on the way leaves nothing that blocks a second attempt.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ use crate::segments::Identity;
 use crate::set_aside::{self, SET_ASIDE};
 use crate::startup::{self, LOCK};
 
-/// All that a creation may leave before the journal's first frame: names without what is below them.
+/// The names that a creation may leave before the journal's first frame, without those below them.
 const LEFTOVERS: [&str; 7] = [LOCK, KEYS, GEOMETRY, PENDING, DURABLE, SET_ASIDE, "streams"];
 const JOURNAL_SEGMENTS: &str = "streams/journal/segments";
 
 impl Log {
-    /// Whether there is a log at `path`, of whatever version and state.
+    /// Returns whether there is a log at `path`, of any version and state.
     ///
-    /// A creation that was cut short before anything could be recorded is none.
+    /// A creation that was cut short before anything could be recorded does not count.
     ///
     /// # Errors
     /// [`LogError::Storage`].
@@ -43,10 +43,11 @@ impl Log {
         exists(&places, &Files::of_log(&places, &Options::default()))
     }
 
-    /// The geometry of the log at `path`: what is fixed for all of it.
+    /// The geometry of the log at `path`: its fixed properties.
     ///
     /// # Errors
-    /// [`LogError::NotALog`]; [`LogError::Version`]; [`LogError::Broken`] where a log has none that can be read; [`LogError::Storage`].
+    /// [`LogError::NotALog`]; [`LogError::Version`]; [`LogError::Broken`] where a log has none that
+    /// can be read; [`LogError::Storage`].
     pub fn geometry(path: &Path) -> Result<Geometry, LogError> {
         let places = LogLocation::new(path, None);
         read_geometry(&Files::of_log(&places, &Options::default()), &places.path)
@@ -72,7 +73,8 @@ impl Log {
         Self::create_at(&places, origin, root, config, options, clock)
     }
 
-    /// As [`Log::create`], and the journal says that the log continues the one of `continued`.
+    /// Creates a log like [`Log::create`]; its journal records that it continues the one of
+    /// `continued`.
     ///
     /// # Errors
     /// As [`Log::create`].
@@ -93,7 +95,7 @@ impl Log {
         create(&places, origin, root, &first, options, clock)
     }
 
-    /// As [`Log::create`], wherever the log is to be, and with any clock.
+    /// Creates a log like [`Log::create`], at any places and with any clock.
     ///
     /// # Errors
     /// As [`Log::create`].
@@ -113,7 +115,7 @@ impl Log {
     }
 }
 
-/// What a log begins with.
+/// The initial content of a log.
 pub(crate) struct First<'a> {
     /// The configuration of the stream `default`.
     pub(crate) config: StreamConfig,
@@ -150,8 +152,8 @@ fn create(
     startup::open_locked(places, lock, root, options, clock, Some(first))?.close()
 }
 
-/// Keeps copies of keys and geometry that are there: a creation that was cut short left them, or they are those of a log whose
-/// other files are out of reach, and nothing here tells which.
+/// Keeps copies of existing keys and geometry. A creation that was cut short left them, or they
+/// belong to a log whose other files are out of reach; nothing here tells which.
 fn keep_keys(files: &Files) -> Result<(), LogError> {
     for key in files.list(KEYS)? {
         keep(files, &format!("{KEYS}/{key}"))?;
@@ -192,7 +194,9 @@ fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, L
         .map_err(|error| refused(error.reason.to_owned()))
 }
 
-/// The journal's first frame is what makes a log: before it nothing can have been recorded. Where that is damaged or gone, anything else that only a log has says that there was one.
+/// Returns whether there is a log. The journal's first frame makes one: before it nothing can have
+/// been recorded. Where that frame is damaged or gone, any other file that only a log has counts
+/// too.
 fn exists(places: &LogLocation, files: &Files) -> Result<bool, LogError> {
     match read_geometry(files, &places.path) {
         Ok(geometry) => Ok(has_frames(files, &geometry)? || holds_more(files)?),
@@ -203,7 +207,7 @@ fn exists(places: &LogLocation, files: &Files) -> Result<bool, LogError> {
     }
 }
 
-/// Refuses a place that holds anything but what a creation leaves that was cut short.
+/// Refuses a place with anything but the leftovers of a creation.
 fn check_vacant(places: &LogLocation, files: &Files) -> Result<(), LogError> {
     let path = || places.path.clone();
     if exists(places, files)? {
@@ -233,7 +237,8 @@ fn check_vacant(places: &LogLocation, files: &Files) -> Result<(), LogError> {
     Ok(())
 }
 
-/// What a creation leaves in each folder of the log before the journal's first frame; `first` is the first segment.
+/// The files that a creation leaves in each folder before the journal's first frame; `first` is the
+/// first segment.
 fn before_first_frame(first: &str) -> [(&'static str, Vec<&str>); 6] {
     let of_stream = || vec!["segments", "checkpoint", "log.vkey"];
     let first = first.trim_start_matches("segments/");
@@ -247,8 +252,9 @@ fn before_first_frame(first: &str) -> [(&'static str, Vec<&str>); 6] {
     ]
 }
 
-/// Whether something is there that no creation leaves before the journal's first frame: another stream, a tile, a segment, a slot, a checkpoint over frames, or a
-/// note of frames that were durable.
+/// Returns whether there is a file that no creation leaves before the journal's first frame:
+/// another stream, a tile, a segment, a slot, a checkpoint over frames, or a note of durable
+/// frames.
 fn holds_more(files: &Files) -> Result<bool, LogError> {
     let first = segment_file_name(0);
     for (folder, allowed) in before_first_frame(&first) {

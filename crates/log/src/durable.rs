@@ -1,7 +1,9 @@
-//! How many frames of each stream are known to be durable, and which: what tells a torn tail from a damaged one.
+//! Notes of the number and root of each stream's durable frames, which tell a torn tail from a
+//! damaged one.
 //!
-//! `docs/format.md`, "Durable lengths". A note is written after each sync and not synced itself: after a crash it may be
-//! behind what is durable, and never ahead of it. That of a new stream is synced, so that every stream has one.
+//! `docs/format.md`, "Durable lengths". A note is written after each sync and not synced itself.
+//! After a crash it may be behind the durable frames, and never ahead of them. That of a new stream
+//! is synced, so that every stream has one.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -17,9 +19,10 @@ use crate::storage::File;
 
 /// The file of notes: a slot for each stream, in the order in which the journal creates them.
 pub(crate) const DURABLE: &str = "durable";
-/// Bytes of what a slot says: number and key of the epoch in which it was written, number of frames, root of the tree over them.
+/// Bytes of a slot's content: number and key of the epoch in which it was written, number of
+/// frames, root of the tree over them.
 const SAID_BYTES: usize = 4 + PUBLIC_KEY_BYTES + 8 + HASH_BYTES;
-/// Bytes of a slot: what it says, authenticator.
+/// Bytes of a slot: content, authenticator.
 const SLOT_BYTES: usize = SAID_BYTES + 32;
 /// [`SLOT_BYTES`] as a length of a file.
 #[expect(clippy::as_conversions, reason = "a small constant")]
@@ -54,7 +57,7 @@ impl Durable {
         said
     }
 
-    /// The epoch, and what was durable in it.
+    /// The epoch, and the frames that were durable in it.
     fn decode(said: &[u8; SAID_BYTES]) -> Option<(Epoch, Self)> {
         let (number, rest) = said.split_first_chunk::<4>()?;
         let (key, rest) = rest.split_first_chunk::<PUBLIC_KEY_BYTES>()?;
@@ -71,7 +74,7 @@ impl Durable {
     }
 }
 
-/// What the note of a stream says.
+/// The content of a stream's note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noted {
     /// Nothing that counts.
@@ -81,11 +84,11 @@ pub(crate) enum Noted {
     Beyond(Durable),
 }
 
-/// Whether `files` hold a note that says of any stream that frames of it were durable, whoever wrote it. A creation writes none
-/// before the journal has its first frame.
+/// Returns whether `files` hold a note, by any writer, that counts durable frames of some stream. A
+/// creation writes none before the journal has its first frame.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn speak_of_frames(files: &Files) -> Result<bool, LogError> {
     let max = SLOT_LENGTH.saturating_mul(SLOTS_MAX);
     let notes = unless_strange(files.read(DURABLE, max))?.unwrap_or_default();
@@ -96,7 +99,7 @@ pub(crate) fn speak_of_frames(files: &Files) -> Result<bool, LogError> {
     }))
 }
 
-/// What is wrong with a note [beyond](Noted::Beyond) the journal.
+/// The fault of a note [beyond](Noted::Beyond) the journal.
 pub(crate) const BEYOND: &str = "is of an opening of the log that the journal does not have: the journal is an older one, or the note is of another copy of the log; \
      put the newest copy of the whole log back, or, where the journal is the newest there is, move the file away";
 
@@ -111,7 +114,8 @@ pub(crate) struct DurableNotes {
 }
 
 impl DurableNotes {
-    /// Notes in the epoch `newest`, the last that the journal has, until another is [entered](DurableNote::enter).
+    /// Creates notes in the epoch `newest`, the last that the journal has, until another is
+    /// [entered](DurableNote::enter).
     pub(crate) fn new(master: &MasterKey, newest: Option<Epoch>) -> Self {
         Self {
             key: Arc::new(master.note_key()),
@@ -120,7 +124,7 @@ impl DurableNotes {
         }
     }
 
-    /// Notes what of `stream`, which the journal created as number `ordinal`, is durable.
+    /// Notes the durable frames of `stream`, which the journal created as number `ordinal`.
     fn write(
         &self,
         files: &Files,
@@ -153,8 +157,9 @@ impl DurableNotes {
         Ok(Arc::clone(self.file.get_or_init(|| opened)))
     }
 
-    /// What the content of [`DURABLE`] says of a stream. It counts where the journal has the opening that wrote it, no later one had gone on
-    /// without what it says, and no loss that was accepted left that behind.
+    /// Returns the note of a stream in the content of [`DURABLE`]. A note counts if the journal has
+    /// the opening that wrote it. It does not count if a later opening went on without its frames,
+    /// or an accepted loss left them behind.
     fn of_stream(
         &self,
         notes: &[u8],
@@ -179,7 +184,7 @@ impl DurableNotes {
         }
     }
 
-    /// What slot `ordinal` says of the stream `id`, where it is whole.
+    /// Returns the content of slot `ordinal` for the stream `id`, where it is whole.
     fn whole(&self, notes: &[u8], id: &StreamId, ordinal: u64) -> Option<(Epoch, Durable)> {
         let place = usize::try_from(ordinal.saturating_mul(SLOT_LENGTH)).ok()?;
         let slot = notes.get(place..)?.first_chunk::<SLOT_BYTES>()?;
@@ -199,7 +204,7 @@ fn tagged(stream: &StreamId, said: &[u8; SAID_BYTES]) -> Vec<u8> {
     [stream.as_bytes().as_slice(), said].concat()
 }
 
-/// Where the note of one stream is written.
+/// The place of one stream's note.
 #[derive(Debug)]
 pub(crate) struct DurableNote {
     notes: DurableNotes,
@@ -220,7 +225,7 @@ impl DurableNote {
         Self::new(&self.notes, ordinal)
     }
 
-    /// Notes what of `stream` is durable.
+    /// Notes the durable frames of `stream`.
     pub(crate) fn write(
         &self,
         files: &Files,
@@ -262,7 +267,7 @@ impl NotesFound {
         })
     }
 
-    /// Makes the notes of `streams` streams durable, and cuts off what stands behind them.
+    /// Makes the notes of `streams` streams durable, and cuts off the bytes behind them.
     pub(crate) fn settle(&self, files: &Files, streams: usize) -> Result<(), LogError> {
         let length = u64::try_from(streams)
             .unwrap_or(u64::MAX)
@@ -273,12 +278,13 @@ impl NotesFound {
         files.sync_folder("")
     }
 
-    /// What writes them from now on.
+    /// The writer of further notes.
     pub(crate) const fn notes(&self) -> &DurableNotes {
         &self.notes
     }
 
-    /// What of `stream`, number `ordinal`, is known to have been durable, as far as the journal and the floor of the stream leave it to say so.
+    /// Returns what is known to have been durable of `stream`, number `ordinal`. Notes that the
+    /// journal or the floor of the stream contradict do not count.
     pub(crate) fn of_stream(
         &self,
         stream: (&StreamName, &StreamId),

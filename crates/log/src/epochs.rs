@@ -1,4 +1,5 @@
-//! The keys of a stream's epochs, as its frames name them: for whoever opens frames or asks who sealed them.
+//! The keys of a stream's epochs, as its frames name them. They open frames and show who sealed
+//! them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,19 +27,21 @@ pub(crate) struct Epoch {
     pub(crate) key: CertifiedKey,
 }
 
-/// The journal, as far as epochs hang on it.
+/// The part of the journal that concerns epochs.
 pub(crate) trait Certificates {
-    /// The key that frame `number` of the journal certifies, if it does and is signed for: nothing is written in an opening before that.
+    /// The key that frame `number` of the journal certifies, if it does and is signed for. Nothing
+    /// is written in an opening before that.
     fn certified_in(&self, number: u32) -> Option<CertifiedKey>;
 
-    /// What frame `number` of the journal certifies, signed for or not.
+    /// The content of frame `number` of the journal, signed for or not.
     fn certifies(&self, number: u32) -> Certifies;
 
-    /// Whether frame `frame` of `stream`, of epoch `epoch`, was left behind by a loss that a later opening accepted.
+    /// Returns whether frame `frame` of `stream`, of epoch `epoch`, was left behind by a loss that
+    /// a later opening accepted.
     fn is_left_behind(&self, stream: &StreamName, frame: u64, epoch: u32) -> bool;
 }
 
-/// What a frame of the journal certifies.
+/// The content of a journal frame, as far as it certifies a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Certifies {
     Key(CertifiedKey),
@@ -47,7 +50,8 @@ pub(crate) enum Certifies {
     Unknown,
 }
 
-/// Where the part of a stream begins that is not older than an opening: when its frame of `heads` named the head, it had taken over whatever it found.
+/// The lower bound for frames of an opening. When the opening's frame in `heads` named the head, it
+/// had taken over all earlier frames, so later frames are not of an earlier opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Floor {
     /// Frames that the head covers.
@@ -57,23 +61,25 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// Whether frame `frame` may be of epoch `epoch`.
+    /// Returns whether frame `frame` may be of epoch `epoch`.
     pub(crate) const fn admits(&self, frame: u64, epoch: u32) -> bool {
         frame < self.size || epoch >= self.epoch
     }
 }
 
-/// What a journal says of openings.
+/// The openings that a journal records.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct CertifiedEpochs {
-    /// In the order of their numbers. The first of an hourly change of keys is one as well; no frame names it.
+    /// In the order of their numbers. The first key of an hourly change is one as well; no frame
+    /// names it.
     epochs: Vec<Epoch>,
     losses: Vec<AcceptedLoss>,
     /// Frames of the journal that are signed for.
     signed: u64,
     /// Frames of the journal that were read; none where some of them were passed over.
     read: u64,
-    /// Whether frames of the journal were passed over, which may have certified the key of any opening.
+    /// True when frames of the journal were skipped, which may have certified the key of any
+    /// opening.
     is_passed: bool,
 }
 
@@ -87,29 +93,30 @@ struct AcceptedLoss {
     epoch: u32,
 }
 
-/// What a log says of its openings to whoever has no key.
+/// The openings of a log, for a reader without keys.
 pub(crate) struct Openings {
     pub(crate) epochs: CertifiedEpochs,
-    /// Of each stream, where what is not older than the last opening that anchored its head begins.
+    /// The floor of each stream, from the last opening that anchored its head.
     pub(crate) floors: BTreeMap<StreamName, Floor>,
 }
 
 impl Openings {
-    /// Whether `frame`, which stands behind the signed head of `stream`, may be the log's own: see [`CertifiedEpochs::admits`].
+    /// Returns whether `frame`, behind the signed head of `stream`, may be the log's own: see
+    /// [`CertifiedEpochs::admits`].
     pub(crate) fn admit(&self, stream: &StreamName, frame: &Frame<'_>) -> bool {
         let floor = self.floors.get(stream).copied();
         is_admitted(floor, frame) && self.epochs.admits(stream, frame)
     }
 }
 
-/// Whether `frame` is not older than the `floor` of its stream, if that has one.
+/// Returns whether `frame` is not older than the `floor` of its stream, if there is one.
 pub(crate) fn is_admitted(floor: Option<Floor>, frame: &Frame<'_>) -> bool {
     let header = &frame.clear.header;
     floor.is_none_or(|floor| floor.admits(header.frame, header.epoch))
 }
 
 impl CertifiedEpochs {
-    /// What `history` says.
+    /// Collects the openings of `history`.
     pub(crate) fn of(history: &History) -> Self {
         let certificates = history.certificates.iter();
         let epochs = certificates.filter_map(|(link, frame)| {
@@ -140,8 +147,9 @@ impl CertifiedEpochs {
         }
     }
 
-    /// Whether `frame`, which stands behind the signed head of `stream`, may be the log's own as far as that shows without a key: an opening that
-    /// the journal has could have sealed it, and no accepted loss left it behind. Of frames of version 2 nothing says anything.
+    /// Returns whether `frame`, behind the signed head of `stream`, may be the log's own, as far as
+    /// a reader without keys can tell: an opening of the journal could have sealed it, and no
+    /// accepted loss left it behind. Frames of version 2 show neither, so they are admitted.
     pub(crate) fn admits(&self, stream: &StreamName, frame: &Frame<'_>) -> bool {
         let header = &frame.clear.header;
         if header.version() == Version::V2 {
@@ -190,7 +198,7 @@ impl Certificates for CertifiedEpochs {
     }
 }
 
-/// A journal that is being read: what stands in it so far, whether it is signed for or not.
+/// A journal that is being read: its content so far, signed for or not.
 pub(crate) struct Growing<'a>(pub(crate) &'a RefCell<History>);
 
 impl Certificates for Growing<'_> {
@@ -218,7 +226,7 @@ impl Certificates for Growing<'_> {
     }
 }
 
-/// The key that `frame` of the journal certifies, whoever wrote it.
+/// The key that `frame` of the journal certifies, by any writer.
 fn certified_in(frame: &Frame<'_>, decompressor: &mut Decompressor) -> Option<CertifiedKey> {
     let body = frame.open(0, None, decompressor).ok()?;
     let columns = body.columns().ok()?;
@@ -232,18 +240,20 @@ fn certified_in(frame: &Frame<'_>, decompressor: &mut Decompressor) -> Option<Ce
     None
 }
 
-/// Who sealed a frame.
+/// The sealer of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// An opening that the journal has.
     Own,
     /// Somebody else.
     Foreign,
-    /// Nobody can tell: what the journal says of the opening is not known, or frames of its version do not say it.
+    /// Undecidable: the journal's record of the opening is unknown, or the frame's version does not
+    /// name it.
     Unknown,
 }
 
-/// Derives the keys of one stream's epochs; keeps the last, since frames of one epoch follow one another.
+/// Derives the keys of one stream's epochs; keeps the last, since frames of one epoch follow one
+/// another.
 pub(crate) struct Epochs<'a> {
     master: &'a MasterKey,
     certificates: &'a dyn Certificates,
@@ -251,7 +261,8 @@ pub(crate) struct Epochs<'a> {
     stream: StreamId,
     last: Option<EpochKey>,
     floor: Option<Floor>,
-    /// Whether openings are believed that are not signed for, as far as their first frame in the journal.
+    /// True when openings that are not signed for are believed, as far as their first frame in the
+    /// journal.
     takes_unsigned: bool,
     decompressor: Decompressor,
 }
@@ -275,13 +286,14 @@ impl<'a> Epochs<'a> {
         }
     }
 
-    /// The same, and no frame that is older than `floor` is believed.
+    /// Rejects frames that are older than `floor`.
     pub(crate) const fn above(mut self, floor: Option<Floor>) -> Self {
         self.floor = floor;
         self
     }
 
-    /// The same, and of the journal the first frame of an opening is believed, signed for or not: it has its own certificate.
+    /// Also believes the first frame of an opening in the journal, signed for or not, because it
+    /// has its own certificate.
     pub(crate) const fn with_unsigned(mut self) -> Self {
         self.takes_unsigned = true;
         self
@@ -301,13 +313,15 @@ impl<'a> Epochs<'a> {
         self.last.insert(key)
     }
 
-    /// Whether an opening that the journal has sealed `frame`, exactly as it is, no later one had gone on without it, and no loss left it behind. Of
-    /// frames of version 2 nobody can tell, so it is none of those.
+    /// Returns whether an opening of the journal sealed `frame` exactly as it is. A frame does not
+    /// pass if a later opening went on without it, or a loss left it behind. Frames of version 2
+    /// cannot show it, so they never pass.
     pub(crate) fn authenticate(&mut self, frame: &Frame<'_>) -> bool {
         self.standing(frame) == Origin::Own
     }
 
-    /// Who sealed `frame`; one that a later opening had gone on without, or that a loss left behind, is nobody's.
+    /// Returns the sealer of `frame`. A frame that a later opening went on without, or that a loss
+    /// left behind, is foreign.
     pub(crate) fn standing(&mut self, frame: &Frame<'_>) -> Origin {
         let header = &frame.clear.header;
         let (number, epoch) = (header.frame, header.epoch);
@@ -318,7 +332,8 @@ impl<'a> Epochs<'a> {
         self.origin(frame)
     }
 
-    /// Who sealed `frame`, as far as its authenticator and the journal say. In version 2 frames name their keys, which anybody can copy.
+    /// Returns the sealer of `frame` by its authenticator and the journal alone. In version 2
+    /// frames name their keys, which anybody can copy.
     pub(crate) fn origin(&mut self, frame: &Frame<'_>) -> Origin {
         let header = frame.clear.header;
         if header.version() == Version::V2 {
@@ -387,7 +402,8 @@ mod tests {
         history
     }
 
-    /// An opening whose list of repairs went on in a second frame took its own frames for ones that the loss had left behind.
+    /// An opening whose list of repairs went on in a second frame took its own frames for ones that
+    /// the loss had left behind.
     #[test]
     fn a_loss_leaves_behind_what_is_older_than_the_opening_that_accepted_it() {
         let mut history = history();
@@ -398,7 +414,7 @@ mod tests {
         assert!(!certified.is_left_behind(&stream, 5, 0));
         assert!(!certified.is_left_behind(&stream, 6, 5));
         assert!(!certified.is_left_behind(&StreamName::heads(), 6, 0));
-        // What is not signed for is the word of nobody.
+        // A loss that is not signed for does not count.
         history.signed = Some(6);
         let certified = CertifiedEpochs::of(&history);
         assert!(!certified.is_left_behind(&stream, 6, 0));

@@ -1,4 +1,5 @@
-//! Erases a subject: a signed entry first, then the one place that leads to the subject is overwritten.
+//! Erases a subject: first a signed entry is written, then the only link to the subject is
+//! overwritten.
 //!
 //! `docs/format.md`, "Subject keys"; `docs/durability.md`, "Erasure".
 
@@ -13,7 +14,7 @@ use crate::log::Log;
 use crate::log_state::LogState;
 use crate::slots::Pseudonym;
 
-/// What says that a subject was erased; it names nobody.
+/// The evidence that a subject was erased; it names nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ErasureReceipt {
@@ -26,18 +27,21 @@ pub struct ErasureReceipt {
 }
 
 impl Log {
-    /// Erases the subject called `subject`: key, subjects and payload of every entry about it alone that was appended before
-    /// can be read no more, by anybody. Of entries about several subjects its name goes, also where it stands as actor or
-    /// submitter; the rest stays for the others until the last of them is erased.
+    /// Erases the subject called `subject`. Key, subjects and payload of every earlier entry about
+    /// it alone become unreadable for everybody. From entries about several subjects its name is
+    /// removed, also where it is the actor or submitter. The rest stays readable for the others
+    /// until the last of them is erased.
     ///
-    /// Gives nothing where the log holds no key of that name. A subject that appears again gets another pseudonym and
-    /// another key. The idempotency keys of those entries are forgotten with them. Once it returns, the erasure is signed for and the key is overwritten; after a crash in between, the
-    /// next opening finishes it.
+    /// Returns nothing where the log holds no key of that name. A subject that appears again gets
+    /// another pseudonym and another key. The idempotency keys of the erased entries are forgotten
+    /// too. After the return the erasure is signed for and the key is overwritten. After a crash in
+    /// between, the next opening finishes it.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`]; then the erasure may have been recorded, and the next opening finishes it.
+    /// [`LogError::Poisoned`]; then the erasure may have been recorded, and the next opening
+    /// finishes it.
     pub fn erase(&self, subject: &str) -> Result<Option<ErasureReceipt>, LogError> {
-        // What was appended before is sealed under the key that will be gone.
+        // Earlier entries must be sealed before their key is gone.
         self.flush()?;
         let core = self.core();
         let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +78,8 @@ impl LogState {
         let index = journal.append(self, vec![entry])?;
         self.publish_stream(journal.stream())?;
         self.subjects.destroy(&self.files, subject, slot)?;
-        // A frame behind the entry says that the key is gone: a slot that holds one again was put back.
+        // A frame behind the entry shows that the key is gone: a slot that holds one again was put
+        // back.
         journal.append(self, vec![JournalEntry::subject_erased(slot, &pseudonym)])?;
         self.publish_stream(journal.stream())?;
         Ok(ErasureReceipt {

@@ -1,11 +1,11 @@
-//! What can go wrong, by who must act.
+//! The errors of the log, by the party that must act.
 
 use std::io;
 use std::sync::Arc;
 
 use probity_format::{EntryError, Version};
 
-/// Why an entry was not taken.
+/// The reason why an entry was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
@@ -18,19 +18,20 @@ pub enum AppendError {
     /// The log was closed; nothing was appended.
     #[error("the log is closed")]
     Closed,
-    /// A storage error ended all writing; what was not durable by then may be lost.
+    /// A storage error ended all writing; entries that were not durable by then may be lost.
     #[error("the log is poisoned by an earlier storage error")]
     Poisoned(#[source] Arc<LogError>),
-    /// The idempotency key stands for an entry that says something else; nothing was appended.
+    /// The idempotency key belongs to an entry with other content; nothing was appended.
     #[error("the idempotency key stands for {}, which says something else", shown(*index))]
     KeyUsed {
         /// Index of that entry in the stream, once it is durable.
         index: Option<u64>,
     },
-    /// Which idempotency keys the stream holds cannot be read; nothing was appended, and entries without a key still can be.
+    /// The stream's idempotency keys cannot be read. Nothing was appended, and entries without a
+    /// key are still accepted.
     #[error("whether the stream holds an entry with this idempotency key cannot be read")]
     KeysUnread(#[source] Arc<LogError>),
-    /// The ticket is older than what the appender still remembers.
+    /// The appender does not remember the ticket any more.
     #[error("the ticket is too old to be redeemed")]
     TicketExpired,
 }
@@ -47,7 +48,7 @@ fn shown(index: Option<u64>) -> String {
     )
 }
 
-/// Why a log could not be created, opened, extended or read.
+/// The reason why a log could not be created, opened, extended or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -72,18 +73,19 @@ pub enum LogError {
     /// The log is of a format this build does not know.
     #[error("the log has format {found}, this build knows format {known}")]
     Version {
-        /// As found.
+        /// The version found.
         found: u64,
-        /// As known.
+        /// The version that this build knows.
         known: u64,
     },
     /// The log is of an earlier format, which is read and verified but never written.
     #[error("the log has format {}, this build writes format {}", found.number(), Version::NEWEST.number())]
     OlderVersion {
-        /// As found.
+        /// The version found.
         found: Version,
     },
-    /// Frames that were durable are damaged or gone. They were not signed for yet, so nothing else would tell.
+    /// Frames that were durable are damaged or gone. They were not signed for yet, so nothing else
+    /// would show it.
     #[error("{} of stream {stream} that had been durable damaged or gone, from frame {found} on", frames(durable.saturating_sub(*found)))]
     Lost {
         /// The stream.
@@ -93,7 +95,8 @@ pub enum LogError {
         /// Frames that were durable.
         durable: u64,
     },
-    /// Entries that nobody signed for yet do not open for want of their subjects' keys, which nobody erased.
+    /// Unsigned entries do not open because their subjects' keys are missing, although the subjects
+    /// were not erased.
     #[error(
         "subjects/slots lacks the keys of {subjects} subject(s) of entries that nobody erased, the first in frame {frame} of stream {stream}; restore \
          the folder subjects/ from a backup"
@@ -103,16 +106,17 @@ pub enum LogError {
         stream: String,
         /// The first such frame.
         frame: u64,
-        /// How many subjects have no key.
+        /// The number of subjects without a key.
         subjects: u64,
     },
-    /// More than one of these losses: of several streams, or of frames and of keys. They are accepted together or not at all.
+    /// More than one of these losses: of several streams, or of frames and of keys. They are
+    /// accepted together or not at all.
     #[error("{}", listed(.0))]
     Losses(Vec<Self>),
-    /// An invariant of the log does not hold: it stops rather than sign for something that it did not mean.
+    /// An invariant of the log does not hold. It stops rather than sign something wrong.
     #[error("a defect of probity: {what}")]
     Defect {
-        /// What does not hold, one clause.
+        /// The invariant that does not hold, one clause.
         what: &'static str,
     },
     /// Another process writes to this log.
@@ -121,7 +125,8 @@ pub enum LogError {
         /// The place.
         path: String,
     },
-    /// The root key does not open the log's keys, and nothing else tells which of them is another log's.
+    /// The root key does not open the log's keys, and nothing else shows which of them belongs to
+    /// another log.
     #[error(
         "the root key does not open the folder keys/: it is another log's key, or keys/ is another log's"
     )]
@@ -137,7 +142,7 @@ pub enum LogError {
     Stream {
         /// Its name.
         name: String,
-        /// Why, one clause.
+        /// The reason, one clause.
         reason: &'static str,
     },
     /// The stream is the log's own.
@@ -159,12 +164,12 @@ pub enum LogError {
         /// Frames signed for earlier.
         signed: u64,
     },
-    /// Stored bytes are not what the log wrote.
+    /// The log did not write the stored bytes.
     #[error("{place}: {reason}")]
     Broken {
         /// File and offset.
         place: String,
-        /// What is wrong, one clause.
+        /// The fault, one clause.
         reason: String,
     },
     /// Evidence that a reader needs is damaged or gone.
@@ -172,17 +177,17 @@ pub enum LogError {
     Damaged {
         /// Stream, and file or frame.
         place: String,
-        /// What is wrong, one clause.
+        /// The fault, one clause.
         reason: String,
-        /// What cannot be read of the streams that were asked for.
+        /// The entries that cannot be read from the requested streams.
         missing: Missing,
     },
     /// The storage failed.
     #[error("cannot {action} {name}")]
     Storage {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// On which file.
+        /// The name of the file.
         name: String,
         /// The system's error.
         #[source]
@@ -196,7 +201,7 @@ pub enum LogError {
     Option {
         /// Its name.
         name: &'static str,
-        /// What is wrong, one clause.
+        /// The fault, one clause.
         reason: String,
     },
 }
@@ -209,7 +214,8 @@ pub(crate) fn frames(count: u64) -> String {
     }
 }
 
-/// What a checkpoint over `covered` frames is, whose second copy is over `copied`: a writer advances the copy before it publishes.
+/// Describes a checkpoint over `covered` frames whose second copy is over `copied`, although a
+/// writer advances the copy before it publishes.
 pub(crate) fn ahead(covered: u64, copied: u64) -> String {
     let covered = frames(covered);
     format!(
@@ -218,13 +224,13 @@ pub(crate) fn ahead(covered: u64, copied: u64) -> String {
     )
 }
 
-/// How many entries a reader cannot reach.
+/// The number of entries that a reader cannot reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missing {
-    /// Entries that were signed for and cannot be read, as far as records tell.
+    /// Signed entries that cannot be read, as far as records tell.
     pub entries: u64,
-    /// Whether there are more, of which no record is left.
+    /// True when there are more, of which no record is left.
     pub is_least: bool,
 }
 

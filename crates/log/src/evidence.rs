@@ -105,7 +105,7 @@ pub(crate) fn whole_frame(
     }
 }
 
-/// The shared section and, where it is another, that of the subjects.
+/// The shared section and, where it differs, that of the subjects.
 fn numbers(own: u32) -> impl Iterator<Item = u32> {
     std::iter::once(0).chain(Some(own).filter(|own| *own != 0))
 }

@@ -1,4 +1,5 @@
-//! Storage as the log uses it: errors that say what was tried on which file, retries, few files open at once.
+//! The storage as the log uses it: errors that name the action and the file, retries, few files
+//! open at once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,11 +14,11 @@ use crate::storage::{File, Storage, is_transient};
 /// Longest tile or bundle file read: 256 records with their lengths take a fifth of it.
 pub(crate) const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
 
-/// A storage with the log's manners.
+/// A storage with retries, a limit of open files and descriptive errors.
 #[derive(Debug)]
 pub(crate) struct Files {
     storage: Arc<dyn Storage>,
-    /// What messages put before the names of files.
+    /// The prefix of file names in messages.
     place: String,
     retries: u32,
     retry_wait: Duration,
@@ -32,7 +33,7 @@ pub(crate) struct Files {
 struct OpenFile {
     name: String,
     file: Arc<dyn File>,
-    /// Whether it was written to since the last sync began.
+    /// True when it was written to since the last sync began.
     dirty: bool,
 }
 
@@ -59,7 +60,7 @@ impl Files {
         }
     }
 
-    /// The same files for another reader, with none open yet.
+    /// Returns the same files for another reader, with none open yet.
     pub(crate) fn for_reading(&self) -> Self {
         Self {
             storage: Arc::clone(&self.storage),
@@ -103,7 +104,8 @@ impl Files {
         }
     }
 
-    /// Something else in the place of a file is damage, which no second attempt and no roomier disk mends.
+    /// Something else in the place of a file is damage, which neither a second attempt nor more
+    /// disk space mends.
     fn failed(&self, action: &'static str, name: &str, source: io::Error) -> LogError {
         let name = self.shown(name);
         let reason = match source.kind() {
@@ -132,7 +134,8 @@ impl Files {
         format!("{}/{name}", self.place)
     }
 
-    /// The file `name`, open for writing; the one unused for longest is closed when there are too many.
+    /// The file `name`, open for writing; the one unused for longest is closed when there are too
+    /// many.
     pub(crate) fn segment(&self, name: &str, create: bool) -> Result<Arc<dyn File>, LogError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = open.iter().position(|known| known.name == name)
@@ -156,7 +159,7 @@ impl Files {
 
     /// Closes the file unused for longest, one that is synced if there is any.
     ///
-    /// Others are synced first: once a file is closed, the system may forget that it could not write it.
+    /// Others are synced first: once a file is closed, the system may forget a failed write.
     fn close_one(&self, open: &mut VecDeque<OpenFile>) -> Result<(), LogError> {
         let clean = open.iter().position(|known| !known.dirty);
         let Some(closed) = open.remove(clean.unwrap_or_default()) else {
@@ -182,12 +185,12 @@ impl Files {
 
     pub(crate) fn sync(&self, name: &str) -> Result<(), LogError> {
         let file = self.segment(name, false)?;
-        // Before the sync: what is written meanwhile may not be part of it.
+        // Before the sync: later writes may not be part of it.
         self.mark(name, false);
         self.sync_file(name, &*file)
     }
 
-    /// Notes whether the file `name` is to be synced; gives whether it is open.
+    /// Marks whether the file `name` is to be synced; returns whether it is open.
     fn mark(&self, name: &str, dirty: bool) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let known = open.iter_mut().find(|known| known.name == name);
@@ -203,8 +206,9 @@ impl Files {
         self.sync_file(name, file)
     }
 
-    /// Syncs one after the other, and nothing after a sync that failed: the system may have dropped what it
-    /// could not write, tell only the first who asks, and let the next believe that all was written.
+    /// Syncs one file after another, and none after a sync that failed. The system may have dropped
+    /// the failed writes and report that only to the first caller. The next caller would believe
+    /// that all was written.
     fn sync_one(&self, name: &str, call: impl FnMut() -> io::Result<()>) -> Result<(), LogError> {
         let mut failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refuse_after(failed.as_ref())?;
@@ -217,7 +221,7 @@ impl Files {
         synced
     }
 
-    /// Fails if a sync did: what is integrated may then not be durable.
+    /// Fails if a sync failed: integrated frames may then not be durable.
     pub(crate) fn check_synced(&self) -> Result<(), LogError> {
         let failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.refuse_after(failed.as_ref())
@@ -241,13 +245,14 @@ impl Files {
         self.sync_one(folder, || self.storage.sync_folder(folder))
     }
 
-    /// Removes what an earlier process left half done; only while the lock is held.
+    /// Removes unfinished files of an earlier process; only while the lock is held.
     pub(crate) fn sweep(&self) -> Result<(), LogError> {
         self.attempt("remove leftovers in", "", |storage| storage.sweep())
             .map(drop)
     }
 
-    /// Paths of what an earlier process left half done, or another one is about to place.
+    /// Paths of unfinished files: leftovers of an earlier process, or files that another one is
+    /// about to place.
     pub(crate) fn leftovers(&self) -> Result<Vec<String>, LogError> {
         self.attempt("list leftovers in", "", |storage| storage.leftovers())
     }
@@ -272,12 +277,12 @@ impl Files {
         })
     }
 
-    /// Moves whatever stands under `name` to the name `to`, which is free.
+    /// Moves the file, folder or link `name` to the name `to`, which is free.
     pub(crate) fn carry(&self, name: &str, to: &str) -> Result<(), LogError> {
         self.attempt("move", name, |storage| storage.carry(name, to))
     }
 
-    /// Removes `folder`, which holds nothing that is needed. What is left where that fails does no harm.
+    /// Removes `folder`, which holds nothing needed. Leftovers after a failure do no harm.
     pub(crate) fn discard(&self, folder: &str) {
         let removed = self.attempt("remove", folder, |storage| storage.remove_folder(folder));
         drop(removed);
@@ -294,7 +299,7 @@ impl Files {
     }
 }
 
-/// The same error once more.
+/// Returns a copy of `error`.
 fn again(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(
         || io::Error::new(error.kind(), error.to_string()),
@@ -311,8 +316,9 @@ fn found<T>(result: Result<T, LogError>) -> Result<Option<T>, LogError> {
     }
 }
 
-/// `name` as reports show it: whoever can make a file chooses its name, and must write no line of a report and command no terminal. Control characters and others
-/// that are not shown are escaped.
+/// Returns `name` as reports show it. Anybody who can make a file chooses its name, and must not
+/// forge lines of a report or send commands to a terminal. Control and other invisible characters
+/// are escaped.
 pub(crate) fn shown(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
     for char in name.chars() {
@@ -325,12 +331,14 @@ pub(crate) fn shown(name: &str) -> String {
     shown
 }
 
-/// Whether the error says that something else is in the place of what was to be read, or that it is not what the log wrote.
+/// Returns whether the error means that something else is in the place of the file, or that its
+/// content is not the log's.
 pub(crate) const fn is_strange(error: &LogError) -> bool {
     matches!(error, LogError::Broken { .. })
 }
 
-/// The content that was read; a file that is too long, or none, holds nothing that the writer wrote.
+/// Returns the content that was read. A file that is too long, or is no file, holds nothing that
+/// the writer wrote.
 pub(crate) fn unless_strange(
     read: Result<Option<Vec<u8>>, LogError>,
 ) -> Result<Option<Vec<u8>>, LogError> {

@@ -1,4 +1,4 @@
-//! Opens the frames of one stream for whoever reads with a filter.
+//! Opens the frames of one stream for a reader with a filter.
 
 use std::cell::OnceCell;
 
@@ -27,14 +27,14 @@ pub(crate) struct Reading<'a> {
     wanted: OnceCell<Option<Pseudonym>>,
 }
 
-/// What the reading goes on behind.
+/// The damage that a reading goes past.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
     Nothing,
     Damage,
 }
 
-/// A section without a key, and where its entries stand in the frame.
+/// A section without a key, and the places of its entries in the frame.
 struct LostEntries {
     section: u32,
     reason: String,
@@ -60,7 +60,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The sections of the frame opened last that are lost, and may be about the subject that is asked for.
+    /// The sections of the last opened frame that are lost and may be about the requested subject.
     fn lost(&mut self) -> Result<Vec<LostEntries>, LogError> {
         let mut all = Vec::new();
         for lost in self.opening.take_lost() {
@@ -76,8 +76,9 @@ impl<'a> Reading<'a> {
         Ok(all)
     }
 
-    /// Whether `lost` may be about the subject that is asked for. Without its key nobody knows its name; but a name has one pseudonym at a time,
-    /// as long as no slot was ever lost.
+    /// Returns whether `lost` may be about the requested subject. Without the subject's key its
+    /// name cannot be read. But a name has one pseudonym at a time, as long as no slot was ever
+    /// lost.
     fn may_be_wanted(&self, lost: &Lost) -> Result<bool, LogError> {
         let Some(name) = &self.filter.subject else {
             return Ok(true);
@@ -87,7 +88,7 @@ impl<'a> Reading<'a> {
             return Ok(true);
         }
         if self.wanted.get().is_none() {
-            // It was empty, so that this is the one value it is ever given.
+            // The cell was empty, so setting it cannot fail.
             let _first = self.wanted.set(self.reader.opener.pseudonym_of(name)?);
         }
         let wanted = self.wanted.get().copied().flatten();
@@ -152,12 +153,12 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What the entries of a frame are together, to be compared with what its record says.
+/// The content of a frame in total, to be compared with its record.
 #[derive(Default)]
 struct ContentCheck {
     entries: u64,
     times: Option<(i64, i64)>,
-    /// One leaf an entry, where those have a root of their own and none is erased.
+    /// The leaf of each entry, where entries have a root of their own and none is erased.
     leaves: Vec<Hash>,
     has_erased: bool,
     row: Vec<u8>,
@@ -195,11 +196,11 @@ impl ContentCheck {
     }
 }
 
-/// What ended the reading of a frame.
+/// The reason why the reading of a frame stopped.
 enum Stopped<E> {
-    /// The frame holds what none may.
+    /// The frame has content that no frame may have.
     Frame(DecodeError),
-    /// Whoever reads wants no more.
+    /// The visitor failed or wants no more.
     Visit(E),
 }
 

@@ -1,6 +1,8 @@
-//! Signs the head of a stream again with the newest key, so that the proof of an old entry stands on a key of today.
+//! Signs the head of a stream again with the newest key, so that the proof of an old entry uses a
+//! current key.
 //!
-//! A stream that rests keeps the checkpoint of an older key. Whoever stole that one since could have signed any other.
+//! An idle stream keeps the checkpoint of an older key. Somebody who has stolen that key since
+//! could have signed any other.
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
@@ -27,7 +29,7 @@ use crate::resumption::Resumption;
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
 
-/// What is wrong with a checkpoint that is to be signed again.
+/// The fault of a checkpoint that is to be signed again.
 const UNNAMED: &str =
     "is signed by an older key, and was not anchored as far as it goes; verify the log";
 
@@ -38,10 +40,12 @@ pub(crate) struct HeadSigner<'a> {
 }
 
 impl HeadSigner<'_> {
-    /// The checkpoint of `stream` that says what `head` says, signed by `key`, which is the newest.
+    /// Returns the checkpoint of `stream` with the text of `head`, signed by `key`, which is the
+    /// newest.
     ///
     /// # Errors
-    /// [`ProveError::KeyMoved`] where `keys/` has another key; [`LogError::Broken`] where `head` is not of the history that was anchored.
+    /// [`ProveError::KeyMoved`] where `keys/` has another key; [`LogError::Broken`] where `head` is
+    /// not of the history that was anchored.
     pub(crate) fn sign(
         &self,
         stream: &StreamName,
@@ -56,11 +60,12 @@ impl HeadSigner<'_> {
         signed.map_err(|error| broken(stream, &error.to_string()).into())
     }
 
-    /// The head that was anchored last, where `head` covers more frames: a writer that ends before it anchors a head, and an opening before it signs that head
-    /// again, leave it so. Nobody knows who signed for the frames behind, if the key has expired.
+    /// Returns the last anchored head, where `head` covers more frames. A writer that ends before
+    /// it anchors a head leaves such a state, and so does an opening before it signs that head
+    /// again. If the key has expired, the signer of the frames behind is unknown.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where the log is not sound; those of the storage.
+    /// [`LogError::Broken`] where the log is not sound; errors of the storage.
     pub(crate) fn anchored_before(
         &self,
         stream: &StreamName,
@@ -78,11 +83,12 @@ impl HeadSigner<'_> {
             .map_err(|error| broken(stream, &error.to_string()))
     }
 
-    /// Whether the stream as it is stored has all the frames of `head`, and its root: by its tree as far as the checkpoint goes, whoever signed that, and by
-    /// its frames behind. Where what is stored is damaged, it has not.
+    /// Returns whether the stored stream has all frames of `head`, and its root. The tree shows it
+    /// as far as the checkpoint goes, by any signer, and the frames show the rest. Damage counts as
+    /// no.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn has(&self, stream: &StreamName, head: &Checkpoint) -> Result<bool, LogError> {
         if head.size() == 0 {
             return Ok(*head.root() == EMPTY_ROOT);
@@ -114,7 +120,8 @@ impl HeadSigner<'_> {
         consistency_proof(old, size, |level, index| tiles.node(level, index))
     }
 
-    /// What is signed must lead to what the log anchored: else a forged checkpoint of an old key would get a new signature.
+    /// Checks that the signed head leads to the anchored one. Otherwise a forged checkpoint of an
+    /// old key would get a new signature.
     fn check_anchored(&self, stream: &StreamName, head: &Checkpoint) -> Result<(), LogError> {
         if head.size() == 0 && *head.root() == EMPTY_ROOT {
             return Ok(());
@@ -137,7 +144,8 @@ impl HeadSigner<'_> {
         })
     }
 
-    /// The head of `stream` that was anchored last: in the stream `heads`, or of `heads` itself in the last certificate.
+    /// The head of `stream` that was anchored last: in the stream `heads`, or of `heads` itself in
+    /// the last certificate.
     fn anchored(&self, stream: &StreamName, origin: &str) -> Result<Option<Checkpoint>, LogError> {
         let Reader {
             files,
@@ -165,8 +173,9 @@ impl HeadSigner<'_> {
         Ok(anchored.heads.remove(origin))
     }
 
-    /// The root over `size` frames of the stream, of which `head` covers the first: a certificate binds frames of `heads` that a crash left behind its
-    /// checkpoint, as a head that was kept may cover such frames of any stream, and there are no tiles of those.
+    /// The root over `size` frames of the stream, of which `head` covers the first. A certificate
+    /// binds frames of `heads` that a crash left behind its checkpoint, and a kept head may cover
+    /// such frames of any stream. There are no tiles for those.
     fn root_at(
         &self,
         stream: &StreamName,
@@ -201,7 +210,7 @@ impl HeadSigner<'_> {
     }
 }
 
-/// Whether the tree of `head` has grown from that of `older`, as `path` shows.
+/// Returns whether `path` shows that the tree of `head` has grown from that of `older`.
 fn is_grown(older: &Checkpoint, head: &Checkpoint, path: &[Hash]) -> bool {
     verify_consistency(older.size(), head.size(), older.root(), head.root(), path).is_ok()
 }

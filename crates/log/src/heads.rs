@@ -1,4 +1,5 @@
-//! The second place where signed heads are kept: what turns a restored backup into a refusal instead of a fork.
+//! The second copies of signed heads, which turn a restored backup into a refusal instead of a
+//! fork.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +14,7 @@ use crate::files::Files;
 #[derive(Debug)]
 pub(crate) struct Heads {
     files: Files,
-    /// What this process wrote or found last: the value to compare with.
+    /// The head that this process wrote or found last: the value to compare with.
     known: Mutex<BTreeMap<StreamName, Option<Vec<u8>>>>,
 }
 
@@ -25,8 +26,9 @@ impl Heads {
         }
     }
 
-    /// The heads in `files`, without what a writer that was killed left half written there; only while the lock of the log is held. Where
-    /// there is something in a folder below, nothing is removed: that may be another log's, which is writing it now.
+    /// The heads in `files`, after half-written files of a killed writer were removed; only while
+    /// the lock of the log is held. Where a folder below has content, nothing is removed: that may
+    /// belong to another log, which is writing it now.
     pub(crate) fn swept(files: Files) -> Result<Self, LogError> {
         let leftovers = files.leftovers()?;
         if !leftovers.is_empty() && !leftovers.iter().any(|path| path.contains('/')) {
@@ -35,7 +37,7 @@ impl Heads {
         Ok(Self::new(files))
     }
 
-    /// The head kept for `stream`, which becomes what the next [`Heads::advance`] compares with.
+    /// Returns the head kept for `stream`, and compares the next [`Heads::advance`] with it.
     pub(crate) fn load(&self, stream: &StreamName) -> Result<Option<Vec<u8>>, LogError> {
         let head = self.read(stream)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! The words of the stream `heads`: what of other streams was published, as entries whose payloads are lines of text.
+//! The entries of the stream `heads`: the published heads of other streams, as payloads of lines of
+//! text.
 //!
 //! `docs/format.md`, "Heads". The stream is in clear, so that everybody can check it.
 
@@ -12,10 +13,11 @@ use crate::journal::{JournalEntry, from_hexadecimal, number};
 const HEADS: &str = "heads";
 /// The key of entries in a frame that names the last head of every stream.
 const ALL: &str = "all";
-/// The root of an index over frames of a stream; the key is its name, the payload the first and last frame, and the root.
+/// The root of an index over frames of a stream; the key is its name, the payload the first and
+/// last frame, and the root.
 const INDEX_ROOT: &str = "index.root";
 
-/// What an entry of the stream says.
+/// An entry of the stream, parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeadsEntry {
     /// Heads of other streams, in a frame that names those of all where `is_all`.
@@ -28,7 +30,7 @@ pub(crate) enum HeadsEntry {
 }
 
 impl HeadsEntry {
-    /// What `entry` says.
+    /// Parses `entry`.
     ///
     /// # Errors
     /// When it is none that the log writes.
@@ -53,7 +55,8 @@ impl HeadsEntry {
     }
 }
 
-/// The last frame of the range in the payload of an `index.root`: `FIRST LAST HEX64` and a line feed.
+/// The last frame of the range in the payload of an `index.root`: `FIRST LAST HEX64` and a line
+/// feed.
 fn indexed(payload: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(payload).ok()?.strip_suffix('\n')?;
     let mut words = line.split(' ');

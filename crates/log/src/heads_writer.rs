@@ -1,4 +1,4 @@
-//! Writes the stream `heads`: what was published of every other stream, the journal included.
+//! Writes the stream `heads`: the published heads of every other stream, the journal included.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ pub(crate) struct HeadsWriter {
     own: OwnWriter,
     /// The last head of each stream that is anchored.
     anchored: Anchored,
-    /// Whether the next frame names the heads of all streams: readers look no further back than such a frame.
+    /// True when the next frame names the heads of all streams: readers look no further back than
+    /// such a frame.
     is_all_due: bool,
 }
 
@@ -40,10 +41,11 @@ impl HeadsWriter {
         self.is_all_due = true;
     }
 
-    /// Anchors those of `published` that grew since they were anchored last; durable once it returns.
+    /// Anchors those of `published` that grew since their last anchoring; durable once it returns.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where one is smaller than it was anchored, or another one of that size: nothing may be signed for it; those of the storage.
+    /// [`LogError::Broken`] where one is smaller than it was anchored, or another one of that size:
+    /// nothing may be signed for it; errors of the storage.
     pub(crate) fn anchor(
         &mut self,
         core: &LogState,
@@ -77,7 +79,8 @@ impl HeadsWriter {
         let entries = if self.is_all_due {
             Some(all()).filter(|entries| {
                 let bytes: usize = entries.iter().map(|entry| entry.payload.len()).sum();
-                // Those of more than one frame would not be there together after a crash between them.
+                // Heads that span several frames would not be there together after a crash between
+                // the frames.
                 bytes <= FRAME_PAYLOAD_BYTES
             })
         } else {

@@ -1,4 +1,4 @@
-//! Reads what a log says of itself: its geometry, and its journal.
+//! Reads the log's own description: its geometry and its journal.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -30,10 +30,11 @@ pub(crate) const GEOMETRY: &str = "probity.toml";
 
 /// Reads the geometry of the log at `path`.
 ///
-/// A folder with `streams` in it holds a log, whatever became of its geometry: that nothing readable says what it is is damage.
+/// A folder with `streams` in it holds a log, even if its geometry is gone. A log without readable
+/// geometry is damaged.
 ///
 /// # Errors
-/// [`LogError::NotALog`], [`LogError::Version`], [`LogError::Broken`], those of the storage.
+/// [`LogError::NotALog`], [`LogError::Version`], [`LogError::Broken`], errors of the storage.
 pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogError> {
     let broken = |reason: &str| LogError::Broken {
         place: format!("{path}/{GEOMETRY}"),
@@ -46,7 +47,7 @@ pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogEr
             return Err(broken("is missing, though there are streams of a log"));
         }
         Ok(None) => return Err(not_a_log(path)),
-        // What is no folder at all holds no log.
+        // A path that is no folder at all holds no log.
         Err(error) if is_strange(&error) => {
             let is_folder = files.list("").is_ok();
             return Err(if is_folder { error } else { not_a_log(path) });
@@ -84,7 +85,7 @@ fn not_a_log(path: &str) -> LogError {
     }
 }
 
-/// Whether there is anything in the folder of streams, or something else in its place.
+/// Returns whether there is anything in the folder of streams, or something else in its place.
 fn has_streams(files: &Files) -> Result<bool, LogError> {
     match files.list("streams") {
         Err(error) if is_strange(&error) => Ok(true),
@@ -105,7 +106,8 @@ fn version_of_segments(files: &Files) -> Result<Option<Version>, LogError> {
     Ok(is_older.then_some(Version::V2))
 }
 
-/// Whether the journal begins with the header and the frame of one log, and `geometry` is of another.
+/// Returns whether the journal begins with header and frame of one log while `geometry` is of
+/// another.
 pub(crate) fn is_of_another_log(files: &Files, geometry: &Geometry) -> bool {
     let mut bytes = [0; SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES];
     let first = path(Version::V3, &StreamName::journal(), 0);
@@ -120,7 +122,8 @@ pub(crate) fn is_of_another_log(files: &Files, geometry: &Geometry) -> bool {
     of_frame.is_ok_and(|id| id != own && of_segment == Some(id.as_bytes().as_slice()))
 }
 
-/// Fills `bytes` with the beginning of the file at `path`, and gives whether there is one that is long enough.
+/// Fills `bytes` with the beginning of the file at `path`, and returns whether there is one that is
+/// long enough.
 fn reads(files: &Files, path: &str, bytes: &mut [u8]) -> Result<bool, LogError> {
     let file = match files.open_read(path) {
         Err(error) if is_strange(&error) => None,
@@ -139,7 +142,7 @@ pub(crate) fn read_checkpoint(
 ) -> Result<Option<String>, LogError> {
     let place = format!("streams/{stream}/checkpoint");
     let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-    // What is no checkpoint at all becomes an empty one, which is not readable either.
+    // A file that is too long or no file becomes an empty note, which is not readable either.
     let Some(note) = unless_strange(files.read(&place, max))? else {
         return Ok(None);
     };
@@ -151,10 +154,12 @@ pub(crate) fn read_checkpoint(
         })
 }
 
-/// Reads what the journal says as far as it is whole.
+/// Reads the journal as far as it is whole.
 ///
-/// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody can write one that looks whole. Of an opening that is not
-/// signed for none is. Without a key only those are that the checkpoint covers; and in a log of version 2, where no frame says who sealed it, with a key too.
+/// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody
+/// can write one that looks whole. No frame of an opening that is not signed for is believed.
+/// Without a key, only the frames that the checkpoint covers are. In a log of version 2, where no
+/// frame says who sealed it, the same holds with a key.
 pub(crate) fn read_history(
     files: &Files,
     geometry: &Geometry,
@@ -170,8 +175,9 @@ pub(crate) fn read_history(
     read_signed(files, None, geometry, master, 0)
 }
 
-/// As [`read_history`], for a reader that has the second copies of heads, as verification has: a crash may leave the copy of the journal's head ahead of its
-/// checkpoint, and what that copy covers is signed for.
+/// Reads the journal like [`read_history`], for a reader that has the second copies of heads: a
+/// crash may leave the copy of the journal's head ahead of its checkpoint, and that copy signs for
+/// what it covers.
 pub(crate) fn read_history_with_copies(
     files: &Files,
     heads: &Heads,
@@ -184,8 +190,9 @@ pub(crate) fn read_history_with_copies(
     read_signed(files, Some(heads), geometry, master, 0)
 }
 
-/// As [`read_history`], for the writer, which looks at the second copies of heads too. Of an opening that ended before anybody had signed for it nothing
-/// is left but its first frame, which is set aside; but the log's very first, which a creation left.
+/// Reads the journal like [`read_history`], for the writer, which checks the second copies of heads
+/// too. Of an opening that ended before anybody had signed for it, only its first frame is left,
+/// which is set aside. The log's very first frame stays, because a creation left it.
 pub(crate) fn read_history_to_write(
     files: &Files,
     heads: &Heads,
@@ -198,7 +205,8 @@ pub(crate) fn read_history_to_write(
     read_signed(files, Some(heads), geometry, master, 1)
 }
 
-/// Reads up to the first frame of an opening that nobody has signed for; the first `taken` frames are believed, signed for or not.
+/// Reads up to the first frame of an opening that nobody has signed for. The first `taken` frames
+/// are believed, signed for or not.
 fn read_signed(
     files: &Files,
     copies: Option<&Heads>,
@@ -211,7 +219,8 @@ fn read_signed(
     let refused = read.refused.as_ref().map(|(frame, _)| *frame);
     let first_of = |signed| read.openings.range(signed..).next().copied();
     let unsigned = signed.and_then(first_of).map(|first| first.max(taken));
-    // What nobody signed for and does not follow is another log's, or another copy's of this one.
+    // A frame that is not signed for and does not follow is of another log, or of another copy of
+    // this one.
     let is_foreign = |frame: &u64| signed.is_some_and(|signed| *frame >= signed);
     let ends = unsigned.into_iter().chain(refused.filter(is_foreign));
     if let Some(end) = ends.min() {
@@ -230,11 +239,11 @@ struct JournalRead {
     history: History,
     /// The frames that hold the certificate of their own epoch.
     openings: BTreeSet<u64>,
-    /// The frame at which it ends, because it says what no log writes.
+    /// The frame at which it ends, because no log writes such content.
     refused: Option<(u64, DecodeError)>,
 }
 
-/// Reads the journal up to frame `end`; with `master` what that key sealed.
+/// Reads the journal up to frame `end`; with `master` only the frames that its holder sealed.
 fn read_journal(
     files: &Files,
     geometry: &Geometry,
@@ -290,8 +299,9 @@ fn read_journal(
     })
 }
 
-/// Frames of the journal that are signed for, as far as the heads of the journal and of `heads` say: nothing is signed with a key but the journal before that
-/// covers its certificate. Nothing where no head is signed by a key of the chain.
+/// Frames of the journal that are signed for, by the heads of the journal and of `heads`. A key
+/// signs for nothing but the journal before the journal covers its certificate. Returns nothing
+/// where no head is signed by a key of the chain.
 fn signed_frames(
     files: &Files,
     copies: Option<&Heads>,
@@ -324,19 +334,20 @@ fn signed_frames(
     Ok(signed)
 }
 
-/// The size in the published checkpoint of `stream`. Whose checkpoint it is shows when the keys are known.
+/// The size in the published checkpoint of `stream`. The signer is checked later, when the keys are
+/// known.
 fn claimed_size(files: &Files, stream: &StreamName) -> Result<u64, LogError> {
     Ok(claimed_head(files, stream)?.map_or(0, |head| head.size()))
 }
 
-/// What the published checkpoint of `stream` says, whoever signed it.
+/// The head in the published checkpoint of `stream`, by any signer.
 pub(crate) fn claimed_head(
     files: &Files,
     stream: &StreamName,
 ) -> Result<Option<Checkpoint>, LogError> {
     let path = format!("streams/{stream}/checkpoint");
     let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-    // What is no checkpoint claims nothing; recovery and verification say so.
+    // An unreadable checkpoint claims nothing; recovery and verification report it.
     let note = unless_strange(files.read(&path, max))?;
     let note = note.and_then(|note| SignedNote::parse(&note).ok());
     Ok(note.and_then(|note| Checkpoint::parse(note.text()).ok()))

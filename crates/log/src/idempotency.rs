@@ -1,4 +1,5 @@
-//! Finds an entry that was appended before under the same idempotency key, so that it is not written twice.
+//! Finds an entry that was appended before under the same idempotency key, so that it is not
+//! written twice.
 //!
 //! `docs/durability.md`, "Idempotency keys".
 
@@ -22,36 +23,37 @@ use crate::segments::Identity;
 use crate::stream::{Run, Stream};
 use crate::tickets::Place;
 
-/// Takes the place of the time where that is compared on its own.
+/// Replaces the time, which is compared on its own.
 const EPOCH: Timestamp = match Timestamp::from_nanoseconds(0) {
     Ok(epoch) => epoch,
     Err(_) => panic!("1970 is a time"),
 };
 
-/// The keyed entries of one stream. Nobody looks at it for an entry without a key.
+/// The keyed entries of one stream. An entry without a key never looks at it.
 #[derive(Debug)]
 pub(crate) struct Once {
-    /// Frames that the opening found. Until the window is read, no frame behind them holds a keyed entry.
+    /// Frames that the opening found. Until the window is read, no frame behind them holds a keyed
+    /// entry.
     found: u64,
     /// The root of the tree over them.
     root: Hash,
     window: Mutex<Window>,
 }
 
-/// All that the caller said in an entry, without its idempotency key.
+/// The caller's part of an entry, without its idempotency key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Content {
     /// Over everything but the time.
     hash: Hash,
     time: Timestamp,
-    /// Whether the log gave the time, because the caller did not.
+    /// True when the log gave the time, because the caller did not.
     is_log_time: bool,
 }
 
 /// The last keyed entries of a stream, up to a number of them.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// Whether it holds what the stream held before; the first keyed append reads it.
+    /// True when it holds the stream's earlier entries; the first keyed append reads them.
     is_read: bool,
     keys_max: usize,
     entries: HashMap<Digest, Known>,
@@ -64,7 +66,7 @@ pub(crate) struct Window {
 /// An entry that has a key.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// Nothing once one of its subjects was erased, since it no longer says all that it said.
+    /// Nothing once one of its subjects was erased, since the entry is no longer complete.
     content: Option<Content>,
     place: Place,
     /// Hashes of the names of its subjects who are not erased, in an erasable stream.
@@ -72,7 +74,7 @@ pub(crate) struct Known {
 }
 
 impl Content {
-    /// What `entry` says, as the log records it.
+    /// The caller's part of `entry`, as the log records it.
     pub(crate) fn of(entry: &Entry<'_>) -> Self {
         let said = Entry {
             time: EPOCH,
@@ -90,7 +92,7 @@ impl Content {
         }
     }
 
-    /// Whether both say the same; a time that the log gave says nothing.
+    /// Returns whether both are the same; times that the log gave are not compared.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let both = self.is_log_time && other.is_log_time;
         self.hash == other.hash && (both || self.time == other.time)
@@ -98,7 +100,7 @@ impl Content {
 }
 
 impl Known {
-    /// Whether the entry says the same as `content`.
+    /// Returns whether the entry has the same content as `content`.
     pub(crate) fn is_same(&self, content: &Content) -> bool {
         self.content.is_some_and(|said| said.is_same(content))
     }
@@ -114,7 +116,7 @@ impl Window {
         self.entries.get(key)
     }
 
-    /// Takes up the newest entry, which has a key that is not there yet; the oldest goes when there are too many.
+    /// Adds the newest entry, whose key is not there yet; drops the oldest when there are too many.
     pub(crate) fn add(
         &mut self,
         key: &Digest,
@@ -138,7 +140,7 @@ impl Window {
         }
     }
 
-    /// Takes up an entry that is older than all others, unless a newer one has its key.
+    /// Adds an entry that is older than all others, unless a newer one has its key.
     fn add_older(&mut self, key: Digest, known: Known) {
         if !self.is_full() && !self.entries.contains_key(&key) {
             self.entries.insert(key, known);
@@ -156,7 +158,7 @@ impl Window {
 pub(crate) struct Names<'a>(Subjects<'a>);
 
 impl<'a> Names<'a> {
-    /// Those of `entry` in `stream`: none, where nothing can be erased.
+    /// The subjects of `entry` in `stream`: none, where nothing can be erased.
     pub(crate) const fn of(entry: &Entry<'a>, stream: &Stream) -> Self {
         Self(if stream.config.erasable {
             entry.subjects
@@ -171,7 +173,7 @@ impl<'a> Names<'a> {
 }
 
 impl Once {
-    /// For a stream with `found` frames, whose tree has `root`.
+    /// Creates the entries of a stream with `found` frames, whose tree has `root`.
     pub(crate) fn new(found: u64, root: Hash) -> Self {
         Self {
             found,
@@ -180,8 +182,8 @@ impl Once {
         }
     }
 
-    /// Makes the window forget entries about `subject` before index `end`: they are erased. Of one about others as well the
-    /// key is kept, which then stands for no entry that anybody can say again.
+    /// Makes the window forget the erased entries about `subject` before index `end`. For an entry
+    /// about other subjects as well the key is kept. No new entry can be equal to it then.
     pub(crate) fn forget(&self, subject: &str, end: u64) {
         let mut window = self.lock();
         let name = window.names.hash_one(subject);
@@ -207,7 +209,7 @@ impl LogState {
     /// The window of `stream`, locked; the first call reads it.
     ///
     /// # Errors
-    /// When the end of the stream cannot be read: then nobody knows which keys are there.
+    /// When the end of the stream cannot be read: the keys are unknown then.
     pub(crate) fn window<'a>(
         &self,
         stream: &'a Stream,
@@ -240,7 +242,7 @@ impl LogState {
         let opener = opener.with_history(&history);
         let mut opening = Opening::new(&opener, &stream.name, stream.id, stream.config);
         let identity = Identity::new(&self.geometry, &stream.name, &stream.config);
-        // A record that stands in the place of another would hide the keys of that frame.
+        // A record in the place of another would hide the keys of that frame.
         let Once { found, root, .. } = stream.once;
         let mut records = Records::of_tree(&files, &stream.name, identity, found, root);
         let mut bytes: u64 = 0;

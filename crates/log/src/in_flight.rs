@@ -1,9 +1,10 @@
-//! Chunks on their way from the appenders to the segments, numbered in the order in which they left.
+//! Chunks on their way from the appenders to the segments, numbered in the order in which they
+//! left.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Which chunks were handed over and are not written yet.
+/// The chunks that were handed over and are not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     state: Mutex<State>,
@@ -17,7 +18,7 @@ struct State {
 }
 
 impl InFlight {
-    /// A chunk leaves; gives its number.
+    /// Registers a chunk that leaves; returns its number.
     pub(crate) fn depart(&self) -> u64 {
         let mut state = self.lock();
         let number = state.next;
@@ -26,7 +27,7 @@ impl InFlight {
         number
     }
 
-    /// Chunks are written, or never will be.
+    /// Removes chunks that are written or never will be.
     pub(crate) fn arrive(&self, numbers: &[u64]) {
         let mut state = self.lock();
         for number in numbers {
@@ -34,12 +35,12 @@ impl InFlight {
         }
     }
 
-    /// How many chunks left so far.
+    /// The number of chunks that left so far.
     pub(crate) fn departed(&self) -> u64 {
         self.lock().next
     }
 
-    /// Whether the first `count` chunks are written.
+    /// Returns whether the first `count` chunks are written.
     pub(crate) fn has_arrived(&self, count: u64) -> bool {
         self.lock()
             .under_way

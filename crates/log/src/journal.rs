@@ -1,4 +1,5 @@
-//! The words of the journal: what the log records about itself, as entries whose payloads are lines of text.
+//! The entries of the journal, in which the log records its own events as payloads of lines of
+//! text.
 //!
 //! `docs/format.md`, "Journal". The journal is in clear, so that everybody can check it; it names
 //! streams, keys and slots but no person.
@@ -27,17 +28,19 @@ use crate::repairs::Repair;
 pub(crate) mod action {
     /// The log came into being; the key is its origin.
     pub(crate) const LOG_CREATE: &str = "log.create";
-    /// The log goes on from an older one; the key is that one's origin, the payload what was signed last of it.
+    /// The log continues an older one; the key is the older log's origin, the payload its final
+    /// signed state.
     pub(crate) const LOG_CONTINUE: &str = "log.continue";
     /// A stream came into being; the key is its name, the payload its configuration.
     pub(crate) const STREAM_CREATE: &str = "stream.create";
     /// A new signing key; the payload is its certificate.
     pub(crate) const KEY_CERTIFY: &str = "key.certify";
-    /// Which frame certifies the newest key; the key is its number.
+    /// The number of the frame that certifies the newest key, as the key of the entry.
     pub(crate) const KEY_NEWEST: &str = "key.newest";
     /// Recovery repaired something; the payload has a line for each repair.
     pub(crate) const RECOVER: &str = "recover";
-    /// How many slots of subjects are durable; the key is their number, the payload the digest over their labels.
+    /// More slots of subjects are durable; the key is their number, the payload the digest over
+    /// their labels.
     pub(crate) const SUBJECTS: &str = "subjects";
     /// A subject is erased; the key is the number of its slot, the payload its pseudonym.
     pub(crate) const SUBJECT_ERASE: &str = "subject.erase";
@@ -73,7 +76,7 @@ impl JournalEntry {
         }
     }
 
-    /// That journal frame `frame` certifies the newest key.
+    /// Names `frame` as the journal frame that certifies the newest key.
     pub(crate) fn key_newest(frame: u64) -> Self {
         Self {
             action: action::KEY_NEWEST,
@@ -82,13 +85,13 @@ impl JournalEntry {
         }
     }
 
-    /// What recovery did, a line for each repair, in as many entries as it takes.
+    /// The repairs of recovery, a line for each, in as many entries as it takes.
     pub(crate) fn recover(repairs: &[Repair]) -> Vec<Self> {
         let lines = repairs.iter().map(|repair| repair.line() + "\n");
         Self::portions(action::RECOVER, lines)
     }
 
-    /// The durable slots, named whenever there are more.
+    /// The durable slots; recorded whenever there are more.
     pub(crate) fn subjects(slots: &SignedSlots) -> Self {
         Self {
             action: action::SUBJECTS,
@@ -132,7 +135,8 @@ impl JournalEntry {
         entries
     }
 
-    /// The certificate of `successor` by `signer`, binding the streams `journal` and `heads` as they are.
+    /// The certificate of `successor` by `signer`; binds the streams `journal` and `heads` as they
+    /// are.
     pub(crate) fn certificate(
         signer: &SigningKey,
         successor: &VerifierKey,
@@ -206,7 +210,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
         .filter(|number: &u64| number.to_string() == text)
 }
 
-/// What the journal says, in order.
+/// The content of the journal, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     version: Version,
@@ -216,36 +220,40 @@ pub(crate) struct History {
     pub(crate) certificates: Vec<(Link, u64)>,
     /// Streams in order of creation.
     pub(crate) streams: Vec<(StreamName, StreamConfig)>,
-    /// What was signed last of the log that this one continues.
+    /// The final signed state of the log that this one continues.
     pub(crate) continues: Option<Continued>,
-    /// What the journal of a log of version 2 says besides.
+    /// The additional content of a journal of version 2.
     pub(crate) v2: Option<JournalV2>,
     /// The slots of subjects that the journal named last.
     pub(crate) slots: SignedSlots,
     /// Erasures by the number of the slot.
     pub(crate) erasures: BTreeMap<u64, Erasure>,
-    /// Losses that somebody accepted, with the journal frame that says so.
+    /// Accepted losses, with the journal frame that records each.
     pub(crate) losses: Vec<(Repair, u64)>,
-    /// Everything that recovery said, with the journal frame that says so.
+    /// All repairs of recovery, with the journal frame that records each.
     pub(crate) repaired: Vec<(Repair, u64)>,
-    /// The frames that were read for it, and the root over them; nothing where they were read past damage.
+    /// The frames that were read for it, and the root over them; nothing where they were read past
+    /// damage.
     pub(crate) read: Bound,
-    /// Frames that a head covers which a key of the chain signed; nothing where none was found, and all count.
+    /// Frames covered by a head that a key of the chain signed; nothing where none was found, and
+    /// all count.
     pub(crate) signed: Option<u64>,
-    /// The frame of an opening that ended before anybody had signed for it, at which reading ended.
+    /// The frame, at which reading ended, of an opening that ended before anybody had signed for
+    /// it.
     pub(crate) unfinished: Option<u64>,
-    /// Whether a slot was ever found that did not open, so that one name may have stood in two of them.
+    /// True when a slot was ever found that did not open, so that one name may have stood in two of
+    /// them.
     pub(crate) has_lost_slots: bool,
     /// The frame that would be next.
     next: u64,
-    /// Whether no frame was left out.
+    /// True when no frame was left out.
     is_whole: bool,
     /// The first frame that was left out since the last certificate that was read.
     left_out: Option<u64>,
 }
 
 impl History {
-    /// The history of the log with `geometry`, of which nothing is known yet.
+    /// An empty history of the log with `geometry`.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let version = geometry.version();
         let config = StreamConfig::journal(version);
@@ -286,7 +294,7 @@ impl History {
         self.next
     }
 
-    /// Whether no frame was left out.
+    /// Returns whether no frame was left out.
     pub(crate) const fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -298,7 +306,8 @@ impl History {
 
     /// Adds the entries of journal frame `frame`.
     ///
-    /// Frames may be left out, as damage leaves them out; what the next says of those before it is then believed.
+    /// Frames may be left out, as damage does; the next frame's statement about those before it is
+    /// then believed.
     ///
     /// # Errors
     /// When an entry is not one the log writes, or a certificate does not follow the chain.
@@ -336,7 +345,8 @@ impl History {
         self.certificates.last().map(|(_, frame)| *frame)
     }
 
-    /// Journal frame `frame` has `named` the frame of the newest certificate, unless it certifies a key itself.
+    /// Checks that journal frame `frame` has `named` the frame of the newest certificate, unless it
+    /// certifies a key itself.
     fn check_newest(
         &self,
         newest: Option<u64>,
@@ -345,7 +355,7 @@ impl History {
     ) -> Result<(), DecodeError> {
         let is_certificate = self.newest_certificate() == Some(frame);
         let expected = newest.filter(|_| !is_certificate && self.v2.is_none());
-        // Behind frames that were left out there may be certificates that nobody read.
+        // Behind frames that were left out there may be unread certificates.
         if named == expected || !self.is_whole {
             return Ok(());
         }
@@ -387,7 +397,7 @@ impl History {
             action::SUBJECT_ERASED => {
                 self.check_erased(text(entry.key)?, text(entry.payload)?, frame)?;
             }
-            // In version 2 sentences, which nobody reads back.
+            // Version 2 records sentences, which nothing reads back.
             action::RECOVER if self.v2.is_some() => {}
             action::RECOVER => {
                 let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
@@ -433,7 +443,8 @@ impl History {
         Ok(())
     }
 
-    /// The key that a certificate names as its `signer`, where a frame that was left out may have certified it.
+    /// The key that a certificate names as its `signer`, where a frame that was left out may have
+    /// certified it.
     fn presumed(&self, signer: &[u8]) -> Option<VerifierKey> {
         self.left_out?;
         let last = self.last_key();
@@ -489,13 +500,15 @@ impl History {
         self.certificates.last().and_then(|(link, _)| link.heads)
     }
 
-    /// How many certificates stand in the first `size` frames of the journal: the place, in the chain from 0, of the key that signs for them.
+    /// The number of certificates in the first `size` frames of the journal. It is the place, in
+    /// the chain from 0, of the key that signs for them.
     pub(crate) fn certificates_within(&self, size: u64) -> usize {
         let certified = self.certificates.iter();
         certified.filter(|(_, frame)| *frame < size).count()
     }
 
-    /// How many certificates bind fewer than `size` frames of the stream `heads`: those that were there before the last of them was written.
+    /// The number of certificates that bind fewer than `size` frames of the stream `heads`: those
+    /// written before the last of these frames.
     pub(crate) fn certificates_before_heads(&self, size: u64) -> usize {
         let certified = self.certificates.iter();
         certified
@@ -503,7 +516,8 @@ impl History {
             .count()
     }
 
-    /// The journal frame in which the key at `place` of the chain was certified, from 0 behind the geometry's.
+    /// The journal frame in which the key at `place` of the chain was certified, from 0 behind the
+    /// geometry's.
     pub(crate) fn certificates_at(&self, place: usize) -> Option<u64> {
         let key = self.keys.get(place.saturating_add(1));
         key.map(|(_, frame)| *frame)
@@ -518,9 +532,11 @@ impl History {
         &self.keys.last().expect("the chain is never empty").0
     }
 
-    /// The checkpoint in `note`, and the place, in the chain from 0, of the latest key that signed it under the name `origin`.
+    /// Returns the checkpoint in `note`, and the place, in the chain from 0, of the latest key that
+    /// signed it under the name `origin`.
     ///
-    /// Looks for the key from the newest back, which is the one that signed most of what is asked for.
+    /// Looks for the key from the newest back, because most requested notes are signed by recent
+    /// keys.
     pub(crate) fn open(&self, note: &[u8], origin: &str) -> Result<(usize, Checkpoint), NoteError> {
         let parsed = SignedNote::parse(note)?;
         let ids = parsed.signatures().iter();
@@ -537,7 +553,7 @@ impl History {
         Err(NoteError::NoKnownSignature)
     }
 
-    /// Whether `key` is one of the chain.
+    /// Returns whether `key` is one of the chain.
     pub(crate) fn has_key(&self, key: &VerifierKey) -> bool {
         self.keys.iter().any(|(known, _)| known.key() == key.key())
     }
@@ -547,7 +563,8 @@ impl History {
 mod tests {
     use super::*;
 
-    /// A journal of version 2 that told of slots and erasures was believed, though only newer ones do.
+    /// A journal of version 2 that told of slots and erasures was believed, though only newer ones
+    /// do.
     #[test]
     fn an_older_journal_tells_of_no_slots_and_no_erasures() {
         let geometry = include_str!("../testdata/v2/erasable/probity.toml");

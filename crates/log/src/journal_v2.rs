@@ -1,31 +1,36 @@
-//! What the journal of a log of version 2 says besides: heads of streams, and in each frame the last one before it that says more.
+//! The additional content of a version 2 journal: heads of streams, and in each frame the number of
+//! the last earlier frame with more than heads.
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::{DecodeError, Entry};
 
 use crate::heads_entry::heads_of;
 
-/// The first entry of a frame: which one before was the last that says more than heads; the key is its number.
+/// The first entry of a frame; its key is the number of the last earlier frame with more than
+/// heads.
 const BEFORE: &str = "before";
 /// Heads of other streams, which newer logs keep in a stream of their own.
 const HEADS: &str = "heads";
 
-/// What such a journal says, as far as it was read.
+/// The additional content of such a journal, as far as it was read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JournalV2 {
-    /// The last frame that says more than heads.
+    /// The last frame with more than heads.
     telling: Option<u64>,
-    /// Heads of other streams with the journal frame; there are more with every second, and whoever adds frames takes them away.
+    /// Heads of other streams with the journal frame. Their number grows with every second, so the
+    /// caller that adds frames takes them away.
     pub(crate) heads: Vec<(Checkpoint, u64)>,
 }
 
 impl JournalV2 {
-    /// Takes up the entry at `place` in frame `frame`; gives whether it is one that no newer journal has.
+    /// Handles the entry at `place` in frame `frame`; returns whether it is one that no newer
+    /// journal has.
     ///
-    /// `is_next` says that no frame before was left out: what the frame says of those before it is then compared.
+    /// `is_next` is true when no frame before was left out: the frame's statement about earlier
+    /// frames is then compared.
     ///
     /// # Errors
-    /// When the frame does not name the one before that it must, or an entry is malformed.
+    /// When the frame does not name the earlier one that it must, or an entry is malformed.
     pub(crate) fn take(
         &mut self,
         entry: &Entry<'_>,
@@ -55,7 +60,7 @@ impl JournalV2 {
     }
 }
 
-/// The frame that `entry` names as the last before its own that says more than heads.
+/// The frame that `entry` names as the last before its own with more than heads.
 fn before(entry: &Entry<'_>) -> Option<u64> {
     let text = std::str::from_utf8(entry.key).ok()?;
     let number: u64 = text.parse().ok()?;

@@ -19,7 +19,7 @@ pub(crate) struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// The writer behind what `history` says.
+    /// Creates the writer, which continues after `history`.
     pub(crate) fn new(stream: Arc<Stream>, history: &History) -> Result<Self, LogError> {
         Ok(Self {
             own: OwnWriter::new(stream)?,
@@ -37,7 +37,8 @@ impl JournalWriter {
         self.own.stream()
     }
 
-    /// Appends `entries`, as one frame unless they are too many; durable once it returns. Gives the index of the first.
+    /// Appends `entries`, as one frame unless they are too many; durable once it returns. Returns
+    /// the index of the first.
     ///
     /// After an error nothing can follow in the journal: the log must be poisoned or not be opened.
     pub(crate) fn append(
@@ -64,7 +65,8 @@ impl JournalWriter {
         Ok(first.saturating_add(before))
     }
 
-    /// Appends `entries` as one frame, behind one that names the newest key. Gives the index of the first of them.
+    /// Appends `entries` as one frame, behind one that names the newest key. Returns the index of
+    /// the first of them.
     fn append_frame(&mut self, core: &LogState, entries: &[JournalEntry]) -> Result<u64, LogError> {
         let mut actions = entries.iter().map(|entry| entry.action);
         let certifies = actions.any(|action| action == action::KEY_CERTIFY);
@@ -80,9 +82,10 @@ impl JournalWriter {
         Ok(first.saturating_add(before))
     }
 
-    /// Appends a frame that names the slots of subjects, if there are more than the last one named. Gives whether it did.
+    /// Appends a frame that names the slots of subjects, if there are more than the last one named.
+    /// Returns whether it did.
     ///
-    /// What is signed for afterwards uses no slot that is not named.
+    /// Anything signed for afterwards uses only named slots.
     pub(crate) fn append_slots(&mut self, core: &LogState) -> Result<bool, LogError> {
         let grown = core.subjects.slots().count > self.slots;
         if grown {

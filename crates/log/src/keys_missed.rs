@@ -1,6 +1,8 @@
-//! Frames behind the signed head that name subjects whose keys are gone: nothing that was signed says that there were any.
+//! Frames behind the signed head that name subjects whose keys are gone. No signed data shows that
+//! there were any.
 //!
-//! A writer makes the slot of a subject durable before any frame that uses it, so no crash leaves such a frame.
+//! A writer makes the slot of a subject durable before any frame that uses it, so no crash leaves
+//! such a frame.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,19 +16,19 @@ use crate::opener::Opening;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::slots::Pseudonym;
 
-/// What the recovery of all streams misses.
+/// The missing keys that the recovery of all streams found.
 #[derive(Debug, Default)]
 pub(crate) struct KeysMissed {
-    /// The frames of each stream, in order, of which a section does not open.
+    /// The frames of each stream, in order, with a section that does not open.
     frames: Vec<(StreamName, Range<u64>)>,
     pseudonyms: BTreeSet<Pseudonym>,
 }
 
 impl KeysMissed {
-    /// Takes up a frame that a holder of the log's keys sealed and nobody signed for yet.
+    /// Checks a frame that a holder of the log's keys sealed and that is not signed for yet.
     ///
     /// # Errors
-    /// When what is no subject's does not open.
+    /// When a section that is no subject's does not open.
     pub(crate) fn look(
         &mut self,
         stream: &StreamName,
@@ -47,7 +49,7 @@ impl KeysMissed {
         Ok(())
     }
 
-    /// How many subjects have lost their keys.
+    /// The number of subjects that have lost their keys.
     pub(crate) fn subjects(&self) -> u64 {
         u64::try_from(self.pseudonyms.len()).unwrap_or(u64::MAX)
     }
@@ -70,7 +72,7 @@ impl KeysMissed {
     /// Notes, durably, that the caller accepted it.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn accept(
         &self,
         files: &crate::files::Files,

@@ -1,7 +1,8 @@
 //! The folder `keys/`: wrapped secrets, and the forward-moving signing key.
 //!
-//! `docs/format.md`, "Keys on disk". At every open and every hour a new signing key is certified by the one before, in the
-//! journal, and the old one is destroyed: a thief signs for what came after its certificate only.
+//! `docs/format.md`, "Keys on disk". At every open and every hour a new signing key is certified by
+//! the one before, in the journal, and the old one is destroyed. A thief can sign only for what
+//! follows its certificate.
 
 use std::sync::Arc;
 
@@ -21,23 +22,23 @@ use crate::slots::Slots;
 pub(crate) const KEYS: &str = "keys";
 const MASTER: &str = "keys/master.key";
 pub(crate) const SIGNING: &str = "keys/signing.key";
-/// The key that stays, for witnesses: it alone proves nothing.
+/// The permanent key, for witnesses: it alone proves nothing.
 pub(crate) const WITNESS: &str = "keys/witness.key";
 /// A successor that may or may not be certified yet; see [`KeyStore::prepare_successor`].
 const SUCCESSOR: &str = "keys/signing.next";
 const KEY_FILE_BYTES_MAX: u64 = 4096;
-/// What is wrong with a signing key that is not the one the journal certified last.
+/// The fault of a signing key that is not the one the journal certified last.
 pub(crate) const OLDER: &str = "is not the signing key that the journal certified last: an older copy of keys/, or of the \
     journal, was put back; put the newest copies of both back";
 
-/// What is wrong with a signing key that the root key does not open.
+/// The fault of a signing key that the root key does not open.
 pub(crate) const NOT_SIGNING: &str = "does not open with the root key that opens the log: nobody can sign for the log; put the \
     newest copy of keys/ back";
-/// What is wrong where there is no signing key.
+/// The fault of a missing signing key.
 pub(crate) const NO_SIGNING: &str =
     "is missing: nobody can sign for the log; put the newest copy of keys/ back";
 
-/// What the root key opens.
+/// The secrets that the root key opens.
 pub(crate) struct KeyStore {
     pub(crate) wrapping: Arc<WrappingKey>,
     pub(crate) master: MasterKey,
@@ -87,7 +88,7 @@ impl KeyStore {
         }
     }
 
-    /// Opens what reading needs: the master key, and the key that opens slots of subjects.
+    /// Opens the keys for reading: the master key, and the key that opens slots of subjects.
     pub(crate) fn open_for_reading(
         files: &Files,
         root: &RootKey,
@@ -138,7 +139,8 @@ impl KeyStore {
         }
     }
 
-    /// Begins the epoch of this opening, whose certificate of `key` goes into frame `frame` of the journal; nothing where it has begun.
+    /// Begins the epoch of this opening, whose certificate of `key` goes into frame `frame` of the
+    /// journal. Does nothing where it has begun.
     pub(crate) fn begin_epoch(
         &mut self,
         frame: u64,
@@ -158,7 +160,7 @@ impl KeyStore {
     /// This opening.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where it has not begun: frames of it would pass for nobody's.
+    /// [`LogError::Broken`] where it has not begun: readers would take its frames for foreign ones.
     pub(crate) fn epoch(&self) -> Result<Epoch, LogError> {
         self.epoch.ok_or_else(|| LogError::Broken {
             place: "the journal".into(),
@@ -166,7 +168,8 @@ impl KeyStore {
         })
     }
 
-    /// The successor that a crash left and the journal certifies as `certified`; nothing where that is the present key. Changes nothing.
+    /// Returns the successor that a crash left and the journal certifies as `certified`; nothing
+    /// where that is the present key. Changes nothing.
     ///
     /// # Errors
     /// [`LogError::Broken`] where neither is there.
@@ -191,9 +194,10 @@ impl KeyStore {
         })
     }
 
-    /// Makes a successor and stores it beside the present key. It takes its place once its certificate is signed for.
+    /// Makes a successor and stores it beside the present key. The successor replaces the present
+    /// key once its certificate is signed for.
     ///
-    /// A crash before that leaves a successor nobody knows: the next open replaces it.
+    /// A crash before that leaves an unknown successor, which the next open replaces.
     pub(crate) fn prepare_successor(&self, files: &Files) -> Result<Secret, LogError> {
         let successor = random_secret()?;
         store(
@@ -206,7 +210,8 @@ impl KeyStore {
         Ok(successor)
     }
 
-    /// Replaces the present signing key by `successor`; the old one is gone from storage and memory.
+    /// Replaces the present signing key by `successor`; the old one is gone from storage and
+    /// memory.
     pub(crate) fn promote(&mut self, files: &Files, successor: Secret) -> Result<(), LogError> {
         self.sign_with(successor);
         self.settle(files)
@@ -254,7 +259,8 @@ pub enum SigningKeyState {
 }
 
 impl SigningKeyState {
-    /// Looks at the keys of a log that is called `name` and whose journal certified the key `certified` last.
+    /// Checks the keys of a log that is called `name` and whose journal certified the key
+    /// `certified` last.
     pub(crate) fn read(
         files: &Files,
         wrapping: &WrappingKey,
@@ -271,7 +277,7 @@ impl SigningKeyState {
                 Err(error) => Err(error),
             }
         };
-        // The successor first: a writer puts it in the place of the other, and removes it then.
+        // The successor first: a writer moves it into the place of the other, and removes it then.
         let successor = key(SUCCESSOR)?;
         Ok(match key(SIGNING)? {
             None => Self::Missing,
@@ -282,7 +288,8 @@ impl SigningKeyState {
     }
 }
 
-/// The signing key in `keys/` that is `wanted`, under the name `name`; nothing where none of them is.
+/// The signing key in `keys/` that is `wanted`, under the name `name`; nothing where none of them
+/// is.
 pub(crate) fn signer_of_key(
     files: &Files,
     wrapping: &WrappingKey,
@@ -300,7 +307,7 @@ pub(crate) fn signer_of_key(
     Ok(None)
 }
 
-/// What stands in the file of the witness key.
+/// The content of the witness key's file.
 pub(crate) enum Witness {
     /// The key that the geometry names.
     Key(SigningKey),
@@ -334,7 +341,7 @@ impl Witness {
         })
     }
 
-    /// What is wrong with it, and what to do.
+    /// The fault and its remedy.
     pub(crate) const fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Key(_) => None,
@@ -358,7 +365,8 @@ pub(crate) fn signing_key(name: &str, seed: &Secret) -> Result<SigningKey, LogEr
 
 /// Fresh random bytes from the operating system's generator.
 ///
-/// Not from a generator in this process's memory: two machines that go on from one copy of that would draw the same.
+/// A generator in this process's memory would not do: two machines that continue from one copy of
+/// it would draw the same bytes.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], LogError> {
     let mut bytes = [0; N];
     fill(&mut bytes)?;
@@ -404,7 +412,7 @@ fn store(
     files.replace(name, &wrapped)
 }
 
-/// What is in the file of a wrapped secret.
+/// The content of the file of a wrapped secret.
 enum Loaded {
     /// There is no such file.
     Nothing,
@@ -413,11 +421,11 @@ enum Loaded {
     Secret(Secret),
 }
 
-/// What is wrong with a wrapped secret where the root key opens another.
+/// The fault of a wrapped secret that stays closed where the root key opens another.
 const DOES_NOT_OPEN: &str = "does not open though the root key is this log's: it was changed";
 
-/// Why the root key opens neither the master key nor the signing key: it is another one, unless the log's own bytes say that something
-/// else is.
+/// Returns the error for a root key that opens neither the master key nor the signing key. The root
+/// key is the wrong one, unless the log's own bytes show another fault.
 fn opens_nothing(files: &Files, wrapping: &WrappingKey, geometry: &Geometry) -> LogError {
     let (place, reason) = if is_of_another_log(files, geometry) {
         let reason = "is not the geometry that the journal was written with, and so the root key opens nothing: one of them is \
@@ -436,14 +444,15 @@ fn opens_nothing(files: &Files, wrapping: &WrappingKey, geometry: &Geometry) -> 
     }
 }
 
-/// Whether the root key opens anything else of the log: the witness key, a successor, or the key of a subject.
+/// Returns whether the root key opens anything else of the log: the witness key, a successor, or
+/// the key of a subject.
 fn opens_other(files: &Files, wrapping: &WrappingKey, geometry: &Geometry) -> bool {
     let kinds = [
         (WITNESS, WrappedKind::Witness),
         (SUCCESSOR, WrappedKind::Signing),
     ];
     let opens = |(name, kind)| matches!(load(files, wrapping, name, kind), Ok(Loaded::Secret(_)));
-    // One of the first tells as much as all.
+    // One of the first is as good as all.
     kinds.into_iter().any(opens)
         || Slots::read(files, wrapping, geometry.version(), 0).is_ok_and(|slots| slots.has_keys())
 }

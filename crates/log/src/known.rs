@@ -1,4 +1,5 @@
-//! The heads of a stream that an opening knows from different places: all of them must be of one history, which is the one that is found.
+//! The heads of a stream that an opening knows from different places. All of them must be of one
+//! history, the one that is found.
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::tile::TreeWriter;
@@ -6,7 +7,7 @@ use probity_format::tree::Hash;
 
 use crate::durable::Durable;
 
-/// Where a head is known from.
+/// The source of a known head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// The stream's checkpoint.
@@ -15,7 +16,7 @@ pub(crate) enum Source {
     Copy,
     /// The stream `heads`, or of `heads` itself the last certificate.
     Anchored,
-    /// The writer's note of what is durable.
+    /// The writer's note of durable frames.
     Noted,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct KnownHead {
     pub(crate) source: Source,
     pub(crate) size: u64,
     pub(crate) root: Hash,
-    /// Whether the tree that is found has another root at this size.
+    /// True when the tree that is found has another root at this size.
     is_other: bool,
 }
 
@@ -46,14 +47,14 @@ pub(crate) struct KnownHead {
 pub(crate) struct KnownHeads(Vec<KnownHead>);
 
 impl KnownHeads {
-    /// Takes up a head, unless there is none or it is that of the empty tree.
+    /// Adds a head, unless there is none or it is that of the empty tree.
     pub(crate) fn add(&mut self, source: Source, head: Option<&Checkpoint>) {
         if let Some(head) = head {
             self.push(source, head.size(), *head.root());
         }
     }
 
-    /// Takes up what was noted as durable.
+    /// Adds the frames that were noted as durable.
     pub(crate) fn add_noted(&mut self, noted: &Durable) {
         self.push(Source::Noted, noted.frames, noted.root);
     }
@@ -69,17 +70,18 @@ impl KnownHeads {
         }
     }
 
-    /// Those of fewer than `size` frames.
+    /// The heads of fewer than `size` frames.
     pub(crate) fn below(&self, size: u64) -> impl Iterator<Item = &KnownHead> {
         self.0.iter().filter(move |known| known.size < size)
     }
 
-    /// Two signed heads of one size that have other roots: the one that is to be refused, and the one that it differs from.
+    /// Returns two signed heads of one size with different roots: the one to be refused, and the
+    /// one that it differs from.
     pub(crate) fn forked(&self) -> Option<(&KnownHead, &KnownHead)> {
         let signed = self.0.iter().filter(|known| known.source != Source::Noted);
         signed.clone().find_map(|one| {
             let differs = |it: &&KnownHead| it.size == one.size && it.root != one.root;
-            // What is anchored is the measure of what is not.
+            // An anchored head is never the one to be refused.
             let is_measure = one.source == Source::Anchored;
             let other = signed.clone().rev().find(differs);
             other.filter(|_| !is_measure).map(|other| (one, other))
@@ -98,7 +100,7 @@ impl KnownHeads {
         }
     }
 
-    /// The first of those that the tree was found to differ from, what was signed for before what was noted.
+    /// The first known head that the tree differs from; signed heads come before noted ones.
     pub(crate) fn differing(&self) -> Option<&KnownHead> {
         self.0.iter().find(|known| known.is_other)
     }

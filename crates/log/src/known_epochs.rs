@@ -1,4 +1,5 @@
-//! The openings of a log as a reader knows them, who asks the journal again about those that came later.
+//! The openings of a log as a reader knows them; the reader asks the journal again about later
+//! ones.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -10,12 +11,12 @@ use crate::epochs::{Certificates, CertifiedEpochs, CertifiedKey, Certifies};
 use crate::history::read_history;
 use crate::opener::Opener;
 
-/// The openings of the log for writing that the journal had when it was read last.
+/// The openings of the log for writing, as the journal was read last.
 #[derive(Default)]
 pub(crate) struct KnownEpochs {
     pub(crate) certified: CertifiedEpochs,
-    /// Numbers that were looked for in vain: a certificate is published before any frame of its epoch is written, so one that is not there
-    /// when the frame is read never comes.
+    /// Numbers that were looked for in vain. A certificate is published before any frame of its
+    /// epoch is written, so one that is missing when the frame is read never comes.
     missing: BTreeSet<u32>,
 }
 
@@ -29,7 +30,7 @@ impl KnownEpochs {
 }
 
 impl Certificates for Opener {
-    /// Looks at the journal again for one that a writer may have certified since.
+    /// Reads the journal again for a certificate that a writer may have added since.
     fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
         let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
         let found = epochs.certified.certified_in(number);
@@ -42,7 +43,7 @@ impl Certificates for Opener {
         let mut epochs = self.epochs.write().unwrap_or_else(PoisonError::into_inner);
         if let Ok(history) = history {
             let certified = CertifiedEpochs::of(&history);
-            // Of a damaged journal less is read than verification reads past the damage.
+            // Reading stops at the damage of a journal, while verification reads past it.
             if certified.certified_in(number).is_some() {
                 epochs.certified = certified;
             }
@@ -54,7 +55,7 @@ impl Certificates for Opener {
         found
     }
 
-    /// Looks at the journal again for one that a writer may have written since.
+    /// Reads the journal again for a certificate that a writer may have added since.
     fn certifies(&self, number: u32) -> Certifies {
         let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
         let known = epochs.certified.certifies(number);

@@ -1,4 +1,5 @@
-//! What frames are in their stream's tree: of those written last, for receipts that name it, and of a stored log, to compare.
+//! The leaves of frames in their stream's tree: of the frames written last, for receipts that name
+//! them, and of a stored log, to compare.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -78,8 +79,9 @@ impl Leaf {
 pub enum StoredLeaf {
     /// A head that was published covers it.
     Published(Leaf),
-    /// Its frame stands behind all heads, and an opening that the journal has could have written it: only the root key tells whether one did. A crash
-    /// leaves such frames, a writer has them for a moment, and so has an older copy of a log behind which somebody put them.
+    /// Its frame stands behind all heads, and an opening of the journal could have written it; only
+    /// the root key can tell. A crash leaves such frames, and a writer has them for a moment. An
+    /// older copy of a log has them where somebody added them.
     Unpublished(Leaf),
 }
 
@@ -92,23 +94,23 @@ impl StoredLeaf {
     }
 }
 
-/// The leaves of a stored log, as its files have them: read without a key, and believed to nobody.
+/// The leaves of a stored log, as its files have them: read without a key, and not trusted.
 ///
-/// Whether the files are what was signed, [`verify`](crate::verify::verify) says.
+/// [`verify`](crate::verify::verify) checks that the files are what was signed.
 pub struct StoredLeaves {
     places: LogLocation,
     files: Files,
     geometry: Geometry,
-    /// What the journal said when it was read last.
+    /// The content of the journal when it was read last.
     told: RefCell<Told>,
 }
 
-/// What a journal says to whoever has no key.
+/// The content of a journal for a reader without keys.
 struct Told {
     /// Frames of the journal that a head covered before it was read.
     journal_size: u64,
     streams: Vec<(StreamName, StreamConfig)>,
-    /// Read once a frame is looked for behind a checkpoint.
+    /// Read for the first frame that is looked up behind a checkpoint.
     openings: OnceCell<Openings>,
 }
 
@@ -142,11 +144,12 @@ impl StoredLeaves {
         self.geometry.origin()
     }
 
-    /// The leaf of the frame that holds entry `index` of `stream`, if there is one. One that an opening had gone on without, that an accepted loss left
-    /// behind, or that no opening wrote which the journal has, is none.
+    /// Returns the leaf of the frame that holds entry `index` of `stream`, if there is one. A frame
+    /// that an opening went on without, that an accepted loss left behind, or that no opening of
+    /// the journal wrote does not count.
     ///
     /// # Errors
-    /// When what leads there is damaged, or cannot be read.
+    /// When the files on the way to it are damaged, or cannot be read.
     pub fn of_entry(
         &self,
         stream: &StreamName,

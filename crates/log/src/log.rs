@@ -1,4 +1,4 @@
-//! A log open for writing: what its doors ask of it, until it is closed.
+//! A log open for writing: its operations until it is closed.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,8 @@ use crate::journal::JournalEntry;
 use crate::log_state::{Callback, LogState};
 use crate::repairs::Repair;
 
-/// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping the last.
+/// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping
+/// the last.
 #[derive(Debug, Clone)]
 pub struct Log {
     inner: Arc<Inner>,
@@ -54,7 +55,7 @@ impl Log {
         &self.inner.core
     }
 
-    /// What recovery had to repair when the log was opened; empty after a clean close.
+    /// The repairs that recovery made when the log was opened; empty after a clean close.
     pub fn repairs(&self) -> &[Repair] {
         &self.inner.repairs
     }
@@ -62,7 +63,8 @@ impl Log {
     /// Creates a stream; nothing happens when it exists with the same configuration.
     ///
     /// # Errors
-    /// [`LogError::Stream`] when it exists with another; [`LogError::Reserved`]; [`LogError::Poisoned`].
+    /// [`LogError::Stream`] when it exists with another; [`LogError::Reserved`];
+    /// [`LogError::Poisoned`].
     pub fn create_stream(&self, name: &StreamName, config: StreamConfig) -> Result<(), LogError> {
         let core = &self.inner.core;
         core.check_poison()?;
@@ -74,7 +76,7 @@ impl Log {
             return Err(reserved(name));
         }
         let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever held the journal before may have failed.
+        // The previous holder of the journal may have failed.
         core.check_poison()?;
         if let Some(known) = core.stream(name) {
             if known.config == config {
@@ -83,26 +85,27 @@ impl Log {
             return Err(refused("it exists with another configuration"));
         }
         let stream = core.empty_stream(name, config)?;
-        // Before the journal names the stream: whoever reads of it finds its note.
+        // Before the journal names the stream, so that every reader of the journal finds the
+        // stream's note.
         stream
             .note_created(&core.files)
             .map_err(|error| core.fail(error))?;
-        // A failure leaves a place reserved that nobody will fill: nothing can follow it.
+        // A failure leaves a reserved place that is never filled: nothing can follow it.
         journal
             .append(core, vec![JournalEntry::stream_create(name, config)])
             .map_err(|error| core.fail(error))?;
-        // First what created it: a stream that no signed journal names belongs to nothing.
+        // The journal first, because a stream that no signed journal names is foreign.
         core.publish_stream(journal.stream())
             .map_err(|error| core.fail(error))?;
         core.publish_stream(&stream)
             .map_err(|error| core.fail(error))?;
-        // From now on the publishing thread anchors what is published of it. The journal is still locked: whoever
-        // creates the same stream finds it.
+        // From now on the publishing thread anchors the stream's heads. The journal is still
+        // locked, so a concurrent creation of the same stream finds it.
         core.insert_stream(stream);
         Ok(())
     }
 
-    /// How old entries were when they were sealed, since the log was opened.
+    /// The ages of entries when they were sealed, since the log was opened.
     pub fn sealing_ages(&self) -> LatencyHistogram {
         self.inner.core.sealing_ages.report()
     }
@@ -126,14 +129,15 @@ impl Log {
         self.inner.core.geometry.origin()
     }
 
-    /// Authenticates what is kept beside the log for the purpose `domain`, which no other part of the program uses.
+    /// Returns an authenticator for data kept beside the log for the purpose `domain`, which no
+    /// other part of the program uses.
     pub fn authenticator(&self, domain: &'static str) -> Authenticator {
         let keys = self.inner.core.keys.lock();
         let keys = keys.unwrap_or_else(PoisonError::into_inner);
         Authenticator::new(keys.master.note_key(), domain)
     }
 
-    /// How the log was opened.
+    /// The options with which the log was opened.
     pub fn options(&self) -> &Options {
         &self.inner.core.options
     }
@@ -167,8 +171,9 @@ impl Log {
         Ok(stream.next_entry())
     }
 
-    /// Index behind the last entry of `stream` that has a receipt, whoever appended it: those before are in the log as the mode of
-    /// durability promises. Where the log is poisoned, entries behind it may be found by the next opening.
+    /// Index behind the last entry of `stream` that has a receipt, from any appender. Entries
+    /// before it are in the log as the durability mode promises. Where the log is poisoned, the
+    /// next opening may find entries behind it.
     ///
     /// # Errors
     /// [`LogError::NoStream`].
@@ -182,8 +187,8 @@ impl Log {
 
     /// Calls `callback` after every commit, from the committing thread; it must return quickly.
     ///
-    /// For doors that wait for receipts without blocking a thread. It is also called when the log
-    /// is poisoned, so that nobody waits for ever.
+    /// For callers that wait for receipts without blocking a thread. It is also called when the log
+    /// is poisoned, so that no caller waits for ever.
     pub fn on_commit(&self, callback: Box<dyn Fn() + Send + Sync>) {
         let mut callbacks = self
             .inner
@@ -194,9 +199,9 @@ impl Log {
         callbacks.push(Callback(callback));
     }
 
-    /// Whether a permanent storage error ended the log: it takes nothing any more.
+    /// Returns whether a permanent storage error ended the log, which then accepts nothing more.
     ///
-    /// Every other call says which error it was.
+    /// Every other call returns that error.
     pub fn is_poisoned(&self) -> bool {
         self.inner.core.poison().is_some()
     }
@@ -244,7 +249,7 @@ impl Inner {
         core.closing.store(true, Ordering::Release);
         core.close_old_chunks(Duration::ZERO);
         core.sender.close();
-        // One that ended by a defect has poisoned the log.
+        // A thread that ended by a defect has poisoned the log.
         let join = |thread: Option<JoinHandle<()>>| drop(thread.map(JoinHandle::join));
         // Each thread ends when those before it have and its own work is done.
         for sealer in threads.sealers.drain(..) {
@@ -270,7 +275,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Whoever cares about the outcome calls `close` before.
+        // Callers that need the outcome call `close` before.
         drop(self.close());
     }
 }

@@ -1,4 +1,4 @@
-//! Where a log is: its own storage, and the one that keeps its heads a second time.
+//! The location of a log: its own storage, and the one for the second copies of its heads.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +16,15 @@ use crate::storage::{Directory, Storage};
 pub struct LogLocation {
     pub(crate) log: Arc<dyn Storage>,
     pub(crate) heads: Arc<dyn Storage>,
-    /// What messages call the place.
+    /// The name of the place in messages.
     pub(crate) path: String,
-    /// What messages call the place of the heads.
+    /// The name of the heads' place in messages.
     pub(crate) heads_path: String,
 }
 
 impl LogLocation {
-    /// The folder `path`, and for the heads the folder `heads` or else the log's with `.heads` behind.
+    /// The folder `path`, and for the heads the folder `heads`. By default that is the log's path
+    /// with `.heads` appended.
     pub fn new(path: &Path, heads: Option<&PathBuf>) -> Self {
         let heads = heads.cloned().unwrap_or_else(|| heads_beside(path));
         Self {
@@ -34,12 +35,13 @@ impl LogLocation {
         }
     }
 
-    /// What messages call the place of the heads.
+    /// The name of the heads' place in messages.
     pub fn heads_path(&self) -> &str {
         &self.heads_path
     }
 
-    /// Whether the place of the heads holds a second copy of any: without one nobody can tell an older copy of the log from the newest.
+    /// Returns whether the place of the heads holds a second copy of any. Without one an older copy
+    /// of the log cannot be told from the newest.
     ///
     /// # Errors
     /// [`LogError::Storage`].
@@ -59,9 +61,9 @@ impl LogLocation {
         Ok(false)
     }
 
-    /// Any two storages; `name` is what messages call the log.
+    /// Any two storages; `name` is the log's name in messages.
     ///
-    /// The heads belong where whoever can put back an older copy of the log cannot do the same.
+    /// Keep the heads out of reach of anybody who can restore an older copy of the log.
     pub fn on(log: Arc<dyn Storage>, heads: Arc<dyn Storage>, name: &str) -> Self {
         Self {
             log,
@@ -72,7 +74,8 @@ impl LogLocation {
     }
 }
 
-/// The folder of heads beside the log at `path`: the same one however the log is named. With another one each time an untouched log would look broken.
+/// The folder of heads beside the log at `path`, the same for every spelling of the path. A
+/// different folder for another spelling would make an untouched log look broken.
 fn heads_beside(path: &Path) -> PathBuf {
     let is_named = path.file_name().is_some() && !path.is_symlink();
     let whole = (!is_named).then(|| path.canonicalize().ok()).flatten();
@@ -90,8 +93,9 @@ mod tests {
 
     use super::*;
 
-    /// With a slash behind its name, as a shell completes it, a log had its second copies in itself; the next command without the slash had others,
-    /// and verification with the first called the log broken.
+    /// With a slash behind its name, as a shell completes it, a log had its second copies in
+    /// itself; the next command without the slash had others, and verification with the first
+    /// called the log broken.
     #[test]
     fn a_log_has_one_folder_of_heads_however_it_is_named() {
         let folder = tempfile::tempdir().unwrap();

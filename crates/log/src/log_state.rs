@@ -1,4 +1,4 @@
-//! What the handles and threads of one open log share.
+//! The state that the handles and threads of one open log share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,13 +27,13 @@ use crate::storage::Lock;
 use crate::stream::{Run, Stream};
 use crate::subjects::SubjectStore;
 
-/// How long a thread of the log sleeps when nothing happens.
+/// The longest sleep of an idle thread of the log.
 pub(crate) const IDLE_WAIT: Duration = Duration::from_millis(200);
 
 /// Shortest sleep of a thread for which something falls due.
 const DUE_WAIT_MIN: Duration = Duration::from_micros(50);
 
-/// How long from `now` until what began at `since`, if anything did, is `interval` old.
+/// The wait from `now` until work that began at `since`, if any did, is `interval` old.
 pub(crate) fn due_wait(since: Option<Duration>, interval: Duration, now: Duration) -> Duration {
     since
         .map_or(IDLE_WAIT, |since| {
@@ -54,7 +54,7 @@ pub(crate) struct ClosedChunk {
     pub(crate) since: Duration,
 }
 
-/// Where chunks come from, and the two ends of the channel that they are handed over in.
+/// The pool of chunks, and the two ends of the channel that hands them over.
 pub(crate) type Queue = (Pool, Sender<ClosedChunk>, Receiver<ClosedChunk>);
 
 /// An appender's open chunk as the ticking thread sees it.
@@ -90,7 +90,7 @@ pub(crate) struct LogState {
     pub(crate) batcher: Mutex<Batcher>,
     pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     pub(crate) journal: Mutex<JournalWriter>,
-    /// Where heads are anchored; locked after the journal where both are.
+    /// The writer of anchored heads; locked after the journal where both are.
     pub(crate) anchors: Mutex<HeadsWriter>,
     pub(crate) slots: Mutex<Vec<Weak<Slot>>>,
     /// Raised when the ticking thread, idle until then, has something to watch.
@@ -98,7 +98,7 @@ pub(crate) struct LogState {
     pub(crate) ticker_idle: AtomicBool,
     pub(crate) commit: Signal,
     pub(crate) committed: Signal,
-    /// Set by whoever waits for durability; taken by the committing thread.
+    /// Set by a caller that waits for durability; taken by the committing thread.
     pub(crate) commit_now: AtomicBool,
     /// Frames written and not yet committed.
     pub(crate) uncommitted: AtomicU64,
@@ -106,20 +106,20 @@ pub(crate) struct LogState {
     pub(crate) committing: AtomicBool,
     /// Chunks handed over and not yet written.
     pub(crate) flight: InFlight,
-    /// Asked of the committing thread.
+    /// Requests to the committing thread.
     pub(crate) syncs: Requests,
     /// Raised when the publishing thread may have something to do.
     pub(crate) publish: Signal,
-    /// Whether anything was committed since the last publication began.
+    /// True when anything was committed since the last publication began.
     pub(crate) grown: AtomicBool,
-    /// Asked of the publishing thread.
+    /// Requests to the publishing thread.
     pub(crate) publications: Requests,
     pub(crate) closing: AtomicBool,
-    /// Set when the sealers ended: what is written is all there will be.
+    /// Set when the sealers ended: no more frames will be written.
     pub(crate) closed: AtomicBool,
-    /// Set when the committing thread ended: what is integrated is all there will be.
+    /// Set when the committing thread ended: no more frames will be integrated.
     pub(crate) drained: AtomicBool,
-    /// How old the oldest entry of each frame was when it was sealed.
+    /// The age of each frame's oldest entry when the frame was sealed.
     pub(crate) sealing_ages: AgeCounts,
     poison: OnceLock<Arc<LogError>>,
     pub(crate) callbacks: RwLock<Vec<Callback>>,
@@ -142,7 +142,7 @@ impl std::fmt::Debug for Callback {
     }
 }
 
-/// Wakes threads that wait for something to change; waits may end without a cause.
+/// Wakes threads that wait for a change; waits may end without a cause.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     state: Mutex<SignalState>,
@@ -152,7 +152,7 @@ pub(crate) struct Signal {
 #[derive(Debug, Default)]
 struct SignalState {
     generation: u64,
-    /// Threads that wait; waking nobody would still cost a system call.
+    /// Threads that wait; a wake without waiters would still cost a system call.
     waiting: usize,
 }
 
@@ -190,7 +190,8 @@ impl Signal {
 }
 
 impl LogState {
-    /// Runs rounds of work until one gives false because all is done, or the log is poisoned, by a round's error too.
+    /// Runs rounds of work until one returns false because all is done, or the log is poisoned,
+    /// also by a round's error.
     pub(crate) fn work_in_rounds(&self, mut round: impl FnMut() -> Result<bool, LogError>) {
         while self.poison().is_none() {
             match round() {
@@ -263,7 +264,7 @@ impl LogState {
         self.poison.get()
     }
 
-    /// Ends all writing because of `error`; the first one counts. Everybody who waits is told.
+    /// Ends all writing because of `error` and wakes all waiters; only the first error counts.
     pub(crate) fn set_poison(&self, error: LogError) {
         // A second error changes nothing: the first is the cause.
         drop(self.poison.set(Arc::new(error)));
@@ -286,7 +287,7 @@ impl LogState {
         }
     }
 
-    /// As [`LogState::set_poison`], and what the caller is told.
+    /// Poisons the log like [`LogState::set_poison`], and returns the error for the caller.
     pub(crate) fn fail(&self, error: LogError) -> LogError {
         let error = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
         self.tell_poison();
@@ -298,7 +299,7 @@ impl LogState {
             .map_or(Ok(()), |error| Err(LogError::Poisoned(Arc::clone(error))))
     }
 
-    /// Whether the log takes no more entries.
+    /// Returns whether the log takes no more entries.
     pub(crate) fn is_closing(&self) -> bool {
         // Acquire: pairs with the store in `Log::close`.
         self.closing.load(Ordering::Acquire)
@@ -306,7 +307,8 @@ impl LogState {
 
     /// Asks the committing thread to make everything written durable now.
     pub(crate) fn hurry_up(&self) {
-        // AcqRel: what the caller did before is visible to the commit that takes the flag. Whoever set it raised too.
+        // AcqRel: the caller's earlier writes are visible to the commit that takes the flag. The
+        // thread that set it raised too.
         if !self.commit_now.swap(true, Ordering::AcqRel) {
             self.commit.raise();
         }
@@ -317,7 +319,7 @@ impl LogState {
         streams.get(name).map(Arc::clone)
     }
 
-    /// A stream without entries, to be inserted once the journal says that it was created.
+    /// A stream without entries, to be inserted once the journal records its creation.
     pub(crate) fn empty_stream(
         &self,
         name: &StreamName,
@@ -335,7 +337,7 @@ impl LogState {
                     .into(),
             });
         }
-        // Streams are never removed: the next one is created as number so many.
+        // Streams are never removed: their count is the number of the next one.
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         let ordinal = u64::try_from(streams.len()).unwrap_or(u64::MAX);
         let journal = streams.get(&StreamName::journal());
@@ -347,7 +349,8 @@ impl LogState {
         Ok(Arc::new(stream))
     }
 
-    /// The journal creates a stream before anything of it is written: what is there already is somebody else's.
+    /// Checks that nothing of a new stream exists. The journal creates a stream before anything of
+    /// it is written, so existing files are foreign.
     fn check_vacant(&self, name: &StreamName) -> Result<(), LogError> {
         let place = format!("streams/{name}");
         match self.files.list(&place) {
@@ -360,7 +363,7 @@ impl LogState {
         }
     }
 
-    /// Notes of every stream what is durable of it, where that is not noted.
+    /// Notes the durable frames of every stream, where they are not noted.
     pub(crate) fn note_all_durable(&self) -> Result<(), LogError> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         for stream in streams.values() {

@@ -10,9 +10,9 @@ pub(crate) struct Lost {
     pub(crate) section: u32,
     /// The slot that should hold the key, where one has its pseudonym.
     pub(crate) slot: Option<u64>,
-    /// The pseudonyms of those whom it is about.
+    /// The pseudonyms of the subjects it is about.
     pub(crate) tokens: Vec<Pseudonym>,
-    /// Whether no slot has their pseudonyms, and the journal says that somebody accepted it.
+    /// True when no slot has their pseudonyms, and the journal records that the loss was accepted.
     pub(crate) is_accepted: bool,
 }
 
@@ -31,10 +31,11 @@ impl fmt::Display for Lost {
     }
 }
 
-/// What is wrong with a frame of which sections are lost, all of them with the acceptance of whoever opened the log.
+/// The fault of a frame whose sections are lost, where all these losses were accepted at an
+/// opening.
 pub(crate) const GIVEN_UP: &str = "needs the keys of subjects that were lost, which was accepted when the log was opened; no backup brings these \
                                    entries back";
 
-/// What is wrong with a frame of which a section is lost.
+/// The fault of a frame with a lost section.
 pub(crate) const NEEDS_KEY: &str = "needs the key of a subject that subjects/slots does not hold though no signed erasure \
                                     says so; restore the folder subjects/ from a backup";

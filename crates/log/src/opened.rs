@@ -26,7 +26,7 @@ pub(crate) struct OpenSection {
     pub(crate) shares: Option<Shares>,
 }
 
-/// What a section about several people was opened with, and who they are.
+/// The people of a section about several of them, and the keys that opened it.
 pub(crate) struct Shares {
     pub(crate) keys: Vec<Option<PersonKey>>,
     pub(crate) people: People,
@@ -39,16 +39,16 @@ pub(crate) struct Visited<'a> {
     pub(crate) entry: Entry<'a>,
     /// Number of the section that holds its subject columns.
     pub(crate) section: u32,
-    /// Whether that section is gone.
+    /// True when that section is gone.
     pub(crate) erased: bool,
-    /// Who of its people was erased.
+    /// The people of it who were erased.
     pub(crate) closed: Closed,
     /// The key of the section that the entry's salt comes from.
     key: Option<&'a SectionKey>,
 }
 
 impl Visited<'_> {
-    /// Whether nobody it is about was erased: only then can its leaf be computed.
+    /// Returns whether none of its subjects was erased: only then can its leaf be computed.
     pub(crate) const fn is_whole(&self) -> bool {
         !self.erased && self.closed.is_none()
     }
@@ -116,7 +116,7 @@ impl Opened {
         self.section(number)?.key.as_ref()
     }
 
-    /// What opens section `number` and nothing else, for showing it.
+    /// The keys that open section `number` and nothing else, for a proof.
     pub(crate) fn opens(&self, number: u32) -> Option<Opens> {
         let section = self.section(number)?;
         let Some(shares) = &section.shares else {

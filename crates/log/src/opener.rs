@@ -1,4 +1,4 @@
-//! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
+//! Opens sealed frames for holders of the root key: for reading and for the keyed check.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -39,23 +39,24 @@ pub(crate) struct Opener {
     /// Slots that the journal signed for.
     signed: u64,
     pub(crate) epochs: RwLock<KnownEpochs>,
-    /// Frames of which sections do not open for want of a key, which was accepted.
+    /// Frames with sections that do not open because a key is missing, which was accepted.
     closed: Vec<Repair>,
 }
 
-/// What there is to open a section of subjects with.
+/// The means to open a section of subjects.
 enum Subjects {
     Key(SectionKey),
-    /// Of a section with shares the key of each person's, none of those who were erased, but of one at least.
+    /// The key of each person's share in a section with shares; none for erased people, and at
+    /// least one.
     People(Vec<Option<PersonKey>>),
-    /// All of them were erased, or one where the section has no shares.
+    /// All of the subjects were erased, or one of them where the section has no shares.
     Erased,
-    /// The key of one is not there, and nothing says that it was erased.
+    /// The key of one subject is missing, and no record says that it was erased.
     Lost(Lost),
 }
 
 impl Opener {
-    /// Refuses a log of which a subject's key is damaged.
+    /// Creates an opener; refuses a log in which a subject's key is damaged.
     pub(crate) fn new(
         files: &Files,
         root: &RootKey,
@@ -68,7 +69,7 @@ impl Opener {
         }
     }
 
-    /// As [`Opener::new`], also where a log of version 2 has damaged slots.
+    /// Creates an opener like [`Opener::new`], also where a log of version 2 has damaged slots.
     pub(crate) fn new_past_damage(
         files: &Files,
         root: &RootKey,
@@ -78,7 +79,7 @@ impl Opener {
         Self::with_keys(files, master, Arc::new(wrapping), geometry)
     }
 
-    /// For the log's writer, which has the wrapping key.
+    /// Creates an opener for the log's writer, which has the wrapping key.
     pub(crate) fn of_writer(
         files: &Files,
         wrapping: Arc<WrappingKey>,
@@ -125,20 +126,21 @@ impl Opener {
         &self.wrapping
     }
 
-    /// What stands in the file of the witness key, if the log has one.
+    /// The content of the witness key's file, if the log has a witness key.
     pub(crate) fn witness(&self, geometry: &Geometry) -> Result<Option<Witness>, LogError> {
         let load = |_| Witness::load(&self.files, &self.wrapping, geometry);
         geometry.witness().map(load).transpose()
     }
 
-    /// Takes up what `history` says, as [`Opener::with_journal`].
+    /// Takes over the content of `history`, as [`Opener::with_journal`].
     pub(crate) fn with_history(self, history: &History) -> Self {
         let epochs = CertifiedEpochs::of(history);
         let losses = history.losses.iter().map(|(loss, _)| loss);
         self.with_journal(history.slots, &history.erasures, losses, epochs)
     }
 
-    /// Takes up what the journal erased and certified, and which losses were accepted. It must be read after the slots: a key is destroyed after its erasure is signed.
+    /// Takes over the journal's erasures, certificates and accepted losses. The journal must be
+    /// read after the slots: a key is destroyed after its erasure is signed.
     pub(crate) fn with_journal<'a>(
         mut self,
         slots: SignedSlots,
@@ -160,8 +162,9 @@ impl Opener {
         erased.get(pseudonym).copied()
     }
 
-    /// Whether the journal has erased the subject with this pseudonym by now. A key is overwritten after that is signed for:
-    /// one that is gone while the log is read was erased only if the journal says so.
+    /// Returns whether the journal has erased the subject with this pseudonym by now. A key is
+    /// overwritten after the erasure is signed for. So a key that vanishes during a read was erased
+    /// only if the journal records it.
     pub(crate) fn is_erased_by_now(&self, pseudonym: &Pseudonym) -> bool {
         if self.erased_slot(pseudonym).is_none()
             && let Ok(history) = read_history(&self.files, &self.geometry, Some(&self.master))
@@ -182,7 +185,7 @@ impl Opener {
         SigningKeyState::read(&self.files, &self.wrapping, geometry.origin(), certified)
     }
 
-    /// The slots that do not open though they were durable and nobody erased them.
+    /// The slots that were durable and do not open, although no erasure is recorded.
     pub(crate) fn damaged_slots(&self) -> Vec<u64> {
         let slots = self.slots();
         let durable = match self.version {
@@ -196,7 +199,7 @@ impl Opener {
         damaged.map(|(number, _)| *number).collect()
     }
 
-    /// Looks at slots again that a writer may have written since.
+    /// Reads slots again that a writer may have written since.
     pub(crate) fn refresh(&self) -> Result<(), LogError> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         if slots.may_grow(&self.files)? {
@@ -228,7 +231,7 @@ impl Opener {
         Ok(found)
     }
 
-    /// What opens a section of the subjects with these pseudonyms.
+    /// Returns the means to open a section of the subjects with these pseudonyms.
     fn subject_key(
         &self,
         name: &StreamName,
@@ -244,7 +247,7 @@ impl Opener {
         if self.version == Version::V2 {
             return Subjects::Erased;
         }
-        // What cannot be read holds no key.
+        // A slot that cannot be read holds no key.
         drop(self.refresh());
         let is_recent = |token: &&Pseudonym| self.slots().is_recent(token);
         for token in tokens.iter().filter(is_recent) {
@@ -264,7 +267,8 @@ impl Opener {
         })
     }
 
-    /// As [`Opener::subject_key`], by the slots and erasures known now; nothing where a key is not there.
+    /// Returns the same as [`Opener::subject_key`], by the slots and erasures known now; nothing
+    /// where a key is missing.
     fn subjects_now(
         &self,
         slots: &Slots,
@@ -289,7 +293,8 @@ impl Opener {
         Some(Subjects::Key(key))
     }
 
-    /// Whether the journal says that sections of `frame` do not open, and that this was accepted.
+    /// Returns whether the journal records that sections of `frame` do not open, and that this was
+    /// accepted.
     fn is_closed(&self, name: &StreamName, frame: &Frame<'_>) -> bool {
         let number = frame.clear.header.frame;
         self.closed
@@ -297,17 +302,19 @@ impl Opener {
             .any(|closed| closed.stream == *name && (closed.from..closed.to).contains(&number))
     }
 
-    /// Whether there is no key for this pseudonym, and no erasure that says why.
+    /// Returns whether this pseudonym has neither a key nor a recorded erasure.
     fn is_missing(&self, slots: &Slots, pseudonym: &Pseudonym) -> bool {
         slots.key(pseudonym).is_none() && !self.is_erased(pseudonym)
     }
 
-    /// Whether the journal, as read last, says that the subject with this pseudonym was erased.
+    /// Returns whether the journal, as read last, records the erasure of the subject with this
+    /// pseudonym.
     fn is_erased(&self, pseudonym: &Pseudonym) -> bool {
         self.erased_slot(pseudonym).is_some()
     }
 
-    /// The keys of the shares of those who were not erased; nothing where one is not there, or there is nobody.
+    /// The keys of the shares of all people who were not erased; nothing where one is missing, or
+    /// no person is left.
     fn people(
         &self,
         slots: &Slots,
@@ -330,10 +337,12 @@ impl Opener {
     }
 }
 
-/// Slots read of a log whose journal cannot be read: a file without end must not hold up anybody.
+/// The most slots read for a log whose journal cannot be read; it bounds the time spent on an
+/// endless file.
 const SLOTS_UNCOUNTED_MAX: u64 = 1 << 22;
 
-/// How many slots the journal counts. Of a damaged one nobody knows how far it went.
+/// The number of slots that the journal counts. A damaged journal does not show its count, so the
+/// bound stands in.
 fn counted(files: &Files, geometry: &Geometry, master: &MasterKey) -> Result<u64, LogError> {
     match read_history(files, geometry, Some(master)) {
         Err(LogError::Broken { .. }) => Ok(SLOTS_UNCOUNTED_MAX),
@@ -384,17 +393,18 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// What can be proved of the stream.
+    /// The kind of proofs that the stream allows.
     pub(crate) const fn proofs(&self) -> Proofs {
         self.config.proofs
     }
 
-    /// The sections of the frame opened last that did not open though their subjects were not erased.
+    /// The sections of the frame opened last that did not open though their subjects were not
+    /// erased.
     pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
         std::mem::take(&mut self.lost)
     }
 
-    /// As [`Opening::take_lost`], without those whose loss was accepted.
+    /// Takes the sections like [`Opening::take_lost`], without those whose loss was accepted.
     pub(crate) fn take_unexplained(&mut self) -> Vec<Lost> {
         let mut lost = self.take_lost();
         lost.retain(|lost| !lost.is_accepted);
@@ -447,14 +457,15 @@ impl<'a> Opening<'a> {
         Ok(missing)
     }
 
-    /// Opens every section there is a key for, and notes those that should open and do not: see [`Opening::take_lost`].
+    /// Opens every section that has a key, and notes those that should open and do not: see
+    /// [`Opening::take_lost`].
     ///
     /// # Errors
     /// As [`Opening::open`], but for those sections.
     pub(crate) fn open_what_opens(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
         self.lost.clear();
-        // Of an opening that the journal does not say any more nobody can tell: whoever asks has compared the frame with what was signed,
-        // as with every frame of version 2.
+        // An opening that the journal no longer names cannot be judged. The caller has compared the
+        // frame with what was signed, as with every frame of version 2.
         if self.epochs.origin(frame) == Origin::Foreign {
             let reason = "was not sealed with this log's keys";
             return Err(DecodeError::new("frame", 0, reason));
@@ -489,7 +500,8 @@ impl<'a> Opening<'a> {
         Ok(opened)
     }
 
-    /// Opens section `number`, which is about the subjects with these pseudonyms; gives nothing, and notes why, where it cannot.
+    /// Opens section `number`, which is about the subjects with these pseudonyms. Returns nothing,
+    /// and notes the reason, where it cannot.
     fn open_section(
         &mut self,
         frame: &Frame<'_>,
@@ -534,7 +546,8 @@ impl<'a> Opening<'a> {
         }))
     }
 
-    /// Checks that the content is what the frame says: counts, times, entry root. See [`Opening::take_lost`] as well.
+    /// Checks the content against the frame's own counts, times and entry root. See
+    /// [`Opening::take_lost`] as well.
     pub(crate) fn check(&mut self, frame: &Frame<'_>) -> Result<(), DecodeError> {
         let opened = self.open_what_opens(frame)?;
         let error = |reason| DecodeError::new("frame content", 0, reason);

@@ -1,9 +1,9 @@
-//! Where entries come from: what the log itself says of each one it takes.
+//! The origin of entries: the fields that the log itself sets in each one it takes.
 
 use probity_format::limits::NAME_BYTES_MAX;
 use probity_format::{Claimed, Entry, EntryError, Timestamp};
 
-/// Who submits through an appender, and what that process answers for.
+/// The submitter of an appender, and the fields that are only claimed.
 #[derive(Debug)]
 pub(crate) struct Origin {
     submitter: String,
@@ -11,7 +11,7 @@ pub(crate) struct Origin {
 }
 
 impl Default for Origin {
-    /// Nobody was authenticated, so that actor and purpose are the caller's word alone.
+    /// The origin without an authenticated submitter: actor and purpose are only claimed.
     fn default() -> Self {
         Self {
             submitter: String::new(),
@@ -44,9 +44,11 @@ impl Origin {
         self.claimed = claimed;
     }
 
-    /// `entry` of `time` as the log records it: what callers may not say is replaced, whatever it was.
+    /// Returns `entry` with `time` as the log records it: fields that callers may not set are
+    /// replaced.
     ///
-    /// A field that is empty claims nothing, and an actor who is the authenticated submitter is more than claimed.
+    /// An empty field claims nothing. An actor who is the authenticated submitter is more than
+    /// claimed.
     #[inline]
     pub(crate) fn stamp<'a>(
         &'a self,
@@ -78,7 +80,7 @@ mod tests {
         Timestamp::from_nanoseconds(nanoseconds).unwrap()
     }
 
-    /// Neither time nor submitter nor what is claimed can be said by whoever hands in the entry.
+    /// The caller sets neither time taken nor submitter nor the claimed flags.
     #[test]
     fn what_the_log_says_replaces_what_a_caller_says() {
         let mut origin = Origin::default();

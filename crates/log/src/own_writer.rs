@@ -1,4 +1,5 @@
-//! Writes a stream that the log itself appends to: each append is sealed, durable and integrated before it returns.
+//! Writes a stream that the log itself appends to: each append is sealed, durable and integrated
+//! before it returns.
 
 use std::sync::{Arc, PoisonError};
 
@@ -44,7 +45,8 @@ impl OwnWriter {
         &self.stream
     }
 
-    /// Appends `entries`, as one frame unless they are too many; durable once it returns. Gives the index of the first.
+    /// Appends `entries`, as one frame unless they are too many; durable once it returns. Returns
+    /// the index of the first.
     ///
     /// After an error nothing can follow in the stream: the log must be poisoned or not be opened.
     pub(crate) fn append(
@@ -60,7 +62,7 @@ impl OwnWriter {
         Ok(first)
     }
 
-    /// Appends `entries` as one frame; durable once it returns. Gives the index of the first.
+    /// Appends `entries` as one frame; durable once it returns. Returns the index of the first.
     ///
     /// After an error nothing can follow, as with [`OwnWriter::append`].
     pub(crate) fn append_frame(
@@ -102,7 +104,7 @@ impl OwnWriter {
             segment_bytes_max,
             &stop,
         )?;
-        // Whose turn never came wrote nothing.
+        // On a poisoned log the write may have been skipped before its turn.
         core.check_poison()?;
         self.stream.commit(&core.files, true)?;
         Ok(first)
@@ -125,7 +127,7 @@ pub(crate) fn frames_of(entries: &[JournalEntry]) -> impl Iterator<Item = &[Jour
     })
 }
 
-/// The log's own entries are about nobody.
+/// The log's own entries have no subjects.
 struct Nobody;
 
 impl SubjectKeys for Nobody {

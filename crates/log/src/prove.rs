@@ -1,7 +1,8 @@
-//! Proves one entry: collects what leads from it to a published checkpoint, for whoever has a verifier key.
+//! Proves one entry: collects the path from it to a published checkpoint, for a recipient with a
+//! verifier key.
 //!
-//! `docs/format.md`, "Entry proof". Only the head of a resting stream is signed, anew; what is collected is checked before it is handed out, the way
-//! its recipient will.
+//! `docs/format.md`, "Entry proof". Only the head of an idle stream is signed, anew. Each proof is
+//! checked here in the way its recipient will check it.
 
 use std::time::Duration;
 
@@ -30,14 +31,14 @@ use crate::segments::{self, Identity};
 use crate::slots::ADVICE;
 use crate::verify::Verifier;
 
-/// How often the keys are read again where the newest moved on meanwhile, and how long after.
+/// Times that the keys are read again when the newest moved on, and the wait before each.
 const KEY_READS_MAX: u32 = 5;
 const KEY_WAIT: Duration = Duration::from_millis(50);
 
-/// Why no proof stands under a head that the recipient keeps.
+/// The reason why no proof can use a head that the recipient keeps.
 const UNANCHORED: &str = "is signed by a key that was replaced before the log anchored a head of so many frames: wait for its writer, or open it for writing once";
 
-/// Why an entry could not be proved.
+/// The reason why an entry could not be proved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProveError {
@@ -63,7 +64,7 @@ pub enum ProveError {
         /// Entries that the checkpoint covers.
         covered: u64,
     },
-    /// The entry stands in a log of version 2 behind what was signed: nothing says who wrote it.
+    /// The entry is behind the signed part of a version 2 log: nothing shows who wrote it.
     #[error(
         "entry {index} of stream {stream} stands behind the checkpoint, which ends before entry {covered}: nobody signed it, and anybody may have written it"
     )]
@@ -75,7 +76,7 @@ pub enum ProveError {
         /// Entries that the checkpoint covers.
         covered: u64,
     },
-    /// The key of the entry's subject was destroyed, so nothing can show the entry.
+    /// The key of the entry's subject was destroyed, so the entry cannot be shown.
     #[error("entry {index} of stream {stream} is erased: the key of its subject was destroyed")]
     Erased {
         /// The stream.
@@ -91,22 +92,22 @@ pub enum ProveError {
         /// The segment.
         segment: String,
     },
-    /// The head that the recipient keeps is none that the proof can stand on.
+    /// The head that the recipient keeps does not fit any proof.
     #[error("the head that the recipient keeps {reason}")]
     Head {
-        /// Why, one clause.
+        /// The reason, one clause.
         reason: &'static str,
     },
     /// The log signed the head that the recipient keeps, and has not grown from it.
     #[error("the head that the recipient keeps {reason}")]
     NotGrown {
-        /// Why, one clause.
+        /// The reason, one clause.
         reason: &'static str,
     },
-    /// The recipient's key is none that leads to the checkpoint.
+    /// The recipient's key does not lead to the checkpoint.
     #[error("the recipient's key {reason}")]
     Key {
-        /// Why, one clause.
+        /// The reason, one clause.
         reason: &'static str,
     },
     /// The head of the stream is to be signed again, and the key that signs now is not in `keys/`.
@@ -114,21 +115,21 @@ pub enum ProveError {
         "keys/signing.key is not the key that signed the journal last, which must sign the head of the stream again: put the newest copy of keys/ back"
     )]
     KeyMoved,
-    /// The log could not be read, or is not what it should be.
+    /// The log could not be read, or is damaged.
     #[error(transparent)]
     Log(#[from] LogError),
 }
 
-/// A proof and what its recipient will read out of it.
+/// A proof and its content as the recipient will read it.
 #[non_exhaustive]
 pub struct Proof {
     /// The proof, to be encoded.
     pub proof: EntryProof,
-    /// What it proves.
+    /// The content of the proof.
     pub proved: Proved,
 }
 
-/// What the recipient of a proof knows of the log.
+/// The recipient's knowledge of the log.
 #[derive(Debug, Clone, Default)]
 #[expect(
     clippy::exhaustive_structs,
@@ -137,19 +138,21 @@ pub struct Proof {
 pub struct Recipient {
     /// A verifier key of the log; by default its first.
     pub key: Option<VerifierKey>,
-    /// A signed head of the entry's stream that they keep, for the proof to stand under; by default the newest.
+    /// A signed head of the entry's stream that the recipient keeps, as the proof's head; by
+    /// default the newest.
     pub stream: Option<String>,
-    /// A head of the journal that they keep: the proof stands on it, or shows that the journal grew from it.
+    /// A head of the journal that the recipient keeps: the proof uses it, or shows that the journal
+    /// grew from it.
     pub journal: Option<String>,
 }
 
-/// Proves entries of one stream: what they share is read once.
+/// Proves entries of one stream; shared data is read once.
 pub struct Prover<'a> {
     reader: &'a Reader,
     stream: &'a StreamName,
     config: StreamConfig,
     identity: Identity,
-    /// The checkpoint that proofs stand under, if one was published.
+    /// The checkpoint that proofs use, if one was published.
     covered: Option<Covered>,
     /// The records that it covers.
     records: Option<Records<'a>>,
@@ -159,12 +162,13 @@ struct Covered {
     note: String,
     checkpoint: Checkpoint,
     signers: Signers,
-    /// The key that is known to lead to the signer, to check what was collected with.
+    /// The key that is known to lead to the signer; each proof is checked with it.
     known: VerifierKey,
 }
 
 impl Reader {
-    /// Proves the entry at `index` of `stream` to a recipient who knows the verifier key `recipient`, by default the log's first.
+    /// Proves the entry at `index` of `stream` to a recipient who knows the verifier key
+    /// `recipient`, by default the log's first.
     ///
     /// # Errors
     /// See [`ProveError`].
@@ -184,7 +188,8 @@ impl Reader {
     /// Proves entries of `stream` to `recipient`.
     ///
     /// # Errors
-    /// See [`ProveError`]; [`ProveError::NotGrown`] where the log has not grown from a head that it signed and the recipient keeps.
+    /// See [`ProveError`]; [`ProveError::NotGrown`] where the log has not grown from a head that it
+    /// signed and the recipient keeps.
     pub fn prover<'a>(
         &'a self,
         stream: &'a StreamName,
@@ -196,14 +201,14 @@ impl Reader {
             if !matches!(proved, Err(ProveError::KeyMoved)) {
                 break;
             }
-            // A writer certifies a key a moment before it publishes the journal that says so.
+            // // A writer certifies a key a moment before it publishes the certificate.
             std::thread::park_timeout(KEY_WAIT);
             proved = self.prover_of(stream, recipient);
         }
         self.unless_damaged(stream, proved)
     }
 
-    /// That there is no such entry is said of a sound stream alone: of a damaged one it could be true of the damage.
+    /// Reports an entry as missing only if the stream is undamaged: damage could be the cause.
     fn unless_damaged<T>(
         &self,
         stream: &StreamName,
@@ -256,8 +261,8 @@ impl Reader {
         })
     }
 
-    /// Whether what was read of the journal when the log was opened knows `stream` and the keys that signed `note` and the journal. In a
-    /// log of many keys it takes long to read it again.
+    /// Returns whether the journal, as read when the log was opened, has `stream` and the keys that
+    /// signed `note` and the journal. Reading it again takes long in a log of many keys.
     fn knows(&self, stream: &StreamName, note: Option<&str>) -> Result<bool, LogError> {
         let journal = StreamName::journal();
         let head = read_checkpoint(&self.files, &journal)?;
@@ -378,7 +383,8 @@ impl Prover<'_> {
 }
 
 impl Reader {
-    /// Number of entries that are stored whole in `stream`, published or not; in a log of version 2 published ones alone.
+    /// Number of whole entries stored in `stream`, published or not; in a log of version 2 only
+    /// published ones.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -403,7 +409,8 @@ impl Reader {
         })
     }
 
-    /// Number of entries that a checkpoint covers, which has these `records`, and of all that are stored, in a log of version 2 whoever wrote them.
+    /// Returns the number of entries that a checkpoint with these `records` covers, and of all that
+    /// are stored. In a log of version 2 the latter counts entries of any writer.
     fn entries_behind(
         &self,
         stream: &StreamName,
@@ -455,7 +462,8 @@ pub(crate) fn config_of(history: &History, stream: &StreamName) -> Result<Stream
         })
 }
 
-/// In a log of version 2: every certificate from the recipient's key to the one at `signer`, and the key that they begin with.
+/// In a log of version 2: every certificate from the recipient's key to the one at `signer`, and
+/// the key that they begin with.
 fn listed(
     history: &History,
     signer: usize,
@@ -487,7 +495,7 @@ impl Prover<'_> {
         }
     }
 
-    /// Why there is no record of the entry: it does not exist, or is behind the last record.
+    /// The error for an entry without a record: it does not exist, or is behind the last one.
     fn not_covered(
         &self,
         index: u64,
@@ -519,7 +527,7 @@ impl Prover<'_> {
         })
     }
 
-    /// The entry's place in the frame of `record`, and what leads from it there.
+    /// The entry's place in the frame of `record`, and the evidence that links them.
     fn evidence(
         &self,
         index: u64,
@@ -559,7 +567,7 @@ impl Prover<'_> {
         }
         let evidence = match self.config.proofs {
             Proofs::Frame => whole_frame(&frame, &opened, found.section, self.config.cipher),
-            // The leaves of entries whose keys are gone are gone, too, and with them the path beside them.
+            // // An entry without a key has no leaf any more, and the paths beside it are gone too.
             Proofs::Entry if found.leaves.iter().all(Option::is_some) => {
                 alone(found, place, record).map_err(broken)?
             }

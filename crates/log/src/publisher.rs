@@ -1,4 +1,5 @@
-//! The thread that publishes checkpoints: apart from commits, so that no receipt waits for a signature.
+//! The thread that publishes checkpoints: apart from commits, so that no receipt waits for a
+//! signature.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -22,14 +23,14 @@ pub(crate) fn run(core: &LogState) {
 
 #[derive(Default)]
 struct State {
-    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when something was noticed to be unpublished.
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when unpublished frames were noticed.
     since: Option<Duration>,
-    /// What the present key signed.
+    /// The signatures of the present key.
     signed: Signed,
 }
 
 impl State {
-    /// One round: publishes if that is due, then waits. Gives false when all is done.
+    /// One round: publishes if that is due, then waits. Returns false when all is done.
     fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
         let generation = core.publish.generation();
         let now = core.clock.elapsed();
@@ -46,7 +47,7 @@ impl State {
         let is_due = asked.any() || due || last;
         if is_due {
             self.since = None;
-            // Before publishing: what is committed meanwhile may not be part of it.
+            // Before publishing: frames committed meanwhile may not be part of it.
             core.grown.store(false, Ordering::Release);
             if core.publish_streams()? {
                 self.signed.add(now);
@@ -70,7 +71,8 @@ impl State {
 }
 
 impl LogState {
-    /// Publishes every stream that grew, and anchors their heads. Gives whether any but the log's own grew.
+    /// Publishes every stream that grew, and anchors their heads. Returns whether any but the log's
+    /// own grew.
     pub(crate) fn publish_streams(&self) -> Result<bool, LogError> {
         let mut has_grown = false;
         for stream in self.content_streams() {
@@ -89,7 +91,7 @@ impl LogState {
         Ok(has_grown)
     }
 
-    /// Names in the stream `heads` what was published of all others, and publishes it.
+    /// Anchors the published heads of all other streams in the stream `heads`, and publishes it.
     pub(crate) fn anchor_heads(&self) -> Result<(), LogError> {
         let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
         let own = anchors.stream().name.clone();
@@ -105,7 +107,7 @@ impl LogState {
         self.publish_stream(anchors.stream()).map(drop)
     }
 
-    /// Fails where another writer may be at work: what both sign would be a fork.
+    /// Fails where another writer may be at work: signatures of both would be a fork.
     fn check_lock(&self) -> Result<(), LogError> {
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let is_held = |_: &dyn Storage| lock.as_ref().map_or(Ok(true), |lock| lock.is_held());

@@ -24,7 +24,7 @@ use crate::slots::SLOTS;
 use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions};
 pub use crate::verify::{Gap, Unsigned};
 
-/// Which entries are wanted; everything given must match.
+/// The conditions of a search; an entry must meet all of them.
 #[derive(Debug, Clone, Default)]
 #[expect(
     clippy::exhaustive_structs,
@@ -52,7 +52,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether `entry` is wanted; the stream is not looked at.
+    /// Returns whether `entry` matches; the stream is not checked.
     pub fn matches(&self, entry: &Entry<'_>) -> bool {
         let time = entry.time.nanoseconds();
         let is = |wanted: &Option<String>, found: &str| {
@@ -71,7 +71,7 @@ impl Filter {
                 .is_none_or(|subject| entry.subjects.iter().any(|found| found == subject))
     }
 
-    /// Whether a frame with entries between these times can hold one that is wanted.
+    /// Returns whether a frame with entries between these times can hold a matching one.
     pub(crate) fn reaches(&self, time_min: i64, time_max: i64) -> bool {
         self.from.is_none_or(|from| time_max >= from) && self.to.is_none_or(|to| time_min < to)
     }
@@ -86,13 +86,13 @@ pub struct Found<'a> {
     pub index: u64,
     /// The entry; key, subjects and payload are empty where erased.
     pub entry: Entry<'a>,
-    /// Whether nothing of it can be read but what outlives its subjects: all of them were erased.
+    /// True when only the parts that outlive its subjects can be read: all of them were erased.
     pub erased: bool,
-    /// Who of its subjects was erased.
+    /// The subjects that were erased.
     pub closed: Closed,
 }
 
-/// A log open for reading. It sees what is durable, published or not, and disturbs no writer.
+/// A log open for reading. It sees durable frames, published or not, and does not disturb a writer.
 pub struct Reader {
     pub(crate) places: LogLocation,
     pub(crate) files: Files,
@@ -101,11 +101,11 @@ pub struct Reader {
     pub(crate) opener: Opener,
 }
 
-/// What reading behind damage left out, and what is wrong with the log.
+/// The gaps of a read past damage, and the faults of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
-    /// What verification says of the journal and of the streams that were read.
+    /// The faults that verification found in the journal and in the streams that were read.
     pub faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.
     pub faults_unlisted: u64,
@@ -114,7 +114,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Whether nothing was left out, and nothing is wrong with what was read.
+    /// Returns whether nothing was left out, and no fault was found in what was read.
     pub fn is_none(&self) -> bool {
         let mut faults = self.faults.iter();
         self.gaps.is_empty()
@@ -122,22 +122,22 @@ impl Damage {
             && faults.all(|fault| fault.class == FaultClass::Unknown)
     }
 
-    /// How many entries were left out.
+    /// The number of entries that were left out.
     pub fn missing(&self) -> Missing {
         let mut sum = Missing::default();
         for gap in &self.gaps {
             sum.entries = sum.entries.saturating_add(gap.missing.entries);
             sum.is_least |= gap.missing.is_least;
         }
-        // Where the journal is damaged nobody knows which streams there were, and where nothing has the signed root, how many
-        // entries.
+        // A damaged journal does not show which streams there were. Where nothing has the signed
+        // root, the number of entries is unknown.
         let is_vague = |fault: &Fault| match fault.class {
             FaultClass::Checkpoint
             | FaultClass::Fork
             | FaultClass::KeyChain
             | FaultClass::Rollback
             | FaultClass::Tree => true,
-            // Of a damaged slot the sections are known that need it.
+            // The sections that need a damaged slot are known.
             _ => fault.stream == StreamName::JOURNAL && !fault.place.starts_with(SLOTS),
         };
         sum.is_least |= self.faults.iter().any(is_vague);
@@ -154,7 +154,8 @@ impl std::fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Opens the log at `path` for reading, with the second copies of its heads in `path` with `.heads` behind.
+    /// Opens the log at `path` for reading, with the second copies of its heads in `path` with
+    /// `.heads` appended.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -162,7 +163,8 @@ impl Reader {
         Self::open_at(&LogLocation::new(path, None), root)
     }
 
-    /// As [`Reader::open`], wherever the log and the second copies of its heads are.
+    /// Opens a log like [`Reader::open`], at any places of the log and of the second copies of its
+    /// heads.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -181,7 +183,8 @@ impl Reader {
         })
     }
 
-    /// As [`Reader::open_at`], also where the journal is damaged: for [`Reader::read_damaged`], which then says so.
+    /// Opens a log like [`Reader::open_at`], also where the journal is damaged: for
+    /// [`Reader::read_damaged`], which reports it.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -217,7 +220,8 @@ impl Reader {
         self.geometry.anchor()
     }
 
-    /// Losses of frames that were durable and that nobody had signed for, as far as they were accepted: what these frames held is nowhere.
+    /// Accepted losses of frames that were durable and not signed for; the content of these frames
+    /// is gone.
     pub fn losses(&self) -> impl Iterator<Item = &Repair> {
         self.history.losses.iter().map(|(loss, _)| loss)
     }
@@ -230,7 +234,7 @@ impl Reader {
     /// Verifies the journal, and `stream` where one is named, without opening anything.
     ///
     /// # Errors
-    /// [`LogError::Broken`] with the first fault; those of the storage.
+    /// [`LogError::Broken`] with the first fault; errors of the storage.
     pub fn check(&self, stream: Option<&StreamName>) -> Result<(), LogError> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
@@ -243,13 +247,15 @@ impl Reader {
         })
     }
 
-    /// Names in the folder of streams that belong to no stream which the journal created, control characters escaped.
+    /// Names in the folder of streams that belong to no stream which the journal created, control
+    /// characters escaped.
     ///
     /// # Errors
-    /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
+    /// Errors of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn unknown_streams(&self) -> Result<Vec<String>, LogError> {
         let mut names = self.files.list("streams")?;
-        // Read after the names: a stream is created in the journal before anything of it is written.
+        // Read after the names: a stream is created in the journal before anything of it is
+        // written.
         let history = self.read_history()?;
         names.retain(|name| {
             let mut streams = history.streams.iter();
@@ -261,22 +267,23 @@ impl Reader {
     /// The key in the folder of keys that signs, as the journal knows it.
     ///
     /// # Errors
-    /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
+    /// Errors of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn signing_key(&self) -> Result<SigningKeyState, LogError> {
         let master = &self.opener.master;
         let history = read_history(&self.files, &self.geometry, Some(master))?;
         self.opener.signing_key_state(&self.geometry, &history)
     }
 
-    /// Calls `visit` for each entry that `filter` wants, stream by stream, in order of index.
+    /// Calls `visit` for each entry that matches `filter`, stream by stream, in order of index.
     ///
-    /// The journal and the streams that are wanted are verified first, without opening anything: up to the newest head that
-    /// was signed, as the checkpoint, the journal and the second copy of the head say. Nothing is read where anything is
-    /// wrong with them. Memory is bounded by one frame and what verification takes. What follows a torn tail is not read.
+    /// The journal and the requested streams are verified first, without opening anything.
+    /// Verification goes up to the newest signed head in checkpoint, journal and second copy.
+    /// Nothing is read where it finds a fault. Memory is bounded by one frame and the needs of
+    /// verification. Bytes behind a torn tail are not read.
     ///
     /// # Errors
-    /// [`LogError::NoStream`]; [`LogError::Damaged`] where what was signed for is not there or a frame does not open; what
-    /// `visit` gives, which ends the reading.
+    /// [`LogError::NoStream`]; [`LogError::Damaged`] where signed content is missing or a frame
+    /// does not open; errors of `visit`, which end the reading.
     pub fn read<E: From<LogError>>(
         &self,
         filter: &Filter,
@@ -320,11 +327,12 @@ impl Reader {
         Ok(())
     }
 
-    /// What reading with `filter` leaves out of a log of version 2 that is there: of the journal and the streams that are wanted, the
-    /// frames that no checkpoint covers. In newer logs frames say who sealed them, and nothing that the log's keys sealed is left out.
+    /// The frames of a version 2 log that reading with `filter` leaves out: those of the journal
+    /// and the requested streams that no checkpoint covers. In newer logs frames say who sealed
+    /// them, and every frame that the log's keys sealed is read.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub fn unsigned(&self, filter: &Filter) -> Result<Vec<Unsigned>, LogError> {
         let version = self.geometry.version();
         if version != Version::V2 {
@@ -344,12 +352,13 @@ impl Reader {
         Ok(unsigned.collect())
     }
 
-    /// As [`Reader::read`], but reads on behind damage, and gives what was left out and what is wrong.
+    /// Reads entries like [`Reader::read`], but continues past damage. Returns the gaps and the
+    /// faults.
     ///
-    /// Entries whose records are damaged too come from frames that nothing signed stands behind.
+    /// Entries whose records are damaged too come from frames that nothing signed confirms.
     ///
     /// # Errors
-    /// [`LogError::NoStream`]; those of the storage; what `visit` gives, which ends the reading.
+    /// [`LogError::NoStream`]; errors of the storage; errors of `visit`, which end the reading.
     pub fn read_damaged<E: From<LogError>>(
         &self,
         filter: &Filter,
@@ -387,13 +396,14 @@ impl Reader {
         Ok(damage)
     }
 
-    /// What the journal says now.
+    /// Reads the journal as it is now.
     pub(crate) fn read_history(&self) -> Result<History, LogError> {
         let (files, copies) = (&self.files, &copies(&self.places));
         read_history_with_copies(files, copies, &self.geometry, &self.opener.master)
     }
 
-    /// The error for damage at `place`, with what cannot be read because of it and other damage.
+    /// The error for damage at `place`, with the entries that this and other damage make
+    /// unreadable.
     fn damaged(
         &self,
         filter: &Filter,
@@ -420,7 +430,7 @@ fn copies(places: &LogLocation) -> Heads {
 }
 
 impl Filter {
-    /// Whether entries of stream `name` are wanted.
+    /// Returns whether entries of stream `name` match.
     fn wants(&self, name: &StreamName, version: Version) -> bool {
         match &self.stream {
             Some(wanted) => wanted == name,

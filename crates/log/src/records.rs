@@ -1,4 +1,5 @@
-//! Finds records of a stream in its bundles, without reading the others, and the frames that they stand for.
+//! Finds records of a stream in its bundles, without reading the others, and the frames that they
+//! describe.
 
 use std::cmp::Ordering;
 
@@ -16,23 +17,25 @@ use crate::files::{Files, TILE_FILE_BYTES_MAX, unless_strange};
 use crate::scan::{Position, stored_frame};
 use crate::segments::{self, Cuts, Identity};
 
-/// The records that a checkpoint of `size` frames covers. Keeps the bundle read last, and the place found last.
+/// The records that a checkpoint of `size` frames covers. Keeps the bundle read last, and the place
+/// found last.
 pub(crate) struct Records<'a> {
     files: &'a Files,
     stream: &'a StreamName,
     identity: Identity,
     size: u64,
-    /// The root of the tree that they must be of; without one nothing vouches for them.
+    /// The root of their tree; without one nothing confirms the records.
     root: Option<Hash>,
     bundle: Option<(u64, Vec<Record>)>,
     /// Listed when the first place is asked for.
     cuts: Option<Cuts>,
-    /// A frame and where it stands.
+    /// A frame and its place.
     placed: Option<(u64, Place)>,
 }
 
 impl<'a> Records<'a> {
-    /// Records as they are stored. Whoever asks checks what follows from them: one may stand in the place of another.
+    /// Records as they are stored. The caller checks the data derived from them: one may be in the
+    /// place of another.
     pub(crate) const fn new(
         files: &'a Files,
         stream: &'a StreamName,
@@ -51,7 +54,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Records that are compared with the tree of `size` frames that has `root`: another one in their place is damage.
+    /// Records that are compared with the tree of `size` frames that has `root`: another one in
+    /// their place is damage.
     pub(crate) const fn of_tree(
         files: &'a Files,
         stream: &'a StreamName,
@@ -107,7 +111,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Where the frame of `record` stands, if the records between it and the beginning of its segment are right.
+    /// Returns the place of the frame of `record`, if the records between it and the beginning of
+    /// its segment are right.
     ///
     /// # Errors
     /// When one of their bundles is missing or damaged.
@@ -135,7 +140,8 @@ impl<'a> Records<'a> {
         Ok(place)
     }
 
-    /// A frame in the segment of frame `wanted` whose place is known: the one found last, or the first.
+    /// A frame in the segment of frame `wanted` whose place is known: the one found last, or the
+    /// first.
     fn nearest(&mut self, wanted: u64) -> Result<(u64, Place), LogError> {
         let cuts = match self.cuts.take() {
             Some(cuts) => cuts,
@@ -157,10 +163,10 @@ impl<'a> Records<'a> {
         Ok((first, place))
     }
 
-    /// The bytes of the frame of `record`, if they are there and what it says.
+    /// The bytes of the frame of `record`, if they are there and match it.
     ///
     /// # Errors
-    /// As [`Records::place`], and those of the storage.
+    /// As [`Records::place`], and errors of the storage.
     pub(crate) fn stored(&mut self, record: &Record) -> Result<Option<Vec<u8>>, LogError> {
         let place = self.place(record)?;
         stored_frame(self.files, self.stream, &self.identity, record, place)
@@ -169,7 +175,7 @@ impl<'a> Records<'a> {
     /// The position behind the frame of `record`, unless its segment is gone.
     ///
     /// # Errors
-    /// As [`Records::place`], and those of the storage.
+    /// As [`Records::place`], and errors of the storage.
     pub(crate) fn behind(&mut self, record: &Record) -> Result<Option<Position>, LogError> {
         let place = self.place(record)?;
         Position::behind(self.files, self.stream, self.identity, record, place)
@@ -230,7 +236,7 @@ impl<'a> Records<'a> {
         let Some(record) = records.first() else {
             return Ok(());
         };
-        // A path takes in every other hash of its tile, so that one of them vouches for all.
+        // A path contains every other hash of its tile, so one path confirms all of them.
         let path = inclusion_proof(first, self.size, |level, index| tiles.node(level, index));
         let path = match path {
             Err(ProveError::Node(error)) => as_stored(Err(error))?,
@@ -246,7 +252,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// What a tile says; nothing where it is missing or damaged.
+/// Returns the content of a tile; nothing where it is missing or damaged.
 fn as_stored<T>(read: Result<T, TileReadError<LogError>>) -> Result<Option<T>, LogError> {
     match read {
         Err(TileReadError::Read(error)) => Err(error),

@@ -1,9 +1,11 @@
-//! Brings a stream's storage back to a state from which writing can go on, and says what it did.
+//! Restores a stream's storage to a state that can be written to, and reports what it did.
 //!
 //! There is no second implementation of integrating a frame: recovered frames go through the same
-//! tree writer as new ones. What was signed for must be there, and so must what is known to have been durable. Behind what is anchored only
-//! frames count that a holder of the log's keys sealed: a signature alone, by a key that may have expired, takes the place of no seal. Behind what was
-//! signed anything else is set aside, and an incomplete frame at the end is cut off.
+//! tree writer as new ones. Frames that were signed for must be there, and so must those that are
+//! known to have been durable. Behind the anchored head only frames count that a holder of the
+//! log's keys sealed. A signature by a key that may have expired is no substitute for a seal.
+//! Behind the signed head anything else is set aside, and an incomplete frame at the end is cut
+//! off.
 
 use std::ops::Range;
 
@@ -35,7 +37,7 @@ use crate::settling::FoundStream;
 #[expect(clippy::as_conversions, reason = "a small constant")]
 const NOTE_BYTES_MAX: u64 = CHECKPOINT_BYTES_MAX as u64;
 
-/// What is to be recovered, and with what.
+/// The inputs of the recovery of one stream.
 pub(crate) struct Recovery<'a> {
     pub(crate) files: &'a Files,
     pub(crate) heads: &'a Heads,
@@ -43,27 +45,28 @@ pub(crate) struct Recovery<'a> {
     pub(crate) identity: Identity,
     /// Knows the keys that may have signed the stream's checkpoints.
     pub(crate) history: &'a History,
-    /// The name under which they did.
+    /// The name under which these keys signed.
     pub(crate) origin: String,
     /// The key that must have signed them too.
     pub(crate) witness: Option<&'a VerifierKey>,
     pub(crate) epochs: Epochs<'a>,
-    /// Of the journal the frames that were read: what follows says nothing that a log writes.
+    /// The frames of the journal that were read; no log writes such frames as follow.
     pub(crate) end: Option<u64>,
-    /// What is known to have been durable, where a note says so.
+    /// The frames noted as durable, where there is a note.
     pub(crate) durable: Option<Durable>,
-    /// Whether some of those may be gone.
-    /// The head that was anchored last, which was signed for too: in `heads`, or of `heads` itself in the last certificate.
+    /// The head that was anchored last, which was signed for too: in `heads`, or of `heads` itself
+    /// in the last certificate.
     pub(crate) anchored: Option<&'a Checkpoint>,
-    /// Frames of `heads` that were read without a gap: a head that none of them names was signed after them.
+    /// Frames of `heads` that were read without a gap; a head in none of them was signed after
+    /// them.
     pub(crate) heads_read: u64,
-    /// What opens the frames of a stream that may be about subjects.
+    /// Opens the frames of a stream that may be about subjects.
     pub(crate) opening: Option<Opening<'a>>,
-    /// What was found and will be repaired.
+    /// The findings that will be repaired.
     pub(crate) noted: Vec<Repair>,
 }
 
-/// What is known of a stream before its frames are read.
+/// The known heads of a stream before its frames are read.
 struct Notes {
     published: Option<Checkpoint>,
     /// The second copy of the head.
@@ -75,11 +78,11 @@ struct Notes {
     known: KnownHeads,
 }
 
-/// What the second copy of a head turned out to be.
+/// The second copy of a head, by its signer.
 enum Kept {
     /// Signed by a key of this log.
     Verified(Checkpoint),
-    /// Signed by none that the journal knows.
+    /// Signed by no key that the journal has.
     Foreign(Checkpoint),
 }
 
@@ -90,7 +93,7 @@ impl Kept {
         }
     }
 
-    /// The head that is verified and the one that is foreign, of which there is one at most.
+    /// Splits the copy into a verified head and a foreign one, of which there is at most one.
     fn apart(kept: Option<Self>) -> (Option<Checkpoint>, Option<Checkpoint>) {
         match kept {
             Some(Self::Verified(head)) => (Some(head), None),
@@ -101,11 +104,12 @@ impl Kept {
 }
 
 impl<'a> Recovery<'a> {
-    /// Finds the end of the stream and rebuilds its tree, and changes nothing. Subjects without a key are added to `missed`.
+    /// Finds the end of the stream and rebuilds its tree; changes nothing. Subjects without a key
+    /// are added to `missed`.
     ///
     /// # Errors
     /// [`LogError::RolledBack`] when something signed is missing, [`LogError::Broken`] when it is
-    /// there but is something else, and those of the storage.
+    /// there but is something else, and errors of the storage.
     pub(crate) fn find(mut self, missed: &mut KeysMissed) -> Result<FoundStream<'a>, LogError> {
         let noted = self.durable.unwrap_or(Durable::NOTHING);
         let Notes {
@@ -128,7 +132,8 @@ impl<'a> Recovery<'a> {
                 files,
                 name,
                 position,
-                // What is anchored is compared with what was anchored; behind it only the authenticator tells who wrote it.
+                // Up to the anchored head the root confirms the frames; behind it only the
+                // authenticator shows who wrote them.
                 &mut |record, frame| {
                     let is_read = until.is_none_or(|until| record.frame < until);
                     let is_meant = !is_signed || record.frame < signed_size;
@@ -154,7 +159,7 @@ impl<'a> Recovery<'a> {
         if tree.size() < signed_size {
             follow(&mut position, &mut tree, true)?;
         }
-        // Where frames that were not signed for begin.
+        // The beginning of the frames that were not signed for.
         let signed_end = beginning(position.place());
         let end = follow(&mut position, &mut tree, false)?;
         if tree.size() < signed_size {
@@ -181,7 +186,7 @@ impl<'a> Recovery<'a> {
         })
     }
 
-    /// What is signed for and noted of the stream, which must be of one history.
+    /// Collects the signed and noted heads of the stream, which must be of one history.
     fn notes(&mut self, noted: &Durable) -> Result<Notes, LogError> {
         let kept = self.kept_head()?;
         let published = self.checkpoint(kept.as_ref().map(Kept::size))?;
@@ -197,16 +202,17 @@ impl<'a> Recovery<'a> {
         })
     }
 
-    /// Whether second copy and anchored head are the head of `tree`. Otherwise everything is published again, so that what is not
-    /// anchored yet is signed by the key of the time at which it will be.
+    /// Returns whether second copy and anchored head are the head of `tree`. Otherwise everything
+    /// is published again: an unanchored head must be signed by the key that is current when it is
+    /// anchored.
     pub(crate) fn is_published(&self, tree: &TreeWriter, kept: Option<&Checkpoint>) -> bool {
         let (size, root) = (tree.size(), tree.root());
         let same = |head: &Checkpoint| head.size() == size && *head.root() == root;
         size == 0 || kept.is_some_and(same) && self.anchored.is_some_and(same)
     }
 
-    /// Whether the key beside the checkpoint is one that readers and foreign verifiers take: of this stream, certified, and no older than the signer of the
-    /// checkpoint.
+    /// Returns whether readers and foreign verifiers accept the key beside the checkpoint: it is of
+    /// this stream, certified, and no older than the signer of the checkpoint.
     pub(crate) fn has_key(&self) -> Result<bool, LogError> {
         let text = unless_strange(self.files.read(&self.path("log.vkey"), NOTE_BYTES_MAX))?;
         let text = String::from_utf8(text.unwrap_or_default()).ok();
@@ -221,7 +227,7 @@ impl<'a> Recovery<'a> {
         Ok(signed.is_none_or(|(signer, _)| number.is_some_and(|number| number >= signer)))
     }
 
-    /// The larger of the two heads: what must be found.
+    /// The larger of the two heads, whose frames must be found.
     fn signed(
         &mut self,
         published: Option<&Checkpoint>,
@@ -247,14 +253,16 @@ impl<'a> Recovery<'a> {
         Ok(larger.map(|head| (head.size(), *head.root())))
     }
 
-    /// A checkpoint beyond its second copy is one of a writer with another folder of them, or somebody else's.
+    /// The error for a checkpoint beyond its second copy: a writer with another folder of copies
+    /// made it, or a stranger.
     fn ahead(&self, published: u64, kept: u64) -> LogError {
         let remedy = "compare with the second copies in the other folder, and see the manual before any copy is moved";
         let reason = format!("{}; {remedy}", ahead(published, kept));
         self.broken("checkpoint", &reason)
     }
 
-    /// The head that was anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
+    /// Adds the anchored head, where checkpoint and second copy are older or gone: no crash leaves
+    /// such a state.
     fn with_anchored(&mut self, signed: Option<(u64, Hash)>) -> Option<(u64, Hash)> {
         let size = signed.map_or(0, |(size, _)| size);
         let Some(anchored) = self.anchored.filter(|anchored| anchored.size() > size) else {
@@ -264,7 +272,7 @@ impl<'a> Recovery<'a> {
         Some((anchored.size(), *anchored.root()))
     }
 
-    /// The heads that are known of the stream, which must be of one history.
+    /// The known heads of the stream, which must be of one history.
     fn known(
         &self,
         published: Option<&Checkpoint>,
@@ -288,10 +296,11 @@ impl<'a> Recovery<'a> {
         Err(self.broken(one.source.as_str(), &reason))
     }
 
-    /// The frames are not those of a head that is known.
+    /// The error for frames that do not match a known head.
     fn other_history(&self, known: &KnownHead) -> LogError {
         let reason = match known.source {
-            // Frames of another branch, which an accepted loss once left behind: nobody can say from which on.
+            // Frames of another branch, which an accepted loss once left behind; the point of
+            // divergence is unknown.
             Source::Noted => {
                 "are not those that were noted as durable: frames that an accepted loss had left behind were put back; \
                  put the newest copy of the whole log back"
@@ -307,8 +316,8 @@ impl<'a> Recovery<'a> {
         self.broken("segments", &reason)
     }
 
-    /// Whether what was durable is there. Of the journal it must be: one that was shortened is an older one, and what it said would be said a
-    /// second time, and otherwise.
+    /// Returns whether the durable frames are there. Those of the journal must be. A shortened
+    /// journal is an older one, and would record the same events again in another form.
     fn check_durable(&self, noted: &Durable, found: u64) -> Result<bool, LogError> {
         let is_there = found >= noted.frames;
         if !is_there && self.name.as_str() == StreamName::JOURNAL {
@@ -317,7 +326,7 @@ impl<'a> Recovery<'a> {
         Ok(is_there)
     }
 
-    /// What was noted as durable is gone from frame `found` on.
+    /// The error for frames that were noted as durable and are gone from frame `found` on.
     pub(crate) fn lost(&self, noted: &Durable, found: u64) -> LogError {
         LogError::Lost {
             stream: self.name.to_string(),
@@ -326,7 +335,8 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The second copy is signed by a key this journal never certified: the journal is older than the copy.
+    /// The error for a second copy whose key this journal never certified: the journal is older
+    /// than the copy.
     fn foreign(&self, head: &Checkpoint, position: &Position, end: &End) -> LogError {
         if position.next_frame < head.size() {
             return self.missing(position, end, head.size());
@@ -345,7 +355,8 @@ impl<'a> Recovery<'a> {
 
     /// The published checkpoint; one that is torn or missing is replaced by the next publication.
     ///
-    /// One of a key that this journal never certified and over more frames than any other head covers is no damage: the journal is older than it.
+    /// A checkpoint by a key that this journal never certified, over more frames than any other
+    /// head covers, is no damage: the journal is older than it.
     fn checkpoint(&mut self, kept: Option<u64>) -> Result<Option<Checkpoint>, LogError> {
         let is_kept = kept.is_some();
         let name = format!("streams/{}/checkpoint", self.name);
@@ -383,9 +394,10 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// A head that is not anchored must be signed by a key that had not expired before: as verification has it.
+    /// Checks that a head that is not anchored is signed by a key that had not expired before, as
+    /// verification does.
     ///
-    /// Of one that is anchored the root says enough, whoever signed it.
+    /// The root of an anchored head is enough, for any signer.
     fn check_signer(&self, source: Source, signer: usize, size: u64) -> Result<(), LogError> {
         let due = match self.name.as_str() {
             StreamName::JOURNAL => self.history.certificates_within(size),
@@ -427,9 +439,11 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The tree and position at what is anchored, from tiles; or from the start where nothing is, or the tiles are no good.
+    /// The tree and position at the anchored head, from tiles. Starts from the beginning where no
+    /// head is anchored, or the tiles are damaged.
     ///
-    /// Every frame behind has to be sealed by a holder of the log's keys: what was only signed for says nothing of who wrote it.
+    /// Every frame behind must be sealed by a holder of the log's keys: a signature does not show
+    /// who wrote it.
     fn resume(
         &mut self,
         known: &KnownHeads,
@@ -466,7 +480,8 @@ impl<'a> Recovery<'a> {
         Ok(found.unwrap_or(start))
     }
 
-    /// Something signed is not there: torn in the middle is damage, an early end is a rollback.
+    /// The error for signed frames that are missing: a tear in the middle is damage, an early end
+    /// is a rollback.
     fn missing(&self, position: &Position, end: &End, signed: u64) -> LogError {
         let found = position.next_frame;
         match end {
@@ -514,7 +529,7 @@ const fn beginning(place: Place) -> Place {
     }
 }
 
-/// An authentic frame that holds what none may.
+/// The error for an authentic frame with content that no frame may have.
 fn unopened(stream: &StreamName, frame: u64, error: &DecodeError) -> LogError {
     LogError::Broken {
         place: format!("stream {stream}, frame {frame}"),
@@ -522,7 +537,8 @@ fn unopened(stream: &StreamName, frame: u64, error: &DecodeError) -> LogError {
     }
 }
 
-/// How the line of the witness key in a checkpoint of the journal is wrong; `witness` is what should have signed it.
+/// Returns the fault of the witness key's line in a checkpoint of the journal; `witness` is the key
+/// that should have signed it.
 pub(crate) fn unwitnessed(note: &[u8], witness: Option<&VerifierKey>) -> Option<&'static str> {
     let note = SignedNote::parse(note).ok()?;
     match note.verify(std::slice::from_ref(witness?)) {

@@ -1,6 +1,7 @@
-//! What recovery did, remembered from before it does it until the journal says so.
+//! The repairs of recovery, stored before they are made and until the journal records them.
 //!
-//! `docs/format.md`, "Repairs". The journal signs these lines, so only a holder of the log's keys may have written them.
+//! `docs/format.md`, "Repairs". The journal signs these lines, so they must be authenticated with
+//! the log's keys.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,16 +18,16 @@ use crate::slots::SLOTS;
 
 /// The file of repairs that are not in the journal yet, one a line.
 pub(crate) const PENDING: &str = "repairs";
-/// Longest such file read: far more than one recovery says.
+/// Longest such file read: far more than one recovery writes.
 pub(crate) const PENDING_BYTES_MAX: u64 = 64 << 20;
-/// What is authenticated before the rest, so that a tag of something else never fits.
+/// The prefix of the authenticated content, so that a tag for another purpose never fits.
 const DOMAIN: &[u8] = b"probity/repairs/v4\n";
 /// Bytes of the tag that the file begins with.
 const TAG_BYTES: usize = 32;
-/// Bytes behind the tag that say how far the journal went: number of frames and root.
+/// Bytes behind the tag that hold the size of the journal: number of frames and root.
 const BOUND_BYTES: usize = 40;
 
-/// What kind of thing recovery found and did; says what the numbers of a [`Repair`] count.
+/// The kind of a repair; decides what the numbers of a [`Repair`] count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum RepairKind {
@@ -38,7 +39,8 @@ pub enum RepairKind {
     Unreadable,
     /// The second copy of the head is missing: it is written anew.
     Copy,
-    /// The checkpoint lacks the signature of the log's witness key, or that is wrong: it is written anew.
+    /// The checkpoint lacks the signature of the log's witness key, or that is wrong: it is written
+    /// anew.
     Witness,
     /// Checkpoint and second copy cover fewer frames than were anchored: both are written anew.
     Anchored,
@@ -46,7 +48,8 @@ pub enum RepairKind {
     Tree,
     /// Frames that were durable are gone, which was accepted.
     Lost,
-    /// Frames of which sections do not open any more for want of a subject's key, which was accepted.
+    /// Frames whose sections do not open any more because a subject's key is missing, which was
+    /// accepted.
     Closed,
     /// Bytes of the last segment that are the beginning of a frame or header: cut off.
     Torn,
@@ -54,7 +57,8 @@ pub enum RepairKind {
     Damaged,
     /// Bytes of the last segment that the log's keys did not seal: set aside.
     Foreign,
-    /// Bytes of the journal's last segment: the first frame of an opening that no head which the writer had signed for, and what follows; set aside.
+    /// Bytes of the journal's last segment: the first frame of an opening, for which no head that
+    /// the writer had signed, and the bytes behind it; set aside.
     Opening,
     /// A segment behind the last frame, without a frame: removed.
     Empty,
@@ -62,9 +66,9 @@ pub enum RepairKind {
     Later,
     /// The header of a segment: written anew.
     Header,
-    /// A damaged frame of the stream `heads`; which heads it anchors is unknown.
+    /// A damaged frame of the stream `heads`; the heads that it anchors are unknown.
     Heads,
-    /// The file `repairs` is not the log's: passed over.
+    /// The file `repairs` is not the log's: skipped.
     Notes,
     /// A slot that still held the key of an erased subject, which is destroyed.
     Erased,
@@ -100,17 +104,17 @@ impl RepairKind {
         Self::Slots,
     ];
 
-    /// Whether something that had been durable was lost, which the caller accepted.
+    /// Returns whether durable content was lost, which the caller accepted.
     pub(crate) const fn is_loss(self) -> bool {
         matches!(self, Self::Lost | Self::Closed)
     }
 
-    /// Whether slots of subjects were found that do not open.
+    /// Returns whether slots of subjects were found that do not open.
     pub(crate) const fn is_of_slots(self) -> bool {
         matches!(self, Self::Closed | Self::Zeros | Self::Slots)
     }
 
-    /// The word that stands for it in the journal.
+    /// The word for it in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unsigned => "unsigned",
@@ -142,7 +146,7 @@ impl RepairKind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Repair {
-    /// What it did.
+    /// The kind of the repair.
     pub kind: RepairKind,
     /// The stream; `journal` for the log as a whole.
     pub stream: StreamName,
@@ -173,7 +177,7 @@ impl Repair {
         format!("{kind} {stream} {} {}", self.from, self.to)
     }
 
-    /// The repair that `line` says, if it is one in its one form.
+    /// Parses a repair from `line`, if it has the one form that [`Repair::line`] writes.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let word = words.next()?;
@@ -302,15 +306,15 @@ impl Repair {
 #[derive(Debug)]
 pub(crate) struct RecoveryReport {
     key: NoteKey,
-    /// The journal as this opening found it, which says nothing of these repairs yet.
+    /// The journal as this opening found it, without these repairs.
     journal: Bound,
     done: Vec<Repair>,
-    /// Whether [`PENDING`] exists.
+    /// True when [`PENDING`] exists.
     stored: bool,
 }
 
 impl RecoveryReport {
-    /// For whoever only reads: nothing was done.
+    /// Creates an empty report, for readers.
     pub(crate) fn new(key: NoteKey, history: &History) -> Self {
         Self {
             key,
@@ -320,16 +324,17 @@ impl RecoveryReport {
         }
     }
 
-    /// Whether nothing was done or noted.
+    /// Returns whether nothing was done or noted.
     pub(crate) const fn is_empty(&self) -> bool {
         self.done.is_empty()
     }
 
-    /// Takes up what an earlier opening did and could not report.
+    /// Takes over the repairs of an earlier opening that could not report them.
     ///
-    /// A file that was announced behind a shorter journal is what a crash left after the journal had said it, or an older one that was
-    /// put back: what the journal says already is not said again. What this log's keys did not write, or wrote for another journal, is
-    /// no repair; it is passed over, and that is noted.
+    /// A file behind a shorter journal is a leftover of a crash after the journal recorded it, or
+    /// an older copy that was put back. Repairs that the journal has already are not recorded
+    /// again. A file that this log's keys did not write, or wrote for another journal, is skipped,
+    /// and that is noted.
     pub(crate) fn resume(files: &Files, key: NoteKey, history: &History) -> Result<Self, LogError> {
         let pending = unless_strange(files.read(PENDING, PENDING_BYTES_MAX))?;
         let mut done = Vec::new();
@@ -339,7 +344,7 @@ impl RecoveryReport {
             let notes = || vec![Repair::of_log(RepairKind::Notes, 0..bytes)];
             done = match authentic(&key, &content) {
                 Some((journal, mut lines)) if journal == history.read => {
-                    // Where keys are missing still, that is accepted again.
+                    // If keys are still missing, that is accepted again.
                     lines.retain(|repair| repair.kind != RepairKind::Closed);
                     lines
                 }
@@ -355,7 +360,8 @@ impl RecoveryReport {
         })
     }
 
-    /// Takes back what an earlier opening that did not come to its end said is lost of `stream`, as far as it is there: `frames` are.
+    /// Takes back the losses of `stream` that an earlier, unfinished opening noted, as far as its
+    /// `frames` frames are there.
     pub(crate) fn take_back(&mut self, stream: &StreamName, frames: u64) {
         self.done.retain_mut(|repair| {
             let is_loss = repair.kind == RepairKind::Lost && repair.stream == *stream;
@@ -366,17 +372,18 @@ impl RecoveryReport {
         });
     }
 
-    /// Notes what was found or will be done without changing evidence.
+    /// Notes a finding, or a repair that changes no evidence.
     pub(crate) fn note(&mut self, repair: Repair) {
         self.done.push(repair);
     }
 
-    /// Notes, durably, what is about to be changed: a crash between the change and the journal must not hide it.
+    /// Notes a change durably before it is made: a crash between the change and the journal must
+    /// not hide it.
     pub(crate) fn announce(&mut self, files: &Files, repair: Repair) -> Result<(), LogError> {
         self.announce_all(files, vec![repair])
     }
 
-    /// As [`RecoveryReport::announce`], for several.
+    /// Notes several changes like [`RecoveryReport::announce`].
     pub(crate) fn announce_all(
         &mut self,
         files: &Files,
@@ -400,7 +407,7 @@ impl RecoveryReport {
         fresh.cloned().collect()
     }
 
-    /// The journal has them, durably.
+    /// Removes the file, once the journal has the repairs durably.
     pub(crate) fn reported(&mut self, files: &Files) -> Result<(), LogError> {
         if self.stored {
             files.remove(PENDING)?;
@@ -411,7 +418,8 @@ impl RecoveryReport {
     }
 }
 
-/// The journal behind which the content of the file was announced, and the repairs in it, if a holder of the log's keys wrote them.
+/// Parses the journal's size at the announcement and the repairs, if a holder of the log's keys
+/// wrote them.
 fn authentic(key: &NoteKey, content: &[u8]) -> Option<(Bound, Vec<Repair>)> {
     let (tag, rest) = content.split_first_chunk::<TAG_BYTES>()?;
     if !key.matches(&tagged(rest), tag) {
@@ -428,7 +436,7 @@ fn authentic(key: &NoteKey, content: &[u8]) -> Option<(Bound, Vec<Repair>)> {
     Some((journal, repairs?))
 }
 
-/// Whether the journal says all of `repairs` in frame `from` or later.
+/// Returns whether the journal records all of `repairs` in frame `from` or later.
 fn is_said(repairs: &[Repair], from: u64, history: &History) -> bool {
     let is_one = |repair: &Repair| {
         let mut said = history.repaired.iter();

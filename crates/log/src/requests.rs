@@ -1,4 +1,5 @@
-//! What callers ask of a thread of the log, counted, so that one round of work answers all who asked before it.
+//! Counted requests of callers to a thread of the log; one round of work answers all requests made
+//! before it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,37 +17,38 @@ pub(crate) struct Asked {
 }
 
 impl Requests {
-    /// Makes a request; gives its number.
+    /// Makes a request; returns its number.
     pub(crate) fn ask(&self) -> u64 {
-        // AcqRel: what the caller did before is visible to the round that counts the request as done.
+        // AcqRel: the caller's earlier writes are visible to the round that answers the request.
         self.wanted.fetch_add(1, Ordering::AcqRel).saturating_add(1)
     }
 
-    /// Whether the request with this number is answered.
+    /// Returns whether the request with this number is answered.
     pub(crate) fn is_answered(&self, number: u64) -> bool {
-        // Acquire: pairs with `answer`; whoever sees the number sees the work.
+        // Acquire: pairs with `answer`; a caller that sees the number sees the work.
         self.done.load(Ordering::Acquire) >= number
     }
 
     /// The requests made so far, at the beginning of a round.
     pub(crate) fn asked(&self) -> Asked {
-        // Acquire: pairs with `ask`; what was done before a request is part of the round that answers it.
+        // Acquire: pairs with `ask`; writes before a request are part of the round that answers it.
         Asked {
             wanted: self.wanted.load(Ordering::Acquire),
             done: self.done.load(Ordering::Acquire),
         }
     }
 
-    /// The round is done; after the last one every request is answered before it is made.
+    /// Answers the requests of a round; after the last one every request is answered before it is
+    /// made.
     pub(crate) fn answer(&self, asked: &Asked, last: bool) {
         let done = if last { u64::MAX } else { asked.wanted };
-        // Release: whoever sees the number sees the work.
+        // Release: a caller that sees the number sees the work.
         self.done.store(done, Ordering::Release);
     }
 }
 
 impl Asked {
-    /// Whether anybody waits.
+    /// Returns whether any caller waits.
     pub(crate) const fn any(&self) -> bool {
         self.wanted > self.done
     }

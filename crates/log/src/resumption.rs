@@ -1,6 +1,7 @@
-//! The stored tree of a stream at a head that is known, and the position behind its last frame: where an opening goes on from.
+//! The stored tree of a stream at a known head, and the position behind its last frame, from which
+//! an opening continues.
 //!
-//! Nothing here is believed before it has the root of that head.
+//! Stored data is trusted only once it has the root of that head.
 
 use probity_format::limits::TILE_WIDTH;
 use probity_format::proof::{ProveError, consistency_proof, verify_consistency};
@@ -23,14 +24,16 @@ pub(crate) struct Resumption<'a> {
     pub(crate) files: &'a Files,
     pub(crate) name: &'a StreamName,
     pub(crate) identity: Identity,
-    /// The size of the largest tree that was published: its tiles are there whatever became of those of smaller ones.
+    /// The size of the largest published tree. Its tiles are there, even if those of smaller trees
+    /// are gone.
     pub(crate) published: u64,
-    /// Its root, which records on the way are compared with.
+    /// Its root, which confirms records on the way.
     pub(crate) published_root: Hash,
 }
 
 impl Resumption<'_> {
-    /// The tree of `size` frames with `root`, and the position behind its last frame, which must be there.
+    /// The tree of `size` frames with `root`, and the position behind its last frame, which must be
+    /// there.
     pub(crate) fn end(
         &self,
         size: u64,
@@ -53,7 +56,8 @@ impl Resumption<'_> {
         root: &Hash,
     ) -> Result<Option<(TreeWriter, Vec<u8>)>, LogError> {
         let last = size.saturating_sub(1);
-        // A full bundle is read by nobody who restores the tree behind it, so the tree before is restored.
+        // A full bundle is not read when the tree behind it is restored, so the tree before it is
+        // restored.
         let is_full = size.is_multiple_of(TILE_WIDTH);
         let restored = if is_full { last } else { size };
         let mut tree = match TreeWriter::restore(restored, |path| self.read(path)) {
@@ -66,14 +70,15 @@ impl Resumption<'_> {
         let Some(leaf) = self.last_leaf(size)? else {
             return Ok(None);
         };
-        // The root then says that the leaf is the one that was signed for.
+        // The root confirms that the leaf is the signed one.
         if is_full && tree.append(&leaf).is_err() || tree.root() != *root {
             return Ok(None);
         }
         Ok(Some((tree, leaf)))
     }
 
-    /// Whether the stored tree of `size` frames with `root` has grown from the one of `known`. Where it is not whole, nobody can say.
+    /// Returns whether the stored tree of `size` frames with `root` has grown from that of `known`.
+    /// A damaged tree cannot show it.
     pub(crate) fn has_grown_from(
         &self,
         known: &KnownHead,
@@ -89,7 +94,8 @@ impl Resumption<'_> {
         }
     }
 
-    /// The position behind the frame of `record`, the last of `size` with `root`, if that is stored as the record says.
+    /// The position behind the frame of `record`, the last of `size` with `root`, if the frame is
+    /// stored and matches the record.
     fn position_behind(
         &self,
         record: &Record,
@@ -130,8 +136,8 @@ impl Resumption<'_> {
         Ok(None)
     }
 
-    /// The content of a tile or bundle. A partial one that was never written, because no checkpoint had its size, is the beginning of
-    /// the one that the published tree has in its place.
+    /// The content of a tile or bundle. A partial form is never written if no checkpoint had its
+    /// size. It is then a prefix of the form that the published tree has in its place.
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, LogError> {
         let read = |path: &str| {
             let path = format!("streams/{}/{path}", self.name);

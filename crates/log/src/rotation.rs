@@ -1,7 +1,7 @@
 //! Moves the signing key on: when a log is opened, and by time while it is.
 //!
-//! Whoever steals the present key signs for what came after its certificate. What came before was signed by keys that are
-//! destroyed, and anchored under them.
+//! A thief of the present key can sign only for what follows its certificate. Earlier content was
+//! signed by keys that are destroyed, and anchored under them.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ use crate::keystore::signing_key;
 use crate::log_state::LogState;
 use crate::stream::lock;
 
-/// What the present key signed besides its own certificate's journal.
+/// The signatures of the present key, except on the journal with its own certificate.
 #[derive(Debug, Default)]
 pub(crate) struct Signed {
-    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when it first did.
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) at the first signature.
     since: Option<Duration>,
     publications: u64,
 }
 
 impl Signed {
-    /// The key signed heads of streams at `now`.
+    /// Counts a publication that the key signed at `now`.
     pub(crate) fn add(&mut self, now: Duration) {
         self.since.get_or_insert(now);
         self.publications = self.publications.saturating_add(1);
     }
 
-    /// Whether the next key is due.
+    /// Returns whether the next key is due.
     pub(crate) fn is_enough(&self, options: &Options, now: Duration) -> bool {
         let is_old = |since| now.saturating_sub(since) >= options.key_interval;
         let publications_max = options.key_publications_max;
@@ -41,7 +41,8 @@ impl Signed {
 }
 
 impl LogState {
-    /// Replaces the signing key of a log that is open, and publishes the journal that certifies the new one, and its head.
+    /// Replaces the signing key of an open log. Publishes the journal that certifies the new key,
+    /// and anchors its head.
     pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
         let mut journal = lock(&self.journal);
         self.certify_successor(&mut journal, Vec::new(), Vec::new())?;
@@ -49,12 +50,15 @@ impl LogState {
         self.anchor_heads()
     }
 
-    /// Certifies a new signing key behind the entries `before`, in the same frame, publishes the journal with it, and destroys the present one. The journal
-    /// and the heads stay locked meanwhile, so that nothing is published between. The entries `after` follow, in as many frames as they take.
+    /// Certifies a new signing key behind the entries `before`, in the same frame, publishes the
+    /// journal with it, and destroys the present one. The journal and the heads stay locked
+    /// meanwhile, so that nothing is published between. The entries `after` follow, in as many
+    /// frames as they take.
     ///
-    /// The first certificate begins the epoch of this opening. Until it is signed for, nothing that hangs on it is written but its frame: neither a note
-    /// of what is durable, nor the new key in the place of the old one. A crash before leaves a frame that the next opening sets aside, and a
-    /// successor that nobody knows; after it, the next opening finds the successor certified and takes it.
+    /// The first certificate begins the epoch of this opening. Until it is signed for, only its
+    /// frame is written: no note of durable frames, and not the new key in the place of the old
+    /// one. A crash before that leaves a frame that the next opening sets aside, and an unknown
+    /// successor. After a later crash the next opening finds the successor certified and takes it.
     pub(crate) fn certify_successor(
         &self,
         journal: &mut JournalWriter,
@@ -95,8 +99,8 @@ impl LogState {
             });
         }
         lock(&self.keys).sign_with(successor);
-        // Before any other stream is signed with the new key: the certificate must stand behind a signed head by then, because nobody without the root
-        // key believes what stands behind it.
+        // Published before the new key signs any other stream: the certificate must be covered by a
+        // signed head by then. Readers without the root key trust nothing behind a signed head.
         self.publish_stream(journal.stream())?;
         if let Some(epoch) = begun {
             journal.stream().enter(epoch, &self.files)?;

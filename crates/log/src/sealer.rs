@@ -10,7 +10,8 @@ use crate::batcher::Batch;
 use crate::error::LogError;
 use crate::log_state::LogState;
 
-/// One sealer's tools: a frame sealer for each configuration it met, and the memory of the last frame.
+/// The state of one sealer: a frame sealer for each configuration it met, and the memory of the
+/// last frame.
 #[derive(Default)]
 struct SealerState {
     sealers: Vec<(StreamConfig, FrameSealer)>,
@@ -64,7 +65,7 @@ impl SealerState {
         core.sealing_ages.record(age);
         // Durable keys before anything sealed under them.
         subjects.finish()?;
-        // The rows are not needed any more: their memory goes back to the producers before the write.
+        // The rows are no longer needed; their memory goes back to the producers before the write.
         drop(rows);
         drop(chunks);
         let frame = frame_of(&self.frame, record.length)?;
@@ -77,13 +78,14 @@ impl SealerState {
             core.options.segment_bytes_max,
             &stop,
         )?;
-        // After the write: a commit that counted it before would not find it, and none would follow.
+        // After the write: a commit that counted it before would not find it, and none would
+        // follow.
         core.uncommitted.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 }
 
-/// The frame in the buffer that it was sealed into, as long as its record says.
+/// The sealed frame in its buffer, with the length in its record.
 pub(crate) fn frame_of(buffer: &[u8], length: u32) -> Result<&[u8], LogError> {
     let frame = usize::try_from(length)
         .ok()

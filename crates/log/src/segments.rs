@@ -1,7 +1,8 @@
-//! Where the frames of a stream stand: in which segment file, and at which offset.
+//! The places of a stream's frames: segment file and offset.
 //!
-//! `docs/format.md`, "Segment". Records say how long frames are, names of segments which frame is their first; both together say where
-//! each stands. Records of version 2 say it themselves.
+//! `docs/format.md`, "Segment". Records hold the length of frames, and names of segments the number
+//! of their first frame. Both together give the place of each frame. Records of version 2 hold the
+//! place itself.
 
 use std::collections::BTreeSet;
 
@@ -17,25 +18,25 @@ use probity_format::{Version, v2};
 use crate::error::LogError;
 use crate::files::Files;
 
-/// What the frames and segments of one stream are bound to.
+/// The identity that the frames and segments of one stream carry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     pub(crate) version: Version,
     pub(crate) id: StreamId,
-    /// What headers of version 2 say of the configuration.
+    /// The fields of the configuration in headers of version 2.
     sealing: Option<v2::Sealing>,
     pub(crate) fingerprint: [u8; 32],
 }
 
 impl Identity {
-    /// Of the stream `name` with `config` in the log with `geometry`.
+    /// The identity of the stream `name` with `config` in the log with `geometry`.
     pub(crate) fn new(geometry: &Geometry, name: &StreamName, config: &StreamConfig) -> Self {
         let fingerprint = geometry.fingerprint();
         let id = StreamId::new(&fingerprint, name, config);
         Self::of_stream(geometry.version(), id, config, fingerprint)
     }
 
-    /// Of the stream `id` with `config` in a log of `version` with `fingerprint`.
+    /// The identity of the stream `id` with `config` in a log of `version` with `fingerprint`.
     pub(crate) fn of_stream(
         version: Version,
         id: StreamId,
@@ -54,17 +55,17 @@ impl Identity {
         }
     }
 
-    /// Whether a frame with `header` belongs to the stream.
+    /// Returns whether a frame with `header` belongs to the stream.
     pub(crate) fn owns(&self, header: &FrameHeader) -> bool {
         header.stream == self.id && header.v2 == self.sealing
     }
 
-    /// Of the journal.
+    /// The identity of the journal.
     pub(crate) fn journal(geometry: &Geometry) -> Self {
         Self::built_in(geometry, &StreamName::journal())
     }
 
-    /// Of the built-in stream `name`.
+    /// The identity of the built-in stream `name`.
     pub(crate) fn built_in(geometry: &Geometry, name: &StreamName) -> Self {
         let config = StreamConfig::journal(geometry.version());
         Self::new(geometry, name, &config)
@@ -89,13 +90,14 @@ pub(crate) fn folder(name: &StreamName) -> String {
     format!("streams/{name}/segments")
 }
 
-/// The frames with which segments begin; nothing of version 2, whose records say where frames stand.
+/// The frames with which segments begin; empty in version 2, whose records hold the places of
+/// frames.
 pub(crate) type Cuts = BTreeSet<u64>;
 
 /// The frames with which the segments begin that stream `name` has now.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn cuts(files: &Files, name: &StreamName, version: Version) -> Result<Cuts, LogError> {
     if version == Version::V2 {
         return Ok(Cuts::new());
@@ -130,11 +132,11 @@ pub(crate) const fn behind(place: Place, length: u32) -> Place {
     }
 }
 
-/// Follows the records of a stream in order, and says where their frames stand.
+/// Follows the records of a stream in order, and computes the places of their frames.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     pub(crate) cuts: Cuts,
-    /// Where the next frame stands, if no segment begins with it; nothing behind a record that is unknown.
+    /// The place of the next frame, if no segment begins with it; nothing behind an unknown record.
     next: Option<Place>,
 }
 
@@ -143,12 +145,12 @@ impl Walk {
         Self { cuts, next: None }
     }
 
-    /// Where frame `frame` stands, which is the next.
+    /// The place of frame `frame`, which is the next.
     pub(crate) fn due(&self, frame: u64) -> Option<Place> {
         begins(&self.cuts, frame).or(self.next)
     }
 
-    /// Moves on behind frame `frame`. Gives where that stands, if it is known.
+    /// Moves on behind frame `frame`. Returns its place, if that is known.
     pub(crate) fn pass(&mut self, frame: u64, record: Option<&Record>) -> Option<Place> {
         let said = record.and_then(Record::place);
         let place = said.or_else(|| self.due(frame));
@@ -159,7 +161,7 @@ impl Walk {
         place
     }
 
-    /// The next frame stands at `place`.
+    /// Sets `place` as the place of the next frame.
     pub(crate) const fn found(&mut self, place: Place) {
         self.next = Some(place);
     }

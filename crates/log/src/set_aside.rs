@@ -1,6 +1,7 @@
-//! Bytes that recovery found and did not believe: copied away, durably, before their place is used again.
+//! Bytes that recovery found and did not trust: copied away, durably, before their place is used
+//! again.
 //!
-//! What is kept here is no evidence, and nothing reads it.
+//! The copies are no evidence, and nothing reads them.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ const COPY_BYTES: u64 = 1 << 20;
 
 /// Copies `range` of the file `name` to a file of its own, durably.
 ///
-/// A copy that an earlier opening made and a crash kept from being reported is taken for this one.
+/// A copy that an earlier opening made, and could not report because of a crash, is reused.
 pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), LogError> {
     let file = files.open_read(name)?.ok_or_else(|| LogError::Broken {
         place: name.to_owned(),
@@ -34,7 +35,8 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
         let short = name.replace('/', "-");
         let kept = format!("{SET_ASIDE}/{short}-{}-{number}", source.range.start);
         let there = match files.open_read(&kept) {
-            // What is no file there keeps nobody from another name, unless the folder is none.
+            // Something that is no file only blocks this one name, unless the folder itself is
+            // none.
             Err(error) if is_strange(&error) => {
                 check_folder(files)?;
                 continue;
@@ -43,7 +45,7 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
         };
         match there {
             Some(there) if source.equals(&kept, &*there)? => {
-                // A crash may have come before it was durable.
+                // A crash may have come before the copy was durable.
                 files.segment(&kept, false)?;
                 files.sync(&kept)?;
                 files.sync_folder(SET_ASIDE)?;
@@ -58,10 +60,11 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
     Err(full())
 }
 
-/// Moves what stands under `name`, which is no file, to a name of its own; durable once the folder of `name` is synced.
+/// Moves `name`, which is no file, to a name of its own; durable once the folder of `name` is
+/// synced.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn take(files: &Files, name: &str) -> Result<(), LogError> {
     check_folder(files)?;
     let there = files.list(SET_ASIDE)?;
@@ -94,7 +97,7 @@ fn check_folder(files: &Files) -> Result<(), LogError> {
 /// Takes a piece at its place in the copy; false ends the reading.
 type Take<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<bool, LogError>;
 
-/// What is copied.
+/// The range of a file that is copied.
 struct Source<'a> {
     files: &'a Files,
     name: &'a str,
@@ -103,7 +106,8 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Calls `take` for one piece after the other, with its place in the copy. Holes are left out: a file may be longer than any disk.
+    /// Calls `take` for one piece after the other, with its place in the copy. Holes are skipped: a
+    /// file may be longer than any disk.
     fn pieces(&self, take: Take<'_>) -> Result<bool, LogError> {
         let mut buffer = Vec::new();
         let mut from = self.range.start;
@@ -129,7 +133,7 @@ impl Source<'_> {
         self.range.end.saturating_sub(self.range.start)
     }
 
-    /// Whether the file `kept` holds the same bytes and no others.
+    /// Returns whether the file `kept` holds the same bytes and no others.
     fn equals(&self, kept: &str, there: &dyn File) -> Result<bool, LogError> {
         let length = self.files.attempt("measure", kept, |_| there.length())?;
         if length != self.bytes() {
@@ -141,11 +145,11 @@ impl Source<'_> {
             file: there,
             range: 0..length,
         };
-        // Where one has a hole the other may have zeros.
+        // A hole in one may be zeros in the other.
         Ok(self.is_in(&copy)? && copy.is_in(self)?)
     }
 
-    /// Whether `other` holds what this one does, but for holes.
+    /// Returns whether `other` holds the bytes of this one, except for holes.
     fn is_in(&self, other: &Source<'_>) -> Result<bool, LogError> {
         let mut there = Vec::new();
         self.pieces(&mut |place, piece| {
@@ -159,7 +163,7 @@ impl Source<'_> {
     fn write(&self, kept: &str) -> Result<(), LogError> {
         let written = self.write_pieces(kept);
         if written.is_err() {
-            // A part of a copy takes room, and nobody would know it from a whole one.
+            // A partial copy takes disk space, and could not be told from a whole one.
             drop(self.files.remove(kept));
         }
         written

@@ -1,4 +1,4 @@
-//! Repairs a stream that recovery found, once all of them are known to be what they should.
+//! Repairs the streams that recovery found, once all of them are known to be sound.
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::note::{NoteError, SignedNote, Signer, VerifierKey};
@@ -25,7 +25,7 @@ pub(crate) struct FoundStream<'a> {
     pub(crate) kept: Option<Checkpoint>,
     /// Frames that were signed for.
     pub(crate) signed_size: u64,
-    /// Where frames that were not signed for begin.
+    /// The beginning of the frames that were not signed for.
     pub(crate) signed_end: Place,
     pub(crate) position: Position,
     pub(crate) end: End,
@@ -46,10 +46,11 @@ impl FoundStream<'_> {
         Some(self.recovery.lost(&noted, self.size()))
     }
 
-    /// Cuts off what is torn, makes durable what was found, and finishes a publication of the journal, whose checkpoints `witness` signs too.
+    /// Cuts off torn bytes, makes the found frames durable, and finishes a publication of the
+    /// journal, whose checkpoints `witness` signs too.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn settle(
         self,
         witness: &dyn Signer,
@@ -109,8 +110,9 @@ impl FoundStream<'_> {
 }
 
 impl Recovery<'_> {
-    /// Takes away what goes beyond the `published` and the `signed` frames, and writes `tree` where it was rebuilt: what is stored in its place may
-    /// be anything, and readers compare every form that is there.
+    /// Removes files beyond the `published` and the `signed` frames, and writes `tree` where it was
+    /// rebuilt. The stored files in its place may hold anything, and readers compare every form
+    /// that is there.
     fn settle_tree(
         &self,
         tree: &mut TreeWriter,
@@ -130,11 +132,13 @@ impl Recovery<'_> {
         beyond.mend()
     }
 
-    /// Writes the checkpoint of `kept`, the head in the second copy, with the signature that stands there: a crash came between the two.
+    /// Writes the checkpoint of `kept`, the head in the second copy, with the signature of that
+    /// copy: a crash came between the two.
     ///
-    /// Readers go by the checkpoint for what of the journal is signed for. Where it is behind, no note of what is durable may be of an opening that the
-    /// second copy alone covers, and no key that is certified there may take the place of the one before: to readers, and to a writer without the
-    /// second copies, that opening has not been.
+    /// Readers take the signed size of the journal from the checkpoint. Where it is behind, readers
+    /// and writers without the second copies do not know the opening that only the copy covers. So
+    /// no note of durable frames may be of that opening, and no key certified there may replace the
+    /// one before.
     fn finish_publication(&self, kept: &Checkpoint, witness: &dyn Signer) -> Result<(), LogError> {
         let broken = |reason: String| self.broken("second copy of the head", &reason);
         let note = self.heads.load(self.name)?.unwrap_or_default();
@@ -154,11 +158,11 @@ impl Recovery<'_> {
             .replace(&self.path("checkpoint"), note.as_bytes())
     }
 
-    /// Makes the segments durable from `from` up to `to`, before anything is signed for what is in them.
+    /// Makes the segments durable from `from` up to `to`, before their content is signed for.
     ///
-    /// They were found, which does not say that they were ever synced. They are written again, because a
-    /// sync that failed may have left them in memory marked as written, and the next one would then
-    /// succeed without writing them.
+    /// Found frames may never have been synced. They are written again, because a failed sync may
+    /// have left them in memory marked as written. The next sync would then succeed without writing
+    /// them.
     fn secure(&self, from: Place, to: &Position) -> Result<(), LogError> {
         let mut buffer = Vec::new();
         for segment in self.segments(from, to)? {
@@ -184,7 +188,7 @@ impl Recovery<'_> {
         self.files.sync_folder(&segments::folder(self.name))
     }
 
-    /// Writes the headers anew that are not those of the stream: they say nothing that is not known.
+    /// Writes wrong headers of segments anew; their content is known.
     fn mend_headers(
         &self,
         from: Place,
@@ -227,7 +231,8 @@ impl Recovery<'_> {
     }
 }
 
-/// The checkpoint in `note` with the line of `key` in it and one of `witness`: those of others in a second copy say nothing.
+/// The checkpoint in `note` with the signatures of `key` and of `witness`; other signatures of a
+/// second copy do not count.
 fn witnessed(note: &[u8], key: &VerifierKey, witness: &dyn Signer) -> Result<String, NoteError> {
     let note = SignedNote::parse(note)?;
     let mut signatures = note.signatures().to_vec();

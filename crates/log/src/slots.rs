@@ -18,13 +18,15 @@ use crate::scan::read_some;
 pub(crate) const SLOTS: &str = "subjects/slots";
 /// Slots read at once.
 const SLOTS_AT_ONCE: u64 = 2048;
-/// Most slots behind those that the journal counts: a writer names them there [long before](NAMED_EVERY).
+/// Most slots behind those that the journal counts: a writer names them there [long
+/// before](NAMED_EVERY).
 const UNCOUNTED_MAX: u64 = 1 << 20;
-/// A writer names its slots in the journal, and publishes it, whenever their number passes a multiple of this, if no checkpoint did.
+/// A writer names its slots in the journal, and publishes it, whenever their number passes a
+/// multiple of this, if no checkpoint did.
 pub(crate) const NAMED_EVERY: u64 = 1 << 16;
-/// What is wrong with a slot that does not open.
+/// The fault of a slot that does not open.
 pub(crate) const DAMAGED: &str = "the subject key does not open: it was changed or swapped";
-/// What to do about a slot that is not what it was.
+/// The remedy for a slot that was changed.
 pub(crate) const ADVICE: &str = "restore the folder subjects/ from a backup";
 
 /// A subject outside its own sections.
@@ -35,16 +37,17 @@ pub(crate) fn slot_length(version: Version) -> u64 {
     u64::try_from(slot_bytes(version)).unwrap_or(u64::MAX)
 }
 
-/// How many slots are read where the journal counts `counted`: those behind are no writer's, and without end where somebody makes the file long.
+/// The number of slots that are read where the journal counts `counted`. No writer leaves more
+/// behind those, and a forged file may be endless.
 pub(crate) const fn readable(version: Version, counted: u64) -> u64 {
     match version {
-        // Nothing counts them.
+        // The journal does not count them.
         Version::V2 => u64::MAX,
         _ => counted.saturating_add(UNCOUNTED_MAX),
     }
 }
 
-/// Whether the file holds more slots than are read wherever the journal counts none.
+/// Returns whether the file holds more slots than are read where the journal counts none.
 pub(crate) fn are_many(files: &Files, version: Version) -> Result<bool, LogError> {
     Ok(stored_bytes(files)? / slot_length(version) > readable(version, 0))
 }
@@ -57,7 +60,8 @@ fn stored_bytes(files: &Files) -> Result<u64, LogError> {
     }
 }
 
-/// What is wrong with a file of `stored` slots, if those are more than a writer leaves where the journal counts `counted`.
+/// Returns the fault of a file of `stored` slots, if they are more than a writer leaves where the
+/// journal counts `counted`.
 pub(crate) fn surplus(stored: u64, counted: u64) -> Option<String> {
     (stored > readable(Version::V3, counted)).then(|| {
         format!(
@@ -66,7 +70,8 @@ pub(crate) fn surplus(stored: u64, counted: u64) -> Option<String> {
     })
 }
 
-/// Calls `visit` for each whole slot from number `from` up to `to`; gives the length of the file, 0 where there is none.
+/// Calls `visit` for each whole slot from number `from` up to `to`; returns the length of the file,
+/// 0 where there is none.
 pub(crate) fn read_slots(
     files: &Files,
     version: Version,
@@ -99,7 +104,7 @@ pub(crate) fn read_slots(
     Ok(length)
 }
 
-/// The slot `number` is not what the log wrote.
+/// The error for slot `number` with content that the log did not write.
 pub(crate) fn broken(number: u64, reason: &str) -> LogError {
     LogError::Broken {
         place: place(number),
@@ -107,7 +112,7 @@ pub(crate) fn broken(number: u64, reason: &str) -> LogError {
     }
 }
 
-/// What slot `number` is called in reports.
+/// The name of slot `number` in reports.
 pub(crate) fn place(number: u64) -> String {
     format!("{SLOTS}, slot {number}")
 }
@@ -117,7 +122,7 @@ pub(crate) fn place(number: u64) -> String {
 pub(crate) struct Unopened {
     /// The pseudonym in its label, which may be damaged too.
     pub(crate) pseudonym: Pseudonym,
-    /// Whether it was overwritten with zeros, rather than changed.
+    /// True when it was overwritten with zeros, rather than changed.
     pub(crate) is_empty: bool,
 }
 
@@ -128,11 +133,12 @@ pub(crate) struct Slots {
     unopened: BTreeMap<u64, Unopened>,
     /// Slots up to the last that opens or is empty: those behind are being written, or torn.
     count: u64,
-    /// How many slots one of them says were durable before it.
+    /// The number of slots that were durable, as one of them records.
     pub(crate) durable: u64,
-    /// As [`Slots::count`] when the slots were read first.
+    /// The [`Slots::count`] of the first read.
     pub(crate) first_count: u64,
-    /// Length of the file when it was read last, and whether it was read again since without having grown.
+    /// Length of the file when it was read last, and whether it was read again since without having
+    /// grown.
     length: u64,
     is_final: bool,
 }
@@ -163,7 +169,8 @@ impl Slots {
         Ok(slots)
     }
 
-    /// Reads what was written since, and once more what did not open: a writer may have been writing it.
+    /// Reads slots written since, and once more those that did not open: a writer may have been
+    /// writing them.
     pub(crate) fn refresh(
         &mut self,
         files: &Files,
@@ -179,7 +186,7 @@ impl Slots {
         self.read_from(files, wrapping, (from, to))
     }
 
-    /// Whether [`Slots::refresh`] may find anything new.
+    /// Returns whether [`Slots::refresh`] may find anything new.
     pub(crate) fn may_grow(&self, files: &Files) -> Result<bool, LogError> {
         let length = stored_bytes(files)?;
         Ok(length != self.length || !self.is_final)
@@ -225,7 +232,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Whether any of them opened.
+    /// Returns whether any of them opened.
     pub(crate) fn has_keys(&self) -> bool {
         !self.keys.is_empty()
     }
@@ -242,7 +249,8 @@ impl Slots {
         found.map(|(number, slot)| (*number, *slot))
     }
 
-    /// Whether the subject was made and erased after the slots were read first, and so perhaps after the journal was.
+    /// Returns whether the subject was made and erased after the slots were read first, and so
+    /// perhaps after the journal was.
     pub(crate) fn is_recent(&self, pseudonym: &Pseudonym) -> bool {
         let slot = self.unopened_of(pseudonym);
         slot.is_some_and(|(number, slot)| slot.is_empty && number >= self.first_count)

@@ -1,4 +1,5 @@
-//! Opens a log for writing: repairs what a crash left, moves the signing key on, starts the threads.
+//! Opens a log for writing: repairs the leftovers of a crash, moves the signing key on, starts the
+//! threads.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,14 +48,15 @@ use crate::{committer, publisher, sealer, ticker};
 /// Most keyed entries that a stream may remember: 3 GB or so.
 const IDEMPOTENCY_KEYS_LIMIT: usize = 1 << 24;
 
-/// Entries of repairs in the frame with the certificate, of 256 KiB at most each: with what else stands there they fit one frame.
+/// Entries of repairs in the frame with the certificate, of 256 KiB at most each; together with the
+/// rest of the frame they fit.
 const REPAIRS_WITH_CERTIFICATE: usize = 8;
 
 /// The file that the one writer holds locked.
 pub(crate) const LOCK: &str = "lock";
 
 impl Log {
-    /// Opens the log at `path` for writing, repairing what a crash left.
+    /// Opens the log at `path` for writing, and repairs the leftovers of a crash.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -63,7 +65,7 @@ impl Log {
         Self::open_at(&places, root, options, Arc::new(SystemClock::new()))
     }
 
-    /// As [`Log::open`], wherever the log is, and with any clock.
+    /// Opens a log like [`Log::open`], at any places and with any clock.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -82,7 +84,7 @@ impl Log {
     }
 }
 
-/// Opens the log at `places`, which is locked; `first` is what a log begins with.
+/// Opens the log at `places`, which is locked; `first` is the initial content of a new log.
 pub(crate) fn open_locked(
     places: &LogLocation,
     lock: Box<dyn Lock>,
@@ -94,7 +96,8 @@ pub(crate) fn open_locked(
     let files = Files::of_log(places, &options);
     let geometry = read_geometry(&files, &places.path)?;
     files.sweep()?;
-    // Before the version is believed: the keys are bound to the geometry, so that an edited one shows as another log's.
+    // Before the version is trusted: the keys are bound to the geometry, so that an edited one
+    // shows as another log's.
     let mut keys = KeyStore::open(&files, root, &geometry)?;
     if geometry.version() != Version::NEWEST {
         return Err(LogError::OlderVersion {
@@ -132,7 +135,7 @@ pub(crate) fn open_locked(
     };
     let mut successor = None;
     let (streams, subjects) = recovering.recover(&mut repairs, || {
-        // Where nobody can sign, nothing is given up. A log without a journal is not one yet.
+        // If no key can sign, nothing is changed. A log without a journal does not exist yet.
         if history.frames() > 0 {
             successor = keys.certified_successor(&files, geometry.origin(), history.last_key())?;
         }
@@ -173,7 +176,7 @@ fn begin(
     let repaired = repairs.distinct();
     begin_journal(&core, first, &repaired)?;
     repairs.reported(&core.files)?;
-    // Those that were started end when they see the poison.
+    // The threads that were started end when they see the poison.
     let threads = start(&core).map_err(|error| core.fail(error))?;
     Ok(Log::new(core, threads, repaired))
 }
@@ -190,7 +193,7 @@ fn built_in(
     })
 }
 
-/// What the log begins with, where it has not begun.
+/// The initial content of the log, where it has none yet.
 fn first_of<'a>(
     journal: &Stream,
     first: Option<&'a First<'a>>,
@@ -224,7 +227,7 @@ fn queue(options: &Options) -> Result<Queue, LogError> {
     Ok((pool, sender, receiver))
 }
 
-/// `anchored`, and of the stream `heads` itself what the last certificate binds.
+/// Returns `anchored`, with the head of the stream `heads` itself that the last certificate binds.
 fn with_bound_heads(
     mut anchored: Anchored,
     geometry: &Geometry,
@@ -236,7 +239,7 @@ fn with_bound_heads(
     Ok(anchored)
 }
 
-/// What the journal says must have been read to its end: with a part of it, streams and erasures would be unknown.
+/// Checks that the journal was read to its end: otherwise streams and erasures would be unknown.
 fn check_read(history: &History, frames: u64) -> Result<(), LogError> {
     let read = history.frames();
     if read == frames {
@@ -248,7 +251,7 @@ fn check_read(history: &History, frames: u64) -> Result<(), LogError> {
     })
 }
 
-/// What the streams of a log are recovered from.
+/// The inputs for the recovery of a log's streams.
 struct Recovering<'a> {
     files: &'a Files,
     heads: &'a Heads,
@@ -256,7 +259,7 @@ struct Recovering<'a> {
     history: &'a History,
     anchored: &'a Anchored,
     floors: &'a BTreeMap<String, Floor>,
-    /// Frames of `heads` that say so.
+    /// Frames of `heads` that anchor them.
     heads_read: u64,
     master: &'a MasterKey,
     notes: &'a NotesFound,
@@ -267,7 +270,8 @@ struct Recovering<'a> {
 }
 
 impl Recovering<'_> {
-    /// Finds all streams and the slots of subjects before anything of them is changed; `may_change` has the last word then.
+    /// Finds all streams and the slots of subjects before anything of them is changed; `may_change`
+    /// is then asked last.
     fn recover(
         &self,
         repairs: &mut RecoveryReport,
@@ -293,7 +297,8 @@ impl Recovering<'_> {
             let found = found.settle(self.witness, repairs)?;
             let note = DurableNote::new(self.notes.notes(), ordinal);
             let stream = Stream::new(name.clone(), *config, id, origin, note, found);
-            // Until the journal says what is lost, the note is all that does: should this opening end before, the next one must miss it too.
+            // Until the journal records the loss, only the note shows it. Should this opening end
+            // before, the next one must miss the frames too.
             if is_lossless {
                 stream.note_durable(self.files)?;
             }
@@ -303,7 +308,8 @@ impl Recovering<'_> {
         Ok((streams, slots))
     }
 
-    /// The end of the journal, for which nobody has signed, may be another copy's: what it says is lost must not be there.
+    /// Checks that the frames which the journal's unsigned end calls lost are gone. If they are
+    /// there, that end is of another copy of the log.
     fn check_losses(&self, name: &StreamName, frames: u64) -> Result<(), LogError> {
         let signed = self.history.signed.unwrap_or(u64::MAX);
         let unsigned = self
@@ -365,7 +371,8 @@ impl Recovering<'_> {
             if is_journal {
                 check_read(self.history, found.size())?;
             }
-            // Of the journal not before it is known to be whole: a damaged frame may have the opening.
+            // Of the journal only after it is known to be whole: a damaged frame may hold the
+            // opening.
             if let Noted::Beyond(_) = noted {
                 return Err(LogError::Broken {
                     place: format!("{DURABLE}, stream {name}"),
@@ -379,7 +386,7 @@ impl Recovering<'_> {
     }
 }
 
-/// Refuses all that was durable and is gone, in one error: whoever accepts it must know what it is.
+/// Refuses all lost durable content, in one error: a caller who accepts it must know all of it.
 fn refuse_losses(found: &[FoundStream<'_>], missed: &KeysMissed) -> Result<(), LogError> {
     let mut losses: Vec<LogError> = found.iter().filter_map(FoundStream::loss).collect();
     losses.extend(missed.refuse().err());
@@ -393,8 +400,8 @@ fn refuse_losses(found: &[FoundStream<'_>], missed: &KeysMissed) -> Result<(), L
     }
 }
 
-/// Moves the signing key on and records what recovery did, and the creation of a log that begins with
-/// the stream `default`.
+/// Moves the signing key on and records the repairs, and the creation of a log that begins with the
+/// stream `default`.
 fn begin_journal(
     core: &LogState,
     first: Option<&First<'_>>,
@@ -411,11 +418,12 @@ fn begin_journal(
         let stream = core.empty_stream(&name, config)?;
         stream.note_created(&core.files)?;
         default = Some(stream);
-        // Before the journal says anything: from then on, a stream `heads` without a checkpoint is one that is missing.
+        // Before the journal has any entry: from then on, a stream `heads` without a checkpoint
+        // counts as a missing one.
         core.anchor_heads()?;
         core.publish_stream(journal.stream())?;
     }
-    // Losses first: they are said with the certificate, or not at all.
+    // Losses first: they are in the frame of the certificate, or nowhere.
     let (losses, others): (Vec<_>, Vec<_>) = repairs
         .iter()
         .cloned()
@@ -424,10 +432,10 @@ fn begin_journal(
     let later = repaired.split_off(repaired.len().min(REPAIRS_WITH_CERTIFICATE));
     core.certify_successor(&mut journal, entries, repaired)?;
     core.note_all_durable()?;
-    // What is gone without a signed erasure is damage.
+    // A key that is gone without a signed erasure is damage.
     core.subjects.finish_erasures(&core.files)?;
     if !later.is_empty() {
-        // Nothing but the frame with the certificate is believed before it is signed for.
+        // Readers trust only the frame with the certificate before it is signed for.
         journal.append(core, later)?;
         core.publish_stream(journal.stream())?;
     }
@@ -460,7 +468,7 @@ fn spawn(
     std::thread::Builder::new()
         .name(name.clone())
         .spawn(move || {
-            // Whoever waits would wait for ever for a thread that ended by a defect.
+            // A waiter would wait for ever for a thread that ended by a defect.
             if catch_unwind(AssertUnwindSafe(|| body(&core))).is_err() {
                 core.set_poison(LogError::Broken {
                     place: "a thread of the log".into(),

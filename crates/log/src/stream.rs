@@ -1,4 +1,4 @@
-//! One stream open for writing: the place reserved next, the segment written to, the tree that grows.
+//! One stream open for writing: the next reserved place, the current segment, the growing tree.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use crate::leaves::{Leaf, RecentLeaves};
 use crate::scan::Position;
 use crate::segments::{self, HEADER_END};
 
-/// What a batch of one appender's entries became; shared by the appender and the pipeline.
+/// The indexes of a batch of one appender's entries; shared by the appender and the pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// Index of the run's first entry plus one; 0 until durable.
@@ -42,12 +42,12 @@ impl Run {
 
     /// Index of the first entry, once it is durable.
     pub(crate) fn first_index(&self) -> Option<u64> {
-        // Acquire: pairs with `complete`; what was made durable before is seen as such.
+        // Acquire: pairs with `complete`; everything made durable before is visible.
         self.first.load(Ordering::Acquire).checked_sub(1)
     }
 
     pub(crate) fn complete(&self, first_index: u64) {
-        // Release: whoever sees the index sees everything that made it durable.
+        // Release: a reader of the index sees everything that made it durable.
         self.first
             .store(first_index.saturating_add(1), Ordering::Release);
     }
@@ -62,13 +62,14 @@ pub(crate) struct Stream {
     pub(crate) config: StreamConfig,
     pub(crate) id: StreamId,
     pub(crate) origin: String,
-    /// Says how much of it is durable.
+    /// The note of its durable frames.
     note: DurableNote,
-    /// Whether nothing is noted for the time being.
+    /// True while nothing is noted.
     withheld: AtomicBool,
     /// Locked while a batch is cut; nothing else may be locked before it but the batcher.
     next: Mutex<Next>,
-    /// Locked while a frame is written, in the order of frames; [`Stream::turn`] says when it moved on.
+    /// Locked while a frame is written, in the order of frames; [`Stream::turn`] is notified after
+    /// each.
     writer: Mutex<Writer>,
     turn: Condvar,
     /// Locked while frames are made durable and integrated, one commit after the other.
@@ -79,7 +80,7 @@ pub(crate) struct Stream {
     tree: Mutex<TreeWriter>,
     /// Locked while a checkpoint is published.
     published: Mutex<Published>,
-    /// What the frames integrated last are in the tree.
+    /// The leaves of the frames that were integrated last.
     leaves: RecentLeaves,
     /// The entries with idempotency keys.
     pub(crate) once: Once,
@@ -88,7 +89,7 @@ pub(crate) struct Stream {
 struct Next {
     frame: u64,
     entry: u64,
-    /// Of this opening, from its first frame on.
+    /// The key of this opening, from its first frame on.
     epoch: Option<Arc<EpochKey>>,
 }
 
@@ -100,12 +101,12 @@ impl std::fmt::Debug for Next {
     }
 }
 
-/// Where the next frame goes.
+/// The place of the next frame.
 #[derive(Debug)]
 pub(crate) struct Writer {
     /// The frame that the segment begins with.
     pub(crate) segment: u64,
-    /// Whether the segment's file exists; a new one is begun when the next frame comes.
+    /// True when the segment's file exists; a new one is begun when the next frame comes.
     pub(crate) begun: bool,
     pub(crate) offset: u64,
     pub(crate) next_frame: u64,
@@ -113,7 +114,7 @@ pub(crate) struct Writer {
     /// Names of files written to since the last sync.
     unsynced: BTreeSet<String>,
     folder_unsynced: bool,
-    /// Frames that the note says are durable.
+    /// Frames that the note counts as durable.
     noted: Option<u64>,
     written: Vec<(Record, Vec<PlacedRun>)>,
 }
@@ -126,7 +127,7 @@ struct Published {
     key: Option<String>,
 }
 
-/// What recovery found out about a stream.
+/// The result of a stream's recovery.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) segment: u64,
@@ -135,7 +136,7 @@ pub(crate) struct Recovered {
     pub(crate) next_frame: u64,
     pub(crate) next_entry: u64,
     pub(crate) tree: TreeWriter,
-    /// The checkpoint, if its second copy says the same.
+    /// The checkpoint, if its second copy has the same content.
     pub(crate) published: Option<Checkpoint>,
 }
 
@@ -204,7 +205,7 @@ impl Stream {
         }
     }
 
-    /// Index of the next entry, if nothing that is under way fails.
+    /// Index of the next entry, if nothing under way fails.
     pub(crate) fn next_entry(&self) -> u64 {
         lock(&self.next).entry
     }
@@ -219,7 +220,7 @@ impl Stream {
         self.lock_writer().next_entry
     }
 
-    /// What the tree holds for the frame with entry `index`, while that is remembered.
+    /// The leaf of the frame with entry `index`, while it is remembered.
     pub(crate) fn leaf_of(&self, index: u64) -> Option<Leaf> {
         self.leaves.of_entry(index)
     }
@@ -237,7 +238,7 @@ impl Stream {
         }
     }
 
-    /// Reserves the place of a frame with `entries` entries, and the key it is sealed under, which is of `opening`.
+    /// Reserves the place of a frame with `entries` entries, and its key, which is of `opening`.
     ///
     /// The caller must seal and [`Stream::write`] it, or poison the log: there are no holes.
     pub(crate) fn reserve(
@@ -307,8 +308,9 @@ impl Stream {
         Ok(())
     }
 
-    /// A crash before the header is whole leaves a file that recovery removes. It is durable before a frame is written: a loss
-    /// of power that spares a frame and not its header would look like damage.
+    /// Begins a segment. A crash before the header is whole leaves a file that recovery removes.
+    /// The header is durable before a frame is written: a power loss that spares a frame and not
+    /// its header would look like damage.
     fn begin_segment(&self, writer: &mut Writer, files: &Files) -> Result<(), LogError> {
         let name = self.segment_path(writer.next_frame);
         files.segment(&name, true)?;
@@ -321,9 +323,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Makes what was written durable (if `sync`), integrates it, and completes its runs.
+    /// Makes written frames durable (if `sync`), integrates them, and completes their runs.
     ///
-    /// The order matters: a run is complete only when its bytes are durable. Gives whether there was anything.
+    /// The order matters: a run is complete only when its bytes are durable. Returns whether there
+    /// was anything.
     pub(crate) fn commit(&self, files: &Files, sync: bool) -> Result<bool, LogError> {
         let _one_after_the_other = lock(&self.committing);
         let written = std::mem::take(&mut self.lock_writer().written);
@@ -346,7 +349,7 @@ impl Stream {
         }
         let durable = sync.then(|| durable(&tree));
         drop(tree);
-        // Before anybody has a receipt: what was promised is missed where it is gone.
+        // Before any receipt: if promised frames are lost, the note must show it.
         if let Some(durable) = durable {
             self.note(files, &durable)?;
         }
@@ -361,10 +364,10 @@ impl Stream {
         Ok(!written.is_empty())
     }
 
-    /// Makes durable what was written before.
+    /// Makes all earlier writes durable.
     ///
-    /// The caller holds `committing`: what one caller has not synced yet, another would take for durable. All that the tree
-    /// holds by then was written before, and may be noted.
+    /// The caller holds `committing`: another caller would take unsynced writes for durable. All
+    /// that the tree holds by then was written before, and may be noted.
     fn sync(&self, files: &Files) -> Result<(), LogError> {
         let mut writer = self.lock_writer();
         let unsynced = std::mem::take(&mut writer.unsynced);
@@ -380,26 +383,28 @@ impl Stream {
         files.check_synced()
     }
 
-    /// Notes nothing until an epoch is [entered](Stream::enter): what is durable meanwhile is not signed for, and nobody would know of what opening the note is.
+    /// Withholds notes until an epoch is [entered](Stream::enter). The opening of frames made
+    /// durable meanwhile is not signed for, so a note could not name it.
     pub(crate) fn withhold_notes(&self) {
-        // Relaxed: one thread writes the stream, and nothing else hangs on it.
+        // Relaxed: one thread writes the stream, and nothing else depends on it.
         self.withheld.store(true, Ordering::Relaxed);
     }
 
-    /// From now on what is durable is noted as of `epoch`, of all streams of the log.
+    /// Notes durable frames as of `epoch` from now on, for all streams of the log.
     pub(crate) fn enter(&self, epoch: Epoch, files: &Files) -> Result<(), LogError> {
         self.note.enter(epoch);
         self.withheld.store(false, Ordering::Relaxed);
         self.note_durable(files)
     }
 
-    /// Notes that all that recovery found is durable, which it has seen to.
+    /// Notes all frames that recovery found as durable; recovery has synced them.
     pub(crate) fn note_durable(&self, files: &Files) -> Result<(), LogError> {
         let durable = durable(&self.lock_tree());
         self.note(files, &durable)
     }
 
-    /// Notes, durably, that a stream which is being created has no frames: where the note is missing, somebody took it away.
+    /// Notes, durably, that a new stream has no frames: a missing note then shows that somebody
+    /// removed it.
     pub(crate) fn note_created(&self, files: &Files) -> Result<(), LogError> {
         self.note_durable(files)?;
         self.note.sync(files)
@@ -423,10 +428,10 @@ impl Stream {
 
     /// Signs and publishes the tree as integrated, if it grew.
     ///
-    /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves tiles nobody
-    /// refers to, or a second copy one step ahead, which recovery takes for what it is. A stream
-    /// without frames has a checkpoint too, so that one that is missing is always an alarm.
-    /// `before_signing` runs when it is settled what will be signed for. `witness` signs too, in a line of its own.
+    /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves unused tiles,
+    /// or a second copy one step ahead, which recovery recognizes. A stream without frames has a
+    /// checkpoint too, so that a missing one is always an alarm. `before_signing` runs when the
+    /// head to sign is fixed. `witness` signs too, in a line of its own.
     pub(crate) fn publish(
         &self,
         files: &Files,
@@ -441,7 +446,8 @@ impl Stream {
             return Ok(None);
         }
         let (size, root, grown) = {
-            // Commits may integrate what they do not sync, but none does between this sync and the look at the tree.
+            // Commits may integrate without a sync, but none does between this sync and the reading
+            // of the tree.
             let _one_after_the_other = lock(&self.committing);
             self.sync(files)?;
             let mut tree = self.lock_tree();
@@ -479,7 +485,8 @@ impl Stream {
             note.as_bytes(),
         )?;
         published.head = Some(head.clone());
-        // Who asks for one of them with an older checkpoint finds the full form, which begins with it (C2SP tlog-tiles).
+        // A reader that asks for one of them with an older checkpoint finds the full form, which
+        // begins with it (C2SP tlog-tiles).
         for folder in &grown.obsolete {
             files.discard(&format!("streams/{}/{folder}", self.name));
         }
@@ -510,7 +517,7 @@ impl Stream {
     }
 }
 
-/// What `tree` holds, once all of it was synced.
+/// The content of `tree` as a note, once all of it was synced.
 fn durable(tree: &TreeWriter) -> Durable {
     Durable {
         frames: tree.size(),

@@ -1,6 +1,8 @@
-//! The folder `subjects/` as the writer keeps it: one slot a subject with its key and name, which an erasure overwrites.
+//! The folder `subjects/` as the writer keeps it: one slot per subject with its key and name, which
+//! an erasure overwrites.
 //!
-//! `docs/format.md`, "Subject keys". The map from names to pseudonyms and keys is in memory as long as the log is open.
+//! `docs/format.md`, "Subject keys". The map from names to pseudonyms and keys is in memory as long
+//! as the log is open.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -52,9 +54,9 @@ struct State {
     pending: Vec<u8>,
     /// The digest with those too.
     digest: SlotsDigest,
-    /// Whether the file's name is durable.
+    /// True when the file's name is durable.
     named: bool,
-    /// Slots of subjects that the journal erased and that still hold something.
+    /// Slots of subjects that the journal erased and that still hold a key.
     unfinished: Vec<u64>,
 }
 
@@ -72,10 +74,10 @@ impl std::fmt::Debug for SubjectStore {
 }
 
 impl SubjectStore {
-    /// Takes up the slots, and makes durable what is found: a crash may have left it in memory alone.
+    /// Loads the slots and makes them durable: a crash may have left them in memory alone.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn open(
         files: &Files,
         found: FoundSlots,
@@ -139,13 +141,15 @@ impl SubjectStore {
         Ok(Some((slot, pseudonym)))
     }
 
-    /// Destroys the key and the name of the subject in `slot`; the journal must have published the erasure.
+    /// Destroys the key and the name of the subject in `slot`; the journal must have published the
+    /// erasure.
     pub(crate) fn destroy(&self, files: &Files, name: &str, slot: u64) -> Result<(), LogError> {
         self.lock().known.remove(name);
         overwrite(files, &[slot])
     }
 
-    /// Destroys what slots still hold whose erasure the journal says and has signed for by now.
+    /// Destroys the keys left in slots whose erasure the journal has recorded and signed for by
+    /// now.
     pub(crate) fn finish_erasures(&self, files: &Files) -> Result<(), LogError> {
         let unfinished = std::mem::take(&mut self.lock().unfinished);
         if unfinished.is_empty() {
@@ -159,7 +163,8 @@ impl SubjectStore {
     }
 }
 
-/// Overwrites what `slots` keep secret, durably. Their labels stay, which the journal signed for.
+/// Overwrites the keys and names in `slots`, durably. Their labels stay, because the journal signed
+/// for them.
 fn overwrite(files: &Files, slots: &[u64]) -> Result<(), LogError> {
     files.segment(SLOTS, false)?;
     let label = u64::try_from(SLOT_LABEL_BYTES).unwrap_or_default();
@@ -174,16 +179,19 @@ fn overwrite(files: &Files, slots: &[u64]) -> Result<(), LogError> {
 #[derive(Default)]
 pub(crate) struct FoundSlots {
     known: HashMap<SubjectName, Known>,
-    /// Slots up to the last that is whole, and the digest over their labels; those that do not open count as void.
+    /// Slots up to the last that is whole, and the digest over their labels; those that do not open
+    /// count as void.
     count: u64,
     digest: SlotsDigest,
     /// The digest over those that the journal signed for.
     signed: SlotsDigest,
-    /// Slots that were durable before the last of them were written: those are whole or were damaged later.
+    /// Slots that were durable before the last of them were written: those are whole or were
+    /// damaged later.
     durable: u64,
-    /// Slots that do not open though nothing says that they are erased.
+    /// Slots that do not open though no record says that they are erased.
     closed: Vec<u64>,
-    /// Slots that the journal does not count, of subjects that have one: the log makes no second one.
+    /// Slots that the journal does not count, of subjects that have one already: the log makes no
+    /// second one.
     doubled: Vec<u64>,
     unfinished: Vec<u64>,
     length: u64,
@@ -193,7 +201,7 @@ impl FoundSlots {
     /// Reads all slots, and changes nothing.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn read(
         files: &Files,
         wrapping: &WrappingKey,
@@ -206,7 +214,7 @@ impl FoundSlots {
         found.length = read_slots(files, Version::V3, range, &mut |number, slot| {
             let next = number.saturating_add(1);
             let is_whole = found.take(number, slot, wrapping, history);
-            // Behind what was signed for, a slot that is not whole will be void.
+            // Behind the signed slots, a slot that is not whole becomes void.
             let is_kept = is_whole || number < signed;
             let label = if is_kept { slot.label() } else { VOID };
             running = running.then(&label);
@@ -221,7 +229,7 @@ impl FoundSlots {
         Ok(found)
     }
 
-    /// Takes up slot `number`; gives whether it is whole.
+    /// Loads slot `number`; returns whether it is whole.
     fn take(
         &mut self,
         number: u64,
@@ -258,7 +266,8 @@ impl FoundSlots {
         true
     }
 
-    /// Refuses slots that are not what the journal signed for, or what another slot says was durable.
+    /// Refuses slots that differ from what the journal signed for, or from what another slot counts
+    /// as durable.
     ///
     /// # Errors
     /// [`LogError::Broken`] with the slot, or the file.
@@ -292,8 +301,8 @@ impl FoundSlots {
         Ok(())
     }
 
-    /// Leaves a slot without a key for each of `subjects` whose key is gone, which was accepted: no number of a slot that a frame may have
-    /// used is given away again.
+    /// Leaves a slot without a key for each of `subjects` whose key is gone, which was accepted. So
+    /// no slot number that a frame may have used is reused.
     pub(crate) fn leave_out(&mut self, subjects: u64) {
         if subjects == 0 {
             return;
@@ -301,7 +310,7 @@ impl FoundSlots {
         let stored = self.length.div_ceil(SLOT_LENGTH);
         let count = stored.max(self.count).saturating_add(subjects);
         while self.count < count {
-            // What the file holds there is no slot, or there is nothing.
+            // The file has no slot there, or an invalid one.
             if self.closed.binary_search(&self.count).is_err() {
                 self.closed.push(self.count);
             }
@@ -311,7 +320,8 @@ impl FoundSlots {
         self.closed.sort_unstable();
     }
 
-    /// Writes the slots again that may not be durable, and sets aside those that do not open; see `Recovery::secure`.
+    /// Writes the slots again that may not be durable, and sets aside those that do not open; see
+    /// `Recovery::secure`.
     fn settle(
         &self,
         files: &Files,
@@ -341,7 +351,7 @@ impl FoundSlots {
         files.sync_folder(FOLDER)
     }
 
-    /// Whether slot `number` holds no key that may be used.
+    /// Returns whether slot `number` holds no key that may be used.
     fn is_void(&self, number: u64) -> bool {
         let (closed, doubled) = (&self.closed, &self.doubled);
         closed.binary_search(&number).is_ok() || doubled.binary_search(&number).is_ok()
@@ -354,7 +364,7 @@ impl FoundSlots {
             (start, start.saturating_add(SLOT_LENGTH).min(self.length))
         };
         let end = self.count.saturating_mul(SLOT_LENGTH);
-        // Behind the last slot that is whole, everything goes, the part of a slot at the end too.
+        // Behind the last whole slot everything is removed, also the part of a slot at the end.
         let tail = (end < self.length).then_some((end, self.length));
         let void = self.closed.iter().chain(&self.doubled);
         let within: BTreeSet<&u64> = void.filter(|number| **number < self.count).collect();
@@ -388,7 +398,8 @@ fn file_broken(reason: &str) -> LogError {
     }
 }
 
-/// Whether `range` of the slots holds zeros alone: nothing is lost with them, and a crash leaves them too.
+/// Returns whether `range` of the slots holds only zeros: nothing is lost with them, and a crash
+/// leaves them too.
 fn holds_zeros(files: &Files, range: Range<u64>) -> Result<bool, LogError> {
     let file = files.segment(SLOTS, false)?;
     let mut slot = [0; SLOT_BYTES];
@@ -406,7 +417,7 @@ fn holds_zeros(files: &Files, range: Range<u64>) -> Result<bool, LogError> {
     Ok(true)
 }
 
-/// Gives and makes subject keys for one batch; [`SealingKeys::finish`] makes new ones durable.
+/// Finds and makes subject keys for one batch; [`SealingKeys::finish`] makes new ones durable.
 pub(crate) struct SealingKeys<'a> {
     store: &'a SubjectStore,
     core: &'a LogState,
@@ -429,7 +440,7 @@ impl SealingKeys<'_> {
             let journal = self.core.journal.lock();
             let mut journal = journal.unwrap_or_else(PoisonError::into_inner);
             journal.append_slots(self.core)?;
-            // What verification counts is what a checkpoint covers.
+            // Verification counts only the slots that a checkpoint covers.
             self.core.publish_stream(journal.stream())?;
         }
         Ok(())
@@ -465,7 +476,8 @@ impl State {
         Ok(())
     }
 
-    /// Makes a key for the subject called `name`, under a pseudonym that nothing but its slot leads to.
+    /// Makes a key for the subject called `name`, under a pseudonym that only its slot links to the
+    /// name.
     fn ensure(&mut self, keys: &KeyStore, name: &str) -> Result<(), LogError> {
         if self.known.contains_key(name) {
             return Ok(());
@@ -526,7 +538,7 @@ impl SubjectKeys for SealingKeys<'_> {
     }
 }
 
-/// What a section about one subject is sealed with.
+/// The keys for a section about one subject.
 fn alone(
     known: &Known,
     stream: &StreamId,
@@ -542,7 +554,7 @@ fn alone(
     }
 }
 
-/// What a section about several subjects is sealed with: a fresh key, which each of them has a share of.
+/// The keys for a section about several subjects: a fresh key, of which each subject has a share.
 fn together(
     known: &[&Known],
     stream: &StreamId,

@@ -1,4 +1,4 @@
-//! What stands behind the last frame of a stream: taken away, so that the next frame can follow.
+//! Clears the bytes behind the last frame of a stream, so that the next frame can follow.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(crate) struct Tail<'a> {
 }
 
 impl Tail<'_> {
-    /// Takes everything behind `position` away, so that the next frame can follow it.
+    /// Removes everything behind `position`, so that the next frame can follow it.
     pub(crate) fn clear(
         &mut self,
         position: &Position,
@@ -56,8 +56,8 @@ impl Tail<'_> {
         self.clear_later_segments(position)
     }
 
-    /// Whether the `bytes` behind `position` are the beginning of the frame or segment header that is due and nothing else: what a crash leaves of a
-    /// write that was never durable.
+    /// Returns whether the `bytes` behind `position` are the beginning of the due frame or segment
+    /// header and nothing else. A crash leaves that of a write that was never durable.
     fn is_incomplete(&self, position: &Position, bytes: u64) -> Result<bool, LogError> {
         let offset = if position.begun { position.offset } else { 0 };
         let header = if position.begun {
@@ -77,7 +77,7 @@ impl Tail<'_> {
         };
         let mut tail = vec![0; usize::try_from(bytes.min(FRAME_BYTES_LIMIT)).unwrap_or_default()];
         read(self.files, &name, &*file, &mut tail, offset)?;
-        // A length that was changed makes whole frames behind look like a part of this one.
+        // A changed length makes whole frames behind look like a part of this one.
         let behind = tail.get(FRAME_MAGIC.len()..).unwrap_or_default();
         if behind
             .windows(FRAME_MAGIC.len())
@@ -99,7 +99,7 @@ impl Tail<'_> {
         self.repairs.announce(self.files, repair)
     }
 
-    /// Copies what stands from `offset` on in the file `name` away.
+    /// Copies the bytes from `offset` on in the file `name` away.
     fn set_aside(&self, name: &str, offset: u64) -> Result<(), LogError> {
         let file = self.files.open_read(name)?;
         let length = match &file {
@@ -122,7 +122,8 @@ impl Tail<'_> {
         self.files.sync_folder(&segments::folder(self.name))
     }
 
-    /// Segments behind the last one hold nothing that is known to have been durable, and neither do those in whose place the one before goes on.
+    /// Removes later segments. They hold nothing that is known to have been durable, and neither do
+    /// those in whose place the one before goes on.
     fn clear_later_segments(&mut self, position: &Position) -> Result<(), LogError> {
         let folder = segments::folder(self.name);
         let cuts = segments::cuts(self.files, self.name, position.identity.version)?;
@@ -163,7 +164,8 @@ impl Tail<'_> {
         self.files.sync_folder(&folder)
     }
 
-    /// Whether the segment `name` is no longer than its header: what a crash leaves of a rotation.
+    /// Returns whether the segment `name` is no longer than its header, as a crash leaves it after
+    /// a rotation.
     fn holds_no_frame(&self, name: &str) -> Result<bool, LogError> {
         let Some(file) = self.files.open_read(name)? else {
             return Ok(true);

@@ -1,4 +1,4 @@
-//! The thread that closes chunks that grow old, so that no entry waits for company too long.
+//! The thread that closes old chunks, so that no entry waits too long for others.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,8 @@ pub(crate) fn run(core: &LogState) {
     // Acquire: pairs with `Log::close`.
     while !core.closed.load(Ordering::Acquire) && core.poison().is_none() {
         let generation = core.ticking.generation();
-        // AcqRel: set before looking, so that whoever opens a chunk that is not seen here finds the flag.
+        // AcqRel: set before looking, so that an appender whose new chunk is not seen here finds
+        // the flag.
         core.ticker_idle.swap(true, Ordering::AcqRel);
         let wait = match core.close_old_chunks(core.options.batch_age_max) {
             Some(due) => {
@@ -28,7 +29,8 @@ pub(crate) fn run(core: &LogState) {
 }
 
 impl LogState {
-    /// Hands over every open chunk older than `age_max`; gives how long until the next falls due, if any is still open.
+    /// Hands over every open chunk older than `age_max`; returns the time until the next falls due,
+    /// if any is still open.
     pub(crate) fn close_old_chunks(&self, age_max: Duration) -> Option<Duration> {
         let now = self.clock.elapsed();
         let slots: Vec<_> = {

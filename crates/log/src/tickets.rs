@@ -1,4 +1,4 @@
-//! Which entry each ticket of an appender stands for.
+//! The map from an appender's tickets to their entries.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,17 +12,18 @@ pub const RUNS_REMEMBERED: usize = 65_536;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// Where an entry is, durably: its index in its stream.
+/// The place of a durable entry: its index in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {
     /// Index of the entry in its stream, from 0.
     pub index: u64,
-    /// Whether an earlier append wrote it, under the same idempotency key; this one wrote nothing.
+    /// True when an earlier append wrote it, under the same idempotency key; this one wrote
+    /// nothing.
     pub is_repeat: bool,
 }
 
-/// Where an entry is or will be: a run, and the entry's number in it.
+/// The place of an entry: a run, and the entry's number in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) run: Arc<Run>,
@@ -44,7 +45,8 @@ pub(crate) struct Tickets {
     next: u64,
     /// In order; each ends where the next begins.
     stretches: VecDeque<Stretch>,
-    /// Runs that tickets from a number on wait for besides their own; those that are not durable yet.
+    /// Runs of other appenders that tickets from a number on wait for too; only those that are not
+    /// durable yet.
     waits: Vec<(u64, Arc<Run>)>,
 }
 
@@ -53,13 +55,13 @@ pub(crate) struct Tickets {
 struct Stretch {
     /// Number of the first ticket.
     first: u64,
-    /// Where its entry is.
+    /// The place of its entry.
     place: Place,
     is_repeat: bool,
 }
 
 impl Tickets {
-    /// Gives `count` tickets for entries that follow those before.
+    /// Returns `count` tickets for entries that follow those before.
     #[inline]
     pub(crate) const fn give(&mut self, count: u32) {
         #[expect(clippy::as_conversions, reason = "widening, in a const function")]
@@ -73,14 +75,16 @@ impl Tickets {
         self.next.checked_sub(1).map(Ticket)
     }
 
-    /// The next tickets stand for the entries of the appender's own from `place` on.
+    /// Maps the next tickets to the appender's own entries from `place` on.
     pub(crate) fn begin(&mut self, place: Place) {
         self.remember(place, false);
     }
 
-    /// Gives one ticket for the entry at `place`, which another append wrote; `own` is the last run of the appender's own.
+    /// Returns one ticket for the entry at `place`, which another append wrote; `own` is the
+    /// appender's last own run.
     ///
-    /// A receipt says that what was appended before is durable too: the ticket waits for both, and those behind it do.
+    /// A receipt implies that earlier entries of the appender are durable too. So this ticket and
+    /// those behind it wait for both runs.
     pub(crate) fn repeat(&mut self, place: Place, own: Option<&Arc<Run>>) {
         self.waits.retain(|(_, run)| run.first_index().is_none());
         for run in [Some(&place.run), own].into_iter().flatten() {
@@ -93,12 +97,13 @@ impl Tickets {
         self.give(1);
     }
 
-    /// Whether some ticket may wait for another appender's run.
+    /// Returns whether some ticket may wait for another appender's run.
     pub(crate) fn waits_for_others(&self) -> bool {
         !self.waits.is_empty()
     }
 
-    /// The receipt of `ticket`, `None` while it is not durable; an error where the ticket is too old.
+    /// The receipt of `ticket`, `None` while it is not durable; an error where the ticket is too
+    /// old.
     pub(crate) fn receipt(&self, ticket: Ticket) -> Result<Option<Receipt>, Expired> {
         let stretch = self.stretch(ticket).ok_or(Expired)?;
         let Some(first) = stretch.place.index() else {
@@ -114,7 +119,7 @@ impl Tickets {
         }))
     }
 
-    /// Whether another append wrote the entry of `ticket`.
+    /// Returns whether another append wrote the entry of `ticket`.
     pub(crate) fn is_repeat(&self, ticket: Ticket) -> bool {
         self.stretch(ticket).is_some_and(|found| found.is_repeat)
     }
@@ -125,9 +130,9 @@ impl Tickets {
         after.checked_sub(1).and_then(|place| stretches.get(place))
     }
 
-    /// Stretches that follow each other in the stream too are remembered as one.
+    /// Adds a stretch; joins it to the last one if they follow each other in the stream too.
     fn remember(&mut self, place: Place, is_repeat: bool) {
-        // One without entries, closed by time before the first append, has nothing to redeem.
+        // A stretch without entries, closed by time before the first append, has nothing to redeem.
         let is_empty = |last: &Stretch| last.first == self.next;
         if self.stretches.back().is_some_and(is_empty) {
             self.stretches.pop_back();
@@ -148,12 +153,12 @@ impl Tickets {
     }
 }
 
-/// The ticket is older than what is remembered.
+/// The ticket is too old to be remembered.
 #[derive(Debug)]
 pub(crate) struct Expired;
 
 impl Stretch {
-    /// Whether the entries of `later`, whose tickets follow, follow in the stream too.
+    /// Returns whether the entries of `later`, whose tickets follow, follow in the stream too.
     fn leads_to(&self, later: &Self) -> bool {
         let (Some(start), Some(index)) = (self.place.index(), later.place.index()) else {
             return false;
@@ -188,7 +193,7 @@ mod tests {
         tickets.repeat(place(&others, 7), Some(&own));
         tickets.begin(place(&own, 2));
         tickets.give(1);
-        // What stands before it is not durable yet.
+        // The entries before it are not durable yet.
         assert_eq!(receipt(&tickets, 2), None);
         own.complete(50);
         let all: Vec<_> = (0..4).map(|number| receipt(&tickets, number)).collect();
@@ -212,7 +217,7 @@ mod tests {
         assert_eq!(receipt(&tickets, 1), Some((9, false)));
     }
 
-    /// A whole input that is handed in again would otherwise push every other ticket out.
+    /// Repeating a whole input must not push every other ticket out.
     #[test]
     fn repeats_in_a_row_are_remembered_as_one_stretch() {
         let others = Arc::new(Run::at(100));

@@ -1,4 +1,4 @@
-//! A log on a disk that is full or read-only: what was promised stays, what is said names the place.
+//! A log on a disk that is full or read-only: promised entries stay, and errors name the file.
 
 #![expect(
     clippy::unwrap_used,
@@ -65,7 +65,7 @@ fn append(log: &Log, number: u64) -> Result<u64, AppendError> {
     appender.append_durable(&entry).map(|receipt| receipt.index)
 }
 
-/// Reads everything back, comparing it; gives how many entries there are.
+/// Reads all entries back and compares them; returns their number.
 fn read_all(path: &Path) -> u64 {
     let mut found: u64 = 0;
     Reader::open(path, &root())
@@ -130,7 +130,7 @@ fn fill(durability: Durability) {
     assert_eq!(kind, ErrorKind::StorageFull);
     assert!(cause.to_string().contains(&name), "{cause}");
     assert!(cause.source().is_some());
-    // It says so ever after, closing too.
+    // The log reports it from then on, closing too.
     assert!(matches!(
         append(&log, received),
         Err(AppendError::Poisoned(_))
@@ -157,7 +157,8 @@ fn fill(durability: Durability) {
     let log = Log::open(&path, &root(), options(durability)).unwrap();
     let next = read_all(&path);
     assert!(next >= received);
-    // Whoever does not know where it stopped begins from the front: what is there is not written twice.
+    // A caller that does not know where it stopped begins from the front: existing entries are not
+    // written twice.
     for number in 0..=next {
         assert_eq!(append(&log, number).unwrap(), number);
     }
@@ -206,7 +207,8 @@ fn a_log_on_a_read_only_disk_is_read_and_verified_and_refuses_a_writer() {
     assert_intact(&path);
 }
 
-/// Whoever waited for the journal while a write to it failed waited for ever: a place stayed reserved that nobody fills.
+/// A waiter for the journal waited for ever when a write to it failed: a reserved place was never
+/// filled.
 #[test]
 fn nobody_waits_for_a_journal_that_failed() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Proofs that somebody forged who has one key of a log, and what the recipient asked to be checked besides.
+//! Proofs forged with one key of a log, and the further checks that a recipient asked for.
 
 #![expect(
     clippy::unwrap_used,
@@ -105,7 +105,7 @@ impl World {
         head(&self.text(JOURNAL))
     }
 
-    /// What a thief of the root key and of `keys/` unwraps.
+    /// Unwraps a key, as a thief of the root key and of `keys/` can.
     fn stolen(&self, file: &str, kind: WrappedKind, label: &[u8]) -> Stolen {
         let geometry = Geometry::parse(&self.text("probity.toml")).unwrap();
         let wrapped = self.memory.read(file, 65_536).unwrap();
@@ -154,7 +154,8 @@ fn certified(proof: &mut EntryProof) -> &mut Certified {
     }
 }
 
-/// A proof of version 1 in the name of `log`, of an entry that no log ever held, by `key` alone: nothing of any log is used.
+/// A proof of version 1 in the name of `log`, of an entry that no log ever held, made with `key`
+/// alone: no other data of a log is used.
 fn of_version_1(log: &str, key: &Stolen) -> EntryProof {
     let stream = StreamName::default();
     let origin = format!("{log}/streams/{stream}");
@@ -226,8 +227,9 @@ fn refusal(proof: &EntryProof, trust: &Trust<'_>) -> EntryProofError {
     }
 }
 
-/// C1: a proof of version 1 has neither journal nor witness, and what the recipient asked about them was passed over. Whoever had one
-/// key of a log, the witness key too, forged any entry for those who had asked for more than a key.
+/// C1: a proof of version 1 has neither journal nor witness, and the recipient's requests to check
+/// them were ignored. Somebody with one key of a log, even the witness key, could forge any entry
+/// for recipients who had asked for more than a key.
 #[test]
 fn a_proof_that_shows_no_journal_satisfies_nobody_who_asks_for_one() {
     let world = World::new("true");
@@ -256,8 +258,8 @@ fn a_proof_that_shows_no_journal_satisfies_nobody_who_asks_for_one() {
     }
 }
 
-/// C2: which key is the witness key was read from the proof. The forger makes a log of the same name, and lets the witness key of the
-/// true one certify its newest key, as the first link.
+/// C2: the witness key was read from the proof. The forger makes a log of the same name, and lets
+/// the witness key of the true one certify its newest key, as the first link.
 #[test]
 fn the_witness_key_begins_no_chain_of_signing_keys() {
     let (honest, own) = (World::new("true"), World::new("forged"));
@@ -277,7 +279,8 @@ fn the_witness_key_begins_no_chain_of_signing_keys() {
         refusal(&proof, &Trust::key(&known)),
         EntryProofError::NotVouched
     );
-    // Nor does what the forger kept of the own log, or a witness who knows nothing of it, make another key of it.
+    // Neither a head kept from the forger's log, nor a witness that does not know the log, changes
+    // that.
     let (journal, stranger) = (own.journal(), stranger());
     let trust = Trust {
         journal: Some(&journal),
@@ -299,7 +302,8 @@ fn the_witness_key_begins_no_chain_of_signing_keys() {
     assert_eq!(refusal(&proof, &trust), EntryProofError::NotVouched);
 }
 
-/// C2: the witness key of a log is named `LOG/streams/journal`; a log of that name took it for a signing key of its own.
+/// C2: the witness key of a log is named `LOG/streams/journal`; a log of that name took it for a
+/// signing key of its own.
 #[test]
 fn no_log_is_named_as_a_stream_of_another() {
     let world = World::new("true");

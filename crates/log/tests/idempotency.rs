@@ -1,4 +1,5 @@
-//! Idempotency keys: an entry that is handed in again is not written again, and gets the receipt of the first one.
+//! Idempotency keys: an entry that is appended again is not written again, and gets the receipt of
+//! the first one.
 
 #![expect(
     clippy::unwrap_used,
@@ -93,7 +94,7 @@ fn said(receipt: Receipt) -> (u64, bool) {
     (receipt.index, receipt.is_repeat)
 }
 
-/// Appends the entry `payload` with key `number`; gives its index, and whether it was there.
+/// Appends the entry `payload` with key `number`; returns its index, and whether it was there.
 fn append(log: &Log, number: u64, payload: &[u8]) -> Result<(u64, bool), AppendError> {
     let key = key(number);
     let receipt = appender(log).append_durable(&entry(Some(&key), payload));
@@ -162,7 +163,8 @@ fn a_repeat_is_found_across_batches_and_openings_in_every_kind_of_stream() {
     }
 }
 
-/// A line of input without a time is the same line later; a time that the caller gave is part of what it said.
+/// A line of input without a time is the same line later; a time that the caller gave is part of
+/// the entry.
 #[test]
 fn a_time_counts_where_the_caller_gave_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +200,7 @@ fn a_time_counts_where_the_caller_gave_it() {
     assert_eq!(payloads(&path), ["now", "then"]);
 }
 
-/// Nothing of what is recorded stands in the error, which goes where more people look.
+/// The error goes where more people look, so it contains nothing of the entry.
 #[test]
 fn a_key_of_an_entry_that_says_something_else_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -239,7 +241,7 @@ fn a_key_of_an_entry_that_says_something_else_is_refused() {
                 "{shown}"
             );
         }
-        // Whoever was authenticated as somebody else asks for something else.
+        // A caller authenticated under another name appends another entry.
         appender.set_submitter("gateway").unwrap();
         let refused = appender.append(&first).unwrap_err();
         assert_eq!(
@@ -307,7 +309,7 @@ fn no_more_is_read_after_an_opening_than_is_asked_for_and_without_keys_nothing()
         ..Options::default()
     };
     let log = Log::open(&path, &root(), options).unwrap();
-    // One frame is read, whatever it takes.
+    // One frame is always read, even one larger than the limit.
     assert_eq!(append(&log, 3, &[b'x'; 1000]).unwrap(), (3, true));
     assert_eq!(append(&log, 2, &[b'x'; 1000]).unwrap(), (4, false));
     log.close().unwrap();
@@ -320,7 +322,7 @@ fn no_more_is_read_after_an_opening_than_is_asked_for_and_without_keys_nothing()
     log.close().unwrap();
 }
 
-/// All that wait for a key get the one entry, whoever wrote it.
+/// All that wait for a key get the one entry, from any writer.
 #[test]
 fn eight_threads_with_one_key_write_one_entry() {
     const THREADS: usize = 8;
@@ -369,7 +371,7 @@ fn eight_threads_with_one_key_write_one_entry() {
     assert!(found.into_iter().eq(0..KEYS));
 }
 
-/// Nobody pushes the first entry but the one who waits for the second.
+/// Only the waiter for the second entry pushes the first one.
 #[test]
 fn a_repeat_of_an_entry_under_way_waits_for_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -389,7 +391,7 @@ fn a_repeat_of_an_entry_under_way_waits_for_it() {
     let other = second.append(&entry(Some(&one), b"other"));
     assert!(matches!(other, Err(AppendError::KeyUsed { index: None })));
     let repeated = second.wait(repeated).unwrap();
-    // What stands before it is durable too.
+    // The entries before it are durable too.
     assert!(second.receipt(own).unwrap().is_some());
     assert_eq!(
         said(repeated),
@@ -407,7 +409,8 @@ fn appender_of_closed(appender: &mut Appender, key: &Digest) -> AppendError {
     appender.append(&entry(Some(key), b"one")).unwrap_err()
 }
 
-/// The key may be made of the person's name: it goes with the entry, whether the log is opened again or not.
+/// The key may be made of the person's name: it goes with the entry, whether the log is opened
+/// again or not.
 #[test]
 fn the_key_of_an_erased_person_is_forgotten_and_nobody_elses() {
     let folder = tempfile::tempdir().unwrap();
@@ -443,7 +446,7 @@ fn the_key_of_an_erased_person_is_forgotten_and_nobody_elses() {
     assert_eq!(payloads(&path).len(), 5);
 }
 
-/// Frames that are not what the log wrote hold keys that nobody knows: an entry might be written twice.
+/// Frames that the log did not write hold unknown keys: an entry might be written twice.
 #[test]
 fn keys_that_cannot_be_read_are_not_taken_for_new() {
     let folder = tempfile::tempdir().unwrap();
@@ -554,8 +557,9 @@ fn exchange(path: &Path) {
     fs::write(&bundle, bytes).unwrap();
 }
 
-/// One record of an older bundle that stood in the place of its neighbour hid the key of its frame, and the entry was written twice. The record is compared with
-/// the tree: where the end of the stream leads over it, an opening finds it and rebuilds the tree from the frames.
+/// One record of an older bundle in the place of its neighbour hid the key of its frame, and the
+/// entry was written twice. The record is now compared with the tree. Where an opening reads past
+/// it, it rebuilds the tree from the frames.
 #[test]
 fn an_exchanged_record_hides_no_key_from_an_opening_that_meets_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -571,8 +575,8 @@ fn an_exchanged_record_hides_no_key_from_an_opening_that_meets_it() {
     assert_eq!(payloads(&path).len(), 301);
 }
 
-/// As above, where no opening comes past the record: nobody knows which keys the frame holds, so that entries with keys are refused. Entries
-/// without go on. A damaged tile vouches for no record either.
+/// If no opening reads past such a record, the keys in the frame are unknown. Entries with keys are
+/// refused, and entries without go on. A damaged tile confirms no record either.
 #[test]
 fn an_exchanged_record_or_a_damaged_tile_refuses_entries_with_keys() {
     let damages: [fn(&Path); 2] = [exchange, |path| {

@@ -1,4 +1,5 @@
-//! What an opening reads: the journal, which stays short, and of the heads those since the last frame that names all.
+//! The frames that an opening reads: the journal, which stays short, and the heads since the last
+//! frame that names all.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -13,7 +14,7 @@ use probity_log::storage::{FaultPlan, Faulty, Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{Log, LogLocation, Options, StreamConfig, StreamName};
 
-/// Longer than any run: nothing is published but what is asked for.
+/// Longer than any run: heads are published only on request.
 const NEVER: Duration = Duration::from_hours(1);
 /// The segment of the heads.
 const SEGMENT: &str = "streams/heads/segments/00000000000000000000.seg";
@@ -66,7 +67,7 @@ impl Counted {
         .unwrap();
     }
 
-    /// Opens the log, and gives the calls that took as well.
+    /// Opens the log, and returns the number of calls as well.
     fn open_counted(&self) -> (Log, u64) {
         let before = self.storage.calls();
         let log = self.open();
@@ -120,7 +121,8 @@ fn heads_frames(counted: &Counted) -> u64 {
         .frames
 }
 
-/// Opening read every frame since the last one that certified a key, and with an idle key that was every frame there was.
+/// Opening read every frame since the last one that certified a key, and with an idle key that was
+/// every frame there was.
 #[test]
 fn opening_reads_no_more_after_ten_thousand_heads_than_after_hundreds() {
     let counted = Counted::new();
@@ -179,7 +181,8 @@ fn heads_that_later_ones_took_the_place_of_may_be_damaged() {
     );
 }
 
-/// An opening read on with the part of a journal that stood before damage: a stream created behind it was unknown.
+/// An opening continued with the part of a journal before damage: a stream created behind it was
+/// unknown.
 #[test]
 fn a_journal_that_is_damaged_in_the_middle_is_not_written_on() {
     let counted = Counted::new();
@@ -219,7 +222,7 @@ fn without_the_way_back_all_heads_are_read() {
         log.close().unwrap();
         let report = verify_at(&without.places, &VerifyOptions::default()).unwrap();
         let mut faults = report.faults.iter();
-        // What was lost of the middle of the tree stays lost.
+        // Damage in the middle of the tree stays.
         assert!(
             faults.all(|fault| fault.place.ends_with(lost)),
             "{lost}: {:?}",

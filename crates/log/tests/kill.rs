@@ -1,4 +1,5 @@
-//! A real process that writes is killed at any moment, opening included: every receipt it gave is there afterwards.
+//! A real process that writes is killed at any moment, opening included: every receipt it gave is
+//! there afterwards.
 
 #![expect(
     clippy::unwrap_used,
@@ -33,7 +34,7 @@ const KILLS_PER_LOG: u64 = 40;
 const AHEAD: usize = 16;
 /// Numbers of one process, more than it lives to use.
 const NUMBERS: u64 = 1 << 32;
-/// What a writer of one stream adds to its numbers.
+/// The amount that a writer of one stream adds to its numbers.
 const NUMBERS_OF_STREAM: u64 = 1 << 28;
 /// Longest that a process writes before it is killed.
 const LIFE: Duration = Duration::from_millis(250);
@@ -112,8 +113,8 @@ fn append(appender: &mut Appender, number: u64) -> Ticket {
     appender.append(&entry).unwrap()
 }
 
-/// Not a test: the process that is killed. It opens the log, says so, and appends to every stream, printing
-/// receipts, until it is killed.
+/// Not a test: the process that is killed. It opens the log, reports that, and appends to every
+/// stream, printing receipts, until it is killed.
 #[test]
 fn the_process_that_is_killed() {
     let Ok(said) = std::env::var(WRITER) else {
@@ -147,21 +148,21 @@ fn write(log: &Log, stream: &StreamName, mode: Durability, first: u64) {
     }
 }
 
-/// One line, in one piece: what is in the pipe outlives the process.
+/// One line, in one piece: the bytes in the pipe outlive the process.
 fn say(line: &str) {
     let mut output = std::io::stdout().lock();
     output.write_all(format!("|{line}\n").as_bytes()).unwrap();
     output.flush().unwrap();
 }
 
-/// What the processes promised for one log.
+/// The promises of the processes for one log.
 #[derive(Default)]
 struct Promised {
     /// Entries by stream and index.
     receipts: BTreeMap<(String, u64), u64>,
 }
 
-/// What happened, for the report.
+/// The counts for the report.
 #[derive(Default)]
 struct Figures {
     kills: u64,
@@ -225,7 +226,8 @@ impl Campaign {
             }
             self.kill_one(mode);
             self.check_as_found();
-            // Otherwise the next process finds what this one left, and may be killed while it repairs that.
+            // Otherwise the next process finds this one's leftovers, and may be killed while it
+            // repairs them.
             if self.below(2) == 0 || kill + 1 == kills || (kill + 1) % KILLS_PER_LOG == 0 {
                 self.recover(mode);
             }
@@ -243,11 +245,11 @@ impl Campaign {
             .spawn()
             .unwrap();
         let life = u64::try_from(LIFE.as_micros()).unwrap();
-        // Every fourth dies young: while it opens the log.
+        // Every fourth is killed early, while it opens the log.
         let young = self.below(4) == 0;
         let micros = self.below(if young { life / 4 } else { life });
         std::thread::sleep(Duration::from_micros(micros));
-        // The way of kill -9.
+        // As kill -9 does.
         child.kill().unwrap();
         let opened = self.take_receipts(&mut child);
         let ended = child.wait().unwrap();
@@ -256,7 +258,7 @@ impl Campaign {
         self.figures.while_opening += u64::from(!opened);
     }
 
-    /// Reads what the killed process left in the pipe; a line that was not finished promises nothing.
+    /// Reads the output of the killed process from the pipe; an unfinished line promises nothing.
     fn take_receipts(&mut self, child: &mut Child) -> bool {
         let mut opened = false;
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -280,7 +282,7 @@ impl Campaign {
         opened
     }
 
-    /// Before anybody repairs anything: no false alarm, and a reader finds what was promised.
+    /// Before any repair: no false alarm, and a reader finds the promised entries.
     fn check_as_found(&self) {
         assert_intact(&self.path(), "as found");
         self.read_all();
@@ -315,8 +317,9 @@ impl Campaign {
         self.figures.entries += self.read_all().values().sum::<u64>();
     }
 
-    /// Does what a caller does who was killed: hands in once more the last that it has receipts for, and those behind them, of
-    /// which it does not know. Gives how many were not there; that none is there twice, reading them all says.
+    /// Acts as a caller after a kill: appends once more the last entries with receipts, and those
+    /// behind them, whose fate is unknown. Returns how many were not there. A later reading of all
+    /// shows that none is there twice.
     fn append_again(&self, appender: &mut Appender, stream: &StreamName) -> u64 {
         let of_stream = |place: &(String, u64)| place.0 == stream.as_str();
         let promised = self.promised.receipts.iter();
@@ -344,8 +347,8 @@ impl Campaign {
         u64::try_from(written.count()).unwrap()
     }
 
-    /// Reads every entry: what was promised is there, each as it was handed in, none twice. Gives the
-    /// number of entries of each stream.
+    /// Reads every entry: the promised ones are there, each as it was appended, none twice. Returns
+    /// the number of entries of each stream.
     fn read_all(&self) -> BTreeMap<String, u64> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         let mut seen = BTreeSet::new();
@@ -412,7 +415,7 @@ fn assert_intact(path: &Path, when: &str) {
     assert_eq!(verify(path, &options).unwrap().faults, [], "{when}");
 }
 
-/// What the journal says that recoveries did.
+/// The repairs that the journal records.
 fn journal(path: &Path) -> String {
     let filter = Filter {
         stream: Some(StreamName::journal()),

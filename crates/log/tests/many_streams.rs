@@ -1,4 +1,5 @@
-//! Many streams with few files open: file handles stay within the bound, memory does not grow with what is written.
+//! Many streams with few files open: file handles stay within the bound, memory does not grow with
+//! what is written.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,10 +15,10 @@ use probity_format::{Entry, Timestamp};
 use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{Durability, Log, Options, StreamConfig, StreamName};
 
-/// Files that the process has open apart from the log's segments: its output, the lock, what a replacement or a look at
-/// the directory takes for a moment, on each of the log's threads.
+/// Files that the process has open apart from the log's segments: its output, the lock, and those
+/// that a replacement or a listing takes for a moment, on each of the log's threads.
 const OTHER_FILES: usize = 24;
-/// How much memory may grow between the first round of entries and the last.
+/// The limit of memory growth between the first round of entries and the last.
 const GROWTH_KIB_MAX: usize = 24 << 10;
 /// Rounds of one entry for each stream.
 const ROUNDS: u64 = 10;
@@ -53,7 +54,7 @@ fn round(log: &Log, streams: u64, round: u64) {
             ..Entry::new(time, "write", b"key")
         };
         appender.append(&entry).unwrap();
-        // With the appender its open chunk is handed over: queue memory is not what is measured here.
+        // The drop hands over the open chunk: queue memory is not measured here.
         drop(appender);
     }
     log.flush().unwrap();

@@ -1,4 +1,5 @@
-//! Logs of version 2, which an earlier release wrote: read, verified and proved as before, and never written to.
+//! Logs of version 2, which an earlier release wrote: read, verified and proved as before, and
+//! never written to.
 
 #![expect(
     clippy::unwrap_used,

@@ -23,7 +23,8 @@ fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
 }
 
-/// One frame with entries about anna, bert, carl, anna and bert, and nobody. The key of bert is damaged.
+/// One frame with entries about anna, bert, carl, anna and bert, and one without subject. The key
+/// of bert is damaged.
 fn log_with_a_damaged_key(folder: &Path, proofs: Proofs) -> PathBuf {
     let path = folder.join("log");
     let config = StreamConfig {
@@ -69,7 +70,7 @@ fn read(path: &Path, subject: Option<&str>) -> Result<Vec<u64>, LogError> {
     Ok(found)
 }
 
-/// What is read behind the damage, and what is left out: the first entry and how many.
+/// The entries read past the damage, and the gaps: the first entry and the number of each.
 fn left(path: &Path, subject: Option<&str>) -> (Vec<u64>, Vec<(u64, u64)>) {
     let mut found = Vec::new();
     let reader = Reader::open_damaged(&LogLocation::new(path, None), &root()).unwrap();
@@ -90,8 +91,8 @@ fn left(path: &Path, subject: Option<&str>) -> (Vec<u64>, Vec<(u64, u64)>) {
     (found, gaps.collect())
 }
 
-/// Reading behind damage left out every entry of a frame in which one section did not open: one flipped bit in the key of one person hid what had been
-/// written about everybody else.
+/// Reading behind damage left out every entry of a frame in which one section did not open. One
+/// flipped bit in the key of one person hid all entries about other people.
 #[test]
 fn a_damaged_key_hides_the_entries_that_need_it_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +103,8 @@ fn a_damaged_key_hides_the_entries_that_need_it_alone() {
     };
     assert_eq!((missing.entries, missing.is_least), (2, false));
     assert_eq!(left(&path, None), (vec![0, 2, 4], vec![(1, 1), (3, 1)]));
-    // Of anna an entry is missing. Who bert is, and whether dora was there, cannot be told.
+    // An entry about anna is missing. It cannot be known which pseudonym is bert's, and whether
+    // there was an entry about dora.
     for (subject, found, gaps) in [
         ("anna", vec![0], vec![(3, 1)]),
         ("bert", vec![], vec![(1, 1), (3, 1)]),

@@ -1,4 +1,4 @@
-//! What the log says of an entry beside what its caller says: when it was taken, from whom, what is only claimed.
+//! The fields that the log adds to an entry: time taken, submitter, claimed fields.
 
 #![expect(
     clippy::unwrap_used,
@@ -62,8 +62,7 @@ fn read(path: &Path, stream: &StreamName) -> Vec<Read> {
     all
 }
 
-/// Appends what a caller claims of itself, then what a gateway that authenticates hands on, some of it forged.
-/// Nanoseconds between appends: with less than 1 ms entries with a time of their own share a time taken.
+/// Nanoseconds between appends: below 1 ms, entries with a time of their own share a time taken.
 const STEP: i64 = 1_000_005;
 
 fn append(log: &Log, clock: &ManualClock, stream: &StreamName, digest: &Digest) {
@@ -101,7 +100,7 @@ fn each_entry_says_when_and_from_whom_the_log_took_it() {
     let clock = Arc::new(ManualClock::default());
     clock.advance(Duration::from_hours(500_000));
     let config = StreamConfig::default();
-    // The same key stands for several entries here.
+    // Several entries use the same key here.
     let options = Options {
         idempotency_keys_max: 0,
         ..Options::default()
@@ -168,7 +167,8 @@ fn check(all: &[Read], taken: i64, idempotency: Option<Digest>) {
     }
 }
 
-/// An appender never goes on as somebody whom nobody named, and an entry that says nothing claims nothing.
+/// An appender never keeps a submitter that was not set, and an entry with empty fields claims
+/// nothing.
 #[test]
 fn a_name_that_is_none_leaves_the_submitter_as_it_was() {
     let folder = tempfile::tempdir().unwrap();

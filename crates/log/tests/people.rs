@@ -1,4 +1,5 @@
-//! Entries about several people in a log: who is erased is erased alone, in every way of reading, and is found nowhere.
+//! Entries about several people in a log: an erased person is erased alone, in every way of
+//! reading, and is found nowhere.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,7 +24,7 @@ use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
 use probity_log::{Durability, Log, LogError, Options, StreamConfig, StreamName};
 
 const SLOTS: &str = "subjects/slots";
-/// The payload speaks of nobody: its words outlive whoever is erased.
+/// The payload names nobody: it outlives the erased people.
 const PAYLOAD: &[u8] = b"a message between them";
 
 fn root() -> RootKey {
@@ -42,7 +43,8 @@ fn open(path: &Path) -> Log {
     Log::open(path, &root(), options()).unwrap()
 }
 
-/// Entries about all three: by Anna, handed in by Bert; by a stranger; and one about Bert alone, by Bert.
+/// Entries about all three: by Anna, handed in by Bert; by a stranger; and one about Bert alone, by
+/// Bert.
 fn log_about_three(folder: &Path, proofs: Proofs) -> PathBuf {
     let path = folder.join("log");
     let config = StreamConfig {
@@ -227,7 +229,7 @@ fn an_entry_is_proved_without_those_who_were_erased() {
         }
         erase(&path, "carlotta");
         assert!(matches!(prove(), Err(ProveError::Erased { .. })));
-        // What was shown before stays shown, to whoever was given it.
+        // Proofs shown before stay valid for their recipients.
         let anchor = geometry(&path).anchor().clone();
         assert!(whole.proof.check(&anchor).is_ok());
     }
@@ -246,7 +248,8 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every section of the evidence opened with the keys it shows, as bytes of proofs, entries and names.
+/// Every section of the evidence opened with the keys it shows, as bytes of proofs, entries and
+/// names.
 fn everything_that_opens(path: &Path) -> Vec<Vec<u8>> {
     let reader = Reader::open(path, &root()).unwrap();
     let mut all = Vec::new();
@@ -320,7 +323,7 @@ fn damage_to_the_key_of_one_of_them_is_no_erasure() {
 fn many_entries_about_many_people_are_cut_into_frames_that_fit() {
     let folder = tempfile::tempdir().unwrap();
     let path = log_about_three(folder.path(), Proofs::Section);
-    // What is appended while the first chunk is sealed becomes one frame.
+    // Entries appended while the first chunk is sealed become one frame.
     let one_sealer = Options {
         sealers: 1,
         batch_age_max: Duration::from_secs(5),
@@ -353,8 +356,8 @@ fn many_entries_about_many_people_are_cut_into_frames_that_fit() {
     assert_eq!(reader.entries(&StreamName::default()).unwrap(), 9_503);
 }
 
-/// A whole chunk of short rows about 64 people each, no two sets alike, became a frame of 34 MB, beyond the bound, and
-/// the log took nothing more.
+/// A whole chunk of short rows about 64 people each, no two sets alike, became a frame of 34 MB,
+/// beyond the bound, and the log took nothing more.
 #[test]
 fn a_chunk_of_entries_about_sixty_four_people_each_fits_its_frames() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Entry proofs: what is proved is what was appended, in every mode; nothing changed is accepted.
+//! Entry proofs: the proved entry is the appended one, in every mode; no changed proof is accepted.
 
 #![expect(
     clippy::unwrap_used,
@@ -62,7 +62,7 @@ fn configs() -> Vec<(StreamName, StreamConfig)> {
     configs
 }
 
-/// What entry `number` says; the texts live as long as the test.
+/// The content of entry `number`; the texts live as long as the test.
 struct Said {
     key: String,
     subjects: String,
@@ -100,7 +100,8 @@ impl Said {
     }
 }
 
-/// Whether `entry` is what was said as entry `number`, with what the log says of it: taken later, nobody authenticated.
+/// Returns whether `entry` is entry `number` as appended, with the log's own fields: taken later,
+/// nobody authenticated.
 fn says(entry: &Entry<'_>, number: u32) -> bool {
     let said = Said::new(number);
     let said = Entry {
@@ -176,8 +177,9 @@ fn proof_text(reader: &Reader, stream: &StreamName, index: u64) -> String {
         .unwrap()
 }
 
-/// Whether `text` is refused, or is a proof of another entry than `index` that its evidence shows as well, and rightly:
-/// where a whole section or frame is shown, the place alone says which of its entries is meant.
+/// Returns whether `text` is refused, or rightly proves another entry than `index` that its
+/// evidence shows as well. Where a whole section or frame is shown, the place alone selects the
+/// entry.
 fn is_refused_or_proves_another(text: &str, key: &VerifierKey, index: u64) -> bool {
     let proved = EntryProof::parse(text).and_then(|proof| {
         let proved = proof.check(key)?;
@@ -193,7 +195,7 @@ fn is_refused_or_proves_another(text: &str, key: &VerifierKey, index: u64) -> bo
     }
 }
 
-/// What a recipient does with a file and a key; gives the index proved.
+/// Parses and checks a proof as a recipient does; returns the proved index.
 fn check(text: &str, key: &VerifierKey) -> Result<u64, EntryProofError> {
     Ok(EntryProof::parse(text)?.check(key)?.index)
 }
@@ -253,7 +255,7 @@ fn a_proof_with_any_byte_changed_is_refused() {
         for place in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[place] ^= 1 << (place % 8);
-            // What is no text is refused before it comes here.
+            // Bytes that are no text are refused before they come here.
             if let Ok(changed) = String::from_utf8(bytes) {
                 assert!(
                     is_refused_or_proves_another(&changed, &anchor, 17),
@@ -357,7 +359,7 @@ fn no_part_of_another_proof_fits() {
     let folder = tempfile::tempdir().unwrap();
     let path = sample(folder.path());
     let other_folder = tempfile::tempdir().unwrap();
-    // The same name, the same root key and the same entries: another log all the same.
+    // Another log, though with the same name, root key and entries.
     let other = sample(other_folder.path());
     let (reader, other, anchor) = (reader(&path), reader(&other), anchor(&path));
     for (stream, _) in configs() {
@@ -373,7 +375,8 @@ fn no_part_of_another_proof_fits() {
             for (name, take) in PARTS {
                 let mut mixed = EntryProof::parse(&text).unwrap();
                 take(&mut mixed, EntryProof::parse(from).unwrap());
-                // What has no form, as an identity beside an entry alone, is none either.
+                // A mixture that cannot be encoded, such as an identity beside an entry alone, is
+                // no proof.
                 let Ok(mixed) = mixed.encode() else { continue };
                 assert!(
                     // Entries of one frame share most parts.
@@ -438,7 +441,8 @@ fn a_later_key_leads_on_and_never_back() {
         reader.prove(&stream, 20, Some(&stranger)),
         Err(ProveError::Key { .. })
     ));
-    // A stream that did not grow since keeps its older checkpoint, whose key the journal shows under the newest.
+    // A stream that did not grow since keeps its older checkpoint, whose key the journal shows
+    // under the newest.
     let resting = StreamName::new("section.aes-256-gcm.whole").unwrap();
     let last = VerifierKey::new(ORIGIN, *keys.last().unwrap().key()).unwrap();
     let shown = reader.prove(&resting, 20, Some(&last)).unwrap();
@@ -522,7 +526,7 @@ fn an_erased_entry_cannot_be_proved_and_its_neighbours_still_can() {
             }
         }
     }
-    // What was proved before stays proved: nothing that was signed has changed.
+    // Earlier proofs stay valid: no signed data has changed.
     for (_, text) in earlier {
         assert_eq!(check(&text, &anchor), Ok(2));
     }

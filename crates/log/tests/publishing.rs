@@ -1,4 +1,4 @@
-//! Publishing beside commits: no receipt waits for it, and nothing is signed for that is not durable.
+//! Publishing beside commits: no receipt waits for it, and only durable frames are signed for.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,11 +18,11 @@ use probity_log::storage::{Call, FaultPlan, Faulty, Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{Appender, Durability, Log, LogLocation, Options, StreamConfig, StreamName};
 
-/// Longer than any run: what happens at a time of its own does not happen.
+/// Longer than any run: timed work does not happen.
 const NEVER: Duration = Duration::from_hours(1);
-/// Longest wait for what must not wait.
+/// Longest wait for work that must not wait.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The seed of what power losses leave; `PUBLISHING_SEED` takes its place.
+/// The seed of the states after power losses; `PUBLISHING_SEED` replaces it.
 const SEED: u64 = 20_260_803;
 /// Losses of power of a relaxed log.
 const LOSSES: u64 = 30;
@@ -158,7 +158,8 @@ fn a_relaxed_log_signs_only_for_what_is_durable() {
                 rests.store(false, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(5));
                 let left = moment(&bench, seed.wrapping_add(loss));
-                // While it is checked the log must not grow: the next check would take longer, and so on.
+                // The log must not grow while it is checked: otherwise each check would take longer
+                // than the one before.
                 rests.store(true, Ordering::Relaxed);
                 signed += usize::from(left.0.read("default", 65_536).is_ok());
                 check_left(left, &options);
@@ -178,7 +179,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// What a loss of power at one moment leaves: the second copies of the heads, and what may be left of the log.
+/// The state after a loss of power at one moment: the second copies of the heads, and possible
+/// states of the log.
 fn moment(bench: &Bench, seed: u64) -> (Memory, [Memory; 2]) {
     let notes = |heads: &Memory| {
         ["default", "journal", "heads"].map(|stream| heads.read(stream, 65_536).unwrap_or_default())
@@ -187,14 +189,14 @@ fn moment(bench: &Bench, seed: u64) -> (Memory, [Memory; 2]) {
         let heads = bench.heads.clone_live();
         let log = bench.faulty.inner();
         let logs = [log.crash_losing_all_unsynced(), log.crash(seed)];
-        // The same before and after: no head was advanced meanwhile.
+        // Equal before and after: no head was advanced meanwhile.
         if notes(&heads) == notes(&bench.heads.clone_live()) {
             return (heads, logs);
         }
     }
 }
 
-/// What a loss of power leaves is intact, and opens.
+/// Checks that the state after a loss of power is intact, and opens.
 fn check_left((heads, logs): (Memory, [Memory; 2]), options: &Options) {
     for log in logs {
         let heads = Arc::new(heads.clone_live());
@@ -205,8 +207,9 @@ fn check_left((heads, logs): (Memory, [Memory; 2]), options: &Options) {
     }
 }
 
-/// Each publication leaves partial tiles and bundles of its size. They stayed for good: 400 entries, one a second, made a thousand files. They go with the
-/// publication that makes their full form.
+/// Each publication leaves partial tiles and bundles of its size. They stayed for good: 400
+/// entries, one a second, made a thousand files. They are now removed by the publication that makes
+/// their full form.
 #[test]
 fn partial_tiles_go_once_their_full_form_is_there() {
     let options = Options {

@@ -1,4 +1,4 @@
-//! What one damage makes a verifier say: of what is damaged, and of nothing that is not.
+//! The reports of a verifier about one damage: it names the damaged part, and nothing else.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use probity_log::{
     Durability, Log, LogError, LogLocation, Options, Proofs, StreamConfig, StreamName, key_chain,
 };
 
-/// Where a frame says how long it is.
+/// The offset of a frame's length.
 const LENGTH_AT: usize = 4;
 
 fn root() -> RootKey {
@@ -41,7 +41,8 @@ fn create(path: &Path) {
     Log::create(path, "example.com/log", &root(), config, options()).unwrap();
 }
 
-/// Appends to `stream`, which is made where it is not there, in an opening of its own: with a signing key of its own.
+/// Appends to `stream`, which is created if it is missing, in an opening of its own: with a signing
+/// key of its own.
 fn session(path: &Path, stream: &str, erased: Option<&str>) {
     let log = Log::open(path, &root(), options()).unwrap();
     let name = StreamName::new(stream).unwrap();
@@ -111,7 +112,7 @@ fn segment(stream: &str) -> String {
     format!("streams/{stream}/segments/00000000000000000000.seg")
 }
 
-/// Where the frames of a segment end.
+/// The offsets at which the frames of a segment end.
 fn ends(bytes: &[u8]) -> Vec<usize> {
     let (mut place, mut ends) = (SEGMENT_HEADER_BYTES, Vec::new());
     while place < bytes.len() {
@@ -122,8 +123,8 @@ fn ends(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// A frame of the journal that was damaged took the streams, keys and erasures that it says with it. Each was called a fault of a stream, a
-/// key or a checkpoint that is whole.
+/// A damaged frame of the journal hid its streams, keys and erasures as well. Each was reported as
+/// a fault of a stream, a key or a checkpoint that is whole.
 #[test]
 fn a_damaged_frame_of_journal_or_heads_accuses_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +132,8 @@ fn a_damaged_frame_of_journal_or_heads_accuses_nothing_else() {
     for stream in ["journal", "heads"] {
         let file = path.join(segment(stream));
         let whole = fs::read(&file).unwrap();
-        // What a frame says; and its last byte, without which all of that can still be read.
+        // A bit in a frame's content, and one in its last byte, without which all content can still
+        // be read.
         for (frame, back) in (0..ends(&whole).len()).flat_map(|frame| [(frame, 40), (frame, 1)]) {
             let mut bytes = whole.clone();
             bytes[ends(&whole)[frame] - back] ^= 1;
@@ -159,8 +161,8 @@ fn a_damaged_frame_of_journal_or_heads_accuses_nothing_else() {
     assert_eq!(faults(&path, true), []);
 }
 
-/// The certificates up to the size that the journal's checkpoint claims were handed out, whoever wrote that size. Recipients took the
-/// beginning of the chain for all of it.
+/// The certificates up to the size claimed by the journal's checkpoint were handed out, for any
+/// signer of that size. Recipients took the beginning of the chain for all of it.
 #[test]
 fn the_chain_of_keys_is_handed_out_by_a_sound_journal_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -195,8 +197,8 @@ fn place_of(refused: &LogError) -> Option<&str> {
     }
 }
 
-/// A geometry or keys of another log of the same root key were called a wrong root key. Whoever believed it went looking for a key that
-/// does not exist.
+/// A geometry or keys of another log of the same root key were reported as a wrong root key. The
+/// user then looked for a key that does not exist.
 #[test]
 fn what_was_exchanged_is_told_from_a_wrong_root_key() {
     let folder = tempfile::tempdir().unwrap();
@@ -219,7 +221,7 @@ fn what_was_exchanged_is_told_from_a_wrong_root_key() {
     assert_eq!(place_of(&refused(&root())), Some("keys"));
     assert!(matches!(refused(&stranger), LogError::WrongKey));
     fs::remove_file(path.join("subjects/slots")).unwrap();
-    // Nothing is left that tells whose the keys are.
+    // Nothing is left that shows which log the keys belong to.
     let refused = refused(&root());
     assert!(matches!(refused, LogError::WrongKey), "{refused}");
     let said = refused.to_string();
@@ -229,7 +231,8 @@ fn what_was_exchanged_is_told_from_a_wrong_root_key() {
     );
 }
 
-/// Verification was silent about a signing key that is gone or another log's, with which nobody can write. It showed when somebody had to.
+/// Verification did not report a signing key that is gone or another log's, with which nothing can
+/// be signed. The fault appeared only at the next signature.
 #[test]
 fn a_signing_key_that_is_gone_or_foreign_is_a_fault() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,7 +255,8 @@ fn a_signing_key_that_is_gone_or_foreign_is_a_fault() {
     assert!(report.is_intact() && is_listed("keys/signing.key"));
 }
 
-/// Any key of the chain used to do beside a checkpoint. Whoever was given an older one by a foreign tool could check nothing with it.
+/// Any key of the chain was accepted beside a checkpoint. A foreign tool that was given an older
+/// one could check nothing with it.
 #[test]
 fn the_key_beside_a_checkpoint_is_not_older_than_its_signer() {
     let folder = tempfile::tempdir().unwrap();
@@ -266,7 +270,8 @@ fn the_key_beside_a_checkpoint_is_not_older_than_its_signer() {
     assert_eq!(said(&path, false), [(FaultClass::Checkpoint, place)]);
 }
 
-/// A key that was overwritten with zeros looks like an erasure, and only the root key used to tell. The journal says who was erased.
+/// A key that was overwritten with zeros looks like an erasure, and only the root key could tell
+/// them apart. The journal records the erasures.
 #[test]
 fn an_emptied_slot_that_nobody_erased_shows_without_keys() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,7 +285,7 @@ fn an_emptied_slot_that_nobody_erased_shows_without_keys() {
     assert!(said(&path, true).contains(&(FaultClass::Content, place)));
 }
 
-/// Bytes behind the signed part of a tile were compared with nothing and named by nobody. They could be anything.
+/// Bytes behind the signed part of a tile were neither compared nor listed. They could be anything.
 #[test]
 fn tiles_that_go_beyond_the_checkpoint_are_named_and_begin_with_what_is_signed() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +316,7 @@ trait Unchecked {
 }
 
 impl Unchecked for Report {
-    /// What was not checked and has `part` in its path.
+    /// Unchecked paths that contain `part`.
     fn unchecked_paths(&self, part: &str) -> Vec<String> {
         let paths = self.unchecked.iter().map(|found| found.path.clone());
         paths.filter(|path| path.contains(part)).collect()
@@ -344,7 +349,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What those who want nothing of the stream `default` are told: whether entries of `people` are read and proved, the streams listed, the keys handed out.
+/// The results for readers who do not need the stream `default`: whether entries of `people` are
+/// read and proved, the streams listed, the keys returned.
 fn told(path: &Path) -> [bool; 4] {
     let places = LogLocation::new(path, None);
     let reader = Reader::open(path, &root()).unwrap();
@@ -361,8 +367,9 @@ fn told(path: &Path) -> [bool; 4] {
     ]
 }
 
-/// A second copy or checkpoint of one stream showed that the journal is an older one, and whoever asked for another stream, for keys or for the list of
-/// streams was told nothing: a part of the entries passed for all of them.
+/// A second copy or checkpoint of one stream showed that the journal is an older one. Reading
+/// another stream, the keys or the list of streams gave no error, so that a part of the entries
+/// passed for all of them.
 #[test]
 fn what_is_later_than_the_journal_is_told_to_every_reader() {
     let folder = tempfile::tempdir().unwrap();
@@ -385,8 +392,9 @@ fn what_is_later_than_the_journal_is_told_to_every_reader() {
     }
 }
 
-/// Without second copies `prove` compared the log with nothing: an older copy of it beside a newer stream `heads` or a newer file `durable`, of which the other
-/// readers say that it is one, had proofs.
+/// Without second copies `prove` compared the log with nothing. An older copy of it had proofs
+/// beside a newer stream `heads` or a newer file `durable`. The other readers report it as an older
+/// copy.
 #[test]
 fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
     let folder = tempfile::tempdir().unwrap();
@@ -407,7 +415,8 @@ fn nothing_is_proved_of_a_log_of_which_more_was_anchored_or_noted() {
     }
 }
 
-/// As above, of a copy that is older by entries of the same opening: the keys are the same, and the newer notes or heads count more frames.
+/// Also of a copy that is older by entries of the same opening: the keys are the same, and the
+/// newer notes or heads count more frames.
 #[test]
 fn nothing_is_proved_of_an_older_copy_of_the_same_opening() {
     let folder = tempfile::tempdir().unwrap();
@@ -440,8 +449,9 @@ fn nothing_is_proved_of_an_older_copy_of_the_same_opening() {
     assert_eq!(told(&new), [true; 4]);
 }
 
-/// Where a second copy lay beside each checkpoint, `prove` did not ask what was anchored: checkpoint and copy of one stream that were put back together
-/// had proofs of its older head, and the other readers ended with status 3. It asks whether there are copies or not.
+/// With a second copy beside each checkpoint, `prove` did not check the anchored heads. A
+/// checkpoint and its copy that were put back together had proofs of an older head, while the other
+/// readers ended with status 3. Anchored heads are now checked with and without copies.
 #[test]
 fn nothing_is_proved_of_a_stream_that_was_put_back_with_its_second_copy() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What a crash leaves torn, half done or missing is repaired by the next opening, which says what it did.
+//! Torn, unfinished or missing files after a crash are repaired by the next opening, which reports
+//! the repairs.
 
 #![expect(
     clippy::unwrap_used,
@@ -116,7 +117,7 @@ fn is_intact(path: &Path) -> bool {
     verify(path, &options).unwrap().is_intact()
 }
 
-/// What the journal says that recovery did.
+/// The repairs that the journal records.
 fn journal(path: &Path) -> String {
     let filter = Filter {
         stream: Some(StreamName::journal()),
@@ -134,16 +135,17 @@ fn journal(path: &Path) -> String {
     said
 }
 
-/// Whether what was done raises an alarm before it is repaired.
+/// The result of verification before the repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Before {
-    /// It is what a crash leaves.
+    /// No alarm: a crash leaves this state.
     Intact,
-    /// No crash leaves it: it is damage.
+    /// An alarm: no crash leaves this state, so it is damage.
     Alarm,
 }
 
-/// Does `damage` to a log, opens it, and expects it to say each of `lines`, to go on and to be intact.
+/// Does `damage` to a log, opens it, and expects it to report each of `lines`, to go on and to be
+/// intact.
 fn repairs(before: Before, damage: impl Fn(&Path), lines: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let path = sample(folder.path());
@@ -306,7 +308,7 @@ fn what_is_no_slot_behind_those_that_were_signed_for_is_set_aside() {
     repairs(Before::Intact, zeros, &["zeros journal 10440 11136"]);
 }
 
-/// The key under which the writer notes things for itself.
+/// The key of the writer's notes for itself.
 fn note_key(path: &Path) -> NoteKey {
     let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
     let geometry = Geometry::parse(&geometry).unwrap();
@@ -316,7 +318,7 @@ fn note_key(path: &Path) -> NoteKey {
     MasterKey::new(master.unwrap()).note_key()
 }
 
-/// The file `repairs` that an opening leaves which did what `line` says, behind the journal of `head`.
+/// The file `repairs` of an opening that did the repair in `line`, behind the journal of `head`.
 fn announced(path: &Path, head: &Checkpoint, line: &str) -> Vec<u8> {
     let mut rest = head.size().to_le_bytes().to_vec();
     rest.extend_from_slice(head.root().as_bytes());
@@ -346,8 +348,9 @@ fn what_an_opening_did_and_could_not_report_is_reported_by_the_next() {
     assert!(!path.join("repairs").exists());
 }
 
-/// An older file `repairs` that was put back made the journal say again that a loss was accepted, which nobody had done. The file is bound to the
-/// journal behind which it was written, and what that says already is not said again.
+/// An older file `repairs` that was put back made the journal record an accepted loss again,
+/// although nobody had accepted it. The file is bound to the journal behind which it was written,
+/// and repairs that the journal has already are not recorded again.
 #[test]
 fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -363,7 +366,7 @@ fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
         assert!(!path.join("repairs").exists());
         assert_eq!(journal(&path).matches(line).count(), 1);
     }
-    // One of a journal that this is not, and one that does not say where the journal was.
+    // One behind another journal, and one without the journal's size.
     let other = Checkpoint::new(head.origin(), head.size(), Hash::new([9; 32])).unwrap();
     let longer = Checkpoint::new(head.origin(), head.size() + 99, *head.root()).unwrap();
     let text = format!("{line}\n");

@@ -1,4 +1,5 @@
-//! The signing key moves on while a log is open: by time and by publications, followed by verification and proofs.
+//! The signing key moves on while a log is open: by time and by publications, followed by
+//! verification and proofs.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,7 +28,7 @@ fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
 }
 
-/// A log in memory whose time the test turns.
+/// A log in memory with a clock that the test moves.
 struct Turned {
     memory: Memory,
     places: LogLocation,
@@ -99,7 +100,8 @@ fn append(log: &Log) {
     log.publish().unwrap();
 }
 
-/// S15: the key moved on at openings alone, so that today's key could rewrite everything since a proxy was started months ago.
+/// S15: the key moved on at openings alone, so that the current key could rewrite everything since
+/// a proxy was started months ago.
 #[test]
 fn every_hour_with_entries_has_a_key_of_its_own_and_an_idle_one_has_none() {
     let turned = Turned::new();
@@ -116,7 +118,7 @@ fn every_hour_with_entries_has_a_key_of_its_own_and_an_idle_one_has_none() {
         turned.wait_for_keys(4 + hour);
         assert_ne!(turned.signing_key(), before);
         assert!(turned.memory.read("keys/signing.next", 4096).is_err());
-        // Nothing was signed since: there is nothing that a theft would put at risk.
+        // The key signed nothing since: a theft would put nothing at risk.
         turned.clock.advance(HOUR * 5);
         std::thread::park_timeout(Duration::from_millis(300));
         turned.wait_for_keys(4 + hour);
@@ -146,7 +148,8 @@ fn a_number_of_publications_moves_the_key_on_too() {
     assert_eq!(turned.verify().faults, []);
 }
 
-/// S15: what a key signed before its successor was certified is proved by way of the successor's chain.
+/// S15: a signature made before the successor was certified is proved by way of the successor's
+/// chain.
 #[test]
 fn proofs_lead_over_the_keys_of_many_hours() {
     let turned = Turned::new();

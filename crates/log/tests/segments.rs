@@ -1,4 +1,5 @@
-//! Segments that are cut anew, which the format allows, and frames of another version than the log's, which it does not.
+//! Segments that are cut anew, which the format allows, and frames of another version than the
+//! log's, which it does not.
 
 #![expect(
     clippy::unwrap_used,
@@ -74,7 +75,7 @@ fn firsts(path: &Path) -> Vec<u64> {
     firsts
 }
 
-/// Where each frame of a segment begins, and where the last ends.
+/// The offset of each frame in a segment, and the end of the last.
 fn bounds(content: &[u8]) -> Vec<usize> {
     let mut bounds = vec![SEGMENT_HEADER_BYTES];
     let mut offset = SEGMENT_HEADER_BYTES;
@@ -132,8 +133,8 @@ fn is_whole(path: &Path, entries: u64) {
     }
 }
 
-/// Where a stream is cut into segments is no evidence, as the document says. One that is cut anew is intact, read, proved and written on, wherever
-/// the cut is.
+/// Cuts between segments are no evidence, as the document states. A stream with other cuts is
+/// intact, read, proved and written on, wherever the cuts are.
 #[test]
 fn segments_that_are_split_or_merged_are_intact_and_written_on() {
     let cuts: [fn(&Path); 5] = [
@@ -170,7 +171,7 @@ fn segments_that_are_split_or_merged_are_intact_and_written_on() {
     }
 }
 
-/// What stands in the place of a frame: the same numbers, in a frame of the other version.
+/// A substitute for a frame: the same numbers, in a frame of the other version.
 fn in_place_of(frame: &[u8], other: &[u8], is_older: bool) -> Vec<u8> {
     let mut other = other.to_vec();
     let stream = if is_older { (56, 52) } else { (52, 56) };
@@ -204,7 +205,8 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Expects that the frames of `default` alone are wrong, and that a changed byte of the journal is found beside them.
+/// Expects that only the frames of `default` are wrong, and that a changed byte of the journal is
+/// found beside them.
 fn is_named(path: &Path, root: &dyn Fn() -> RootKey, journal: &str) {
     for root in [None, Some(root())] {
         let faults = faults(path, root);
@@ -228,8 +230,8 @@ fn is_named(path: &Path, root: &dyn Fn() -> RootKey, journal: &str) {
     );
 }
 
-/// A frame of the other version in the place of one, whole and with its numbers, says nothing to a log of this one. It is named, and the other streams
-/// are checked all the same.
+/// A whole frame of the other version in the place of one, with its numbers, is invalid in a log of
+/// this version. It is reported, and the other streams are checked all the same.
 #[test]
 fn a_frame_of_another_version_is_named_and_the_other_streams_are_checked() {
     let folder = tempfile::tempdir().unwrap();

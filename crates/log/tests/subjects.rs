@@ -1,7 +1,9 @@
-//! Subjects, their keys and their erasure: what is erased is gone for good, and nothing else is ever taken for erased.
+//! Subjects, their keys and their erasure: erased content is gone for good, and nothing else is
+//! ever taken for erased.
 //!
-//! S5 of the security review: one flipped bit in the newest keys was reported as an erasure, and the next opening destroyed the key. S6: a
-//! subject that came back after its erasure made verification say broken, because it came back under the same pseudonym.
+//! S5 of the security review: one flipped bit in the newest keys was reported as an erasure, and
+//! the next opening destroyed the key. S6: a subject that came back after its erasure made
+//! verification report a broken log, because it came back under the same pseudonym.
 
 #![expect(
     clippy::unwrap_used,
@@ -172,7 +174,7 @@ fn a_subject_that_comes_back_is_somebody_new() {
     );
     append(&log, "anna");
     log.close().unwrap();
-    // Who is erased is erased from entries about several too, and nobody else is.
+    // An erased subject is erased from entries about several too, and no other subject is.
     let expected = some(&["", "bert", "bert", "anna"]);
     assert_eq!(read(&path).unwrap(), expected);
     let report = verified(&path, Some(root()));
@@ -273,7 +275,7 @@ fn who_has_the_name_the_root_key_and_every_other_slot_finds_nothing_of_an_erased
     log.close().unwrap();
     let others = ["bert", "carl"].map(str::to_owned);
     assert_eq!(names(&path, &wrapping), BTreeSet::from(others));
-    // Neither the name itself nor what earlier logs made of it and the master key.
+    // Neither the name itself nor the values that earlier logs derived from it and the master key.
     let master = fs::read(path.join("keys/master.key")).unwrap();
     let master = wrapping
         .unwrap(WrappedKind::Master, b"master", &master)
@@ -360,8 +362,8 @@ fn a_log_that_learns_and_erases_subjects_meanwhile_raises_no_alarm() {
     assert_eq!(verified(&path, Some(root())).faults, []);
 }
 
-/// A key that was overwritten while somebody read, behind the slots that they had found, was taken for an erasure: nobody asked the
-/// journal whether there had been one.
+/// A key that was overwritten during a read, behind the slots read first, was taken for an erasure:
+/// the journal was not checked for one.
 #[test]
 fn a_key_that_goes_while_the_log_is_read_is_damage_unless_the_journal_erased_it() {
     type Damage = fn(&mut Vec<u8>);
@@ -399,7 +401,7 @@ fn a_key_that_goes_while_the_log_is_read_is_damage_unless_the_journal_erased_it(
     }
 }
 
-/// M8: without the root key a log of which the slots were gone was intact.
+/// M8: a log without its slots passed verification without the root key.
 #[test]
 fn slots_that_are_gone_are_missed_without_a_key() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What a recipient goes by when a proof is older or newer than what they know: a chain of keys, a witness, a remembered head.
+//! The trust anchors of a recipient when a proof is older or newer: a chain of keys, a witness, a
+//! remembered head.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -144,7 +145,8 @@ fn cosigned(note: &str, key: &SigningKey, witness: &WitnessKey) -> String {
         .encode()
 }
 
-/// A proof listed every certificate: it grew by 181 letters an hour, and could not be made any more after 7.5 years.
+/// A proof listed every certificate: it grew by 181 letters an hour, and could not be made any more
+/// after 7.5 years.
 #[test]
 fn a_proof_stays_small_and_whoever_has_the_first_key_follows_a_chain_file() {
     let world = World::new("example.com/log");
@@ -231,7 +233,8 @@ fn a_recipient_whose_key_is_too_many_keys_older_is_not_given_a_proof_that_they_c
     );
 }
 
-/// Whoever takes the root key signs any journal with the witness key: without somebody who remembers it says nothing.
+/// A thief of the root key can sign any journal with the witness key: that key alone proves nothing
+/// without somebody who remembers the log.
 #[test]
 fn the_witness_key_counts_with_a_cosignature_and_not_alone() {
     let world = World::new("example.com/log");
@@ -259,7 +262,8 @@ fn the_witness_key_counts_with_a_cosignature_and_not_alone() {
         world.prove(3, &recipient).unwrap()
     };
     let older = cosigned(&world.text(JOURNAL), &signer, &known);
-    // The log goes on, with another key: what was cosigned before was signed by one that is destroyed.
+    // The log goes on, with another key: the earlier cosigned head was signed by a key that is
+    // destroyed.
     world.write(1);
     let shown = proved_on(&older);
     assert_eq!(
@@ -331,7 +335,7 @@ fn the_witness_key_counts_with_a_remembered_head_from_which_the_journal_grew() {
     assert!(matches!(refused, ProveError::Head { .. }), "{refused}");
 }
 
-/// A remembered head is compared, whatever the key: an expired signing key can sign another journal.
+/// A remembered head is compared, with any key: an expired signing key can sign another journal.
 #[test]
 fn a_remembered_head_is_compared_for_every_key() {
     let world = World::new("example.com/log");

@@ -1,4 +1,5 @@
-//! Slots of subjects that the journal does not count yet: entries with a receipt hang on them alone.
+//! Slots of subjects that the journal does not count yet: entries with a receipt depend on them
+//! alone.
 
 #![expect(
     clippy::unwrap_used,
@@ -58,7 +59,8 @@ fn append_once(log: &Log, subject: &str) {
     appender.append_durable(&entry).unwrap();
 }
 
-/// What a kill leaves of a log with a signed entry about anna, and entries about bert and carl with receipts that nothing was signed for.
+/// A killed log with a signed entry about anna, and unsigned entries with receipts about bert and
+/// carl.
 fn killed(folder: &Path) -> PathBuf {
     let path = folder.join("log");
     let config = StreamConfig {
@@ -145,8 +147,9 @@ fn damage(path: &Path, damage: Damage) -> Vec<u8> {
     good
 }
 
-/// Verification with the root key called it intact, and the next opening gave the number of the slot to somebody else and signed both: the right
-/// file was refused from then on, and entries with receipts were lost for good.
+/// Verification with the root key found no fault. The next opening reused the number of the slot
+/// for another subject and signed both. The right file was refused from then on, and entries with
+/// receipts were lost for good.
 #[test]
 fn a_slot_that_durable_entries_need_is_missed_before_anything_is_signed() {
     for (name, harm) in damages() {
@@ -180,9 +183,10 @@ fn a_slot_that_durable_entries_need_is_missed_before_anything_is_signed() {
     }
 }
 
-/// The number of a slot that was gone went to the next subject, so that two subjects had one number, in two copies of the file. An accepted loss is
-/// said for good, and the number stays without a subject. Verification alleged damage each time all the same, and entries with an idempotency
-/// key were refused for ever.
+/// The number of a lost slot went to the next subject, so that two subjects had one number, in two
+/// copies of the file. An accepted loss is recorded for good, and the number stays without a
+/// subject. But verification reported damage each time all the same, and entries with an
+/// idempotency key were refused for ever.
 #[test]
 fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
     for (name, harm) in damages() {
@@ -203,7 +207,7 @@ fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
         append(&log, "dora");
         append(&log, "carl");
         log.close().unwrap();
-        // The loss is said for good, and is no fault; who reads misses the entries each time.
+        // The loss is recorded for good, and is no fault; readers get the gap each time.
         let report = verified(&path);
         assert_eq!(report.losses.len(), 1, "{name}");
         assert_eq!(report.faults, [], "{name}");
@@ -227,7 +231,8 @@ fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
     }
 }
 
-/// A file of slots that somebody made long cost nothing and held up every command, by its length: a tebibyte of holes for half an hour.
+/// A long file of slots, made of holes, cost its maker nothing and delayed every command by its
+/// length: a tebibyte of holes by half an hour.
 #[test]
 fn a_file_of_slots_without_end_holds_up_nobody() {
     let folder = tempfile::tempdir().unwrap();
@@ -262,7 +267,8 @@ fn a_file_of_slots_without_end_holds_up_nobody() {
     assert!(verified(&path).is_intact());
 }
 
-/// So that a long file can be told from the log's own, the journal names the slots now and then, whatever is published.
+/// The journal names the slots from time to time, whatever is published, so that a file with
+/// foreign slots can be detected.
 #[test]
 fn the_journal_names_slots_before_they_are_many() {
     let folder = tempfile::tempdir().unwrap();

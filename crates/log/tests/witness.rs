@@ -1,4 +1,5 @@
-//! The witness key: one that stays and signs every checkpoint of the journal, whose loss is found and which alone proves nothing.
+//! The witness key: a permanent key that signs every checkpoint of the journal. Its loss is found,
+//! and it alone proves nothing.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -72,7 +73,8 @@ fn verifies(note: &SignedNote, key: &VerifierKey) -> bool {
     note.verify(std::slice::from_ref(key)).is_ok()
 }
 
-/// A foreign witness that holds one key for a log refused the journal after every opening, because another key had signed it.
+/// A foreign witness that holds one key for a log refused the journal after every opening, because
+/// another key had signed it.
 #[test]
 fn every_checkpoint_of_the_journal_bears_a_line_of_a_key_that_stays() {
     let world = World::new();

@@ -1,4 +1,5 @@
-//! Collects what shows a signing key in the journal: the journal's head, and the frame that certifies the key.
+//! Collects the evidence for a signing key from the journal: the journal's head, and the frame that
+//! certifies the key.
 
 use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
@@ -31,7 +32,8 @@ pub(crate) struct Certifying<'a> {
     pub(crate) history: &'a History,
 }
 
-/// Why no proof stands on a head of the journal that the log signed: a crash leaves the checkpoint behind it.
+/// The reason why no proof uses a head of the journal that the log signed: a crash leaves the
+/// checkpoint behind it.
 pub(crate) const AHEAD: &str = "covers frames of the journal that its checkpoint here does not cover yet: wait for its writer, or open the log for writing once";
 
 /// A head of the journal.
@@ -43,9 +45,11 @@ pub(crate) struct Head {
 }
 
 impl Certifying<'_> {
-    /// The head of the journal that a proof about something which the key at `place` of the chain signed stands on, and how it grew
-    /// from `kept`, which the recipient remembers. It is that one itself where that key signed it, or the newest, which can sign again.
-    /// That the log has the frames of a head that it signed is known before.
+    /// Returns the head of the journal for a proof about something that the key at `place` of the
+    /// chain signed. Also returns its growth from `kept`, which the recipient remembers. The head
+    /// is `kept` itself where that key or the newest one signed it; otherwise it is the newest
+    /// head, which can be signed again. The caller has checked that the log has the frames of every
+    /// head that it signed.
     pub(crate) fn head(
         &self,
         place: usize,
@@ -66,7 +70,8 @@ impl Certifying<'_> {
         })
     }
 
-    /// Shows the key that signed `head` to a recipient who has the key `recipient`, by default the log's first.
+    /// Shows the key that signed `head` to a recipient who has the key `recipient`, by default the
+    /// log's first.
     pub(crate) fn show(
         &self,
         head: &Head,
@@ -152,7 +157,8 @@ impl Certifying<'_> {
         })
     }
 
-    /// What a recipient remembers: as a head that can be shown, if the log signed what they have, and what it says.
+    /// Parses the head that a recipient remembers. Returns it as a head that can be shown, if the
+    /// log signed it, and its checkpoint.
     fn kept(&self, note: &str) -> Result<(Option<Head>, Checkpoint), ProveError> {
         let refused = |reason| ProveError::Head { reason };
         let parsed = SignedNote::parse(note.as_bytes()).ok();
@@ -187,7 +193,8 @@ impl Certifying<'_> {
         }))
     }
 
-    /// The links from the recipient's key to the one at `signer`, where they are few; otherwise none, and the key at `signer`.
+    /// The links from the recipient's key to the one at `signer`, where they are few; otherwise
+    /// none, and the key at `signer`.
     fn links(
         &self,
         recipient: Option<&VerifierKey>,
@@ -226,10 +233,11 @@ impl Certifying<'_> {
     }
 }
 
-/// The certificates of the log at `places`, from its first key on. Needs no secret. Journal and heads are verified first.
+/// The certificates of the log at `places`, from its first key on. Needs no secret. Journal and
+/// heads are verified first.
 ///
 /// # Errors
-/// [`LogError::Broken`] with the first fault; those of the storage.
+/// [`LogError::Broken`] with the first fault; errors of the storage.
 pub fn key_chain(places: &LogLocation) -> Result<KeyChain, LogError> {
     let files = Files::of_log(places, &Options::default());
     let geometry = read_geometry(&files, &places.path)?;
@@ -240,7 +248,8 @@ pub fn key_chain(places: &LogLocation) -> Result<KeyChain, LogError> {
     KeyChain::new(geometry.anchor(), links).map_err(|error| broken(&error.to_string()))
 }
 
-/// The path from the record of `frame` to the root of the tree of `size` frames of `stream`, out of its tiles.
+/// The path from the record of `frame` to the root of the tree of `size` frames of `stream`, out of
+/// its tiles.
 pub(crate) fn tree_path(
     files: &Files,
     stream: &StreamName,

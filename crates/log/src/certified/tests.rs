@@ -1,4 +1,5 @@
-//! A log of many years in minutes: certificates as the log makes them, without the publications between.
+//! A log of many years in minutes: certificates as the log makes them, without the publications
+//! between.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -102,7 +103,7 @@ fn append(log: &Log) {
     appender.flush().unwrap();
 }
 
-/// What `work` gives, and how long it took.
+/// Returns the result of `work` and its duration.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let clock = SystemClock::new();
     let began = clock.elapsed();
@@ -117,7 +118,8 @@ fn proved(places: &LogLocation) -> String {
     proof.proof.encode().unwrap()
 }
 
-/// The shortest time that reading and checking a proof took: other work on the machine only adds to it.
+/// The shortest time that reading and checking a proof took: other work on the machine only adds to
+/// it.
 fn least(text: &str, key: &VerifierKey) -> Duration {
     let check = || {
         let proved = EntryProof::parse(text).unwrap().check(key).unwrap();
@@ -182,9 +184,10 @@ fn signed_by(key: &SigningKey, head: &Head, history: &History) -> Head {
     }
 }
 
-/// Somebody stole a signing key that the journal has replaced since, and has every file. With it they sign today's head of the
-/// journal, whose text the witness key and witnesses signed, and a head of a stream that never was. Whoever knows the newest key, or
-/// that head, is shown that a later key was certified.
+/// Somebody stole a signing key that the journal has replaced since, and has every file. With it
+/// they sign today's head of the journal, whose text the witness key and witnesses signed, and a
+/// head of a stream that never was. Whoever knows the newest key, or that head, is shown that a
+/// later key was certified.
 #[test]
 fn a_key_that_was_replaced_proves_nothing_beside_a_head_of_today() {
     let places = created();
@@ -238,14 +241,14 @@ fn a_key_that_was_replaced_proves_nothing_beside_a_head_of_today() {
             assert!(matches!(refused, Err(EntryProofError::Journal(_))));
         }
     }
-    // With what the journal really says, the head of the stream is not signed.
+    // With the journal's real content, the head of the stream is not signed.
     let refused = forged(*of_today).check(last);
     assert!(matches!(refused, Err(EntryProofError::Checkpoint(_))));
     assert!(honest().check(last).is_ok());
 }
 
-/// A stream that rests keeps a checkpoint of an older key. Its entries are proved under the newest, unless the checkpoint was
-/// replaced by one that the log never anchored.
+/// A stream that rests keeps a checkpoint of an older key. Its entries are proved under the newest,
+/// unless the checkpoint was replaced by one that the log never anchored.
 #[test]
 fn the_head_of_a_resting_stream_is_signed_again_if_it_was_anchored() {
     let places = aged(1);
@@ -278,8 +281,9 @@ fn the_head_of_a_resting_stream_is_signed_again_if_it_was_anchored() {
     }
 }
 
-/// From the moment at which the journal had a new key until the stream `heads` was published under it, beside a live writer or for good after a kill,
-/// `prove` called the checkpoint of `heads` one that nobody anchored. The last certificate binds it.
+/// From the certificate of a new key until the stream `heads` was published under it, `prove`
+/// called the checkpoint of `heads` one that nobody anchored. Beside a live writer that was for a
+/// moment, after a kill for good. The last certificate binds it.
 #[test]
 fn the_head_of_heads_is_signed_again_if_the_journal_binds_it() {
     let places = aged(1);
@@ -309,8 +313,9 @@ fn the_head_of_heads_is_signed_again_if_the_journal_binds_it() {
     log.close().unwrap();
 }
 
-/// A writer was killed before it anchored a head, and the next one before it signed that head again: `prove` ended with the advice to verify the log, which
-/// is intact. What is anchored is proved, and of the rest it says that it is not covered yet.
+/// A writer was killed before it anchored a head, and the next one before it signed that head
+/// again: `prove` ended with the advice to verify the log, which is intact. What is anchored is
+/// proved, and of the rest it says that it is not covered yet.
 #[test]
 fn what_was_published_and_not_anchored_is_not_covered_by_a_proof_yet() {
     let places = aged(1);
@@ -338,8 +343,10 @@ fn what_was_published_and_not_anchored_is_not_covered_by_a_proof_yet() {
     assert!(reader.prove(&stream, index, None).is_ok());
 }
 
-/// A head that was kept showed that an older copy of the log was put back, and `prove --checkpoint` said with status 1 to wait for its writer, or to open the
-/// log for writing once. Waiting is right only where the log has the frames of that head; else it says that it has not grown from it.
+/// A kept head showed that an older copy of the log was put back. But `prove --checkpoint` ended
+/// with status 1 and the advice to wait for its writer, or to open the log for writing once.
+/// Waiting is right only where the log has the frames of that head. Otherwise the error is that the
+/// log has not grown from it.
 #[test]
 fn a_head_that_was_kept_shows_a_log_that_was_put_back() {
     let memory = Memory::new();
@@ -391,7 +398,8 @@ fn a_head_that_was_kept_shows_a_log_that_was_put_back() {
         );
     }
     assert!(refused(&memory, None).is_none());
-    // So does a head of the journal that the log has signed, with a key that is known here or a later one.
+    // So does a head of the journal that the log signed, with a key that is known here or a later
+    // one.
     age(&places, 2);
     let [_, later] = head(&places);
     for journal in [journal, later] {
@@ -403,7 +411,8 @@ fn a_head_that_was_kept_shows_a_log_that_was_put_back() {
     }
 }
 
-/// A foreign head was signed again with all of its text, so that a thief of an expired key had any sentence signed by the newest one.
+/// A foreign head was signed again with all of its text, so that a thief of an expired key had any
+/// sentence signed by the newest one.
 #[test]
 fn no_line_of_an_expired_key_is_signed_again() {
     let places = aged(1);
@@ -447,7 +456,8 @@ fn no_line_of_an_expired_key_is_signed_again() {
     assert!(proved.is_err());
 }
 
-/// Ten years of hourly keys: `cargo test --release -p probity-log --lib ten_years -- --ignored --nocapture`.
+/// Ten years of hourly keys: `cargo test --release -p probity-log --lib ten_years -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "makes 87,600 certificates, which takes a minute or more"]
 fn after_ten_years_of_hourly_keys_a_proof_has_at_most_4_kb_and_is_checked_in_a_millisecond() {

@@ -1,4 +1,5 @@
-//! Reads segments frame by frame, for recovery and for readers that follow bytes rather than records.
+//! Reads segments frame by frame, for recovery and for readers that follow bytes rather than
+//! records.
 
 mod v2;
 
@@ -21,13 +22,13 @@ const SEARCH_BYTES: u64 = 1 << 20;
 /// The part of a frame's salt that is its epoch's.
 const EPOCH_SALT_BYTES: usize = 16;
 
-/// Where a scan stands: everything before is whole.
+/// The position of a scan; everything before is whole.
 #[derive(Debug, Clone)]
 pub(crate) struct Position {
     pub(crate) identity: Identity,
     /// The number in the segment's name.
     pub(crate) segment: u64,
-    /// Whether the segment's file exists and is as long as its header.
+    /// True when the segment's file exists and is as long as its header.
     pub(crate) begun: bool,
     pub(crate) offset: u64,
     pub(crate) next_frame: u64,
@@ -35,9 +36,10 @@ pub(crate) struct Position {
     pub(crate) last_epoch: u32,
     /// The salt of that epoch, where it is known.
     last_salt: Option<[u8; EPOCH_SALT_BYTES]>,
-    /// Names of segments that claim a frame and hold none: the segment before goes on with it, or it is due and the name is no file's.
+    /// Names of segments that claim a frame and hold none. The segment before has the frame, or the
+    /// frame is due and the name is no file's.
     pub(crate) strange: BTreeSet<u64>,
-    /// What the segment begins with, which its header says in version 2.
+    /// The first frame and entry of the segment, from its header in version 2.
     begin: v2::Begin,
 }
 
@@ -73,7 +75,7 @@ impl Position {
     /// Behind the frame of `record` at `place`, unless its segment is gone.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn behind(
         files: &Files,
         stream: &StreamName,
@@ -130,13 +132,14 @@ impl Position {
         self.enter(header);
     }
 
-    /// The frame before is of the epoch in `header`.
+    /// Records the epoch in `header` as that of the previous frame.
     fn enter(&mut self, header: &FrameHeader) {
         self.last_epoch = self.last_epoch.max(header.epoch);
         self.last_salt = header.salt.first_chunk().copied();
     }
 
-    /// Whether a frame with `header` may be the next: epochs never go back, and two of one number are one.
+    /// Returns whether a frame with `header` may be the next: epochs never go back, and two with
+    /// one number are one.
     fn precedes(&self, header: &FrameHeader) -> bool {
         let is_same = |salt| header.salt.first_chunk() == Some(&salt);
         self.identity.version == Version::V2
@@ -151,26 +154,28 @@ impl Position {
     }
 }
 
-/// Why a scan stopped.
+/// The reason why a scan stopped.
 #[derive(Debug)]
 pub(crate) enum End {
     /// Nothing more is stored.
     Clean,
-    /// As many bytes follow in this file that are not whole, or that the next segment holds as well.
+    /// The number of bytes that follow in this file and are not whole, or that the next segment
+    /// holds as well.
     Torn { bytes: u64 },
-    /// A whole frame follows that is not believed, with as many bytes from its beginning to the end of this file.
+    /// A whole frame follows that is not believed; the count is from its beginning to the end of
+    /// this file.
     Foreign { bytes: u64 },
 }
 
-/// Whether a whole frame that is due is to be believed.
+/// Returns whether a whole frame that is due is to be believed.
 pub(crate) type Believe<'a> = &'a mut dyn FnMut(&Record, &Frame<'_>) -> bool;
 
 /// Calls `visit` for each whole frame from `position` on, and moves it along.
 ///
-/// Whole says nothing of who wrote a frame: anybody can make one that is. See [`scan_believed`].
+/// A whole frame can be from any writer. See [`scan_believed`].
 ///
 /// # Errors
-/// Those of the storage and of `visit`.
+/// Errors of the storage and of `visit`.
 pub(crate) fn scan<E: From<LogError>>(
     files: &Files,
     stream: &StreamName,
@@ -180,10 +185,10 @@ pub(crate) fn scan<E: From<LogError>>(
     scan_believed(files, stream, position, &mut |_, _| true, visit)
 }
 
-/// As [`scan`], up to the first frame that `believe` refuses; the position stays before it.
+/// Scans like [`scan`], up to the first frame that `believe` refuses; the position stays before it.
 ///
 /// # Errors
-/// Those of the storage and of `visit`.
+/// Errors of the storage and of `visit`.
 pub(crate) fn scan_believed<E: From<LogError>>(
     files: &Files,
     stream: &StreamName,
@@ -196,7 +201,7 @@ pub(crate) fn scan_believed<E: From<LogError>>(
     loop {
         let name = position.path(stream);
         let file = match files.open_read(&name) {
-            // No frame of the stream was met yet: the name of the first segment, in whose place is no file.
+            // No frame of the stream was met yet: the first segment's name belongs to no file.
             Err(error) if is_strange(&error) && position.next_frame == 0 => {
                 position.strange.insert(position.segment);
                 return Ok(End::Clean);
@@ -248,8 +253,9 @@ pub(crate) fn scan_believed<E: From<LogError>>(
     }
 }
 
-/// Whether the segment at `position` goes on with the frame that is due, and the file that claims to begin with it does not hold it, or the same bytes.
-/// Of different frames in two places whoever signs for one of them decides.
+/// Returns whether the segment at `position` continues with the due frame, although another file
+/// claims to begin with it. That file must not hold the frame, or must hold the same bytes. If both
+/// hold different frames, the signer of one of them decides.
 fn goes_on(
     files: &Files,
     stream: &StreamName,
@@ -276,7 +282,7 @@ fn goes_on(
     Ok(goes_on && copied.is_none_or(|frame| frame == *buffer))
 }
 
-/// Whether the frame that is due stands in `file` at `position`, whole and to be believed.
+/// Returns whether the due frame is in `file` at `position`, whole and to be believed.
 fn is_believed(
     files: &Files,
     (name, file): (&str, &dyn File),
@@ -296,7 +302,7 @@ fn is_believed(
     }))
 }
 
-/// What stands at a position.
+/// The content at a position.
 enum Next {
     /// Bytes that may be a frame.
     Frame,
@@ -337,7 +343,7 @@ fn next(
     if due == position.segment {
         return Ok(Next::End(End::Clean));
     }
-    // Asked for once more: a live log begins segments meanwhile.
+    // Checked once more, because a live log begins segments meanwhile.
     let path = segments::path(position.identity.version, stream, due);
     match files.open_read(&path) {
         Err(error) if is_strange(&error) => Ok(Next::Strange(due)),
@@ -349,7 +355,8 @@ fn next(
     }
 }
 
-/// Whether a segment that must begin at `position` is as long as its header, which says nothing that is not known.
+/// Returns whether a segment that must begin at `position` is as long as its header. The header's
+/// content is known already.
 fn begin(
     files: &Files,
     name: &str,
@@ -368,7 +375,7 @@ fn begin(
     Ok(true)
 }
 
-/// Reads the frame at `position` into `buffer`; `None` when it is not whole or not the one due.
+/// Reads the frame at `position` into `buffer`; `None` when it is not whole or not the due one.
 fn read_frame(
     files: &Files,
     name: &str,
@@ -417,10 +424,10 @@ fn read_header(
     Ok(header.filter(|header| identity.owns(header)))
 }
 
-/// The bytes of the frame of `record` at `place`, if they are there and what it says.
+/// The bytes of the frame of `record` at `place`, if they are there and match it.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn stored_frame(
     files: &Files,
     stream: &StreamName,
@@ -445,10 +452,11 @@ pub(crate) fn stored_frame(
     Ok(is_stored.then_some(bytes))
 }
 
-/// Looks from `from` on, in the same segment, for the header of a later frame of the stream than `after`: its index and where it stands.
+/// Searches the same segment from `from` on for the header of a later frame of the stream than
+/// `after`. Returns its index and place.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn find_frame(
     files: &Files,
     stream: &StreamName,
@@ -493,10 +501,10 @@ pub(crate) fn find_frame(
     }
 }
 
-/// Fills `buffer` from `offset` of an open file that nobody cuts meanwhile.
+/// Fills `buffer` from `offset` of an open file that is not truncated meanwhile.
 ///
 /// # Errors
-/// Those of the storage, [`UnexpectedEof`](io::ErrorKind) among them.
+/// Errors of the storage, [`UnexpectedEof`](io::ErrorKind) among them.
 pub(crate) fn read(
     files: &Files,
     name: &str,
@@ -510,10 +518,11 @@ pub(crate) fn read(
     })
 }
 
-/// As [`read`], whether the file still went so far: an opening beside the one who reads cuts off the torn end that this one measured.
+/// Reads like [`read`], and returns whether the file still had these bytes. An opening beside this
+/// reader cuts off the torn end that the reader measured.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn read_there(
     files: &Files,
     name: &str,
@@ -530,10 +539,11 @@ pub(crate) fn read_there(
     }
 }
 
-/// Fills `buffer` with the bytes from `offset` on, at most `bytes` of them, as far as the file goes.
+/// Fills `buffer` with the bytes from `offset` on, at most `bytes` of them, as far as the file
+/// goes.
 ///
 /// # Errors
-/// Those of the storage.
+/// Errors of the storage.
 pub(crate) fn read_some(
     files: &Files,
     name: &str,
@@ -545,7 +555,7 @@ pub(crate) fn read_some(
         let length = files.attempt("measure", name, |_| file.length())?;
         let there = length.saturating_sub(offset).min(bytes);
         buffer.resize(usize::try_from(there).unwrap_or(usize::MAX), 0);
-        // Each time it was cut in between it is shorter.
+        // Each retry finds a shorter file, because it was truncated in between.
         if read_there(files, name, file, buffer, offset)? {
             return Ok(());
         }

@@ -16,14 +16,15 @@ use crate::storage::File;
 #[expect(clippy::as_conversions, reason = "a small constant")]
 const HEADER_END: u64 = SEGMENT_HEADER_BYTES as u64;
 
-/// What a segment of version 2 begins with.
+/// The first frame and entry of a segment of version 2.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Begin {
     frame: u64,
     entry: u64,
 }
 
-/// What the segment at `place` begins with, as its header says; nothing where that is gone or not whole.
+/// The first frame and entry of the segment at `place`, from its header; nothing where that is gone
+/// or not whole.
 pub(super) fn begin_of(
     files: &Files,
     stream: &StreamName,
@@ -85,7 +86,7 @@ pub(super) fn begin(
     Ok(true)
 }
 
-/// Whether the last `left` bytes of a segment are its footer.
+/// Returns whether the last `left` bytes of a segment are its footer.
 pub(super) fn is_footer(
     files: &Files,
     name: &str,

@@ -1,8 +1,9 @@
-//! Files of the operating system below one folder; the only place that opens any.
+//! Files of the operating system below one folder; no other module opens any.
 //!
 //! Every folder on the way to a file is opened from the one above it, and no link is followed below
-//! the root: a link planted in a log redirects neither what is read nor what is written. A file that
-//! is no regular file (a pipe, a device) is refused, because opening or reading it may never end.
+//! the root: a link planted in a log redirects neither what is read nor what is written. A file
+//! that is no regular file (a pipe, a device) is refused, because opening or reading it may never
+//! end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,9 +30,9 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
 const KEY_FOLDERS: [&str; 3] = ["keys", "subjects", "set-aside"];
 /// Names tried for a temporary file before giving up; each one taken is a leftover of a crash.
 const TEMPORARY_NAMES_MAX: u32 = 1 << 16;
-/// What is said of a pipe, a socket or a device.
+/// The message for a pipe, a socket or a device.
 const NO_REGULAR_FILE: &str = "it is no regular file";
-/// Times that a lock is tried whose file is replaced meanwhile.
+/// Attempts to take a lock whose file is replaced meanwhile.
 const LOCK_TRIES_MAX: u32 = 16;
 
 /// A [`Storage`] in a folder of the file system.
@@ -40,8 +41,8 @@ pub struct Directory {
     root: PathBuf,
     /// Makes temporary names unique within the process; the process id does so across processes.
     temporary: AtomicU64,
-    /// Folders known to survive a power loss, the root as the empty name. That a folder exists does
-    /// not say so: another thread, or a process that was killed, may just have created it.
+    /// Folders known to survive a power loss, the root as the empty name. An existing folder may
+    /// not be durable: another thread, or a process that was killed, may just have created it.
     durable: Mutex<BTreeSet<String>>,
 }
 
@@ -131,7 +132,7 @@ impl Directory {
         }
         if !durable.contains("") {
             match sync_parent(&self.root) {
-                // A root that somebody made for us may stand in a folder that is closed to us.
+                // The root may be in a folder that this process cannot open.
                 Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
                 _ => durable.insert(String::new()),
             };
@@ -161,7 +162,7 @@ impl Directory {
             let number = self.temporary.fetch_add(1, Ordering::Relaxed);
             let name = format!("{TEMPORARY}{}-{number}", std::process::id());
             match retry_on_intr(|| rustix::fs::openat(folder, &name, flags, mode)) {
-                // What a crash left of an earlier process with the same id.
+                // A leftover of a crashed process with the same id.
                 Err(Errno::EXIST) => {}
                 opened => {
                     let file = fs::File::from(opened?);
@@ -184,7 +185,7 @@ impl Directory {
         while let Some(folder) = folders.pop() {
             let opened = match self.folder(&folder) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                // A folder closed to us, as `lost+found` is, holds nothing of ours.
+                // An unreadable folder, such as `lost+found`, holds none of the log's files.
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
                 opened => opened?,
             };
@@ -192,7 +193,7 @@ impl Directory {
                 if name.starts_with(TEMPORARY) {
                     found.push((folder.clone(), name, kind));
                 } else if kind == FileType::Directory {
-                    // A folder that the log cannot name is none of its own.
+                    // A folder with a name that the log cannot use is foreign.
                     folders.extend(Some(join(&folder, &name)).filter(|f| components(f).is_ok()));
                 }
             }
@@ -239,7 +240,8 @@ impl Storage for Directory {
         let length = file.metadata()?.len();
         let mut content = Vec::new();
         if length <= bytes_max {
-            // A file may claim a length that no memory holds: that is an error, not the end.
+            // A file may claim a length that exceeds memory: that is an error, and must not end the
+            // process.
             let length = usize::try_from(length).unwrap_or(usize::MAX);
             content.try_reserve_exact(length)?;
             let read_max = bytes_max.saturating_add(1);
@@ -276,7 +278,7 @@ impl Storage for Directory {
         sync_opened(&folder)
     }
 
-    /// As [`Directory::replace`] without its two `fsync`.
+    /// Does the same as [`Directory::replace`] without its two `fsync`.
     fn place(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let (folder_name, file_name) = split(name)?;
         let folder = self.folder_created(folder_name)?;
@@ -309,7 +311,7 @@ impl Storage for Directory {
         let (above, name) = split(folder)?;
         let above = self.folder(above)?;
         let removed = retry_on_intr(|| rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR));
-        // Made again, it would have to be made durable again.
+        // A folder that is created again must be made durable again.
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         durable.remove(folder);
         drop(durable);
@@ -350,7 +352,7 @@ impl Storage for Directory {
     fn sweep(&self) -> io::Result<u64> {
         let mut removed: u64 = 0;
         for (folder, name, kind) in self.temporary_names()? {
-            // A folder of that name is nothing that a call left.
+            // A folder with a temporary name is no leftover of a call.
             if kind == FileType::Directory {
                 continue;
             }
@@ -363,7 +365,8 @@ impl Storage for Directory {
         Ok(removed)
     }
 
-    /// Locks the file and the folder it stands in: whoever unlinks the file makes room for another file, not for another folder.
+    /// Locks the file and its folder: a process that unlinks the file makes way for another file,
+    /// not for another folder.
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         let (folder_name, file_name) = split(name)?;
         for _ in 0..LOCK_TRIES_MAX {
@@ -375,7 +378,7 @@ impl Storage for Directory {
             match try_lock(folder.as_fd()) {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                // Some network file systems lock files alone; the look at the name below remains.
+                // Some network file systems lock only files; the later check of the name remains.
                 Err(error) if cannot_lock_folders(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -385,11 +388,12 @@ impl Storage for Directory {
                 folder,
                 file,
             };
-            // Between opening and locking it, somebody may have put another file in its place.
+            // Between the opening and the lock, another process may have replaced the file.
             if !held.is_held()? {
                 continue;
             }
-            // For the message that the next one gets. The lock holds without it, on a full disk too.
+            // The process id is only for the message of the next process. The lock holds without
+            // it, on a full disk too.
             let _for_the_message_only = held.file.set_len(0).and_then(|()| {
                 let process = format!("{}\n", std::process::id());
                 held.file.write_all_at(process.as_bytes(), 0)
@@ -403,7 +407,7 @@ impl Storage for Directory {
     }
 }
 
-/// Takes the lock of what `opened` leads to; false where another holder has it.
+/// Takes the lock of `opened`; false where another holder has it.
 fn try_lock(opened: BorrowedFd<'_>) -> io::Result<bool> {
     match retry_on_intr(|| rustix::fs::flock(opened, FlockOperation::NonBlockingLockExclusive)) {
         Ok(()) => Ok(true),
@@ -437,7 +441,7 @@ impl Temporary<'_> {
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // The first error is the one to report; what cannot be removed now is swept later.
+            // The first error is the one to report; the file is swept later.
             let _swept_later = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -493,7 +497,7 @@ impl File for OpenFile {
         self.file.read_exact_at(buffer, offset)
     }
 
-    /// Nothing else uses the place in the file that this moves.
+    /// The file position that this moves is not used elsewhere.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
             Ok(place) => Ok(Some(place)),
@@ -524,8 +528,8 @@ fn open_folder(at: BorrowedFd<'_>, part: &str) -> io::Result<OwnedFd> {
     opened.map_err(not_followed)
 }
 
-/// Names and kinds of what is in a folder; a name that is not UTF-8 is none of the log's and is
-/// changed until it is.
+/// Names and kinds of the entries of a folder. A name that is not UTF-8 is foreign to the log, and
+/// its invalid bytes are replaced.
 fn entries(folder: &OwnedFd) -> io::Result<Vec<(String, FileType)>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -535,7 +539,7 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(String, FileType)>> {
             continue;
         }
         let kind = match entry.file_type() {
-            // Some file systems do not say it in the listing.
+            // Some file systems do not give the kind in the listing.
             FileType::Unknown => {
                 match rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(stat) => FileType::from_raw_mode(stat.st_mode),
@@ -550,12 +554,12 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(String, FileType)>> {
     Ok(names)
 }
 
-/// Syncs the folder in which `path` stands.
+/// Syncs the parent folder of `path`.
 fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
-        // The root of the file system stands nowhere.
+        // The root of the file system has no parent.
         None => return Ok(()),
     };
     fs::File::open(parent)?.sync_all()
@@ -583,7 +587,7 @@ const fn file_flags(access: OFlags) -> OFlags {
         .union(OFlags::NOCTTY)
 }
 
-/// The system says "too many levels of symbolic links" where one is too many, and "no such device" of a socket.
+/// Returns a clear error for a link or a socket; the system's own errors for them are misleading.
 fn not_followed(error: Errno) -> io::Error {
     match error {
         Errno::NXIO => io::Error::new(ErrorKind::InvalidData, NO_REGULAR_FILE),

@@ -1,4 +1,4 @@
-//! A storage that fails on command, and writes down every call: for the tests of whatever uses one.
+//! A storage that fails on command and records every call: for the tests of its users.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -66,7 +66,8 @@ impl Call {
         Self::Sync,
     ];
 
-    /// Whether it asks the medium to change something, so that a full or read-only one refuses.
+    /// Returns whether it asks the medium to change something, so that a full or read-only one
+    /// refuses.
     pub const fn changes(self) -> bool {
         matches!(
             self,
@@ -84,7 +85,7 @@ impl Call {
     }
 }
 
-/// The error a call gives, and what was done all the same.
+/// The error of a call, and the part of the call that was carried out all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     error: FaultError,
@@ -134,14 +135,14 @@ impl Fault {
         }
     }
 
-    /// The same error after the call was carried out in full.
+    /// Returns the same error for a call that was carried out in full.
     #[must_use]
     pub const fn persisted(self) -> Self {
         let effect = Effect::Everything;
         Self { effect, ..self }
     }
 
-    /// The same error after the first half of the bytes of a [`File::write_at`] was written.
+    /// Returns the same error for a [`File::write_at`] that wrote the first half of its bytes.
     ///
     /// Other calls have no halves and are not carried out.
     #[must_use]
@@ -159,9 +160,10 @@ impl Fault {
     }
 }
 
-/// Which calls fail, and how: any number of rules, the first that applies to a call decides.
+/// The calls that fail, and their faults: any number of rules, of which the first that applies to a
+/// call decides.
 ///
-/// Each rule counts the calls that it is about from the moment the plan is armed, the first as 0.
+/// Each rule counts the calls that it applies to from the moment the plan is armed, the first as 0.
 #[derive(Debug, Clone, Default)]
 pub struct FaultPlan {
     rules: Vec<Rule>,
@@ -180,7 +182,7 @@ struct Rule {
 enum When {
     /// From the first number up to, not including, the second.
     Between(u64, u64),
-    /// About one in so many.
+    /// About one call in this many.
     OneIn(usize, Random),
 }
 
@@ -208,13 +210,13 @@ impl FaultPlan {
         Self::from(0, fault)
     }
 
-    /// About one call in `calls` fails; which ones, says `seed`.
+    /// About one call in `calls` fails; `seed` selects them.
     #[must_use]
     pub fn sometimes(seed: u64, calls: usize, fault: Fault) -> Self {
         Self::rule(When::OneIn(calls, Random::new(seed)), fault)
     }
 
-    /// The last rule is about calls of these kinds alone, and counts them alone.
+    /// Limits the last rule to calls of these kinds, and to counting them.
     #[must_use]
     pub fn of(mut self, calls: &[Call]) -> Self {
         if let Some(rule) = self.rules.last_mut() {
@@ -223,7 +225,7 @@ impl FaultPlan {
         self
     }
 
-    /// The last rule is about names alone that contain `part`, and counts these calls alone.
+    /// Limits the last rule to names that contain `part`, and to counting these calls.
     #[must_use]
     pub fn on(mut self, part: &str) -> Self {
         if let Some(rule) = self.rules.last_mut() {
@@ -250,7 +252,7 @@ impl FaultPlan {
         Self { rules: vec![rule] }
     }
 
-    /// Every rule counts the call, whichever decides.
+    /// Returns the fault of a call. Every rule counts it, even if another decides.
     fn decide(&mut self, call: Call, name: &str) -> Option<Fault> {
         let mut decided = None;
         for rule in &mut self.rules {
@@ -284,19 +286,19 @@ impl Rule {
     }
 }
 
-/// One call as it came, with the fault it met.
+/// One recorded call, with its fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traced {
-    /// Which call.
+    /// The kind of call.
     pub call: Call,
-    /// On which file or folder.
+    /// The file or folder.
     pub name: String,
     /// Offset in the file; 0 where there is none.
     pub offset: u64,
     /// Bytes read, written or asked for, or the length set; 0 where there is none.
     pub length: u64,
-    /// What it met.
+    /// The fault of the call.
     pub fault: Option<Fault>,
 }
 
@@ -315,7 +317,7 @@ impl fmt::Display for Traced {
     }
 }
 
-/// A [`Storage`] over another one that fails as a [`FaultPlan`] says.
+/// A [`Storage`] over another one that fails according to a [`FaultPlan`].
 ///
 /// Calls are numbered from 0 in the order in which they come, over all threads.
 #[derive(Debug)]
@@ -325,7 +327,7 @@ pub struct Faulty<S> {
 }
 
 impl<S: Storage> Faulty<S> {
-    /// `inner`, failing as `plan` says.
+    /// A storage over `inner` that fails according to `plan`.
     pub fn new(inner: S, plan: FaultPlan) -> Self {
         let state = State {
             plan,
@@ -342,31 +344,31 @@ impl<S: Storage> Faulty<S> {
         &self.inner
     }
 
-    /// Fails as `plan` says from now on, whose rules count from 0.
+    /// Replaces the plan by `plan`, whose rules count from 0.
     pub fn arm(&self, plan: FaultPlan) {
         self.watch.lock().plan = plan;
     }
 
     /// Runs `callback` before call number `number` is carried out, on the thread that makes it.
     ///
-    /// What it copies is then the state in which a crash at that call finds the storage.
+    /// A copy made by it is the state in which a crash at that call finds the storage.
     pub fn before(&self, number: u64, callback: impl FnOnce() + Send + 'static) {
         let mut state = self.watch.lock();
         state.callbacks.insert(number, Callback(Box::new(callback)));
     }
 
-    /// How many calls came.
+    /// The number of calls so far.
     pub fn calls(&self) -> u64 {
         self.watch.lock().calls
     }
 
-    /// How many calls of one kind came since the trace was last taken.
+    /// The number of calls of one kind since the trace was last taken.
     pub fn count(&self, call: Call) -> usize {
         let state = self.watch.lock();
         state.trace.iter().filter(|t| t.call == call).count()
     }
 
-    /// How many calls met a fault. A test that injects one asserts that it did.
+    /// The number of calls that failed. A test that injects a fault asserts that it happened.
     pub fn faults(&self) -> u64 {
         self.watch.lock().faults
     }
@@ -376,7 +378,7 @@ impl<S: Storage> Faulty<S> {
         self.watch.lock().trace.clone()
     }
 
-    /// The calls since the trace was last taken, which begins anew; the numbers of calls go on.
+    /// Takes the calls since the trace was last taken; the numbers of calls go on.
     pub fn take_trace(&self) -> Vec<Traced> {
         std::mem::take(&mut self.watch.lock().trace)
     }
@@ -512,7 +514,7 @@ impl File for WatchedFile {
     }
 }
 
-/// What a call gives that met `fault`; an error of its own comes before the fault's.
+/// Returns the result of a call with `fault`; an error of the call itself comes before the fault's.
 fn outcome<T>(fault: Option<Fault>, carry_out: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     match fault {
         None => carry_out(),
@@ -524,7 +526,7 @@ fn outcome<T>(fault: Option<Fault>, carry_out: impl FnOnce() -> io::Result<T>) -
     }
 }
 
-/// What a storage and its open files share.
+/// The shared state of a storage and its open files.
 #[derive(Debug)]
 struct Watch(Mutex<State>);
 
@@ -550,7 +552,7 @@ impl Watch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Numbers and writes down a call, runs the callback waiting for it, and gives its fault.
+    /// Numbers and records a call, runs the callback waiting for it, and returns its fault.
     fn meet(&self, call: Call, name: &str, offset: u64, length: u64) -> Option<Fault> {
         let mut state = self.lock();
         let number = state.calls;

@@ -1,4 +1,5 @@
-//! The seam to the operating system: everything the log needs of files, and what it may assume.
+//! The interface to the operating system: the file operations of the log, and the guarantees it may
+//! assume.
 
 mod directory;
 mod memory;
@@ -26,9 +27,9 @@ pub use small_disk::{SmallDisk, not_shown};
 /// Named files under one root. Names are relative, `/`-separated, and never contain `..`; others,
 /// and components that begin with `.tmp-`, are refused as `InvalidInput`.
 ///
-/// Implementers must make every call safe from several threads. Callers may assume about
-/// durability only what each method says; until then a crash may keep any part of what was
-/// written, or none.
+/// Implementers must make every call safe from several threads. Callers may assume only the
+/// durability that each method promises. Until then a crash may keep any part of the written bytes,
+/// or none.
 pub trait Storage: Debug + Send + Sync {
     /// Opens `name` for reading and writing, creating it empty when `create` is set.
     ///
@@ -36,8 +37,8 @@ pub trait Storage: Debug + Send + Sync {
     /// Missing parent folders are created.
     ///
     /// # Errors
-    /// `NotFound` when it does not exist and `create` is not set; `InvalidData` when it is no regular
-    /// file; otherwise the system's error.
+    /// `NotFound` when it does not exist and `create` is not set; `InvalidData` when it is no
+    /// regular file; otherwise the system's error.
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>>;
 
     /// Opens `name` for reading only; the medium may be read-only.
@@ -53,7 +54,8 @@ pub trait Storage: Debug + Send + Sync {
     /// `NotFound`; `InvalidData` when it is longer; otherwise the system's error.
     fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>>;
 
-    /// Replaces `name` by `content` so that a reader sees the old or the new content, never a mixture.
+    /// Replaces `name` by `content` so that a reader sees the old or the new content, never a
+    /// mixture.
     ///
     /// Durable, name included, once it returns. Missing parent folders are created.
     ///
@@ -61,10 +63,11 @@ pub trait Storage: Debug + Send + Sync {
     /// The system's error; then either content may be found afterwards.
     fn replace(&self, name: &str, content: &[u8]) -> io::Result<()>;
 
-    /// As [`Storage::replace`] without the duty of durability: for files that can be derived again.
+    /// Replaces `name` like [`Storage::replace`], but not durably: for files that can be derived
+    /// again.
     ///
-    /// A crash may leave the old file, none, or the new one with any part of its content, even
-    /// after [`Storage::sync_folder`], which makes the name durable and not the bytes.
+    /// A crash may leave the old file, none, or the new one with any part of its content. That
+    /// holds even after [`Storage::sync_folder`], which makes the name durable and not the bytes.
     ///
     /// # Errors
     /// The system's error.
@@ -76,8 +79,8 @@ pub trait Storage: Debug + Send + Sync {
     /// `NotFound`; otherwise the system's error.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Moves whatever stands under `name`, a folder, link or pipe too, to `to`, a free name; durable after [`Storage::sync_folder`]
-    /// of both folders. A missing parent folder of `to` is created.
+    /// Moves `name`, which may be a folder, link or pipe, to `to`, a free name; durable after
+    /// [`Storage::sync_folder`] of both folders. A missing parent folder of `to` is created.
     ///
     /// # Errors
     /// `Unsupported` where the storage holds files alone; `NotFound`; otherwise the system's error.
@@ -86,8 +89,8 @@ pub trait Storage: Debug + Send + Sync {
         Err(io::Error::new(io::ErrorKind::Unsupported, reason))
     }
 
-    /// Removes the files in `folder`, and the folder where the system knows empty ones; durable after [`Storage::sync_folder`] of the one it stands in.
-    /// After an error some are left.
+    /// Removes the files in `folder`, and the folder where the system has empty ones. Durable after
+    /// [`Storage::sync_folder`] of its parent. After an error some files are left.
     ///
     /// # Errors
     /// The system's error.
@@ -98,29 +101,31 @@ pub trait Storage: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Names (not paths) of the files and folders in `folder`, sorted; empty when it does not exist.
+    /// Names (not paths) of the files and folders in `folder`, sorted; empty when it does not
+    /// exist.
     ///
     /// # Errors
     /// The system's error.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 
     /// Makes creations, replacements and removals of names in `folder` durable, and the folder
-    /// itself with those above it. Of the files' bytes it says nothing: see [`File::sync`].
+    /// itself with those above it. It does not cover the files' bytes: see [`File::sync`].
     ///
     /// # Errors
     /// `NotFound` when the folder does not exist; otherwise the system's error.
     fn sync_folder(&self, folder: &str) -> io::Result<()>;
 
-    /// Paths of temporary files and folders, sorted: what a crash left, and what is being written now. [`Storage::list`] leaves
-    /// them out.
+    /// Paths of temporary files and folders, sorted: leftovers of crashes, and files that are being
+    /// written now. [`Storage::list`] leaves them out.
     ///
     /// # Errors
     /// The system's error.
     fn leftovers(&self) -> io::Result<Vec<String>>;
 
-    /// Removes what calls that a crash cut short left behind, and gives how many files that were.
+    /// Removes the leftovers of calls that a crash cut short, and returns the number of files.
     ///
-    /// Only for whoever holds the lock: it would take away what another writer is about to place.
+    /// Only the holder of the lock may call it: it would remove files that another writer is about
+    /// to place.
     ///
     /// # Errors
     /// The system's error.
@@ -128,8 +133,8 @@ pub trait Storage: Debug + Send + Sync {
 
     /// Takes the lock `name` for this process, or `None` when another holder has it.
     ///
-    /// Held until the value is dropped or the process ends in whatever way. The file `name` then
-    /// says the holder's process id in decimal digits and a line end, for messages alone.
+    /// Held until the value is dropped or the process ends in any way. The file `name` then holds
+    /// the process id in decimal digits and a line end, for messages only.
     ///
     /// # Errors
     /// The system's error.
@@ -150,8 +155,8 @@ pub trait File: Debug + Send + Sync {
     /// `UnexpectedEof` when the file ends before; otherwise the system's error.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// The first place from `offset` on that may hold other bytes than zeros, where there is one: holes that nobody wrote are left out as far as the
-    /// file system tells of them.
+    /// The first place from `offset` on that may hold a non-zero byte, where there is one. Holes
+    /// are skipped as far as the file system reports them.
     ///
     /// # Errors
     /// The system's error.
@@ -180,7 +185,8 @@ pub trait File: Debug + Send + Sync {
 
 /// A held lock; dropping it releases it.
 pub trait Lock: Debug + Send + Sync {
-    /// Whether the lock's name still leads to what is locked; if not, somebody made room for another holder.
+    /// Returns whether the lock's name still leads to the locked file; if not, another process
+    /// could lock the new one.
     ///
     /// # Errors
     /// The system's error.
@@ -189,7 +195,7 @@ pub trait Lock: Debug + Send + Sync {
     }
 }
 
-/// Whether trying again can help: interrupted, would block, timed out.
+/// Returns whether trying again can help: interrupted, would block, timed out.
 pub fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, ResourceBusy, TimedOut, WouldBlock};
     matches!(

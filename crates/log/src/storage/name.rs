@@ -1,16 +1,16 @@
-//! Names of files in a storage: which are accepted, and what they are made of.
+//! Names of files in a storage: validation and components.
 
 use std::io;
 
-/// What names of temporary files begin with; a crash may leave such files, and they mean nothing.
+/// The prefix of temporary names; a crash may leave such files, and they mean nothing.
 pub(super) const TEMPORARY: &str = ".tmp-";
-/// Longest component of a name in bytes: what the usual file systems allow.
+/// Longest component of a name in bytes, as in the usual file systems.
 const COMPONENT_BYTES_MAX: usize = 255;
 
 /// The folder of `name` (empty for the root) and its last component.
 ///
-/// Callers promise sound names; a name that would leave the root is refused all the same, because
-/// what it leads to is then somebody else's file.
+/// Callers promise valid names. A name that would leave the root is refused all the same, because
+/// it could lead to a foreign file.
 pub(super) fn split(name: &str) -> io::Result<(&str, &str)> {
     check(name)?;
     Ok(name.rsplit_once('/').unwrap_or(("", name)))

@@ -1,4 +1,4 @@
-//! A small deterministic generator: what a simulated crash or fault does depends on its seed alone.
+//! A small deterministic generator: a simulated crash or fault depends on its seed alone.
 
 /// `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 #[derive(Debug, Clone)]

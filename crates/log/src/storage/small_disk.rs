@@ -1,22 +1,22 @@
-//! A file system of a few kilobytes that one test has for itself, to be filled up or made read-only.
+//! A private file system of a few kilobytes for one test, to be filled up or made read-only.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Mounts a disk, then changes its options line by line; says after each whether it worked.
+/// Mounts a disk, then changes its options line by line; reports after each whether it worked.
 const SCRIPT: &str = r#"
 told() { if "$@"; then echo ready; else echo failed; fi; }
 told mount -t tmpfs -o "$0,mode=0777" none "$1"
 while read -r options; do told mount -o "remount,$options" none "$1"; done"#;
-/// Where it is mounted, for the child alone.
+/// The mount point, for the child alone.
 const PLACE: &str = "/tmp";
-/// Ways to mounts of one's own: for anybody, where the system lets them, and for the superuser.
+/// Commands for a private mount: for any user, where the system permits it, and for the superuser.
 const WAYS: [&[&str]; 2] = [&["--user", "--map-root-user", "--mount"], &["--mount"]];
 
-/// A file system in memory, mounted for one child process alone and seen through its eyes: nobody
-/// else meets it, and it is gone with the child.
+/// A file system in memory, mounted in the namespace of one child process: no other process sees
+/// it, and it is gone with the child.
 #[derive(Debug)]
 pub struct SmallDisk {
     child: Child,
@@ -26,7 +26,8 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// A disk of `bytes`. Where none can be mounted, `None`, and it is said that `claim` is not shown.
+    /// Mounts a disk of `bytes`. Where none can be mounted, returns `None` and reports that `claim`
+    /// is not shown.
     pub fn mounted(claim: &str, bytes: u64) -> Option<Self> {
         let mut reasons = Vec::new();
         for way in WAYS {
@@ -98,10 +99,10 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Says that `claim` is not shown here, and why, where whoever runs the tests sees it: printing is kept
-/// from them while a test passes.
+/// Reports that `claim` is not shown here, and why, directly to the standard error: normal output
+/// is captured while a test passes.
 pub fn not_shown(claim: &str, reason: &str) {
     let line = format!("NOT SHOWN: {claim}: {reason}\n");
-    // Whoever closed the output does not want to know.
+    // A closed output needs no message.
     drop(io::stderr().write_all(line.as_bytes()));
 }

@@ -1,4 +1,5 @@
-//! A key beside the journal's checkpoint whose certificate stands behind what is signed: a writer ended between the two, or is at work.
+//! A key beside the journal's checkpoint whose certificate is behind the signed part: a writer
+//! ended between the two, or is at work.
 
 use std::cell::Cell;
 
@@ -16,12 +17,13 @@ use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
 
 impl Verifier<'_> {
-    /// The key `own`, if the journal certifies it behind what `history` knows. The key before it has signed the certificate, and nobody else can: whoever
-    /// wrote the frame, that key stands behind it. There may be several in a row, where a writer went on that another one had left so. Read after `own` was,
-    /// which a writer puts there once the frame is durable.
+    /// Returns the key `own`, if the journal certifies it behind the frames of `history`. The key
+    /// before it has signed the certificate, and no other can, so the writer of the frame does not
+    /// matter. There may be several in a row, where a writer continued from such a state. Read
+    /// after `own`, which a writer stores once the frame is durable.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(super) fn certified_ahead(
         &self,
         history: &History,

@@ -1,4 +1,4 @@
-//! Collects the heads that are anchored, from the stream `heads`, or from the journal of a log of version 2.
+//! Collects the anchored heads, from the stream `heads`, or from the journal of a log of version 2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::error::LogError;
 use crate::heads_entry::HeadsEntry;
 use crate::journal::{History, bound_heads};
 
-/// What reports call a frame that anchors heads, before its number.
+/// The words in reports for a frame that anchors heads, before its number.
 pub(super) const fn anchoring_frame(version: Version) -> &'static str {
     match version {
         Version::V2 => "journal frame",
@@ -23,7 +23,7 @@ pub(super) const fn anchoring_frame(version: Version) -> &'static str {
     }
 }
 
-/// The heads that are anchored, and what is wrong with them.
+/// The anchored heads, and their faults.
 pub(super) struct Anchoring<'a> {
     geometry: &'a Geometry,
     /// By the origin of their stream.
@@ -34,10 +34,11 @@ pub(super) struct Anchoring<'a> {
     certificates: usize,
     /// The frame of the stream `heads` that is due.
     next: u64,
-    /// Certificates before the last frame that was passed over because of damage, and streams of which a head was read since: the
-    /// first one may repeat what that frame named.
+    /// Certificates before the last frame that was skipped because of damage, and streams of which
+    /// a head was read since. The first head of a stream may repeat the one in that frame.
     gap: Option<(usize, BTreeSet<String>)>,
-    /// Certificates before the first frame that was passed over since one that names all streams: it may have named any head.
+    /// Certificates before the first skipped frame since one that names all streams; the frame may
+    /// have named any head.
     unsure: Option<usize>,
     /// The epoch of the last frame that names all streams.
     all: Option<u32>,
@@ -58,19 +59,21 @@ impl<'a> Anchoring<'a> {
         }
     }
 
-    /// How many certificates were there before the newest frame that was read: a head that no frame names was signed after all of them.
+    /// The number of certificates before the newest frame that was read. A head that no frame names
+    /// was signed after all of them.
     ///
-    /// Nothing but the stream `heads` says so: a log of version 2 tells none.
+    /// Only the stream `heads` shows it: a log of version 2 has no such count.
     pub(super) fn certificates_read(&self) -> usize {
         self.unsure.unwrap_or(self.certificates)
     }
 
-    /// The epoch of the last frame that names all streams: none but the stream `heads` had frames by then that it does not name.
+    /// The epoch of the last frame that names all streams: except for the stream `heads`, every
+    /// stream that had frames by then is named.
     pub(super) const fn all(&self) -> Option<u32> {
         self.all
     }
 
-    /// Takes the heads that the journal of a log of version 2 says in frame `frame`.
+    /// Adds the heads that the journal of a log of version 2 anchors in frame `frame`.
     pub(super) fn take_v2(&mut self, history: &mut History, frame: u64) {
         let certificates = history.certificates.iter();
         let before = certificates.filter(|(_, certified)| *certified < frame);
@@ -83,8 +86,8 @@ impl<'a> Anchoring<'a> {
         }
     }
 
-    /// Takes what frame `number` of the stream `heads` says, behind the certificates of `history` that bind no more than the frames
-    /// before.
+    /// Adds the heads in frame `number` of the stream `heads`, behind the certificates of `history`
+    /// that bind no more than the frames before.
     pub(super) fn take(&mut self, history: &History, number: u64, frame: &Frame<'_>) {
         if number != self.next {
             self.unsure.get_or_insert(self.certificates);
@@ -120,7 +123,7 @@ impl<'a> Anchoring<'a> {
                 HeadsEntry::IndexRoot { stream, last } => {
                     let origin = self.geometry.stream_origin(stream.as_str());
                     let anchored = self.of_streams.get(&origin).and_then(Anchors::last);
-                    // A frame that was passed over may have named a head that does.
+                    // A skipped frame may have named a head that does.
                     if self.gap.is_none() && anchored.is_none_or(|(size, _)| last >= size) {
                         let detail = "has an index over frames that no head covers";
                         self.fault(number, &name, detail.into());
@@ -141,7 +144,7 @@ impl<'a> Anchoring<'a> {
         }
     }
 
-    /// How many certificates were there before `head` was named for the first time.
+    /// The number of certificates before `head` was named for the first time.
     fn certificates_before(&mut self, head: &Checkpoint) -> usize {
         let gap = self.gap.as_mut();
         let is_first = gap.is_some_and(|(_, read)| read.insert(head.origin().to_owned()));
@@ -176,7 +179,7 @@ impl<'a> Anchoring<'a> {
 }
 
 impl Verifier<'_> {
-    /// The anchored heads of a stream, where those of `suspects` stand among them, with their frames.
+    /// The anchored heads of a stream that contain `suspects`, with their frames.
     pub(super) fn heads_anchored(
         &self,
         subject: &Subject,
@@ -186,7 +189,7 @@ impl Verifier<'_> {
         let (mut number, mut size) = (0_usize, 0);
         let mut found = Vec::new();
         let mut take = |head: Checkpoint, frame: u64| {
-            // One that is smaller than the one before is not among those that were taken up.
+            // A head that is smaller than the one before was not added.
             if head.origin() != origin || head.size() < size {
                 return;
             }
@@ -219,7 +222,7 @@ impl Verifier<'_> {
     }
 }
 
-/// What a frame of the stream `heads` says.
+/// The entries of a frame of the stream `heads`.
 fn read(
     frame: &Frame<'_>,
     decompressor: &mut Decompressor,

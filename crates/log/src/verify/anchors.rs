@@ -1,5 +1,7 @@
-//! The heads of one stream that are anchored: about one a second as long as entries arrive, so that a list of them
-//! would outgrow any memory. Kept is their sizes, a byte or two each, and a hash over the roots of each block of them.
+//! The anchored heads of one stream, in compact form.
+//!
+//! A busy stream anchors about one a second, so that a list of them would outgrow any memory. Only
+//! their sizes are kept, a byte or two each, and a hash over the roots of each block of them.
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::tree::{EMPTY_ROOT, Hash, node_hash};
@@ -9,24 +11,27 @@ use crate::epochs::Floor;
 /// Heads whose roots share one hash.
 pub(super) const BLOCK_HEADS: usize = 4_096;
 
-/// Heads of one stream as they are anchored, each of at least the size of the one before.
+/// Anchored heads of one stream, each of at least the size of the one before.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Anchors {
-    /// What each head is larger than the one before, in LEB128.
+    /// The growth of each head over the one before, in LEB128.
     growth: Vec<u8>,
     /// The hash over the roots of each block; that of the last may be unfinished.
     blocks: Vec<Hash>,
     count: usize,
     /// Size of the last head, and the frame that anchors it.
     last: Option<(u64, u64)>,
-    /// The epoch of that frame; where there is no head, of the last frame that names all streams, if there is one.
+    /// The epoch of that frame; where there is no head, of the last frame that names all streams,
+    /// if there is one.
     epoch: Option<u32>,
-    /// From which size on how many certificates were there before the head; both only grow.
+    /// The number of certificates before the heads, with the size from which on it holds; both only
+    /// grow.
     signers: Vec<(u64, usize)>,
 }
 
 impl Anchors {
-    /// Those of a stream that no frame names, `all` being the epoch of the last one that names all streams.
+    /// The heads of a stream that no frame names; `all` is the epoch of the last frame that names
+    /// all streams.
     pub(super) fn unnamed(all: Option<u32>) -> Self {
         Self {
             epoch: all,
@@ -34,10 +39,10 @@ impl Anchors {
         }
     }
 
-    /// Takes up a head that frame `frame`, of epoch `epoch`, anchors behind `certificates`.
+    /// Adds a head that frame `frame`, of epoch `epoch`, anchors behind `certificates`.
     ///
     /// # Errors
-    /// What is wrong when it is smaller than the one before.
+    /// The fault, when the head is smaller than the one before.
     pub(super) fn add(
         &mut self,
         head: &Checkpoint,
@@ -63,7 +68,8 @@ impl Anchors {
         self.last = Some((head.size(), frame));
         self.epoch = Some(epoch);
         let known = self.signers.last();
-        // A head that is repeated says nothing of who signs: the stream did not grow, and its checkpoint stays as it is.
+        // A repeated head does not show the signer: the stream did not grow, and its checkpoint
+        // stays as it is.
         if self.count > 1 && growth == 0 {
             return Ok(());
         }
@@ -78,13 +84,14 @@ impl Anchors {
         self.last
     }
 
-    /// Where what is not older than the opening begins that anchored the last head, or all heads but this one, of which there was none.
+    /// The floor: frames behind it are not older than the opening that anchored the last head.
+    /// Without a head, it is the opening that last anchored all streams.
     pub(super) fn floor(&self) -> Option<Floor> {
         let size = self.last.map_or(0, |(size, _)| size);
         self.epoch.map(|epoch| Floor { size, epoch })
     }
 
-    /// How many certificates were there before the last head of at most `size` frames.
+    /// The number of certificates before the last head of at most `size` frames.
     pub(super) fn certificates_before(&self, size: u64) -> usize {
         let later = self.signers.partition_point(|(from, _)| *from <= size);
         let due = later.checked_sub(1).and_then(|it| self.signers.get(it));
@@ -92,13 +99,13 @@ impl Anchors {
     }
 }
 
-/// Heads whose roots are not the ones that are anchored.
+/// Heads whose roots differ from the anchored ones.
 pub(super) struct Suspects {
     /// The number, among the stream's anchored heads, of the first.
     pub(super) first: usize,
     /// The roots that the stream has at their sizes, in order.
     pub(super) roots: Vec<Hash>,
-    /// Whether the block is whole, so that one of them differs for certain.
+    /// True when the block is whole, so that one of them differs for certain.
     pub(super) is_certain: bool,
 }
 
@@ -127,12 +134,12 @@ impl<'a> Comparison<'a> {
         comparison
     }
 
-    /// Whether a head of `size` frames is anchored.
+    /// Returns whether a head of `size` frames is anchored.
     pub(super) fn is_due(&self, size: u64) -> bool {
         self.due == Some(size)
     }
 
-    /// Takes up the root at the size that is due, for every head of that size.
+    /// Adds the root at the due size, for every head of that size.
     pub(super) fn pass(&mut self, root: Hash) -> Option<Suspects> {
         let size = self.due?;
         let mut suspects = None;
@@ -141,7 +148,7 @@ impl<'a> Comparison<'a> {
             self.passed = self.passed.saturating_add(1);
             self.advance();
             if self.roots.len() == BLOCK_HEADS || self.due.is_none() {
-                // More blocks than one of heads of the same size say the same.
+                // Further blocks of heads of the same size give the same result.
                 let found = self.finish();
                 suspects = suspects.or(found);
             }
@@ -235,7 +242,7 @@ mod tests {
         anchors
     }
 
-    /// Grows to each size, with the root that `of` gives, and tells the first suspects.
+    /// Grows to each size, with the root that `of` gives, and returns the first suspects.
     fn compare(anchors: &Anchors, of: impl Fn(u64) -> Hash) -> Vec<Suspects> {
         let mut comparison = Comparison::new(anchors);
         let mut distinct = sizes();

@@ -1,4 +1,5 @@
-//! What the writer noted as durable: with the root key, frames that nobody signed for yet are missed where they are gone.
+//! The writer's notes of durable frames: with the root key, they show the loss of frames that are
+//! not signed for yet.
 
 use probity_format::Version;
 use probity_format::stream::StreamName;
@@ -12,17 +13,18 @@ use crate::epochs::{Certificates, CertifiedKey, Certifies};
 use crate::error::LogError;
 use crate::opener::Opener;
 
-/// What the note of a stream is called in reports.
+/// The name of a stream's note in reports.
 pub(super) const NOTED: &str = "the writer's note of what is durable";
 
 /// Most streams that are looked for in damaged frames of the journal.
 const STREAMS_PASSED_MAX: usize = 1_024;
 
 impl Verifier<'_> {
-    /// Adds the notes to what is known of the streams, which are in the order in which the journal created them.
+    /// Adds the notes to the known heads of the streams, which are in the order in which the
+    /// journal created them.
     ///
-    /// The notes are read before the streams are, and what they say was true then. The `sealers` know of a loss that only the second copy of the journal's
-    /// head covers yet.
+    /// The notes are read before the streams, and were true then. The `sealers` know of a loss that
+    /// only the second copy of the journal's head covers yet.
     pub(super) fn add_notes(
         &self,
         subjects: &mut [Subject],
@@ -56,7 +58,7 @@ impl Verifier<'_> {
                     faults.push(fault.of_older_journal());
                     continue;
                 }
-                // Every stream has one from its creation on, whether anything of it was signed for or not.
+                // Every stream has a note from its creation on, signed for or not.
                 Some(Noted::Nothing) | None => {
                     unchecked.push(place(), UncheckedReason::SaysNothing);
                     continue;
@@ -74,10 +76,10 @@ impl Verifier<'_> {
     }
 }
 
-/// The openings that the journal of a reader has, and the losses that anything signed says were accepted.
+/// The openings in a reader's journal, and the accepted losses in anything signed.
 ///
-/// Of the openings the second copy is not asked: a note is written once the checkpoint covers its opening, so one that only the copy leaves no room for
-/// is not what a crash leaves.
+/// The second copy is not consulted for openings: a note is written once the checkpoint covers its
+/// opening. So a note that only the copy contradicts is no leftover of a crash.
 struct Heard<'a> {
     opener: &'a Opener,
     sealers: Sealers<'a>,

@@ -24,10 +24,10 @@ const READ_FRAMES: usize = 4_096;
 /// Pieces that wait for each thread.
 const WAITING: usize = 2;
 
-/// Consecutive frames of one segment, and where each stands.
+/// Consecutive frames of one segment, and the place of each.
 type Piece = Vec<(Record, Place)>;
 
-/// What the threads that check frames of one stream share.
+/// The shared state of the threads that check frames of one stream.
 pub(super) struct Work<'a> {
     verifier: &'a Verifier<'a>,
     subject: &'a Subject,
@@ -57,7 +57,7 @@ struct EpochSeen {
 }
 
 impl EpochSeen {
-    /// Of `frame`; nothing of version 2, whose writers promised nothing.
+    /// The epoch of `frame`; nothing in version 2, whose writers promised nothing.
     fn new(record: &Record, place: Place, frame: &Frame<'_>) -> Option<Self> {
         let header = &frame.clear.header;
         let is_numbered = header.version() != Version::V2;
@@ -70,13 +70,13 @@ impl EpochSeen {
         })
     }
 
-    /// Whether a writer may have gone on from this epoch to that of `next`.
+    /// Returns whether a writer may have gone on from this epoch to that of `next`.
     fn is_before(&self, next: &Self) -> bool {
         self.number < next.number || self.number == next.number && self.salt == next.salt
     }
 }
 
-/// What all threads found.
+/// The findings of all threads.
 pub(super) struct Outcome {
     pub(super) faults: Faults,
     pub(super) bytes: u64,
@@ -106,9 +106,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Starts the threads there are to be besides the caller's.
+    /// Starts the additional threads.
     pub(super) fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Frames<'scope> {
-        // One thread is enough for what is read at once.
+        // One thread is enough for a single read.
         let others = match self.bytes_all {
             0..=READ_BYTES => 0,
             _ => self.verifier.jobs().saturating_sub(1),
@@ -133,7 +133,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What was found, once all threads have ended.
+    /// The findings, once all threads have ended.
     pub(super) fn finish(self) -> Result<Outcome, LogError> {
         self.check_epochs();
         let failed = self.failed.into_inner();
@@ -188,7 +188,7 @@ impl<'a> Work<'a> {
         let mut rest: &[u8] = buffer;
         for (record, place) in piece {
             if rest.is_empty() {
-                // Where a segment ends too early is reported once, where segments are checked.
+                // A segment that ends too early is reported once, where segments are checked.
                 break;
             }
             let bytes = usize::try_from(record.length).unwrap_or(usize::MAX);
@@ -229,7 +229,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Checks one frame; gives its epoch where it is the one that was recorded.
+    /// Checks one frame; returns its epoch where it matches its record.
     fn check_frame(
         &self,
         place: (&str, Place),
@@ -287,7 +287,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Deals out frames in pieces of about [`READ_BYTES`], and checks what the others have no room for.
+/// Distributes frames in pieces of about [`READ_BYTES`], and checks those for which the other
+/// threads have no room.
 pub(super) struct Frames<'a> {
     checking: Checking<'a>,
     has_others: bool,
@@ -299,7 +300,7 @@ pub(super) struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    /// Takes up the next record that is known, if its frame is to be read.
+    /// Adds the next known record, if its frame is to be read.
     pub(super) fn add(&mut self, record: &Record, place: Place) {
         let work = self.checking.work;
         let is_wanted = work.verifier.wants(work.subject, record);
@@ -334,7 +335,7 @@ impl Frames<'_> {
         }
     }
 
-    /// Deals out the rest, and helps until nothing waits.
+    /// Distributes the rest, and helps until nothing waits.
     pub(super) fn finish(mut self) {
         self.deal();
         self.sender.close();
@@ -344,7 +345,7 @@ impl Frames<'_> {
     }
 }
 
-/// One thread's tools.
+/// The state of one thread.
 struct Checking<'a> {
     work: &'a Work<'a>,
     opening: Option<Opening<'a>>,

@@ -1,4 +1,4 @@
-//! Fixes the checkpoint of each stream, and collects what is known of it from elsewhere.
+//! Fixes the checkpoint of each stream, and collects its other known heads.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ use crate::repairs::Repair;
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
 const JOURNAL_READS_MAX: u32 = 8;
 
-/// What the second copy of a head is called in reports.
+/// The name of a second copy in reports.
 const KEPT: &str = "the second copy of the head";
 
 /// The checkpoint of a stream and its second copy, as stored.
@@ -55,7 +55,7 @@ impl Notes {
     }
 }
 
-/// What is checked, as it was at one moment.
+/// The state that is checked, as it was at one moment.
 pub(super) struct Fixed {
     pub(super) keys: usize,
     pub(super) subjects: Vec<Subject>,
@@ -63,22 +63,22 @@ pub(super) struct Fixed {
     pub(super) slots: SlotsTold,
     pub(super) epochs: CertifiedEpochs,
     pub(super) losses: Vec<Repair>,
-    /// Whether damaged frames of the journal were passed over.
+    /// True when damaged frames of the journal were skipped.
     pub(super) is_passed: bool,
 }
 
 impl Verifier<'_> {
     /// Fixes the checkpoints of all streams.
     ///
-    /// The journal and the stream `heads` are read before any checkpoint, because what they say was true before. When one of
-    /// those is signed by a key that the journal did not certify until then, the key moved on meanwhile, and they are
-    /// read again.
+    /// The journal and the stream `heads` are read before any checkpoint, because their content was
+    /// true before. When a key that the journal did not certify until then signs a checkpoint, the
+    /// key moved on meanwhile, and they are read again.
     pub(super) fn fix(
         &self,
         faults: &mut Faults,
         unchecked: &mut Names,
     ) -> Result<Fixed, LogError> {
-        // Before the journal: a folder that comes into being later is not judged by what was read before.
+        // Before the journal: a folder that is created later is not judged by an earlier journal.
         let folders = names(&self.files, "streams")?.unwrap_or_default();
         let mut notes: BTreeMap<StreamName, Notes> = BTreeMap::new();
         let mut reads: u32 = 0;
@@ -95,7 +95,8 @@ impl Verifier<'_> {
         } = loop {
             let told = self.read_journal()?;
             let history = &told.history;
-            // What was read before an earlier look at the journal may be older than what it says now.
+            // Notes read before an earlier look at the journal may be older than the journal is
+            // now.
             notes.clear();
             for (name, _) in &history.streams {
                 notes.insert(name.clone(), self.notes(name)?);
@@ -132,7 +133,7 @@ impl Verifier<'_> {
                 is_passed,
                 ahead: ahead.as_ref(),
             };
-            // Of a chain that is not known to its end, none can say which keys are not of it.
+            // If the end of the chain is unknown, a key cannot be shown to be outside it.
             if (is_whole || is_passed) && notes.published.is_some() {
                 opening.check_key(&notes, faults, unchecked);
             }
@@ -152,10 +153,11 @@ impl Verifier<'_> {
         })
     }
 
-    /// What the log at `places` says of its openings to whoever has no key: which frames behind a signed head may be its own.
+    /// The openings of the log at `places`, for a reader without keys: they show which frames
+    /// behind a signed head may be its own.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn openings(places: &LogLocation) -> Result<Openings, LogError> {
         let options = VerifyOptions::default();
         let fixed =
@@ -167,21 +169,22 @@ impl Verifier<'_> {
         })
     }
 
-    /// Frames of the stream `name` of the log at `places` that a head covers, whoever signed that: what is wrong with it, a verification says.
+    /// Frames of the stream `name` of the log at `places` that a head covers, by any signer;
+    /// verification reports its faults.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Errors of the storage.
     pub(crate) fn covered(places: &LogLocation, name: &StreamName) -> Result<u64, LogError> {
         Verifier::new(places, &VerifyOptions::default())?.claimed_most(name)
     }
 
-    /// Whether the journal certifies no more keys by now than `history` knows.
+    /// Returns whether the journal certifies no more keys by now than `history` has.
     fn certified(&self, history: &History) -> Result<bool, LogError> {
         let now = self.follow_journal(&mut |_, _| {})?.history;
         Ok(now.keys.len() == history.keys.len())
     }
 
-    /// Whether a note of the stream is signed by no key of the journal.
+    /// Returns whether a note of the stream is signed by no key of the journal.
     fn is_strange(&self, name: &StreamName, notes: &Notes, history: &History) -> bool {
         let origin = self.geometry.stream_origin(name.as_str());
         let is_new = |key: VerifierKey| key.name() == origin && !history.has_key(&key);
@@ -199,7 +202,7 @@ impl Verifier<'_> {
             })
     }
 
-    /// Collects what is known of a stream.
+    /// Collects the known heads of a stream.
     fn subject(
         &self,
         opening: Opening<'_>,
@@ -223,7 +226,8 @@ impl Verifier<'_> {
         };
         opening.name_undecided(notes, &place, unchecked);
         if let Some(note) = &notes.published {
-            // Where its key is strange, because the journal is damaged, say, what it says still places other damage.
+            // If its key is unknown, for instance because the journal is damaged, its content still
+            // shows the place of other damage.
             let head = opening.open(note, &place, faults);
             opening.check_witness(note, &place, faults);
             subject.head = head.or_else(|| opening.strange(note));
@@ -242,14 +246,16 @@ impl Verifier<'_> {
         if let Some(since) = &self.options.since
             && note_origin(since) == Some(&opening.origin)
         {
-            // Whoever gives it says that it was signed for: what it says is compared even where its key is strange.
+            // The caller asserts that it was signed for, so its content is compared even where its
+            // key is unknown.
             let head = opening.open(since, SINCE, faults);
             let head = head.or_else(|| opening.strange(since));
             subject
                 .known
                 .extend(head.map(|head| known(&head, SINCE, FaultClass::Fork)));
         }
-        // The second copy is written before the first checkpoint, and a crash or this very moment may stand between.
+        // The second copy is written before the first checkpoint; a crash or this very moment may
+        // be between the two.
         let mut signed = subject
             .known
             .iter()
@@ -280,14 +286,15 @@ impl Verifier<'_> {
         subject
     }
 
-    /// The size in the published checkpoint of a stream, whoever signed it.
+    /// The size in the published checkpoint of a stream, by any signer.
     pub(super) fn claimed_size(&self, name: &StreamName) -> Result<Option<u64>, LogError> {
         let note = self.notes(name)?.published;
         let head = note.and_then(|note| claimed(&note));
         Ok(head.map(|head| head.size()))
     }
 
-    /// The larger of the sizes in the checkpoint of a stream and in its second copy, whoever signed them: frames behind it nobody vouches for.
+    /// The larger of the sizes in the checkpoint of a stream and in its second copy, by any signer.
+    /// Frames behind it are not signed for.
     pub(super) fn claimed_most(&self, name: &StreamName) -> Result<u64, LogError> {
         let notes = self.notes(name)?;
         let heads = [notes.published, notes.kept].into_iter().flatten();
@@ -302,7 +309,8 @@ impl Verifier<'_> {
         let path = format!("streams/{name}/checkpoint");
         let published = Stored::read(&self.files, &path, max)?.content();
         let size = |note: &Option<Vec<u8>>| Some(claimed(note.as_ref()?)?.size());
-        // The copy is written before the checkpoint: one that is behind was read before a writer moved both on.
+        // The copy is written before the checkpoint: a copy that is behind was read before a writer
+        // advanced both.
         if size(&kept) < size(&published) {
             kept = copy()?.or(kept);
         }
@@ -335,13 +343,13 @@ fn known(head: &Checkpoint, source: &str, class: FaultClass) -> KnownHead {
     }
 }
 
-/// What a note says, whoever signed it.
+/// The head in a note, by any signer.
 fn claimed(note: &[u8]) -> Option<Checkpoint> {
     let note = SignedNote::parse(note).ok()?;
     Checkpoint::parse(note.text()).ok()
 }
 
-/// The first line of a note, whatever the others are.
+/// The first line of a note, with any other lines.
 pub(super) fn note_origin(note: &[u8]) -> Option<&str> {
     let line = note.split(|byte| *byte == b'\n').next()?;
     std::str::from_utf8(line).ok()
@@ -352,21 +360,22 @@ struct Opening<'a> {
     name: &'a StreamName,
     origin: String,
     history: &'a History,
-    /// What the second copy says, whoever signed it.
+    /// The head in the second copy, by any signer.
     kept: Option<Checkpoint>,
     anchors: Anchors,
-    /// Certificates that were there before the newest frame of `heads` that was read, which was before any note was.
+    /// Certificates before the newest frame of `heads` that was read, which was before any note
+    /// was.
     certificates_read: usize,
-    /// The key that signs this stream's checkpoints beside the one of their time.
+    /// The key that signs this stream's checkpoints beside the current one.
     witness: Option<&'a VerifierKey>,
-    /// Whether damaged frames of the journal were passed over, which may have certified keys.
+    /// True when damaged frames of the journal were skipped, which may have certified keys.
     is_passed: bool,
-    /// The key beside the journal's checkpoint, where its certificate stands behind what is signed.
+    /// The key beside the journal's checkpoint, where its certificate is behind the signed part.
     ahead: Option<&'a VerifierKey>,
 }
 
 impl Opening<'_> {
-    /// What certificates bind of this stream.
+    /// The heads of this stream that certificates bind.
     fn known(&self) -> Vec<KnownHead> {
         let certificates = self.history.certificates.iter();
         certificates
@@ -384,10 +393,12 @@ impl Opening<'_> {
             .collect()
     }
 
-    /// The key beside the checkpoint must be one of the chain, under the stream's own name: foreign verifiers are given it.
+    /// Checks that the key beside the checkpoint is one of the chain, under the stream's own name:
+    /// foreign verifiers use it.
     ///
-    /// It is written before the checkpoint and read after it, and so never older than the key that signed that. Of the journal it is newer where a writer
-    /// ended between the two: its certificate is behind the checkpoint then, and nothing but the second copy would cover it.
+    /// The key is written before the checkpoint and read after it, and so never older than the
+    /// checkpoint's signer. For the journal it is newer where a writer ended between the two. Its
+    /// certificate is behind the checkpoint then, and only the second copy would cover it.
     fn check_key(&self, notes: &Notes, faults: &mut Faults, unchecked: &mut Names) {
         let place = format!("streams/{}/{KEY}", self.name);
         let own = notes.verifier_key().filter(|key| key.name() == self.origin);
@@ -420,7 +431,7 @@ impl Opening<'_> {
         faults.push(Fault::new(class, self.name, place, detail));
     }
 
-    /// Names the notes of which nobody can say whose key signed them.
+    /// Lists the notes whose signing key cannot be determined.
     fn name_undecided(&self, notes: &Notes, place: &str, unchecked: &mut Names) {
         let kept = format!("{KEPT} of stream {}", self.name);
         for (note, place) in [(&notes.published, place), (&notes.kept, &kept)] {
@@ -430,12 +441,14 @@ impl Opening<'_> {
         }
     }
 
-    /// Whether a damaged frame of the journal may have certified the key that signed `note`.
+    /// Returns whether a damaged frame of the journal may have certified the key that signed
+    /// `note`.
     fn is_undecided(&self, note: &[u8]) -> bool {
         self.is_passed && self.strange(note).is_some()
     }
 
-    /// Witnesses know the log by one key alone: without its line they refuse the next head.
+    /// Checks the witness key's line. Witnesses know the log by this key alone: without its line
+    /// they refuse the next head.
     fn check_witness(&self, note: &[u8], place: &str, faults: &mut Faults) {
         if let Some(detail) = unwitnessed(note, self.witness) {
             let detail = format!("{detail}: the next opening for writing signs it anew");
@@ -447,12 +460,13 @@ impl Opening<'_> {
         self.name.as_str() == StreamName::JOURNAL
     }
 
-    /// Whether the stream has a checkpoint in every log: the journal, and once that was begun, the heads.
+    /// Returns whether the stream has a checkpoint in every log: the journal has, and once that was
+    /// begun, the heads.
     fn is_due_always(&self) -> bool {
         self.is_journal() || self.is_heads() && self.history.frames() > 0
     }
 
-    /// Whether this is the stream in which the log anchors heads.
+    /// Returns whether this is the stream in which the log anchors heads.
     fn is_heads(&self) -> bool {
         self.name.as_str() == StreamName::HEADS && self.history.v2.is_none()
     }
@@ -488,7 +502,7 @@ impl Opening<'_> {
             fault(detail.to_owned());
         }
         let due = self.due(head.size());
-        // Behind damage the keys that are known are no more than there are.
+        // Behind damage some keys may be unknown.
         let is_exact = self.is_journal() && !self.is_passed;
         let expired = signer < due || is_exact && signer != due;
         if expired {
@@ -499,8 +513,8 @@ impl Opening<'_> {
         Some(head)
     }
 
-    /// The second copy of the head. One by a key that this journal does not know, for more frames than the
-    /// checkpoint covers, is of a later time: the log is an older copy of itself.
+    /// The second copy of the head. A copy by a key that this journal does not have, for more
+    /// frames than the checkpoint covers, is of a later time: the log is an older copy of itself.
     fn open_kept(&self, note: &[u8], size: u64, faults: &mut Faults) -> Option<Checkpoint> {
         if let Some(origin) = note_origin(note).filter(|origin| *origin != self.origin)
             && claimed(note).is_some()
@@ -523,8 +537,8 @@ impl Opening<'_> {
         None
     }
 
-    /// Whether `note` is of a key that the journal does not know and covers more frames than any other head: the journal is an older one, or the key
-    /// is nobody's.
+    /// Returns whether `note` is of an unknown key and covers more frames than any other head: the
+    /// journal is an older one, or the key is foreign.
     fn is_later(&self, note: &[u8]) -> bool {
         let kept = self.kept.as_ref().map_or(0, Checkpoint::size);
         let anchored = self.anchors.last().map_or(0, |(size, _)| size);
@@ -532,7 +546,7 @@ impl Opening<'_> {
         strange.is_some_and(|head| head.size() > kept.max(anchored))
     }
 
-    /// What a note of this stream says that no key of the journal has signed.
+    /// The head in a note of this stream that no key of the journal has signed.
     fn strange(&self, note: &[u8]) -> Option<Checkpoint> {
         let opened = self.history.open(note, &self.origin);
         let head = claimed(note)?;
@@ -540,11 +554,13 @@ impl Opening<'_> {
         (strange && head.origin() == self.origin).then_some(head)
     }
 
-    /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames, or of the first that might.
+    /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames,
+    /// or of the first that might.
     ///
-    /// The journal's is signed by the key certified last within it, that of the heads by one that was certified when there were
-    /// fewer. Another stream's is signed after its heads of that size and below were anchored, so by no earlier key than those
-    /// frames were; one that is not anchored is signed after all frames that were read before it, because no key moves on between
+    /// The journal's checkpoint is signed by the key certified last within it, that of the heads by
+    /// one that was certified when there were fewer. Another stream's is signed after its heads of
+    /// that size and below were anchored, so by no earlier key than those frames were. An
+    /// unanchored head is signed after all frames that were read before it. No key moves on between
     /// a head and the frame that names it.
     fn due(&self, size: u64) -> usize {
         if self.is_journal() {
@@ -562,7 +578,7 @@ impl Opening<'_> {
     }
 }
 
-/// What of the form of a checkpoint is more than the log writes.
+/// The fault in a checkpoint's form: more than the log writes.
 fn wrong_form(note: &[u8]) -> Option<&'static str> {
     let note = SignedNote::parse(note).ok()?;
     let mut keys: Vec<_> = note
@@ -576,7 +592,8 @@ fn wrong_form(note: &[u8]) -> Option<&'static str> {
     (keys.len() < signatures).then_some("has two signatures of one key")
 }
 
-/// The heads of stream `name` that are anchored, `all` being the epoch of the last frame that names all streams. None names the stream `heads`.
+/// The anchored heads of stream `name`; `all` is the epoch of the last frame that names all
+/// streams. No frame names the stream `heads`.
 fn anchors_of(name: &StreamName, found: Option<Anchors>, all: Option<u32>) -> Anchors {
     let all = all.filter(|_| name.as_str() != StreamName::HEADS);
     found.unwrap_or_else(|| Anchors::unnamed(all))

@@ -1,8 +1,8 @@
-//! The full check of a log, without any key or with: from signatures to every stored byte.
+//! The full check of a log, with or without a key: from signatures to every stored byte.
 //!
-//! Nothing of the write path is used here. A verification fixes a checkpoint of each stream first,
-//! so that a log that is being written to verifies without false alarms: the journal's before
-//! the others', because what it says of them was true before.
+//! No code of the write path is used here. A verification fixes a checkpoint of each stream first,
+//! so that a log that is being written to verifies without false alarms. The journal's comes before
+//! the others', because its statements about them were true before.
 
 mod ahead;
 mod anchoring;
@@ -64,10 +64,10 @@ use sealers::{Keys, Sealers};
 pub(crate) use subject::Subject;
 use unchecked::Names;
 
-/// Times that the signing key is looked at again because a writer changes it meanwhile.
+/// Times that the signing key is read again because a writer changes it meanwhile.
 const SIGNING_KEY_READS_MAX: u32 = 8;
 
-/// How to verify.
+/// The options of a verification.
 #[derive(Default)]
 #[expect(
     clippy::exhaustive_structs,
@@ -76,25 +76,27 @@ const SIGNING_KEY_READS_MAX: u32 = 8;
 pub struct VerifyOptions {
     /// The root key: sections are then opened as well.
     pub root: Option<RootKey>,
-    /// The log's first verifier key as the verifier knows it; otherwise the log's own word is taken.
+    /// The log's first verifier key as the verifier knows it; otherwise the key in the log is
+    /// trusted.
     pub anchor: Option<VerifierKey>,
     /// Threads; 0 means one for each core.
     pub jobs: usize,
-    /// A checkpoint known from before: the stream must have grown from it, and of its frames only those behind it are read.
-    /// The others are in [`StreamReport::skipped`]: their records lead to the signed root, their bytes may be anything.
+    /// A checkpoint known from before. The stream must have grown from it, and only frames behind
+    /// it are read. The others are in [`StreamReport::skipped`]: their records lead to the signed
+    /// root, their bytes may be anything.
     pub since: Option<Vec<u8>>,
-    /// Only frames with entries at or after this time are read, in nanoseconds since 1970, and of journal and heads all. The
-    /// others are in [`StreamReport::skipped`].
+    /// The earliest time of entries, in nanoseconds since 1970: older frames are not read, except
+    /// in journal and heads. They are in [`StreamReport::skipped`].
     pub from: Option<i64>,
-    /// The same for frames with entries before this time.
+    /// The time before which frames must have entries, like [`VerifyOptions::from`].
     pub to: Option<i64>,
-    /// Where the second copy of the heads is; default: `DIR.heads`, if there is one.
+    /// The folder of the second copies of the heads; default: `DIR.heads`, if there is one.
     pub heads: Option<PathBuf>,
-    /// Told how many of how many bytes are done, now and then, from several threads.
+    /// Called now and then, from several threads, with the bytes done and the bytes in all.
     pub progress: Option<Progress>,
 }
 
-/// A callback that is told bytes done and bytes in all.
+/// A callback that gets the bytes done and the bytes in all.
 pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Checks the log at `path`.
@@ -107,7 +109,7 @@ pub fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, LogError> 
     verify_at(&LogLocation::new(path, options.heads.as_ref()), options)
 }
 
-/// As [`verify`], wherever the log and the second copies of its heads are.
+/// Checks a log like [`verify`], at any places of the log and of the second copies of its heads.
 ///
 /// # Errors
 /// As [`verify`].
@@ -117,7 +119,8 @@ pub fn verify_at(places: &LogLocation, options: &VerifyOptions) -> Result<Report
         .run()
 }
 
-/// Whoever brings a key knows of a log: that there is none is damage then.
+/// Returns the error for a log that cannot be read. A caller with a key knows that the log exists,
+/// so that its absence is damage then.
 fn gone(error: LogError, options: &VerifyOptions) -> LogError {
     match error {
         LogError::NotALog { path } if options.root.is_some() || options.anchor.is_some() => {
@@ -252,7 +255,8 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// Checks that the key in `keys/` is the one that the journal certified last: without it nobody can write.
+    /// Checks that the key in `keys/` is the one that the journal certified last: without it
+    /// nothing can be signed.
     fn check_signing_key(
         &self,
         opener: &Opener,
@@ -262,15 +266,17 @@ impl<'a> Verifier<'a> {
     ) -> Result<(), LogError> {
         let (mut state, mut is_cut) = (SigningKeyState::Older, false);
         for _ in 0..SIGNING_KEY_READS_MAX {
-            // The journal first: a writer certifies a key before it takes its place, and another one may follow meanwhile.
+            // The journal first: a writer certifies a key before it replaces the old one, and
+            // another one may follow meanwhile.
             let (files, master) = (&self.files, &opener.master);
             let history = read_history(files, &self.geometry, Some(master));
             let history = match history {
-                // What is wrong with the journal shows where it is checked.
+                // The journal's own faults are reported where it is checked.
                 Err(error) if stored::is_strange(&error) => return Ok(()),
                 history => history?,
             };
-            // What the checkpoint covers and the keys do not open may have certified a later key; it is a fault of its own.
+            // Frames that the checkpoint covers and the keys do not open may have certified a later
+            // key. They are a fault of their own.
             let claimed = self.claimed_size(&StreamName::journal())?;
             is_cut = claimed.is_some_and(|claimed| history.read.size < claimed);
             state = opener.signing_key_state(&self.geometry, &history)?;
@@ -294,7 +300,8 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// Names the slots of subjects where they are gone and nothing that was signed says how many there were.
+    /// Lists the slots of subjects where they are gone and no signed data shows how many there
+    /// were.
     fn name_slots(&self, subjects: &[Subject], unchecked: &mut Names) -> Result<(), LogError> {
         let is_due = |subject: &Subject| {
             subject.config.erasable && subject.head.as_ref().is_some_and(|head| head.size() > 0)
@@ -307,8 +314,8 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// What the journal says and the stream `heads` anchors, as far as their frames are whole; what is not shows up when they are
-    /// checked as streams.
+    /// Reads the content of the journal and the heads that the stream `heads` anchors, as far as
+    /// their frames are whole. Damaged frames are reported when these are checked as streams.
     fn read_journal(&self) -> Result<Told, LogError> {
         let mut anchors = Anchoring::new(&self.geometry);
         let mut slots = slots::SlotsTold::new(self.claimed_size(&StreamName::journal())?);
@@ -344,7 +351,8 @@ impl<'a> Verifier<'a> {
         })
     }
 
-    /// Reads the journal, and gives what it says after each frame to `visit`, which takes the heads.
+    /// Reads the journal, and calls `visit` with its content after each frame; `visit` takes the
+    /// heads away.
     fn follow_journal(
         &self,
         visit: &mut dyn FnMut(&mut History, u64),
@@ -378,7 +386,7 @@ impl<'a> Verifier<'a> {
         })
     }
 
-    /// Reads the frames of a built-in stream that are whole, past damage. Gives those that were passed over.
+    /// Reads the whole frames of a built-in stream, past damage. Returns those that were skipped.
     fn follow(
         &self,
         name: &StreamName,
@@ -391,7 +399,8 @@ impl<'a> Verifier<'a> {
             Ok::<(), LogError>(())
         };
         let mut passed = Vec::new();
-        // Behind what was signed anybody may have written, and without a key nothing tells who did.
+        // Anybody may have written the frames behind the signed part, and without a key nothing
+        // shows who did.
         let size = self.claimed_most(name)?;
         let mut signed = |record: &Record, _: &Frame<'_>| record.frame < size;
         let covered = self.claimed_size(name)?.unwrap_or_default();
@@ -402,7 +411,8 @@ impl<'a> Verifier<'a> {
             let Some(record) = record_of(&mut records, position.next_frame)? else {
                 break;
             };
-            // Damaged, or behind something that is: its record says where it is, and where the next one begins.
+            // Damaged, or behind a damaged frame: its record has its place, and that of the next
+            // one.
             if let Some(bytes) = unless_damaged(records.stored(&record))?
                 && let Ok(frame) = Frame::parse(&bytes)
             {
@@ -425,8 +435,8 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// The record of a frame that the checkpoint covers; nothing where none is stored. What is read by it is believed
-/// no more than anything else before its tree is checked.
+/// The record of a frame that the checkpoint covers; nothing where none is stored. Like all stored
+/// data, it is not trusted before its tree is checked.
 fn record_of(records: &mut Bundles<'_>, frame: u64) -> Result<Option<Record>, LogError> {
     let record = unless_damaged(records.of_frame(frame))?;
     Ok(record.filter(|record| record.frame == frame))
@@ -447,7 +457,7 @@ fn behind(
     }))
 }
 
-/// Nothing where what was to be read is damaged.
+/// Returns the read data, or nothing where it is damaged.
 fn unless_damaged<T>(read: Result<Option<T>, LogError>) -> Result<Option<T>, LogError> {
     match read {
         Err(error) if stored::is_strange(&error) => Ok(None),
@@ -455,7 +465,8 @@ fn unless_damaged<T>(read: Result<Option<T>, LogError>) -> Result<Option<T>, Log
     }
 }
 
-/// Takes a scan for what it read until it met something that is no segment; checking the records says so.
+/// Returns the end of a scan; nothing where it met something that is no segment. The check of the
+/// records reports that.
 fn as_far_as_there(scanned: Result<End, LogError>) -> Result<Option<End>, LogError> {
     match scanned {
         Err(error) if stored::is_strange(&error) => Ok(None),
@@ -463,30 +474,30 @@ fn as_far_as_there(scanned: Result<End, LogError>) -> Result<Option<End>, LogErr
     }
 }
 
-/// What the journal says, and what of other streams is anchored.
+/// The content of the journal, and the anchored heads of other streams.
 struct Told {
     history: History,
     /// The heads that are anchored, by the origin of their stream.
     anchors: BTreeMap<String, Anchors>,
-    /// How many certificates were there before the newest frame of `heads` that was read.
+    /// The number of certificates before the newest frame of `heads` that was read.
     certificates_read: usize,
     /// The epoch of the last frame of `heads` that names all streams.
     all_named: Option<u32>,
-    /// What it says of the slots of subjects.
+    /// The journal's statements about the slots of subjects.
     slots: slots::SlotsTold,
-    /// What is wrong with them.
+    /// The faults of journal and heads.
     faults: Faults,
-    /// Whether nothing of the journal had to be passed over.
+    /// True when no frame of the journal was skipped.
     is_whole: bool,
-    /// Damaged frames of the journal that were passed over, and of the stream `heads`.
+    /// Damaged frames of the journal that were skipped, and of the stream `heads`.
     passed: Vec<u64>,
     passed_heads: Vec<u64>,
 }
 
-/// What the journal's frames hold, read one after the other.
+/// The content of the journal's frames, read one after the other.
 struct Followed {
     history: History,
     faults: Faults,
-    /// Damaged frames that were passed over.
+    /// Damaged frames that were skipped.
     passed: Vec<u64>,
 }

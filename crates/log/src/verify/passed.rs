@@ -1,4 +1,5 @@
-//! Damaged frames of the journal and of `heads` that were passed over: they are named, and what they may have said is left undecided.
+//! Damaged frames of the journal and of `heads` that were skipped: they are listed, and checks that
+//! depend on them stay undecided.
 
 use probity_format::stream::StreamName;
 
@@ -6,7 +7,7 @@ use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, UncheckedReason};
 use crate::journal::History;
 
-/// Names the frames of journal and heads that were passed over.
+/// Lists the frames of journal and heads that were skipped.
 pub(super) fn name_passed(journal: &[u64], heads: &[u64], unchecked: &mut Names) {
     for (stream, frames) in [(StreamName::JOURNAL, journal), (StreamName::HEADS, heads)] {
         for frame in frames {
@@ -16,7 +17,8 @@ pub(super) fn name_passed(journal: &[u64], heads: &[u64], unchecked: &mut Names)
     }
 }
 
-/// Every folder must belong to a stream of the journal; a frame that was passed over may have created it.
+/// Checks that every folder belongs to a stream of the journal; a skipped frame may have created
+/// it.
 pub(super) fn check_folders(
     folders: Vec<String>,
     history: &History,

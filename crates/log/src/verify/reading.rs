@@ -1,5 +1,5 @@
-//! What stands between damage and whoever reads: streams are checked before their entries are read, and behind damage they
-//! are read frame by frame, as far as records lead.
+//! Protects readers from damage: streams are checked before their entries are read, and behind
+//! damage they are read frame by frame, as far as records lead.
 
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
@@ -23,7 +23,7 @@ use crate::error::{LogError, Missing, frames};
 use crate::opener::Opener;
 use crate::scan::{Position, scan_believed, stored_frame};
 
-/// The streams of a log and what is wrong with those that are to be read.
+/// The streams of a log and the faults of those that are to be read.
 pub(crate) struct Checked {
     pub(crate) subjects: Vec<Subject>,
     /// The figures of those that were checked.
@@ -32,7 +32,7 @@ pub(crate) struct Checked {
     pub(crate) faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.
     pub(crate) faults_unlisted: u64,
-    /// The first fault that says anything of what is to be read, listed or not; a file that belongs to nothing says nothing.
+    /// The first fault that affects the data to be read, listed or not; a foreign file does not.
     pub(crate) damage: Option<Fault>,
 }
 
@@ -44,13 +44,13 @@ pub struct Gap {
     pub stream: String,
     /// The first frame that is missing.
     pub first_frame: u64,
-    /// How many frames in a row are.
+    /// The number of consecutive missing frames.
     pub frames: u64,
     /// Index of the first entry that is missing.
     pub first_entry: u64,
-    /// How many entries that is.
+    /// The number of missing entries.
     pub missing: Missing,
-    /// Why the first of the frames cannot be read, one clause.
+    /// The reason why the first of the frames cannot be read, one clause.
     pub reason: String,
 }
 
@@ -71,15 +71,15 @@ impl std::fmt::Display for Gap {
     }
 }
 
-/// Frames that are there and are not read, because nothing says who wrote them.
+/// Frames that are there and are not read, because nothing shows who wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsigned {
     /// The stream.
     pub stream: String,
-    /// How many frames stand behind its checkpoint.
+    /// The number of frames behind the stream's checkpoint.
     pub frames: u64,
-    /// How many bytes those are.
+    /// The bytes of these frames.
     pub bytes: u64,
 }
 
@@ -98,13 +98,13 @@ impl std::fmt::Display for Unsigned {
     }
 }
 
-/// Takes the frames of a stream that are whole.
+/// Receives the whole frames of a stream.
 pub(crate) type VisitFrame<'a, E> =
     dyn FnMut(&Record, &Frame<'_>) -> Result<Result<(), Unread>, E> + 'a;
 
-/// What of a whole frame could not be read.
+/// The unreadable part of a whole frame.
 pub(crate) enum Unread {
-    /// Everything behind so many of its entries.
+    /// Everything behind this many of its entries.
     Behind { entries: u64, reason: String },
     /// Entries here and there, section by section.
     Sections(Vec<UnreadSection>),
@@ -115,13 +115,13 @@ pub(crate) struct UnreadSection {
     pub(crate) reason: String,
     /// The first of its entries, by place in the frame.
     pub(crate) first: u64,
-    /// How many entries it holds.
+    /// The number of its entries.
     pub(crate) entries: u64,
 }
 
 impl Verifier<'_> {
-    /// Checks the built-in streams, and those that `is_wanted`, without opening anything; `opener` authenticates what the
-    /// writer noted.
+    /// Checks the built-in streams, and those that `is_wanted`, without opening anything; `opener`
+    /// authenticates the writer's notes.
     pub(crate) fn check_for_reading(
         &self,
         opener: &Opener,
@@ -133,7 +133,7 @@ impl Verifier<'_> {
     /// Checks the built-in streams without any secret.
     ///
     /// # Errors
-    /// [`LogError::Broken`] with the first fault; those of the storage.
+    /// [`LogError::Broken`] with the first fault; errors of the storage.
     pub(crate) fn check_built_in(&self) -> Result<(), LogError> {
         let checked = self.check_streams(None, &|_| false)?;
         checked.damage.map_or(Ok(()), |fault| {
@@ -170,7 +170,8 @@ impl Verifier<'_> {
                 others.push(subject.name.as_str());
             }
         }
-        // What is wrong with a stream that nobody asked for keeps nobody from reading another, unless it shows that the journal is an older one.
+        // Faults of other streams do not block a reader, unless they show that the journal is an
+        // older one.
         let is_meant =
             |fault: &Fault| fault.is_of_journal() || !others.contains(&fault.stream.as_str());
         let damage = faults.first_damage(is_meant);
@@ -185,10 +186,11 @@ impl Verifier<'_> {
         })
     }
 
-    /// Calls `visit` for each frame of a stream that was checked, and for those behind its head that a holder of the log's keys sealed.
+    /// Calls `visit` for each frame of a stream that was checked, and for those behind its head
+    /// that a holder of the log's keys sealed.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where it was changed since; what `visit` gives.
+    /// [`LogError::Broken`] where it was changed since; errors of `visit`.
     pub(crate) fn read_whole<E: From<LogError>>(
         &self,
         subject: &Subject,
@@ -222,10 +224,11 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Calls `visit` for each frame of a stream that is whole, behind damage too, and `gap` for what lies between.
+    /// Calls `visit` for each whole frame of a stream, behind damage too, and `gap` for the parts
+    /// between.
     ///
     /// # Errors
-    /// Those of the storage, and what `visit` gives.
+    /// Errors of the storage, and errors of `visit`.
     pub(crate) fn read_damaged<E: From<LogError>>(
         &self,
         subject: &mut Subject,
@@ -234,7 +237,7 @@ impl Verifier<'_> {
     ) -> Result<Vec<Gap>, E> {
         subject.head = self.head_to_read(subject);
         let mut gaps = Gaps::new(subject.name.as_str());
-        // What is wrong is reported already.
+        // The faults are reported already.
         let unheard = &mut Faults::default();
         let mut records = Records::survey(self, subject, unheard)?;
         let size = records.size();
@@ -256,9 +259,11 @@ impl Verifier<'_> {
         Ok(gaps.finish(newest(subject)))
     }
 
-    /// The head that says what is read: the checkpoint, or the newest known from elsewhere where that is gone.
+    /// The head that bounds the reading: the checkpoint, or the newest other known head where that
+    /// is gone.
     ///
-    /// In version 2 the newest of both, since nothing but a head vouches for a frame: a crash leaves the second copy ahead.
+    /// In version 2 the newest of both, since only a head confirms a frame: a crash leaves the
+    /// second copy ahead.
     fn head_to_read(&self, subject: &Subject) -> Option<Checkpoint> {
         let elsewhere = || self.head_in_its_place(subject);
         let Some(head) = subject.head.clone() else {
@@ -271,7 +276,7 @@ impl Verifier<'_> {
 
     /// The newest head known from elsewhere, where the checkpoint is gone.
     fn head_in_its_place(&self, subject: &Subject) -> Option<Checkpoint> {
-        // Records are those of a head; what was noted goes beyond it.
+        // Records belong to a head; notes go beyond it.
         let known = subject.known.iter().filter(|known| known.source != NOTED);
         let known = known.max_by_key(|known| known.size)?;
         let origin = self.geometry.stream_origin(subject.name.as_str());
@@ -313,7 +318,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Follows the frames behind the checkpoint, which nothing stands in for.
+    /// Follows the frames behind the checkpoint, for which no records are stored.
     fn read_unsigned<E: From<LogError>>(
         &self,
         subject: &Subject,
@@ -352,7 +357,7 @@ impl Verifier<'_> {
     }
 }
 
-/// What ends a scan behind the checkpoint.
+/// The reason why a scan behind the checkpoint ended.
 enum Failed<E> {
     Log(LogError),
     Visit(E),
@@ -364,7 +369,7 @@ impl<E> From<LogError> for Failed<E> {
     }
 }
 
-/// Frames that the newest of all heads known of a stream covers, or the writer's note of what is durable.
+/// Frames that the newest known head of a stream covers, or the writer's note of durable frames.
 fn newest(subject: &Subject) -> u64 {
     let head = subject.head.as_ref().map_or(0, Checkpoint::size);
     let known = subject.known.iter().map(|known| known.size).max();
@@ -372,11 +377,11 @@ fn newest(subject: &Subject) -> u64 {
     head.max(known.unwrap_or_default()).max(anchored)
 }
 
-/// Collects what cannot be read of one stream, in order.
+/// Collects the unreadable parts of one stream, in order.
 struct Gaps<'a> {
     stream: &'a str,
     found: Vec<Gap>,
-    /// Whether the last of them may go on.
+    /// True when the last of them may go on.
     is_open: bool,
     /// The frame and the entry that are due.
     next_frame: u64,
@@ -394,14 +399,14 @@ impl<'a> Gaps<'a> {
         }
     }
 
-    /// Takes up a frame that was read.
+    /// Counts a frame that was read.
     fn read(&mut self, record: &Record) {
         self.close(record.first_entry);
         self.next_frame = record.frame.saturating_add(1);
         self.next_entry = record.next_entry();
     }
 
-    /// Takes up a frame that could not be read as a whole.
+    /// Counts a frame that could not be read as a whole.
     fn unread(&mut self, record: &Record, unread: Unread) {
         let sections = match unread {
             Unread::Behind { entries, reason } => return self.damaged(record, entries, &reason),
@@ -424,7 +429,7 @@ impl<'a> Gaps<'a> {
         self.read(record);
     }
 
-    /// Takes up a frame of which only the first `entries` were read.
+    /// Counts a frame of which only the first `entries` were read.
     fn damaged(&mut self, record: &Record, entries: u64, reason: &str) {
         if entries > 0 || !self.is_open {
             self.close(record.first_entry);
@@ -434,7 +439,7 @@ impl<'a> Gaps<'a> {
         self.extend(record.next_entry());
     }
 
-    /// Takes up a frame of which no record is left.
+    /// Counts a frame of which no record is left.
     fn unknown(&mut self, frame: u64) {
         self.open(frame, "neither its record nor the frame is left");
         if let Some(gap) = self.found.last_mut() {
@@ -460,17 +465,17 @@ impl<'a> Gaps<'a> {
         self.next_frame = frame.saturating_add(1);
     }
 
-    /// The open gap reaches up to entry `next` at least.
+    /// Extends the open gap up to entry `next` at least.
     fn extend(&mut self, next: u64) {
         if let Some(gap) = self.found.last_mut().filter(|_| self.is_open) {
             gap.missing.entries = next.saturating_sub(gap.first_entry);
-            // The record says where its entries begin, and so how many there were before.
+            // The record holds the index of its first entry, and so the number of entries before.
             gap.missing.is_least = false;
         }
         self.next_entry = next;
     }
 
-    /// The entry at `next` was read: the open gap ends before it.
+    /// Ends the open gap before the entry at `next`, which was read.
     fn close(&mut self, next: u64) {
         if self.is_open {
             self.extend(next);
@@ -478,7 +483,7 @@ impl<'a> Gaps<'a> {
         self.is_open = false;
     }
 
-    /// All gaps of a stream of which `frames` were signed for.
+    /// Returns all gaps of a stream of which `frames` were signed for.
     fn finish(mut self, frames: u64) -> Vec<Gap> {
         if let Some(last) = frames
             .checked_sub(1)

@@ -1,10 +1,10 @@
-//! Reads the records that a checkpoint covers, bundle by bundle; where they contradict the root that was signed, finds
-//! out which do.
+//! Reads the records that a checkpoint covers, bundle by bundle. Where they contradict the signed
+//! root, finds the wrong ones.
 //!
-//! Records are stored twice over: in bundles, and in the headers of the frames they stand for. The tiles hold their
-//! hashes. If the tiles have the signed root, each record that differs is named, and the frame stands in for it, so
-//! that one damaged record hides nothing behind it. Which of them to trust shows when all were read once; only then are
-//! they read to be checked.
+//! Records are stored twice: in bundles, and in the headers of their frames. The tiles hold their
+//! hashes. If the tiles have the signed root, each record that differs is reported, and its frame
+//! replaces it. So one damaged record hides nothing behind it. The first reading of all records
+//! shows which source to trust; the second one checks them.
 
 use std::collections::BTreeSet;
 
@@ -23,12 +23,12 @@ use crate::files::TILE_FILE_BYTES_MAX;
 use crate::scan::{Position, find_frame, scan};
 use crate::segments::{self, Cuts, Walk};
 
-/// What has the root that was signed.
+/// The data that has the signed root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
     /// The records as stored.
     Records,
-    /// The tiles, which then say what the records must be.
+    /// The tiles, which then determine the records.
     Tiles,
     /// Neither.
     Nothing,
@@ -39,13 +39,14 @@ enum Trust {
 pub(super) struct Placed {
     /// Index of the frame.
     pub(super) frame: u64,
-    /// As stored, or as its frame says where the stored one is damaged; `None` where both are.
+    /// As stored, or as in its frame where the stored one is damaged; `None` where both are.
     pub(super) record: Option<Record>,
-    /// Its hash as it was signed, where anything says so.
+    /// Its signed hash, where it is known.
     pub(super) signed: Option<Hash>,
-    /// Where its frame stands; nothing behind a record that is unknown, up to the next frame that is found.
+    /// The place of its frame; nothing behind an unknown record, up to the next frame that is
+    /// found.
     pub(super) place: Option<Place>,
-    /// Whether a segment begins with it.
+    /// True when a segment begins with it.
     pub(super) is_first: bool,
 }
 
@@ -57,11 +58,11 @@ pub(super) struct Records<'a> {
     trust: Trust,
     /// Bytes of the frames that are to be read.
     pub(super) bytes: u64,
-    /// The record read last, and where its frame stands.
+    /// The record read last, and the place of its frame.
     before: Option<Record>,
     before_at: Option<Place>,
     walk: Walk,
-    /// The last place that was known, and whether it is worth looking behind it for the next.
+    /// The last known place, and whether to search behind it for the next.
     last_place: Option<Place>,
     /// A frame that was found behind one whose record is unknown.
     ahead: Option<(u64, Place)>,
@@ -70,7 +71,7 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Finds out what has the signed root.
+    /// Determines which data has the signed root.
     pub(super) fn survey(
         verifier: &'a Verifier<'a>,
         subject: &'a Subject,
@@ -151,7 +152,8 @@ impl<'a> Records<'a> {
         Ok(placed)
     }
 
-    /// The root over the records as stored, unless one is missing or no record. Counts the bytes to be read.
+    /// The root over the records as stored, unless one is missing or no record. Counts the bytes to
+    /// be read.
     fn root_of_records(&mut self) -> Result<Option<Hash>, LogError> {
         let mut tree = Frontier::new();
         let mut is_whole = true;
@@ -159,7 +161,7 @@ impl<'a> Records<'a> {
             let Some(wanted) = Bundle::of_tree(index, self.size) else {
                 return Ok(None);
             };
-            // What is wrong is reported when they are read to be checked.
+            // Faults are reported when the records are read to be checked.
             for record in self.read_bundle(wanted, &mut Faults::default())? {
                 let Some(record) = record else {
                     is_whole = false;
@@ -274,7 +276,7 @@ impl<'a> Records<'a> {
         Ok(None)
     }
 
-    /// Names a record that is not the one that was signed, and looks for that one in the segments.
+    /// Reports a record that differs from the signed one, and looks for that one in the segments.
     fn replace(
         &mut self,
         bundle: Bundle,
@@ -292,7 +294,7 @@ impl<'a> Records<'a> {
         Ok(found.filter(|record| Some(leaf_hash(&record.encode())) == signed))
     }
 
-    /// Says where the frame of a record stands.
+    /// Computes the place of a record's frame.
     fn place(
         &mut self,
         frame: u64,
@@ -316,7 +318,8 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// Where the lengths of records do not lead to frame `frame`, looks in the bytes of its segment for the next frame.
+    /// Searches the segment's bytes for the next frame, where the lengths of records do not lead to
+    /// frame `frame`.
     fn look_ahead(&mut self, frame: u64) -> Result<(), LogError> {
         if self.subject.version == Version::V2 || self.walk.due(frame).is_some() {
             return Ok(());
@@ -331,7 +334,7 @@ impl<'a> Records<'a> {
             };
             let after = frame.saturating_sub(1);
             let found = find_frame(files, &self.subject.name, &identity, from, after);
-            // What is not found now is not looked for again in this segment.
+            // A frame that is not found now is not searched for again in this segment.
             self.ahead = Some(unless_damaged(found)?.unwrap_or((u64::MAX, from)));
         }
         if let Some((found, place)) = self.ahead
@@ -342,7 +345,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// The record of `frame` as the frame itself says, which stands behind the one before.
+    /// The record of `frame` from the frame itself, which follows the one before.
     fn in_segment(&self, frame: u64) -> Result<Option<Record>, LogError> {
         let (files, subject) = (&self.verifier.files, self.subject);
         let identity = subject.identity();
@@ -375,7 +378,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The frames with which the segments begin that a stream has; none where its folder is none.
+/// The frames with which the segments of a stream begin; none where its folder is none.
 fn listed_cuts(verifier: &Verifier<'_>, subject: &Subject) -> Result<Cuts, LogError> {
     if subject.version == Version::V2 {
         return Ok(Cuts::new());
@@ -384,7 +387,7 @@ fn listed_cuts(verifier: &Verifier<'_>, subject: &Subject) -> Result<Cuts, LogEr
     Ok(segments::cuts_among(&found.unwrap_or_default()))
 }
 
-/// What ends a scan for one frame.
+/// The reason why the search for a frame stopped.
 enum Stop {
     Found,
     Failed(LogError),

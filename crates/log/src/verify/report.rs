@@ -1,4 +1,5 @@
-//! What a verification found: every stream with its figures, every fault with its class and place.
+//! The result of a verification: every stream with its figures, every fault with its class and
+//! place.
 
 use std::fmt;
 
@@ -11,7 +12,7 @@ use crate::repairs::Repair;
 /// Most faults that a report lists; of those beyond only the number is known.
 pub const FAULTS_LISTED_MAX: usize = 100_000;
 
-/// What kind of damage a fault is.
+/// The kind of damage of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FaultClass {
@@ -21,25 +22,26 @@ pub enum FaultClass {
     Checkpoint,
     /// The stored tree does not have the root that was signed.
     Tree,
-    /// A tile or bundle is not what the leaves call for.
+    /// A tile or bundle differs from the one that the leaves determine.
     Tile,
     /// A frame record is malformed or out of order.
     Record,
     /// A frame's bytes are not the ones its record commits to.
     Frame,
-    /// A segment's header or footer is not what the records call for, or bytes follow its end.
+    /// A segment's header or footer differs from the one that the records determine, or bytes
+    /// follow its end.
     Segment,
-    /// The journal says something the log would not write.
+    /// The journal has an entry that the log would not write.
     Journal,
     /// The chain of signing keys is broken.
     KeyChain,
     /// A head that was anchored or kept elsewhere is not part of the stream: it was rewritten.
     Fork,
-    /// The log is shorter than what was signed: its tail was cut off or an older copy put back.
+    /// The log is shorter than its signed part: its tail was cut off or an older copy put back.
     Rollback,
     /// A folder that belongs to no stream of the journal.
     Unknown,
-    /// A section does not open under the log's key, or does not hold what its frame says.
+    /// A section does not open under the log's key, or its content contradicts its frame.
     Content,
 }
 
@@ -64,7 +66,7 @@ impl FaultClass {
     }
 }
 
-/// One thing that is wrong.
+/// A single fault.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Fault {
@@ -72,11 +74,11 @@ pub struct Fault {
     pub stream: String,
     /// File, and offset or index where there is one.
     pub place: String,
-    /// What kind of damage.
+    /// The kind of damage.
     pub class: FaultClass,
-    /// What is wrong, one clause.
+    /// The fault, one clause.
     pub detail: String,
-    /// Whether it is found at the stream and says that the journal is an older one.
+    /// True when it is found at the stream and shows that the journal is an older one.
     blames_journal: bool,
 }
 
@@ -96,7 +98,7 @@ impl Fault {
         }
     }
 
-    /// The same, and it says that the journal is an older one: something later than it is there.
+    /// Marks that it shows that the journal is an older one: something later is there.
     pub(super) fn of_older_journal(self) -> Self {
         Self {
             blames_journal: true,
@@ -104,13 +106,13 @@ impl Fault {
         }
     }
 
-    /// Whether it is one of the journal, or says of it that it is an older one: which streams and keys there are, and who is erased, is then not known to
-    /// anybody who reads the log.
+    /// Returns whether it is one of the journal, or shows that the journal is an older one. A
+    /// reader then does not know which streams, keys and erasures there are.
     pub fn is_of_journal(&self) -> bool {
         self.blames_journal || self.stream == StreamName::JOURNAL
     }
 
-    /// The key in a slot of a subject is damaged; what it opened counts as erased.
+    /// The key in a slot of a subject is damaged; sections under it count as erased.
     pub(crate) fn of_slot(slot: u64) -> Self {
         let detail = "the subject key does not open: it was changed or swapped";
         let place = format!("subjects/slots, slot {slot}");
@@ -131,8 +133,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Faults of a log, as far as there is room for them. What no reader needs has room of its own: anybody who can write files can make any number of names
-/// that belong to nothing, and they must hide no damage.
+/// Faults of a log, up to a bound. Faults that no reader needs have a separate bound. Anybody who
+/// can write files can make any number of foreign names, and they must not hide damage.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     damage: Vec<Fault>,
@@ -141,7 +143,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Takes a fault. A file that belongs to nothing stands [aside](Self::push_aside).
+    /// Adds a fault. That of a foreign file is put [aside](Self::push_aside).
     pub(super) fn push(&mut self, fault: Fault) {
         if fault.class == FaultClass::Unknown {
             self.push_aside(fault);
@@ -152,7 +154,7 @@ impl Faults {
         }
     }
 
-    /// Takes a fault that says nothing of what there is to be read.
+    /// Adds a fault that does not affect the data to be read.
     pub(super) fn push_aside(&mut self, fault: Fault) {
         if self.aside.len() < FAULTS_LISTED_MAX {
             self.aside.push(fault);
@@ -172,17 +174,18 @@ impl Faults {
         self.damage.is_empty() && self.aside.is_empty() && self.unlisted == 0
     }
 
-    /// The first of those that say anything of what there is to be read, in order of stream and place, among the streams that `is_meant` takes.
+    /// The first fault that affects the data to be read, in order of stream and place, among those
+    /// that `is_meant` selects.
     pub(super) fn first_damage(&self, is_meant: impl Fn(&Fault) -> bool) -> Option<Fault> {
         let first = self.damage.iter().filter(|fault| is_meant(fault)).min();
-        // Of those for which there was no room nobody knows whose they are.
+        // The streams of faults beyond the bound are unknown.
         let is_full = self.damage.len() >= FAULTS_LISTED_MAX;
         first
             .or_else(|| self.damage.first().filter(|_| is_full))
             .cloned()
     }
 
-    /// In order of stream and place, each once, and the number of the others.
+    /// All faults in order of stream and place, each once, and the number of those not listed.
     pub(super) fn sorted(self) -> (Vec<Fault>, u64) {
         let mut listed = self.damage;
         listed.extend(self.aside);
@@ -204,17 +207,19 @@ pub struct StreamReport {
     pub entries: u64,
     /// Bytes of sealed frames whose hashes were recomputed.
     pub bytes: u64,
-    /// Frames the checkpoint covers that were not read, because the options leave them out. Nothing is said of their bytes.
+    /// Frames the checkpoint covers that were not read, because the options leave them out. Their
+    /// bytes were not checked.
     pub skipped: Vec<Skipped>,
     /// Root hash of the checkpoint, in base64.
     pub root: String,
     /// Whole frames behind the checkpoint: written, not published yet.
     pub unpublished_frames: u64,
-    /// Whether the log's keys sealed those: known with the root key alone, and never in a log of version 2, where nothing tells who wrote them.
+    /// True when the log's keys sealed those. Known only with the root key, and never in a log of
+    /// version 2, where nothing shows the writer.
     pub unpublished_sealed: bool,
-    /// Bytes of those frames, and of what stands behind them: nobody signed for them.
+    /// Bytes of those frames and of everything behind them, which is not signed for.
     pub unsigned_bytes: u64,
-    /// Bytes behind the last whole frame: what a crash tore, or what somebody appended.
+    /// Bytes behind the last whole frame: torn by a crash, or appended by somebody.
     pub tail_bytes: u64,
     /// Sections that no longer open because their subjects' keys were destroyed; keyed only.
     pub erased_sections: u64,
@@ -226,21 +231,22 @@ pub struct StreamReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skipped {
-    /// How many frames.
+    /// The number of frames.
     pub frames: u64,
-    /// Their bytes, as their records say.
+    /// Their bytes, according to their records.
     pub bytes: u64,
-    /// Why they were not read.
+    /// The reason why they were not read.
     pub why: SkippedReason,
 }
 
-/// Why frames were not read.
+/// The reason why frames were not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SkippedReason {
     /// The checkpoint of [`super::VerifyOptions::since`] covers them.
     BeforeCheckpoint,
-    /// They hold no entries of the time that [`super::VerifyOptions::from`] and [`super::VerifyOptions::to`] name.
+    /// They hold no entries of the time that [`super::VerifyOptions::from`] and
+    /// [`super::VerifyOptions::to`] name.
     OtherTime,
 }
 
@@ -266,26 +272,28 @@ pub struct Report {
     pub anchor: String,
     /// Number of signing keys in the chain.
     pub keys: u64,
-    /// Whether sections were opened too.
+    /// True when sections were opened too.
     pub keyed: bool,
     /// The second copies of the heads that were compared.
     pub heads: HeadsCompared,
     /// Each stream, the journal first.
     pub streams: Vec<StreamReport>,
-    /// Frames that were lost before anybody signed for them, and whose loss the journal says was accepted.
+    /// Frames that were lost before they were signed for, and whose loss the journal records as
+    /// accepted.
     pub losses: Vec<Repair>,
-    /// Everything that is wrong, sorted by stream and place; at most [`FAULTS_LISTED_MAX`] that say something of what
-    /// there is to be read, and as many others.
+    /// All faults, sorted by stream and place; at most [`FAULTS_LISTED_MAX`] that affect the data
+    /// to be read, and as many others.
     pub faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.
     pub faults_unlisted: u64,
-    /// What stands in the log's folder and was not checked, sorted by path; at most [`FAULTS_LISTED_MAX`].
+    /// Files in the log's folder that were not checked, sorted by path; at most
+    /// [`FAULTS_LISTED_MAX`].
     pub unchecked: Vec<Unchecked>,
     /// Names that are not listed because there are too many.
     pub unchecked_unlisted: u64,
 }
 
-/// Which second copies of the signed heads there were to compare with.
+/// The second copies of the signed heads that were there to compare with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeadsCompared {
@@ -293,7 +301,7 @@ pub struct HeadsCompared {
     pub place: String,
     /// Streams whose second copy was compared.
     pub streams: u64,
-    /// Streams with signed frames of which there is none.
+    /// Streams with signed frames that have no second copy.
     pub missing: Vec<String>,
     /// The stream whose checkpoint was given with [`super::VerifyOptions::since`].
     pub since: Option<String>,
@@ -303,37 +311,37 @@ pub struct HeadsCompared {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Unchecked {
-    /// Where it is in the folder.
+    /// The path in the folder.
     pub path: String,
-    /// Why it was not checked.
+    /// The reason why it was not checked.
     pub why: UncheckedReason,
 }
 
-/// Why something was not checked.
+/// The reason why something was not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum UncheckedReason {
     /// The log needs it, but it proves nothing.
     NoEvidence,
-    /// It is a segment behind the last one that the stream has.
+    /// A segment behind the stream's last one.
     LaterSegment,
-    /// It belongs to nothing in the log.
+    /// A name that is foreign to the log.
     Foreign,
     /// Its folder may not be listed.
     Unreadable,
-    /// It is not there, and nothing that was signed says what it must be.
+    /// Missing, while no signed data determines its content.
     Gone,
-    /// A temporary file: a crash left it, or somebody writes now.
+    /// A temporary file: a crash left it, or it is being written now.
     Leftover,
-    /// It is no note of the log's writer, so that a cut tail of the stream would not be found.
+    /// No note of the log's writer, so that a cut tail of the stream would not be found.
     SaysNothing,
-    /// A frame of the journal or of `heads` that is damaged: what it says is not compared with anything.
+    /// A damaged frame of the journal or of `heads`; its content is not compared with anything.
     Unheard,
-    /// What decides whether it is right may stand in a damaged frame of the journal.
+    /// A record that decides whether it is right may be in a damaged frame of the journal.
     Undecided,
-    /// A tile or bundle that goes beyond what is signed.
+    /// A tile or bundle beyond the signed part.
     Beyond,
-    /// A key whose certificate stands behind what is signed.
+    /// A key whose certificate is behind the signed part.
     Ahead,
 }
 
@@ -362,15 +370,15 @@ impl UncheckedReason {
     }
 }
 
-/// Whether a log that was put back from an older copy of itself would have been found.
+/// The extent to which a rollback of the log to an older copy would have been found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RollbackCheck {
     /// There was a second copy of the head of each stream with signed frames.
     Full,
-    /// There was one of some streams.
+    /// There was one for some streams.
     SomeStreams,
-    /// There was none, but a checkpoint kept from before: what was put back is no older than that.
+    /// There was none, but a checkpoint kept from before: the log is no older than that.
     SinceCheckpoint,
     /// There was nothing to compare with.
     Nothing,
@@ -389,24 +397,25 @@ impl RollbackCheck {
 }
 
 impl Report {
-    /// Whether every frame that a checkpoint covers was read, and nothing is wrong. A verification that leaves frames out says nothing of
-    /// them: it is never intact, only without faults ([`Report::has_faults`]). Whether a rollback would have been found is said by
-    /// [`Report::rollback`].
+    /// Returns whether every frame that a checkpoint covers was read, and no fault was found. A
+    /// verification that leaves frames out does not check them: it is never intact, only without
+    /// faults ([`Report::has_faults`]). [`Report::rollback`] tells whether a rollback would have
+    /// been found.
     pub fn is_intact(&self) -> bool {
         !self.has_faults() && self.is_read_whole()
     }
 
-    /// Whether something is wrong with what was read.
+    /// Returns whether a fault was found.
     pub const fn has_faults(&self) -> bool {
         !self.faults.is_empty() || self.faults_unlisted > 0
     }
 
-    /// Whether no stream has [`StreamReport::skipped`] frames.
+    /// Returns whether no stream has [`StreamReport::skipped`] frames.
     pub fn is_read_whole(&self) -> bool {
         self.streams.iter().all(|stream| stream.skipped.is_empty())
     }
 
-    /// What there was to find a rollback with.
+    /// Returns the means with which a rollback would have been found.
     pub const fn rollback(&self) -> RollbackCheck {
         let HeadsCompared {
             streams,
@@ -427,7 +436,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    /// As many names that belong to nothing as a report lists left no room for the fault that says that an older copy was put back.
+    /// Foreign names, as many as a report lists, left no room for the fault that shows that an
+    /// older copy was put back.
     #[test]
     fn what_says_nothing_takes_no_room_from_what_does() {
         let mut faults = Faults::default();

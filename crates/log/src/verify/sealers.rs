@@ -1,4 +1,5 @@
-//! Whose the frames are that stand behind a signed head, as far as somebody with the root key, or without, can tell.
+//! The sealers of frames behind a signed head, as far as a reader with or without the root key can
+//! tell.
 
 use probity_format::Version;
 use probity_format::frame::Frame;
@@ -10,24 +11,25 @@ use crate::epochs::{
 };
 use crate::opener::Opener;
 
-/// What a verification does with the keys that it has.
+/// The keys of a verification, and their use.
 #[derive(Clone, Copy)]
 pub(super) enum Keys<'a> {
-    /// It has none.
+    /// No keys.
     Absent,
-    /// It tells who sealed a frame, and opens nothing.
+    /// Keys that show who sealed a frame; sections are not opened.
     Tell(&'a Opener),
-    /// It opens every section as well.
+    /// Keys that open every section as well.
     Open(&'a Opener),
 }
 
-/// What tells whose a frame is.
+/// The data that shows who sealed a frame.
 #[derive(Clone, Copy)]
 pub(super) struct Sealers<'a> {
     pub(super) keys: Keys<'a>,
-    /// The openings that the journal has, and the losses that it says were accepted.
+    /// The openings and accepted losses that the journal records.
     pub(super) told: &'a CertifiedEpochs,
-    /// Whether damaged frames of the journal were passed over, which may have certified the key of any opening.
+    /// True when damaged frames of the journal were skipped, which may have certified the key of
+    /// any opening.
     pub(super) is_passed: bool,
 }
 
@@ -39,7 +41,7 @@ impl<'a> Sealers<'a> {
         }
     }
 
-    /// What opens the sections of frames, if they are to be opened.
+    /// The opener of sections, if they are to be opened.
     pub(super) const fn opening(&self) -> Option<&'a Opener> {
         match self.keys {
             Keys::Open(opener) => Some(opener),
@@ -47,18 +49,20 @@ impl<'a> Sealers<'a> {
         }
     }
 
-    /// The keys that tell who wrote the frames of `subject` behind its checkpoint: none in version 2, where anybody can write them.
+    /// The keys that show who wrote the frames of `subject` behind its checkpoint: none in version
+    /// 2, where anybody can write them.
     pub(super) fn telling(&self, subject: &Subject) -> Option<&'a Opener> {
         self.opener().filter(|_| subject.version != Version::V2)
     }
 
-    /// What opens the frames of `subject` behind its checkpoint, if they are to be opened.
+    /// The opener of the frames of `subject` behind its checkpoint, if they are to be opened.
     pub(super) fn opening_behind(&self, subject: &Subject) -> Option<&'a Opener> {
         self.opening().filter(|_| self.telling(subject).is_some())
     }
 
-    /// What says of a frame of `subject` behind its checkpoint whether it counts. Where a frame of the journal was passed over, one of an opening that is
-    /// not known is undecided: it counts, so that it is missed nowhere, and the tree that it is in is compared with what is known of it.
+    /// Returns a test whether a frame of `subject` behind its checkpoint counts. Where a frame of
+    /// the journal was skipped, a frame of an unknown opening is undecided. It counts, so that it
+    /// is not reported as missing, and its tree is compared with the known heads.
     pub(super) fn believing<'b>(
         &'b self,
         subject: &'b Subject,
@@ -78,7 +82,8 @@ impl<'a> Sealers<'a> {
     }
 }
 
-/// The second copies of heads vouch for what stands in the journal too, which the opener of a reader does not look at; it knows of openings that came meanwhile.
+/// The second copies of heads confirm journal frames too, which a reader's opener does not check;
+/// the opener knows of openings that came meanwhile.
 impl Certificates for Sealers<'_> {
     fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
         let told = self.told.certified_in(number);

@@ -1,4 +1,5 @@
-//! Checks the segments of a stream: their headers, and that the frames fill them without gap or overlap.
+//! Checks the segments of a stream: their headers, and that the frames fill them without gap or
+//! overlap.
 
 use std::collections::BTreeSet;
 
@@ -25,9 +26,9 @@ pub(super) struct Segments<'a> {
 struct Span {
     /// The frame in the segment's name.
     first: u64,
-    /// Where the last frame ends that was met; nothing behind one whose place or length is unknown.
+    /// The end of the last frame that was met; nothing behind one whose place or length is unknown.
     end: Option<u64>,
-    /// How long the segment is at least.
+    /// The minimum length of the segment.
     least: u64,
 }
 
@@ -42,7 +43,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// Takes up the next frame.
+    /// Adds the next frame.
     pub(super) fn add(&mut self, placed: &Placed, faults: &mut Faults) -> Result<(), LogError> {
         if let Some(older) = &mut self.older {
             return match (&placed.record, placed.place) {
@@ -71,7 +72,7 @@ impl<'a> Segments<'a> {
         Ok(())
     }
 
-    /// Checks the last segment, in which frames may follow that are not signed for.
+    /// Checks the last segment, in which unsigned frames may follow.
     pub(super) fn finish(&mut self, faults: &mut Faults) -> Result<(), LogError> {
         if let Some(older) = self.older.take() {
             return older.finish(faults);
@@ -82,7 +83,8 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// Checks the headers of the segments behind the one at `last`, in which frames stand that are not signed for, up to segment `to`.
+    /// Checks the headers of the segments behind the one at `last`, which hold unsigned frames, up
+    /// to segment `to`.
     pub(super) fn check_behind(
         &self,
         last: Option<Place>,
@@ -135,7 +137,7 @@ impl<'a> Segments<'a> {
         Ok(())
     }
 
-    /// What is wrong with the header of the segment that begins with frame `first`.
+    /// The fault in the header of the segment that begins with frame `first`.
     fn wrong_header(&self, first: u64) -> Result<Option<String>, LogError> {
         let files = &self.verifier.files;
         let path = layout::path(self.subject.version, &self.subject.name, first);

@@ -1,4 +1,5 @@
-//! Checks the headers and footers of the segments of a stream of version 2, which follow from the records.
+//! Checks the headers and footers of the segments of a stream of version 2, which follow from the
+//! records.
 
 use probity_format::record::Record;
 use probity_format::segment::Place;
@@ -27,7 +28,7 @@ struct Span {
     first_at: Place,
     last: Record,
     last_at: Place,
-    /// Whether no frame is unknown before the first.
+    /// True when no frame is unknown before the first.
     is_whole: bool,
 }
 
@@ -41,7 +42,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// Takes up the next record that is known.
+    /// Adds the next known record.
     pub(super) fn add(
         &mut self,
         record: &Record,

@@ -1,4 +1,5 @@
-//! What of a log is not read: a checkpoint that the verifier kept vouches for it, or it is of another time than is asked for.
+//! The frames of a log that are not read: a checkpoint that the verifier kept covers them, or they
+//! are of another time.
 
 use probity_format::Version;
 use probity_format::record::Record;
@@ -8,11 +9,12 @@ use super::heads::note_origin;
 use super::report::Faults;
 use super::{Fault, FaultClass, Skipped, SkippedReason, Subject, Verifier};
 
-/// What a checkpoint that the verifier knew before is called in reports.
+/// The name in reports of a checkpoint that the verifier knew before.
 pub(super) const SINCE: &str = "the checkpoint given with --since";
 
 impl Verifier<'_> {
-    /// The stream whose checkpoint was given. One that is compared with nothing would be a promise that nobody keeps.
+    /// The stream of the given checkpoint. Reports a fault where there is none: the checkpoint
+    /// would not be compared with anything.
     pub(super) fn stream_of_since(
         &self,
         subjects: &[Subject],
@@ -34,12 +36,13 @@ impl Verifier<'_> {
         Some(subject.name.to_string())
     }
 
-    /// Whether the frame of `record` is to be read.
+    /// Returns whether the frame of `record` is to be read.
     pub(super) fn wants(&self, subject: &Subject, record: &Record) -> bool {
         self.leaves_out(subject, record).is_none()
     }
 
-    /// Why the frame of `record` is not to be read. Those of journal and heads are at all times: what they say is believed of all streams.
+    /// The reason why the frame of `record` is not to be read. Frames of journal and heads of all
+    /// times are read, because all streams depend on them.
     pub(super) fn leaves_out(&self, subject: &Subject, record: &Record) -> Option<SkippedReason> {
         if record.frame < since_size(subject) {
             Some(SkippedReason::BeforeCheckpoint)
@@ -50,14 +53,14 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether the frame of `record` may hold entries of the time that is asked for.
+    /// Returns whether the frame of `record` may hold entries of the requested time.
     fn is_due(&self, record: &Record) -> bool {
         self.options.from.is_none_or(|from| record.time_max >= from)
             && self.options.to.is_none_or(|to| record.time_min < to)
     }
 }
 
-/// Whether the log itself writes the stream. In version 2 there is none for heads.
+/// Returns whether the log itself writes the stream. In version 2 there is none for heads.
 fn is_built_in(subject: &Subject) -> bool {
     match subject.name.as_str() {
         StreamName::JOURNAL => true,
@@ -86,7 +89,7 @@ struct Count {
 }
 
 impl Skipping {
-    /// The frame of `record` is not read, and `why`.
+    /// Counts the frame of `record`, which is not read, under `why`.
     pub(super) fn add(&mut self, record: &Record, why: SkippedReason) {
         let count = match why {
             SkippedReason::BeforeCheckpoint => &mut self.before,
@@ -96,7 +99,7 @@ impl Skipping {
         count.bytes = count.bytes.saturating_add(u64::from(record.length));
     }
 
-    /// What was counted.
+    /// The counts by reason.
     pub(super) fn finish(self) -> Vec<Skipped> {
         [
             (SkippedReason::BeforeCheckpoint, self.before),

@@ -1,4 +1,5 @@
-//! Checks the slots of subjects against what the journal signed for: their labels without any key, their keys with one.
+//! Checks the slots of subjects against what the journal signed for: their labels without any key,
+//! their keys with one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +15,21 @@ use crate::journal::{Erasure, History, SignedSlots};
 use crate::opener::Opener;
 use crate::slots::{ADVICE, SLOTS, place, read_slots, readable, slot_length, surplus};
 
-/// What the journal says of slots, as far as its checkpoint covers it: what stands behind that is no evidence.
+/// The journal's statements about slots, as far as its checkpoint covers them: anything behind that
+/// is no evidence.
 #[derive(Default)]
 pub(super) struct SlotsTold {
     /// Frames of the journal that its checkpoint covers.
     frames: u64,
     pub(super) slots: SignedSlots,
     pub(super) erasures: BTreeMap<u64, Erasure>,
-    /// Whether the journal was read to its end: otherwise it may say more.
+    /// True when the journal was read to its end: otherwise it may have more statements.
     pub(super) is_whole: bool,
 }
 
 impl SlotsTold {
-    /// Of a journal with so many published frames; all count where its checkpoint is gone, which is a fault of its own.
+    /// The statements of a journal with `frames` published frames. All count where its checkpoint
+    /// is gone, which is a fault of its own.
     pub(super) fn new(frames: Option<u64>) -> Self {
         Self {
             frames: frames.unwrap_or(u64::MAX),
@@ -34,14 +37,14 @@ impl SlotsTold {
         }
     }
 
-    /// Looks at what the journal has said once frame `frame` was read.
+    /// Takes over the slots and erasures known after frame `frame` was read.
     pub(super) fn look(&mut self, history: &History, frame: u64) {
         if frame < self.frames {
             self.slots = history.slots;
         }
     }
 
-    /// Takes up the erasures of the whole journal.
+    /// Adds the erasures of the whole journal.
     pub(super) fn finish(&mut self, history: &History) {
         self.frames = self.frames.min(history.frames());
         let erasures = history.erasures.iter();
@@ -51,9 +54,9 @@ impl SlotsTold {
 }
 
 impl Verifier<'_> {
-    /// Compares the slots with what the journal says of them.
+    /// Compares the slots with the journal's statements about them.
     ///
-    /// The journal was read before: what it says of slots is true of them now.
+    /// The journal was read before, so its statements about slots are true of them now.
     pub(super) fn check_slots(
         &self,
         told: &SlotsTold,
@@ -79,7 +82,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Takes slots that hold no key for erased where a damaged frame of the journal may say so, and names them.
+    /// Takes slots without a key for erased where a damaged frame of the journal may record it, and
+    /// lists them.
     pub(super) fn presume_erasures(
         &self,
         told: &mut SlotsTold,
@@ -102,7 +106,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Names slots without a key of which no signed erasure is known, not by now either: one is signed for before the key is destroyed.
+    /// Reports slots without a key that have no signed erasure, not by now either: an erasure is
+    /// signed for before the key is destroyed.
     fn check_emptied(&self, emptied: &BTreeSet<u64>, faults: &mut Faults) -> Result<(), LogError> {
         if emptied.is_empty() {
             return Ok(());
@@ -166,12 +171,13 @@ impl Verifier<'_> {
     }
 }
 
-/// Checks that each slot that was signed for opens or is erased.
+/// Checks that each signed slot opens or is erased.
 fn check_keys(told: &SlotsTold, opener: &Opener, faults: &mut Faults) -> Result<(), LogError> {
     opener.refresh()?;
     let slots = opener.slots();
     for (number, slot) in slots.unopened() {
-        // One that was made after the first look may have been erased after the journal was read.
+        // A slot that was made after the first read may have been erased after the journal was
+        // read.
         let is_recent = slot.is_empty && *number >= slots.first_count;
         if *number >= told.slots.count
             || told.erasures.contains_key(number)

@@ -1,5 +1,5 @@
-//! Reads what is stored whatever stands there: a folder, a link or a file of any length is a fault in the report, never
-//! a reason to verify nothing.
+//! Reads stored files of any kind: a folder, a link or a file of any length is a fault in the
+//! report, and never stops a verification.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use crate::files::Files;
 pub(super) use crate::files::is_strange;
 use crate::storage::File;
 
-/// What stands where a file is called for.
+/// The content at the path of an expected file.
 pub(super) enum Stored {
     /// Nothing.
     Nothing,
-    /// Something that is no file, or one too long to be the one called for.
+    /// Something that is no file, or a file too long to be the expected one.
     Strange,
     /// A file with this content.
     Content(Vec<u8>),
 }
 
 impl Stored {
-    /// What stands at `path`, where a file of at most `bytes_max` is called for.
+    /// Reads the content at `path`, where a file of at most `bytes_max` is expected.
     pub(super) fn read(files: &Files, path: &str, bytes_max: u64) -> Result<Self, LogError> {
         match files.read(path, bytes_max) {
             Ok(Some(content)) => Ok(Self::Content(content)),
@@ -48,11 +48,11 @@ pub(super) fn open(files: &Files, path: &str) -> Result<Option<Arc<dyn File>>, L
     }
 }
 
-/// Whether anything stands at `path`, a file or not.
+/// Returns whether there is anything at `path`, a file or not.
 pub(super) fn is_there(files: &Files, path: &str) -> Result<bool, LogError> {
     match files.open_read(path) {
         Err(error) if is_strange(&error) => Ok(true),
-        // Who may not look cannot say that it is gone.
+        // Without permission to look, nothing can be called missing.
         Err(LogError::Storage { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
             Ok(true)
         }
@@ -60,7 +60,7 @@ pub(super) fn is_there(files: &Files, path: &str) -> Result<bool, LogError> {
     }
 }
 
-/// The names in `folder`; `None` where something else stands in its place.
+/// The names in `folder`; `None` where it is something else.
 pub(super) fn names(files: &Files, folder: &str) -> Result<Option<Vec<String>>, LogError> {
     match files.list(folder) {
         Err(error) if is_strange(&error) => Ok(None),

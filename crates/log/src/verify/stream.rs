@@ -18,7 +18,7 @@ use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, Skipped, StreamReport, Subject, Verifier};
 use crate::error::LogError;
 
-/// What the pass over the records of a stream found besides faults.
+/// The results of the pass over a stream's records, besides faults.
 struct Passed {
     entries: u64,
     unpublished_frames: u64,
@@ -58,7 +58,7 @@ pub(super) fn check(
     faults.append(outcome.faults);
     for path in segments {
         let (version, last) = (subject.version, passed.last_segment);
-        // Of those in which frames stand the check of the segments says so.
+        // The check of the segments reports those that hold frames.
         if unchecked.segment(version, &path, last, &passed.strange)
             && is_there(&verifier.files, &path)?
             && open(&verifier.files, &path)?.is_none()
@@ -145,7 +145,7 @@ fn pass(
         unpublished_bytes: behind.map_or(0, |behind| behind.frame_bytes),
         tail_bytes: behind.map_or(0, |behind| behind.tail_bytes),
         strange: behind.map(|it| it.strange.clone()).unwrap_or_default(),
-        // Where the end is damaged, the record says where the last frame was.
+        // At a damaged end, the record has the place of the last frame.
         last_segment: behind.map_or_else(
             || last_place.map_or(u64::MAX, |place| place.segment),
             |behind| behind.segment,
@@ -153,7 +153,7 @@ fn pass(
     })
 }
 
-/// Names a frame that nothing leads to.
+/// Reports a frame whose place is unknown.
 fn lost(subject: &Subject, record: &Record, faults: &mut Faults) {
     let place = format!("streams/{}/segments, frame {}", subject.name, record.frame);
     let detail = "is not found behind a frame whose record is damaged";

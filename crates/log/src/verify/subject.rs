@@ -1,4 +1,4 @@
-//! One stream under verification, and the heads that are known of it.
+//! One stream under verification, and its known heads.
 
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
@@ -26,7 +26,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// What its frames and segments are bound to.
+    /// The identity that its frames and segments carry.
     pub(crate) fn identity(&self) -> Identity {
         Identity::of_stream(self.version, self.id, &self.config, self.fingerprint)
     }
@@ -36,7 +36,8 @@ impl Subject {
         self.anchors.last().map_or(0, |(size, _)| size)
     }
 
-    /// Where what is not older than the last opening that anchored its head begins.
+    /// The floor: frames behind it are not older than the last opening that anchored the stream's
+    /// head.
     pub(crate) fn floor(&self) -> Option<Floor> {
         self.anchors.floor()
     }
@@ -49,7 +50,7 @@ impl Subject {
     }
 }
 
-/// A root known from elsewhere: where from, and what a difference means.
+/// A root known from elsewhere: its source, and the meaning of a difference.
 pub(crate) struct KnownHead {
     pub(crate) size: u64,
     pub(crate) root: Hash,

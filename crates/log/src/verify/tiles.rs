@@ -1,4 +1,4 @@
-//! Compares the stored tiles and bundles of a stream with those its records call for.
+//! Compares the stored tiles and bundles of a stream with those that its records determine.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ pub(super) struct Tiles<'a> {
 }
 
 impl Tiles<'_> {
-    /// Compares `file` with what is stored, and the partial forms of earlier sizes beside it, which readers with an older
-    /// checkpoint still ask for. What is among `reported` is left out.
+    /// Compares `file` with the stored one, and with the partial forms of earlier sizes beside it,
+    /// which readers with an older checkpoint still request. Files among `reported` are left out.
     pub(super) fn compare(
         &self,
         file: &TileFile,
@@ -35,7 +35,8 @@ impl Tiles<'_> {
         match self.read(&path)? {
             Some(bytes) if bytes == file.bytes => {}
             Some(_) => self.wrong(path, faults),
-            // A live log may have replaced a partial file by its full form meanwhile, which begins with it.
+            // A live log may have replaced a partial file by its full form meanwhile, which begins
+            // with it.
             None if !file.full && self.is_full_form(&full_place, file)? => {}
             None => self.fault(FaultClass::Missing, path, "is missing", faults),
         }
@@ -57,7 +58,7 @@ impl Tiles<'_> {
         faults: &mut Faults,
     ) -> Result<(), LogError> {
         let folder = format!("{full}.p");
-        // Something else than a folder is found where all are listed.
+        // Something other than a folder is reported where all files are listed.
         let widths = names(&self.verifier.files, &self.path(&folder))?;
         for width in widths.unwrap_or_default() {
             let path = format!("{folder}/{width}");
@@ -66,13 +67,14 @@ impl Tiles<'_> {
             };
             let path = self.path(&path);
             let stored = self.read(&path)?.filter(|_| !reported.contains(&path));
-            // A wider one is there before the checkpoint that covers it: it begins with what is signed.
+            // A wider one is there before the checkpoint that covers it: it begins with the signed
+            // part.
             let is_right = |stored: Vec<u8>| match part.of(&file.bytes) {
                 Some(expected) => stored == expected,
                 None => stored.starts_with(&file.bytes),
             };
             if stored.is_some_and(|stored| !is_right(stored)) {
-                // No tree that is signed now has it.
+                // No current signed tree has it.
                 let detail = "is not what the stored records call for";
                 let fault = Fault::new(FaultClass::Tile, &self.subject.name, path, detail);
                 faults.push_aside(fault);
@@ -81,7 +83,8 @@ impl Tiles<'_> {
         Ok(())
     }
 
-    /// Names what is neither a tile nor a bundle nor a folder of them, and what goes beyond the `size` that is signed.
+    /// Reports files that are no tiles, bundles or folders of them, and those beyond the signed
+    /// `size`.
     pub(super) fn find_others(
         &self,
         size: u64,
@@ -119,7 +122,7 @@ impl Tiles<'_> {
         Ok(())
     }
 
-    /// Whether the file at `path` is the full form of the partial one that is expected.
+    /// Returns whether the file at `path` is the full form of the expected partial one.
     fn is_full_form(&self, path: &str, expected: &TileFile) -> Result<bool, LogError> {
         let Some(stored) = self.read(path)? else {
             return Ok(false);
@@ -129,7 +132,7 @@ impl Tiles<'_> {
         Ok(is_whole && stored.starts_with(&expected.bytes))
     }
 
-    /// The content of a tile or bundle; what is none reads as empty and then differs.
+    /// The content of a tile or bundle; something that is no file reads as empty and then differs.
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, LogError> {
         Ok(Stored::read(&self.verifier.files, path, TILE_FILE_BYTES_MAX)?.content())
     }
@@ -153,13 +156,14 @@ fn full_path(path: &str) -> &str {
     path.split(".p/").next().unwrap_or_default()
 }
 
-/// Whether `path` leads to tiles rather than to one: a level, a group of digits, or the folder of partial forms.
+/// Returns whether `path` leads to tiles rather than to one: a level, a group of digits, or the
+/// folder of partial forms.
 fn is_folder(path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
     path.matches('/').count() == 1 || last.starts_with('x') || last.strip_suffix(".p").is_some()
 }
 
-/// The beginning of a tile or a bundle, as its path says.
+/// A tile or bundle of the width in its path.
 struct Part {
     width: usize,
     is_bundle: bool,

@@ -1,4 +1,5 @@
-//! Checks a stream's tree as it grows record by record: their order, tiles, roots, and heads known from elsewhere.
+//! Checks a stream's tree as it grows record by record: their order, tiles, roots, and heads known
+//! from elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ use crate::opener::Opening;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{self, Walk};
 
-/// What stands behind the frames that the checkpoint covers.
+/// The content behind the frames that the checkpoint covers.
 pub(super) struct Behind {
     /// Whole frames.
     pub(super) frames: u64,
@@ -32,11 +33,11 @@ pub(super) struct Behind {
     pub(super) tail_bytes: u64,
     /// The segment that the stream ends in.
     pub(super) segment: u64,
-    /// The segment that the last of the whole frames stands in.
+    /// The segment of the last whole frame.
     pub(super) last_filled: Option<u64>,
     /// Files in the place of a segment that hold no frame, while the segment before goes on.
     pub(super) strange: BTreeSet<u64>,
-    /// Where in `segment` the last whole frame ends.
+    /// The offset in `segment` at which the last whole frame ends.
     offset: u64,
 }
 
@@ -46,9 +47,10 @@ pub(super) struct Growth<'a> {
     subject: &'a Subject,
     /// Frames that the checkpoint covers.
     size: u64,
-    /// The hashes as they were signed; nothing from the first on of which nothing is known.
+    /// The signed hashes; nothing from the first unknown one on.
     signed: Option<Frontier>,
-    /// The files that the records call for; nothing from the first on that is missing or was not signed.
+    /// The files that the records determine; nothing from the first on that is missing or was not
+    /// signed.
     files: Option<TreeWriter>,
     /// The frame that is due, and the record before it.
     frame: u64,
@@ -116,7 +118,8 @@ impl<'a> Growth<'a> {
             .take()
             .zip(record)
             .and_then(|(mut tree, record)| {
-                // A record is far shorter than the longest leaf, and no stream is as long as the largest tree.
+                // A record is far shorter than the longest leaf, and no stream is as long as the
+                // largest tree.
                 tree.append(&record.encode()).ok().map(|_| tree)
             });
         self.look(faults);
@@ -209,8 +212,8 @@ impl<'a> Growth<'a> {
         Ok(())
     }
 
-    /// Follows whole frames behind the checkpoint: a crash leaves signed heads and durable frames there. Gives what there
-    /// is, nothing where the end of the stream is damaged.
+    /// Follows whole frames behind the checkpoint: a crash leaves signed heads and durable frames
+    /// there. Returns the findings; nothing where the end of the stream is damaged.
     pub(super) fn read_behind(
         &mut self,
         last_place: Option<Place>,
@@ -279,7 +282,7 @@ impl<'a> Growth<'a> {
         }))
     }
 
-    /// Compares the root at the size that is reached with every head known of that size.
+    /// Compares the root at the current size with every known head of that size.
     fn look(&mut self, faults: &mut Faults) {
         let Some(tree) = &self.signed else {
             return;
@@ -313,8 +316,8 @@ impl<'a> Growth<'a> {
         self.fault(class, place, detail, faults);
     }
 
-    /// Every head known from elsewhere must lie within the frames found, if they were found up to the end, and be part of
-    /// the tree.
+    /// Checks that every head known from elsewhere is part of the tree. It must lie within the
+    /// frames found, if they were found up to the end.
     pub(super) fn finish(
         mut self,
         behind: Option<&Behind>,
@@ -344,7 +347,7 @@ impl<'a> Growth<'a> {
         Ok(())
     }
 
-    /// What the writer noted as durable must be there, signed for or not.
+    /// Checks that the frames noted as durable are there, signed for or not.
     fn check_durable(&self, behind: &Behind, faults: &mut Faults) {
         let mut known = self.subject.known.iter();
         let noted = known.find(|known| known.source == NOTED && known.size > self.frame);
@@ -382,7 +385,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// How `record` does not follow the one before.
+/// The fault in the order of `record` after the one before.
 fn out_of_order(before: Option<&Record>, record: &Record) -> Option<&'static str> {
     if record.first_entry != before.map_or(0, Record::next_entry) {
         return Some("does not follow the entries before");
@@ -402,7 +405,7 @@ fn out_of_order(before: Option<&Record>, record: &Record) -> Option<&'static str
     (!follows).then_some("does not follow the bytes before")
 }
 
-/// Checks what stands in a frame that the log's keys sealed and nobody signed for yet.
+/// Checks the content of a frame that the log's keys sealed and that is not signed for yet.
 fn check_content(
     opening: &mut Opening<'_>,
     subject: &Subject,

@@ -1,4 +1,5 @@
-//! Names what stands in a log's folder and is checked by nothing: whoever reads the report shall not take silence for a check.
+//! Lists the files in a log's folder that no check covers, so that a reader of the report does not
+//! take silence for a check.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -19,7 +20,7 @@ use crate::set_aside::SET_ASIDE;
 
 /// Files in a log's folder.
 const FILES: [&str; 5] = [GEOMETRY, DURABLE, "lock", "repairs", "missed"];
-/// The folders beside them, with the names that are in those that hold files alone.
+/// The folders beside them, with the names in those that hold only files.
 const FOLDERS: [(&str, &[&str]); 4] = [
     (
         "keys",
@@ -30,7 +31,7 @@ const FOLDERS: [(&str, &[&str]); 4] = [
     (STREAMS, &[]),
 ];
 const STREAMS: &str = "streams";
-/// What is checked with the root key alone.
+/// The files that are checked only with the root key.
 const KEYED: [&str; 5] = [
     "keys/master.key",
     SIGNING,
@@ -38,10 +39,10 @@ const KEYED: [&str; 5] = [
     "subjects/slots",
     DURABLE,
 ];
-/// What a stream's folder holds.
+/// The names in a stream's folder.
 const STREAM: [&str; 4] = ["checkpoint", "log.vkey", "segments", "tile"];
 
-/// Names of what was not checked, as far as there is room for them.
+/// The names of unchecked files, up to a bound.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     listed: Vec<Unchecked>,
@@ -49,7 +50,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Looks through the log's folder, without its streams. With `is_keyed` the keys were opened.
+    /// Lists the log's folder, without its streams. With `is_keyed` the keys were opened.
     pub(super) fn of_log(
         &mut self,
         files: &Files,
@@ -82,7 +83,7 @@ impl Names {
         is_keyed: bool,
         faults: &mut Faults,
     ) -> Result<(), LogError> {
-        // The other error says why it cannot be listed.
+        // The other error tells why it cannot be listed.
         if names(files, folder).is_ok_and(|names| names.is_none()) {
             let detail = "something else is in the place of the folder";
             strange(folder.to_owned(), detail, faults);
@@ -104,7 +105,7 @@ impl Names {
         Ok(())
     }
 
-    /// A file that the log needs: it must be one, whatever is in it.
+    /// Checks a file that the log needs: it must be a file, with any content.
     fn file(
         &mut self,
         files: &Files,
@@ -117,7 +118,7 @@ impl Names {
                 strange(path, "something else is in the place of the file", faults);
                 return Ok(());
             }
-            // It is named all the same.
+            // The file is listed all the same.
             Err(LogError::Storage { source, .. })
                 if source.kind() == ErrorKind::PermissionDenied => {}
             opened => drop(opened?),
@@ -129,7 +130,7 @@ impl Names {
         Ok(())
     }
 
-    /// Looks through the folder of a stream, and gives what is in its folder of segments.
+    /// Lists the folder of a stream, and returns the names in its folder of segments.
     pub(super) fn of_stream(
         &mut self,
         files: &Files,
@@ -147,8 +148,8 @@ impl Names {
         Ok(found.into_iter().map(path).collect())
     }
 
-    /// Takes up what stands at `path` in the folder of segments of a stream that ends in segment `last`. Gives whether it has the name of a segment and
-    /// holds no frame.
+    /// Adds the file at `path` in the folder of segments of a stream that ends in segment `last`.
+    /// Returns whether it has the name of a segment and holds no frame.
     pub(super) fn segment(
         &mut self,
         version: Version,
@@ -178,7 +179,7 @@ impl Names {
         (self.listed, self.unlisted)
     }
 
-    /// What is in `folder`; nothing where something else stands there.
+    /// The names in `folder`; nothing where it is no folder.
     fn list(&mut self, files: &Files, folder: &str) -> Result<Vec<String>, LogError> {
         match names(files, folder) {
             Ok(found) => Ok(found.unwrap_or_default()),
@@ -192,7 +193,7 @@ impl Names {
         }
     }
 
-    /// Takes up `path`, unless there are too many.
+    /// Adds `path`, unless there are too many.
     pub(super) fn push(&mut self, path: impl AsRef<str>, why: UncheckedReason) {
         if self.listed.len() < FAULTS_LISTED_MAX {
             let path = shown(path.as_ref());

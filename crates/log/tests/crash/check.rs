@@ -1,4 +1,5 @@
-//! What must hold of a storage after a crash or a fault: nothing promised is lost, nothing false is alleged.
+//! The checks of a storage after a crash or a fault: nothing promised is lost, and no false alarm
+//! is raised.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +18,16 @@ use crate::world::{World, root};
 /// Number of the entries that the check itself appends.
 const OWN: u64 = 1 << 40;
 
-/// Checks what a process finds in `image` that starts after the facts; `promise` says which receipts bind.
+/// Checks the state that a new process finds in `image`, which is later than the facts; `promise`
+/// selects the receipts that bind.
 ///
-/// Gives what recovery said that it did.
+/// Returns the reported repairs.
 pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repair> {
     let world = World::of(image);
     let places = world.places();
     // Before anybody repairs anything.
     let created = match verify_at(&places, &VerifyOptions::default()) {
-        // Until its journal has a first frame, a log is not to be told from one that was emptied.
+        // Until its journal has a first frame, a log looks like one that was emptied.
         Ok(report) if !facts.created && is_unfinished(&report) => false,
         Ok(report) => {
             assert_eq!(report.faults, [], "false alarm before recovery");
@@ -52,7 +54,7 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repai
     let before = entries(&places);
     check_promises(&before, facts, promise);
     if promise == Promise::Written {
-        // What was found is durable now, or the next loss of power would take what is signed for.
+        // The frames found are durable now, or the next loss of power would take signed ones.
         let lost = World::of(world.memory.crash_losing_all_unsynced());
         let log = open(&lost.places()).unwrap();
         assert_eq!(
@@ -93,7 +95,8 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repai
     repairs
 }
 
-/// Hands in once more what was handed in before the crash: what is there is not written again, and nothing else is taken for it.
+/// Appends once more the entries from before the crash: those that are there are not written again,
+/// and no other is taken for them.
 fn append_again(appender: &mut Appender, name: &StreamName, ids: &mut Vec<u64>, facts: &Facts) {
     let of_stream = facts.attempted.iter().filter(|(_, stream)| *stream == name);
     for (id, _) in of_stream {
@@ -117,7 +120,7 @@ fn append_again(appender: &mut Appender, name: &StreamName, ids: &mut Vec<u64>, 
     }
 }
 
-/// Whether all that is wrong is that the journal was not begun.
+/// Returns whether the only fault is that the journal was not begun.
 fn is_unfinished(report: &Report) -> bool {
     let journal = report.streams.first();
     let is_empty = journal.is_none_or(|journal| journal.frames + journal.unpublished_frames == 0);
@@ -134,7 +137,7 @@ fn open(places: &LogLocation) -> Result<Log, LogError> {
     Log::open_at(places, &root(), options, clock)
 }
 
-/// Whoever has the log without its second copies is told of no damage either.
+/// A reader of the log without its second copies finds no damage either.
 fn verify_alone(world: &World) {
     let left = world.without_copies().places();
     for root in [None, Some(root())] {
@@ -158,7 +161,8 @@ fn verify_keyed(places: &LogLocation, when: &str) {
     assert_eq!(report.unwrap().faults, [], "{when}");
 }
 
-/// The numbers of all entries by stream, in order; each entry must be what was handed in under its number.
+/// The numbers of all entries by stream, in order; each entry must equal the one that was appended
+/// under its number.
 fn entries(places: &LogLocation) -> BTreeMap<StreamName, Vec<u64>> {
     let reader = Reader::open_at(places, &root()).unwrap();
     let mut found: BTreeMap<StreamName, Vec<u64>> = BTreeMap::new();
@@ -178,7 +182,8 @@ fn entries(places: &LogLocation) -> BTreeMap<StreamName, Vec<u64>> {
     found
 }
 
-/// Every receipt that binds is kept, and nothing is there twice, out of order, or that nobody handed in.
+/// Every binding receipt is kept, and no entry is there twice, out of order, or without having been
+/// appended.
 fn check_promises(found: &BTreeMap<StreamName, Vec<u64>>, facts: &Facts, promise: Promise) {
     for receipted in facts.receipts.iter().filter(|r| r.promise >= promise) {
         let ids = found.get(&receipted.stream).map_or(&[][..], Vec::as_slice);
@@ -197,7 +202,7 @@ fn check_promises(found: &BTreeMap<StreamName, Vec<u64>>, facts: &Facts, promise
     }
 }
 
-/// What recovery said that it did is in the journal.
+/// Checks that the journal records the reported repairs.
 fn check_journal(places: &LogLocation, repairs: &[Repair]) {
     let reader = Reader::open_at(places, &root()).unwrap();
     let filter = Filter {

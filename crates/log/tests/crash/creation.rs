@@ -1,4 +1,4 @@
-//! Two creations that are broken off in a row: what is there opens or is created anew, and no key is gone.
+//! Two interrupted creations in a row: the log opens or is created anew, and no key is gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,7 +56,8 @@ fn check_opens(context: &str, places: &LogLocation) {
     assert_eq!(report.faults, [], "{context}");
 }
 
-/// What a creation leaves that follows one which left `image`: each moment of it, where it may begin. Where it is refused, the log that is there opens.
+/// The states that a creation after `image` leaves, one for each moment, where it may begin. Where
+/// it is refused, the log that is there opens.
 fn seconds(first: &str, image: &Memory) -> Vec<(String, Memory)> {
     let images = moments(image, |places| match create(places) {
         Ok(()) => {}
@@ -73,8 +74,9 @@ fn seconds(first: &str, image: &Memory) -> Vec<(String, Memory)> {
         .collect()
 }
 
-/// A creation that followed one which was killed wrote its keys over those that were there. Where these were a log's whose other files were out of reach, or
-/// the second creation was killed too, nothing said that there had been others, and no copy of them was left.
+/// A creation after a killed one overwrote the existing keys, and left no trace and no copy of
+/// them. They could belong to a log whose other files were out of reach, or the second creation was
+/// killed too.
 #[test]
 fn two_creations_broken_off_in_a_row_lose_no_key_and_leave_a_place_for_a_log() {
     let firsts = moments(&Memory::new(), |places| create(places).unwrap());
@@ -95,7 +97,7 @@ fn two_creations_broken_off_in_a_row_lose_no_key_and_leave_a_place_for_a_log() {
     });
 }
 
-/// All keys that were `there` are kept, and there is a log or room for one.
+/// Checks that all keys that were `there` are kept, and that the log opens or can be created.
 fn check_place(context: &str, there: &BTreeSet<Vec<u8>>, world: &World) {
     let before = keys(&world.memory, true);
     assert!(there.is_subset(&before), "{context}: a key is gone");

@@ -1,5 +1,6 @@
-//! A subject is erased, and every storage call of that fails once or is the last before a crash: afterwards the subject is erased or
-//! it is not, nobody else is, and verification says intact before and after recovery.
+//! A subject is erased, and every storage call of that fails once or is the last before a crash.
+//! Afterwards the subject is erased or it is not, no other subject is, and verification finds no
+//! fault before and after recovery.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use crate::scenario::for_each;
 use crate::workload::{SUBJECTS, append, options, streams, subject};
 use crate::world::{World, root};
 
-/// Who is erased.
+/// The number of the erased subject.
 const ERASED: u64 = 3;
 const SLOTS: &str = "log/subjects/slots";
 
@@ -66,7 +67,7 @@ fn erase(places: &LogLocation) -> Result<(), LogError> {
     closed
 }
 
-/// Which of the first entries can be read; an error is a false alarm.
+/// Returns which of the first entries can be read; an error is a false alarm.
 fn readable(places: &LogLocation) -> Vec<bool> {
     let mut found = Vec::new();
     Reader::open_at(places, &root())
@@ -88,7 +89,7 @@ fn assert_intact(places: &LogLocation, when: &str) {
     assert_eq!(verify_at(places, &options).unwrap().faults, [], "{when}");
 }
 
-/// Checks what a new process finds in `image`; gives whether the subject is erased.
+/// Checks the state that a new process finds in `image`; returns whether the subject is erased.
 fn check(context: &str, image: &Memory) -> bool {
     let world = World::of(image.clone_live());
     let places = world.places();
@@ -105,7 +106,7 @@ fn check(context: &str, image: &Memory) -> bool {
         erased.is_empty() || erased == [place],
         "{context}: {erased:?}"
     );
-    // Recovery destroyed the key of whoever is erased.
+    // Recovery destroyed the key of the erased subject.
     let slots = world.memory.read(SLOTS, u64::MAX).unwrap();
     let slot = slots.chunks_exact(SLOT_BYTES).nth(place).unwrap();
     let (_, secret) = slot.split_at(SLOT_LABEL_BYTES);

@@ -1,11 +1,11 @@
-//! What a writer was promised: the entries it handed in, and the receipts it got for them.
+//! The record of a writer: its entries, and the receipts it got for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use probity_log::StreamName;
 
-/// What a receipt promises.
+/// The promise of a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Promise {
     /// A kill of the process does not take the entry: a receipt of relaxed durability.
@@ -23,14 +23,15 @@ pub(crate) struct Receipted {
     pub(crate) promise: Promise,
 }
 
-/// Shared by the writer, which fills it, and by whoever looks in at a moment of a crash.
+/// Shared by the writer, which fills it, and by the callback that copies the state at a moment of a
+/// crash.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Facts>>);
 
 /// The facts at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// Whether creating the log succeeded.
+    /// True when creating the log succeeded.
     pub(crate) created: bool,
     /// Entries handed in, by their number, with the stream of each.
     pub(crate) attempted: BTreeMap<u64, StreamName>,

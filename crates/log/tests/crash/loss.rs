@@ -22,7 +22,7 @@ fn lengths(memory: &Memory) -> BTreeMap<String, u64> {
     paths.map(|path| (path.clone(), length(&path))).collect()
 }
 
-/// A log of which entries with a receipt are gone that no checkpoint covers, and the segments as they were with them.
+/// A log that has lost entries with receipts which no checkpoint covered, and its segments before.
 fn damaged() -> (Memory, BTreeMap<String, Vec<u8>>) {
     let world = World::of(base());
     let log = open(&world.places()).unwrap();
@@ -69,8 +69,9 @@ fn entries(reader: &Reader) -> Option<u64> {
     read.ok().map(|()| entries)
 }
 
-/// An opening that accepted a loss was killed when only the second copy of the journal's head covered what it said of it. Verification with the root key had
-/// heard of the loss and said so with status 4, and `export` and `prove` alleged with status 3 that durable frames were gone.
+/// An opening that accepted a loss was killed when only the second copy of the journal's head
+/// covered its record of the loss. Verification with the root key knew of the loss and ended with
+/// status 4. But `export` and `prove` reported with status 3 that durable frames were gone.
 #[test]
 fn all_readers_hear_of_an_accepted_loss_at_the_same_moment() {
     let (damaged, _) = damaged();

@@ -1,5 +1,5 @@
-//! Every storage call of a writer's life fails once, in every way, and every moment is one of a crash:
-//! what was promised is there afterwards, and verification says intact.
+//! Every storage call of a writer's life fails once, in every way, and a crash happens at every
+//! moment: promised entries are there afterwards, and verification finds no fault.
 
 #![expect(
     clippy::unwrap_used,
@@ -31,7 +31,7 @@ use scenario::{Expected, Scenario, calls, checked, for_each, live};
 use workload::Size;
 use world::World;
 
-/// The seed of what power losses leave; `CRASH_SEED` takes its place.
+/// The seed of the states after power losses; `CRASH_SEED` replaces it.
 const SEED: u64 = 20_260_801;
 
 fn seed() -> u64 {
@@ -107,7 +107,7 @@ fn refused(size: Size) {
     ));
 }
 
-/// The calls of which it makes a difference whether they were carried out.
+/// The calls whose execution makes a difference.
 fn changing() -> Vec<Call> {
     let changes = |call: &Call| call.changes();
     Call::ALL.into_iter().filter(changes).collect()
@@ -205,7 +205,8 @@ fn forgotten(size: Size) {
     run(&scenarios);
 }
 
-/// What a crash may find at a moment: which call is next, the storage, the facts.
+/// Checks the state after a crash at each moment: the number of the next call, the storage, the
+/// facts.
 fn crashed(size: Size, losses: u64) {
     let world = World::new();
     let ledger = Ledger::default();
@@ -216,7 +217,7 @@ fn crashed(size: Size, losses: u64) {
         let (memory, ledger, moments) =
             (world.memory.clone(), ledger.clone(), Arc::clone(&moments));
         world.faulty.before(number, move || {
-            // The facts first: what is promised until then must be in the images.
+            // The facts first: promises made until then must be in the images.
             let facts = ledger.now();
             let mut images = vec![
                 (memory.clone_live(), Promise::Written),

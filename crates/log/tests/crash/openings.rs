@@ -1,4 +1,4 @@
-//! A log that was opened often: an opening takes no longer for it than it must.
+//! A log that was opened often: an opening takes no longer than it must.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ const OPENINGS: usize = 40;
 /// Most times that one opening reads a file, for one purpose and another.
 const READS_MAX: usize = 12;
 
-/// An opening compared every narrower form of a tile with the tile, and read that anew for each. After a thousand openings one of them read one tile 490 times.
+/// An opening compared every narrower form of a tile with the tile, and read the tile anew for
+/// each. After a thousand openings the next one read one tile 490 times.
 #[test]
 fn an_opening_reads_a_tile_once_for_all_narrower_forms_of_it() {
     let world = World::of(base());

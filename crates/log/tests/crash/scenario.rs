@@ -1,4 +1,4 @@
-//! One life with one fault, and what must hold afterwards; many of them side by side.
+//! One life with one fault, and the checks afterwards; many of them run side by side.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,8 @@ use crate::ledger::{Facts, Ledger, Promise};
 use crate::workload::{Size, Stopped, Writer};
 use crate::world::World;
 
-/// Longest that all scenarios under way may take until one ends; waits within a life end far earlier.
+/// Longest that all scenarios under way may take until one ends; waits within a life end far
+/// earlier.
 const HANG: Duration = Duration::from_mins(2);
 
 /// Lives a writer's life in `world`.
@@ -29,16 +30,16 @@ pub(crate) fn live(world: &World, ledger: &Ledger, size: Size) -> Result<(), Sto
     writer.run()
 }
 
-/// What a fault is expected to do to the life it meets.
+/// The expected effect of a fault on the writer's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// It ends with an error that tells of the fault.
+    /// The life ends with an error that names the fault.
     Stops,
-    /// It goes on as if nothing had happened.
+    /// The life goes on as if nothing had happened.
     GoesOn,
 }
 
-/// A fault and what it must do.
+/// A fault and its expected effect.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: String,
@@ -46,13 +47,14 @@ pub(crate) struct Scenario {
     pub(crate) error: Fault,
     pub(crate) expected: Expected,
     pub(crate) size: Size,
-    /// Whether the system drops what the failed call was to sync.
+    /// True when the system drops the bytes that the failed call was to sync.
     pub(crate) forgets: bool,
     pub(crate) seed: u64,
 }
 
 impl Scenario {
-    /// Lives, checks what a new process finds, and what it finds if the power went too.
+    /// Lives one life, then checks the state for a new process, and the state if the power failed
+    /// too.
     pub(crate) fn run(&self) {
         let world = World::new();
         let ledger = Ledger::default();
@@ -90,7 +92,7 @@ impl Scenario {
     }
 }
 
-/// As [`check`], saying which case it is when it fails.
+/// Runs [`check`], and panics with the context when it fails.
 pub(crate) fn checked(
     context: &str,
     image: Memory,
@@ -101,7 +103,8 @@ pub(crate) fn checked(
         .unwrap_or_else(|_told| panic!("{context}"))
 }
 
-/// Runs `job` for each of `jobs`, on all cores; a panic in one of them ends all, and so does a hang.
+/// Runs `job` for each of `jobs`, on all cores; a panic in one of them ends all, and so does a
+/// hang.
 pub(crate) fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
@@ -131,7 +134,7 @@ pub(crate) fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
     });
 }
 
-/// How many calls of each kind an undisturbed life makes.
+/// The number of calls of each kind in an undisturbed life.
 pub(crate) fn calls(size: Size) -> (u64, BTreeMap<Call, u64>) {
     let world = World::new();
     live(&world, &Ledger::default(), size).unwrap();

@@ -1,5 +1,5 @@
-//! Two lives that are broken off in a row: whatever the second one left, nobody finds damage in it, and the log is written on with and without the second
-//! copies of its heads.
+//! Two interrupted lives in a row: no reader finds damage in the result, and the log is written on
+//! with and without the second copies of its heads.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -45,7 +45,7 @@ fn live(places: &LogLocation, id: u64) {
     log.close().unwrap();
 }
 
-/// Whether what a killed process leaves is another after such a call.
+/// Returns whether such a call changes the state that a killed process leaves.
 fn leaves_another(call: Call) -> bool {
     call.changes()
         && !matches!(
@@ -54,7 +54,8 @@ fn leaves_another(call: Call) -> bool {
         )
 }
 
-/// What a kill before each call that changes something leaves, while `work` is done with `memory`.
+/// The states that a kill leaves before each call that changes something, while `work` is done with
+/// `memory`.
 pub(crate) fn moments(memory: &Memory, work: impl FnOnce(&LogLocation)) -> Vec<(String, Memory)> {
     /// More calls than any work here makes.
     const CALLS: u64 = 2_000;
@@ -81,7 +82,7 @@ pub(crate) fn moments(memory: &Memory, work: impl FnOnce(&LogLocation)) -> Vec<(
     named.collect()
 }
 
-/// Every reader is content with what is there, before anybody repairs anything.
+/// Checks that every reader accepts the log before any repair.
 fn check_readers(context: &str, places: &LogLocation) {
     for root in [None, Some(root())] {
         let options = VerifyOptions {
@@ -104,7 +105,7 @@ fn check_readers(context: &str, places: &LogLocation) {
     }
 }
 
-/// Opens the log and closes it: that nobody is content with is a false alarm.
+/// Opens the log and closes it; a refusal is a false alarm.
 fn check_opens(context: &str, places: &LogLocation) {
     let log = open(places).unwrap_or_else(|error| panic!("{context}: {error:?}"));
     log.close().unwrap();
@@ -116,7 +117,8 @@ fn check_opens(context: &str, places: &LogLocation) {
     assert_eq!(report.faults, [], "{context}, after an opening");
 }
 
-/// Every pair of kills: one in a life of a sound log, and one in the opening that follows. They are made once.
+/// Every pair of kills: one in a life of a sound log, and one in the opening that follows. They are
+/// made once.
 fn pairs() -> &'static [(String, Memory)] {
     static PAIRS: OnceLock<Vec<(String, Memory)>> = OnceLock::new();
     PAIRS.get_or_init(make_pairs)
@@ -137,8 +139,10 @@ fn make_pairs() -> Vec<(String, Memory)> {
     pairs
 }
 
-/// An opening broke off between the second copy of the journal's head and its checkpoint, and the next one wrote its notes and replaced the signing
-/// key before it published the journal again. The honest log looked rolled back to every reader, and nobody could write it any more without its second copies.
+/// An opening was interrupted between the second copy of the journal's head and its checkpoint. The
+/// next one wrote its notes and replaced the signing key before it published the journal again. The
+/// honest log looked rolled back to every reader, and without its second copies it could not be
+/// written any more.
 #[test]
 fn two_lives_broken_off_in_a_row_leave_an_intact_log() {
     for_each(pairs(), |(context, image)| {
@@ -149,8 +153,9 @@ fn two_lives_broken_off_in_a_row_leave_an_intact_log() {
     });
 }
 
-/// A writer that was killed between `log.vkey` of the journal and its checkpoint left the key of a certificate that only the second copy covers. Whoever
-/// had been handed the log alone was told `broken: key-chain` of an honest log, and `export`, `prove` and `keys chain` refused it.
+/// A writer that was killed between `log.vkey` of the journal and its checkpoint left the key of a
+/// certificate that only the second copy covers. For the log alone, `verify` reported `broken:
+/// key-chain` although it was honest, and `export`, `prove` and `keys chain` refused it.
 #[test]
 fn who_has_no_second_copies_is_content_with_what_a_kill_leaves() {
     let mut images = moments(&base(), |places| live(places, 1));

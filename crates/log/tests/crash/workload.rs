@@ -15,21 +15,21 @@ use probity_log::{
 use crate::ledger::{Ledger, Promise, Receipted};
 use crate::world::root;
 
-/// Longer than any run: what happens at a time of its own does not happen.
+/// Longer than any run: timed work does not happen.
 const NEVER: Duration = Duration::from_hours(1);
 /// Different subjects.
 pub(crate) const SUBJECTS: u64 = 11;
-/// Longest wait for a receipt that nobody hurries.
+/// Longest wait for a receipt without a request for a sync.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What ended a run early.
+/// The error that ended a run early.
 pub(crate) type Stopped = Box<dyn Error + Send + Sync>;
 
 pub(crate) fn options(durability: Durability) -> Options {
     Options {
         durability,
         group_interval: match durability {
-            // Nobody hurries here, or receipts would mean more than they must.
+            // Nothing asks for an early sync here, or receipts would mean more than they must.
             Durability::Relaxed => Duration::from_millis(1),
             _ => NEVER,
         },
@@ -51,10 +51,10 @@ pub(crate) fn options(durability: Durability) -> Options {
     }
 }
 
-/// How much a writer does.
+/// The amount of a writer's work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Of the three streams, how many are written to.
+    /// The number of streams, of the three, that are written to.
     pub(crate) streams: usize,
     /// Entries of each stream that are waited for one by one.
     pub(crate) singles: u32,
@@ -110,7 +110,7 @@ pub(crate) fn streams() -> [(StreamName, StreamConfig); 3] {
     ]
 }
 
-/// The payload of entry `id`: it says which entry it is, and does not compress.
+/// The payload of entry `id`: it identifies the entry, and does not compress.
 pub(crate) fn payload(id: u64) -> Vec<u8> {
     let mut state = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let noise = std::iter::repeat_with(move || {
@@ -270,8 +270,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Does `work` with an open log and closes it; when the work fails, the log must say so ever after,
-    /// unless nothing but the creation of a stream failed.
+    /// Does `work` with an open log and closes it. When the work fails, the log must report the
+    /// error from then on, unless only the creation of a stream failed.
     fn within(
         &mut self,
         log: &Log,
@@ -291,7 +291,7 @@ impl Writer<'_> {
         Ok(closed?)
     }
 
-    /// Whether the log still takes entries after `error`.
+    /// Returns whether the log still takes entries after `error`.
     fn is_usable(&mut self, log: &Log, error: &Stopped) -> Result<bool, Stopped> {
         let name = StreamName::default();
         let mut appender = match log.appender(&name) {

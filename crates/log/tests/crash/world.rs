@@ -1,4 +1,5 @@
-//! A log and the second copies of its heads in one storage, so that calls have one order and a crash hits both.
+//! A log and the second copies of its heads in one storage, so that calls have one order and a
+//! crash hits both.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ pub(crate) fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
 }
 
-/// Files in memory behind a storage that fails as told.
+/// Files in memory behind a storage that fails on command.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) memory: Memory,
@@ -29,7 +30,8 @@ impl World {
         Self { memory, faulty }
     }
 
-    /// The same files as they are now, without the second copies of the heads: what a reader has who was handed the log alone.
+    /// The current files without the second copies of the heads, as somebody has who got only the
+    /// log.
     pub(crate) fn without_copies(&self) -> Self {
         let left = self.memory.clone_live();
         for name in left.list("second").unwrap_or_default() {

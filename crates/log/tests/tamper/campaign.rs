@@ -1,4 +1,4 @@
-//! Runs every kind of attack at many random places: all are found, and called what they are where they are.
+//! Runs every kind of attack at many random places: all are found, with the right class and place.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,8 @@ use crate::world::{Look, Scene, World};
 
 /// The seed of the places; `TAMPER_SEED` takes its place.
 const SEED: u64 = 20_260_801;
-/// Runs of each kind in the gate; `TAMPER_RUNS` takes their place, and `TAMPER_KIND` chooses kinds by a part of their name.
+/// Runs of each kind in the gate; `TAMPER_RUNS` replaces it, and `TAMPER_KIND` selects kinds by a
+/// part of their name.
 const RUNS: usize = 6;
 /// Runs of each kind in the slow form.
 const RUNS_SLOW: usize = 1_000;
@@ -22,7 +23,7 @@ pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// What became of one kind.
+/// The results of one kind.
 #[derive(Default)]
 struct Tally {
     runs: usize,
@@ -114,7 +115,7 @@ impl Tally {
     }
 }
 
-/// The classes that were named, if the attack was found as what it is, where it is.
+/// The reported classes, if the attack was found with the right class and place.
 fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static str>, String> {
     let report = match (scene.verify(kind.look), kind.verdict) {
         (Err(error), Verdict::Refused(reason)) if error.to_string().contains(reason) => {
@@ -134,7 +135,7 @@ fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static 
     };
     let wanted = |class: FaultClass| match kind.verdict {
         Verdict::Fault(wanted) => class == wanted,
-        // Where it is not refused, it is another log.
+        // A forgery that is not refused is another log.
         Verdict::Refused(_) => class == FaultClass::KeyChain,
         Verdict::Listed => false,
     };
@@ -164,7 +165,7 @@ fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static 
     Ok(classes)
 }
 
-/// What is no fault must be named all the same.
+/// Unchecked files must be listed all the same.
 fn listed_as(report: &Report, place: &Place) -> Result<Vec<&'static str>, String> {
     if !report.is_intact() {
         return Err(format!("called a fault: {:?}", report.faults));

@@ -1,4 +1,5 @@
-//! The stream `heads` and the journal hold each other: what is done to one shows in the other, without any key and with the root key.
+//! The stream `heads` and the journal confirm each other: a change to one shows in the other,
+//! without any key and with the root key.
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::row::{decode_row, encode_row, row_bytes};
@@ -9,7 +10,7 @@ use probity_log::{Log, LogError};
 use crate::thief::{Stolen, stream_origin};
 use crate::world::{LONG, Look, Scene, World, append, options, root};
 
-/// One attack: what is done, and the class and stream that both looks must name.
+/// One attack: its name, the class and stream that both verifications must report, and the change.
 type Attack = (&'static str, FaultClass, &'static str, fn(&mut Scene<'_>));
 
 const ATTACKS: [Attack; 13] = [
@@ -190,7 +191,8 @@ fn what_is_done_to_heads_or_journal_shows_with_and_without_the_root_key() {
     assert_eq!(scene.verify(Look::Keyed).unwrap().faults, []);
 }
 
-/// The place of an index's root is kept: it is checked and otherwise passed over, by verification and by the next opening.
+/// The entry of an index's root is reserved: it is checked and otherwise ignored, by verification
+/// and by the next opening.
 #[test]
 fn an_index_over_frames_that_a_head_covers_is_no_fault() {
     let world = World::new();
@@ -199,7 +201,7 @@ fn an_index_over_frames_that_a_head_covers_is_no_fault() {
     let size = world.records[LONG].len();
     say(&mut scene, "index.root", LONG, &index(3, size - 1));
     assert_eq!(scene.verify(Look::Keyed).unwrap().faults, []);
-    // The writer's own memory of what is durable knows nothing of the frame.
+    // The writer's own note of durable frames does not count the frame.
     let log = Log::open(&scene.log(), &root(), options()).unwrap();
     append(&log, LONG, 540..541);
     log.close().unwrap();
@@ -207,7 +209,8 @@ fn an_index_over_frames_that_a_head_covers_is_no_fault() {
     scene.undo();
 }
 
-/// A frame that somebody without keys appends is no head: nobody believes it, and the next opening takes it away.
+/// A frame that somebody without keys appends is no head: it is not trusted, and the next opening
+/// removes it.
 #[test]
 fn a_forged_frame_behind_the_heads_is_believed_by_nobody() {
     let world = World::new();
@@ -250,7 +253,7 @@ fn a_forged_frame_behind_the_heads_is_believed_by_nobody() {
     scene.undo();
 }
 
-/// What holds each other is refused for writing as well.
+/// Journal and `heads` that do not fit together are refused for writing as well.
 #[test]
 fn heads_or_journal_that_were_put_back_are_not_written_on() {
     let world = World::new();
@@ -270,8 +273,9 @@ fn heads_or_journal_that_were_put_back_are_not_written_on() {
     }
 }
 
-/// Of the last certificate the number of frames of `heads` was compared and not their root, so that heads which whoever has today's keys had rewritten
-/// were written on. What a destroyed key bound stays as it was.
+/// For the last certificate the number of frames of `heads` was compared and not their root. Heads
+/// that somebody with the current keys had rewritten were written on. The frames that a destroyed
+/// key bound stay as they were.
 #[test]
 fn heads_that_were_rewritten_are_not_written_on() {
     let world = World::new();
@@ -292,7 +296,8 @@ fn heads_that_were_rewritten_are_not_written_on() {
     }
 }
 
-/// The file of durable lengths is the writer's own memory: without it, certificates and heads still tell.
+/// The file of durable lengths is the writer's own memory: without it, certificates and heads still
+/// show the attack.
 #[test]
 fn without_the_durable_lengths_they_are_refused_as_well() {
     let world = World::new();

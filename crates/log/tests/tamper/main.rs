@@ -184,7 +184,7 @@ fn a_clean_log_verifies_in_every_mode_and_reads_back_what_was_appended() {
     }
 }
 
-/// Whoever read used to end the reading with an error of the log's, made up for the purpose.
+/// A visitor used to end the reading with an invented error of the log's.
 #[test]
 fn reading_ends_with_the_error_of_whoever_reads() {
     #[derive(Debug, PartialEq)]
@@ -233,7 +233,7 @@ fn a_flipped_byte_anywhere_in_the_evidence_is_found() {
         .into_iter()
         .filter(|file| {
             let text = file.to_string_lossy();
-            // Partial tiles of earlier sizes are referred to by nothing; the key file is a courtesy.
+            // No checkpoint needs partial tiles of earlier sizes; the key file is optional.
             text.ends_with(".seg") || text.ends_with("checkpoint") || is_current(&path, file)
         })
         .collect();
@@ -258,7 +258,7 @@ fn a_flipped_byte_anywhere_in_the_evidence_is_found() {
     assert!(keyless(&path).is_intact());
 }
 
-/// Whether a tile file belongs to the tree as published.
+/// Returns whether a tile file belongs to the tree as published.
 fn is_current(path: &Path, file: &Path) -> bool {
     let Some((stream, tile)) = file.to_str().unwrap().split_once("/tile/") else {
         return false;
@@ -410,7 +410,7 @@ fn a_known_checkpoint_binds_what_came_before() {
     assert_eq!(report.faults, []);
     let (whole, grown) = (keyless(&path), &report.streams[2]);
     assert!(grown.bytes < whole.streams[2].bytes / 4);
-    // What is not read is in the report, and the word for a log of which every byte was read is not said.
+    // Unread frames are in the report, and the log is not called intact.
     assert!(!report.is_intact() && !report.has_faults() && !report.is_read_whole());
     assert!(whole.is_intact() && whole.is_read_whole());
     let skipped = &grown.skipped[0];
@@ -422,7 +422,7 @@ fn a_known_checkpoint_binds_what_came_before() {
         ..VerifyOptions::default()
     };
     let report = verify(&path, &options).unwrap();
-    // What journal and heads say is believed of all streams.
+    // Journal and heads are read in full, because all streams depend on them.
     assert!(report.streams[0].skipped.is_empty() && report.streams[1].skipped.is_empty());
     let skipped = &report.streams[2].skipped[0];
     assert_eq!(skipped.why, SkippedReason::OtherTime);

@@ -1,4 +1,4 @@
-//! Whoever opens a damaged log for writing is refused where what is anchored is not there.
+//! Opening a damaged log for writing is refused where the anchored head is missing.
 
 use probity_log::{Log, LogError, Repair, RepairKind, StreamName};
 
@@ -37,8 +37,9 @@ const ATTACKS: [(&str, Attack); 5] = [
     }),
 ];
 
-/// L1: a stream that was put back to an older state together with its head, or without it, was written on: indices were given a
-/// second time and a fork was anchored for good. What was anchored last must be found again.
+/// L1: a stream that was put back to an older state, with or without its head, was written on.
+/// Indices were given a second time and a fork was anchored for good. The last anchored head must
+/// be found again.
 #[test]
 fn a_stream_shorter_than_it_was_anchored_is_not_written_on() {
     let world = World::new();
@@ -56,7 +57,8 @@ fn a_stream_shorter_than_it_was_anchored_is_not_written_on() {
     }
 }
 
-/// L1 and L4: an older checkpoint alone loses nothing, so it is written anew; but it is said, and the indices go on.
+/// L1 and L4: an older checkpoint alone loses nothing, so it is written anew; but it is reported,
+/// and the indices go on.
 #[test]
 fn an_older_checkpoint_over_whole_frames_is_repaired_and_said() {
     let world = World::new();
@@ -69,7 +71,7 @@ fn an_older_checkpoint_over_whole_frames_is_repaired_and_said() {
             Some(older) => scene.write(&format!("log.heads/{stream}"), older),
             None => scene.remove(&format!("log.heads/{stream}")),
         }
-        // Opening changes more than what was attacked.
+        // Opening changes more files than the attack did.
         scene.keep_all();
         let log = Log::open(&scene.log(), &root(), options()).unwrap();
         let said = log.repairs();
@@ -82,8 +84,8 @@ fn an_older_checkpoint_over_whole_frames_is_repaired_and_said() {
     }
 }
 
-/// L1: the heads of streams that do not grow are repeated, so that an opening finds them however long ago they were
-/// anchored.
+/// L1: the heads of streams that do not grow are repeated, so that an opening finds them however
+/// long ago they were anchored.
 #[test]
 fn a_stream_that_rested_for_many_openings_is_still_known() {
     let world = World::new();
@@ -101,7 +103,8 @@ fn a_stream_that_rested_for_many_openings_is_still_known() {
     assert!(matches!(&refused, LogError::RolledBack { stream, .. } if stream == "clear"));
 }
 
-/// S12: of a log of which all but the geometry and the keys was deleted, `append` said that nothing was recorded in it.
+/// S12: for a log with only geometry and keys left, `append` reported that nothing was recorded in
+/// it.
 #[test]
 fn an_emptied_log_is_not_written_on() {
     let world = World::new();
@@ -123,7 +126,8 @@ fn an_emptied_log_is_not_written_on() {
     }
 }
 
-/// S22: with the lock file unlinked a second writer came in; both gave a receipt for the same index.
+/// S22: with the lock file unlinked a second writer came in; both gave a receipt for the same
+/// index.
 #[test]
 fn an_unlinked_lock_lets_no_second_writer_in_and_stops_the_first() {
     let world = World::new();

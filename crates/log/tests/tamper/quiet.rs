@@ -1,4 +1,5 @@
-//! No alarm without damage: over logs that are being written to, opened anew, killed, and recovered.
+//! No alarm without damage: over logs that are being written to, opened anew, killed, and
+//! recovered.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -34,7 +35,8 @@ fn create(path: &Path) {
     Log::create(path, ORIGIN, &root(), StreamConfig::default(), options()).unwrap();
 }
 
-/// One session of a busy writer: every stream grows, one more comes into being, checkpoints are published.
+/// One session of a busy writer: every stream grows, one more comes into being, checkpoints are
+/// published.
 fn session(path: &Path, round: u32) {
     let log = Log::open(path, &root(), options()).unwrap();
     for (name, config) in configs() {
@@ -128,7 +130,7 @@ fn kill(kills: u64) {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Until a signal comes the child writes; the moment is what the seed decides.
+        // The child writes until it is killed; the seed decides the moment.
         std::thread::sleep(Duration::from_millis(20 + random.next() % 300));
         child.kill().unwrap();
         child.wait().unwrap();

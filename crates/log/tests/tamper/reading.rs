@@ -1,4 +1,4 @@
-//! Whoever reads entries gets all that were signed for, or learns that it does not.
+//! Readers get all signed entries, or an error.
 
 use std::collections::BTreeMap;
 
@@ -47,11 +47,12 @@ fn damaged(scene: &Scene<'_>) -> Result<(Entries, Damage), LogError> {
     Ok((entries, damage))
 }
 
-/// Damage to what no reader needs: verification names it, and all entries are read.
+/// Damage to a file that no reader needs: verification reports it, and all entries are read.
 const NEEDLESS: &str = "a bit of an older partial tile or bundle";
 
-/// UX 1: the reader dropped what it knew of its end, so that a log damaged in the middle gave half of its entries, or none, as if
-/// there were no others. After every kind of attack it must give all of them or refuse, and behind the damage say what is missing.
+/// UX 1: the reader ignored why reading had ended. A log damaged in the middle gave half of its
+/// entries, or none, as if there were no others. After every kind of attack it must give all of
+/// them or refuse, and behind the damage report the missing ones.
 #[test]
 fn after_every_kind_of_attack_all_entries_are_read_or_damage_is_told() {
     let world = World::new();
@@ -71,14 +72,16 @@ fn after_every_kind_of_attack_all_entries_are_read_or_damage_is_told() {
             scene.since = None;
             let is_alarm = scene.verify(Look::Keyless).is_ok_and(|report| {
                 let mut faults = report.faults.iter();
-                // Damage to the slots of subjects counts where an entry needs the key: then the reader finds it itself.
+                // Damage to the slots of subjects counts where an entry needs the key: then the
+                // reader finds it itself.
                 faults.any(|fault| {
                     fault.class != FaultClass::Unknown && !fault.place.starts_with("subjects/")
                 })
             });
             let context = format!("{}, run {run}", kind.name);
             match whole(&scene) {
-                // Whoever knows nothing of the log cannot tell another one, or all of it put back.
+                // A reader who knows nothing of the log cannot detect another log, or an older copy
+                // of everything.
                 Ok(_) if is_foreseen && !is_alarm => {}
                 Ok(entries) => {
                     assert!(
@@ -113,7 +116,7 @@ fn told(error: &LogError, context: &str) {
     assert!(is_told, "{context}: {error:?}");
 }
 
-/// Reading on behind the damage must say so, and count what is missing.
+/// Reading past the damage must report it, and count the missing entries.
 fn check_rest(scene: &Scene<'_>, intact: &Entries, is_foreseen: bool, context: &str) {
     let Ok((entries, damage)) = damaged(scene) else {
         return;
@@ -131,8 +134,8 @@ fn check_rest(scene: &Scene<'_>, intact: &Entries, is_foreseen: bool, context: &
     );
 }
 
-/// UX 1 by its own example: one bit in the middle of a stream cost half of its entries in silence; it costs the entries of its
-/// frame, and they are counted.
+/// UX 1 by its own example: one bit in the middle of a stream silently cost half of its entries.
+/// Now it costs the entries of its frame, and they are counted.
 #[test]
 fn a_damaged_frame_costs_its_own_entries_and_they_are_counted() {
     let world = World::new();
@@ -165,7 +168,8 @@ fn a_damaged_frame_costs_its_own_entries_and_they_are_counted() {
     }
 }
 
-/// UX 1: a segment that was removed, or whose header was damaged, gave no entry at all and no word.
+/// UX 1: a segment that was removed, or whose header was damaged, gave no entry at all and no
+/// error.
 #[test]
 fn a_segment_gone_costs_its_entries_and_a_damaged_header_costs_none() {
     let world = World::new();

@@ -14,7 +14,8 @@ fn classes(scene: &Scene<'_>) -> Vec<FaultClass> {
     faults(scene).iter().map(|fault| fault.class).collect()
 }
 
-/// Any key of the chain used to do for the journal's checkpoint, so that whoever stole an expired one could sign it.
+/// Any key of the chain used to do for the journal's checkpoint, so that a thief of an expired one
+/// could sign it.
 #[test]
 fn the_journals_checkpoint_must_be_signed_by_the_key_certified_last() {
     let world = World::new();
@@ -23,7 +24,7 @@ fn the_journals_checkpoint_must_be_signed_by_the_key_certified_last() {
     let note = SignedNote::parse(&scene.read(name)).unwrap();
     let head = probity_format::checkpoint::Checkpoint::parse(note.text()).unwrap();
     let (today, expired) = world.seeds.split_last().unwrap();
-    // The line of the witness key stays: it says nothing of the key beside it.
+    // The line of the witness key stays: it does not confirm the key beside it.
     let witness = note.signatures().last().unwrap().clone();
     let sign = |seed| {
         let mut signed = SignedNote::new(head.encode()).unwrap();
@@ -48,7 +49,7 @@ fn partial_tiles_of_earlier_sizes_are_compared() {
     let world = World::new();
     let mut scene = world.scene();
     for kind in ["tile/0", "tile/entries"] {
-        // Of the widths of one tile all but the last are of earlier sizes.
+        // All widths of one tile but the last are of earlier sizes.
         let width = |file: &str| file.rsplit('/').next().unwrap().parse::<u16>().unwrap();
         let streams = configs().into_iter().map(|(stream, _)| stream);
         let older = streams.flat_map(|stream| {
@@ -67,7 +68,7 @@ fn partial_tiles_of_earlier_sizes_are_compared() {
     }
 }
 
-/// A checkpoint that was there, with a signature that was wrong, used to be reported as missing as well.
+/// A checkpoint with a wrong signature used to be reported as missing as well.
 #[test]
 fn a_bad_signature_is_one_fault_and_nothing_is_missing() {
     let world = World::new();
@@ -122,7 +123,8 @@ fn a_damaged_frame_of_the_journal_is_named_itself() {
     }
 }
 
-/// A remembered checkpoint whose first line could not be read, or named no stream of the log, was passed over in silence.
+/// A remembered checkpoint whose first line could not be read, or named no stream of the log, was
+/// silently ignored.
 #[test]
 fn a_remembered_checkpoint_of_no_stream_is_not_passed_over() {
     let world = World::new();
@@ -144,7 +146,7 @@ fn a_remembered_checkpoint_of_no_stream_is_not_passed_over() {
     }
 }
 
-/// A partial tile was excused by any file under the name of its full form, whatever was in it.
+/// A partial tile was excused by any file under the name of its full form, with any content.
 #[test]
 fn only_a_full_tile_that_begins_with_it_excuses_a_missing_partial_one() {
     let world = World::new();
@@ -168,8 +170,9 @@ fn only_a_full_tile_that_begins_with_it_excuses_a_missing_partial_one() {
     }
 }
 
-/// Format 1.1: a bit in the header of the journal's first segment made every stream unknown, with three false faults, and a frame
-/// that was damaged in another stream was not reported. The header says nothing that is not known, and is all that is wrong.
+/// Format 1.1: a bit in the header of the journal's first segment made every stream unknown, with
+/// three false faults. A damaged frame in another stream was not reported. The header holds nothing
+/// that is not known, and is the only fault.
 #[test]
 fn a_damaged_header_of_the_journal_is_the_only_fault_and_hides_no_other() {
     let world = World::new();
@@ -197,7 +200,8 @@ fn a_damaged_header_of_the_journal_is_the_only_fault_and_hides_no_other() {
     assert!(found[0].place.contains(", frame 100 "), "{found:?}");
 }
 
-/// Format 1.5: one bit in the key of one subject ended the keyed check, so that a frame that was forged elsewhere was not reported.
+/// Format 1.5: one bit in the key of one subject ended the keyed check, so that a frame that was
+/// forged elsewhere was not reported.
 #[test]
 fn a_damaged_slot_hides_nothing_else() {
     let world = World::new();

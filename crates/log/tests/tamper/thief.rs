@@ -1,4 +1,5 @@
-//! Whoever has the root key, and signing keys that were in `keys/` at some time: seals, rebuilds and signs as the log does.
+//! An attacker with the root key and earlier signing keys of `keys/`: seals, rebuilds and signs as
+//! the log does.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -202,7 +203,7 @@ impl Stolen {
         out
     }
 
-    /// Changes the bytes of a frame in clear, and gives it the root that it then has.
+    /// Changes the bytes of a frame in clear, and sets its root to match.
     pub(crate) fn bend(&mut self, number: usize, change: impl FnOnce(&mut Vec<u8>)) {
         let frame = &mut self.frames[number];
         change(frame);
@@ -211,7 +212,8 @@ impl Stolen {
         frame[content..].copy_from_slice(root.as_bytes());
     }
 
-    /// Writes the frames back with segments, tiles and bundles to match; with `seed`, the checkpoint too.
+    /// Writes the frames back with segments, tiles and bundles to match; with `seed`, the
+    /// checkpoint too.
     pub(crate) fn write(&self, scene: &mut Scene<'_>, seed: Option<&[u8; 32]>) {
         let folder = format!("log/streams/{}", self.stream);
         scene.remove(&format!("{folder}/segments"));
@@ -266,7 +268,7 @@ impl Segment {
     }
 }
 
-/// Nobody: the thief re-seals streams without sections of subjects.
+/// No subjects: the thief re-seals streams without sections of subjects.
 struct Nobody;
 
 impl SubjectKeys for Nobody {

@@ -1,4 +1,5 @@
-//! The log under attack, with everything an attacker may have collected: older copies, stolen keys, a fork, another log.
+//! The log under attack, with everything an attacker may have collected: older copies, stolen keys,
+//! a fork, another log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ use crate::thief;
 pub(crate) const ORIGIN: &str = "example.com/log";
 /// The stream with more frames than a tile is wide.
 pub(crate) const LONG: &str = "default";
-/// A stream in clear, where whoever has the signing key can lie without a cipher in the way.
+/// A stream in clear, in which an attacker with the signing key can forge content without a cipher.
 pub(crate) const CLEAR: &str = "clear";
 /// Streams without sections of subjects: those that a thief re-seals.
 pub(crate) const TOGETHER: [&str; 4] = [LONG, "entry", "second", CLEAR];
@@ -120,7 +121,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 /// Everything prepared once; attacks work on copies of it.
 pub(crate) struct World {
     folder: TempDir,
-    /// The log as it is, which is what a [`Scene`] attacks.
+    /// The current log, which a [`Scene`] attacks.
     pub(crate) log: PathBuf,
     /// The log after its second session.
     pub(crate) older: PathBuf,
@@ -204,7 +205,7 @@ impl World {
     }
 }
 
-/// A record, and where its frame stands.
+/// A record, and the place of its frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stored {
     pub(crate) record: Record,
@@ -269,7 +270,7 @@ pub(crate) fn records(log: &Path, stream: &str) -> Vec<Stored> {
 pub(crate) struct Scene<'w> {
     pub(crate) world: &'w World,
     folder: TempDir,
-    /// What was there before an attack; `None` where nothing was.
+    /// The state before an attack; `None` where nothing was.
     before: BTreeMap<String, Option<Before>>,
     /// A checkpoint that the verifier remembers.
     pub(crate) since: Option<Vec<u8>>,
@@ -298,7 +299,7 @@ impl Scene<'_> {
         self.path(name).exists()
     }
 
-    /// Files and folders below `name`, folders before what is in them.
+    /// Files and folders below `name`, folders before their content.
     pub(crate) fn below(&self, name: &str) -> Vec<String> {
         let mut found = Vec::new();
         let mut entries: Vec<_> = fs::read_dir(self.path(name))
@@ -321,7 +322,7 @@ impl Scene<'_> {
         files
     }
 
-    /// Remembers everything, for whoever lets the log itself change what is there.
+    /// Remembers everything, for tests that let the log itself change files.
     pub(crate) fn keep_all(&mut self) {
         for name in ["log", "log.heads"] {
             for inside in self.below(name) {
@@ -447,7 +448,7 @@ impl Scene<'_> {
     }
 }
 
-/// What the verifier knows.
+/// The keys that the verifier has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Nothing.

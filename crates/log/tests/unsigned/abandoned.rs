@@ -1,5 +1,6 @@
-//! The first frame of an opening of a copy, put behind the journal together with the copy's signing key: it looks like what a crash leaves of an opening of the
-//! log itself. It is set aside, and what else the copy wrote stays nobody's.
+//! The first frame of an opening of a copy, put behind the journal together with the copy's signing
+//! key. It looks like a leftover of a crash in an opening of the log itself. It is set aside, and
+//! the copy's other frames stay foreign.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ fn put(file: &Path, bytes: &[u8]) {
     fs::write(file, bytes).unwrap();
 }
 
-/// Puts what the first opening of `copy` left that had signed nothing into the log at `path`.
+/// Puts the first opening of `copy`, which had signed nothing, into the log at `path`.
 fn take_over(path: &Path, copy: &Path) {
     let own = frames(&path.join(JOURNAL)).len();
     let first = frames(&copy.join(JOURNAL)).swap_remove(own).1;
@@ -38,7 +39,8 @@ fn take_over(path: &Path, copy: &Path) {
     fs::copy(key, path.join("keys/signing.next")).unwrap();
 }
 
-/// An opening of the log at `path` that fails once it has certified its key, before it has anchored anything.
+/// An opening of the log at `path` that fails once it has certified its key, before it has anchored
+/// anything.
 fn fail(path: &Path) {
     let (key, away) = (path.join(VERIFIER_KEY), path.join("away"));
     fs::rename(&key, &away).unwrap();
@@ -49,7 +51,8 @@ fn fail(path: &Path) {
     fs::rename(away, key).unwrap();
 }
 
-/// The opening of the copy was signed for with the log's own, and everything that the copy had written in it was believed.
+/// The opening of the copy was signed for together with the log's own, and all frames that the copy
+/// had written in it were believed.
 #[test]
 fn what_else_an_unfinished_opening_wrote_is_nobodys() {
     for fails in [false, true] {
@@ -83,7 +86,8 @@ fn what_else_an_unfinished_opening_wrote_is_nobodys() {
     }
 }
 
-/// So were the copy's entries in the place of entries with receipts that no checkpoint covered yet, by the copy's note of what was durable.
+/// By the copy's note of durable frames, its entries replaced entries with receipts that no
+/// checkpoint covered yet.
 #[test]
 fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +129,8 @@ fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
                 Ok(())
             })
         });
-        // The note is of an opening that the log does not have, and nobody can tell which of both is the older.
+        // The note is of an opening that the log does not have, and nothing shows which of both is
+        // the older.
         read.unwrap_err();
         if !fails {
             let refused = Log::open(&killed, &root(), options()).unwrap_err();
@@ -140,7 +145,8 @@ fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
     assert_eq!(keys(&killed), ["a", "b", "c"]);
 }
 
-/// So was the copy's erasure, which destroyed the key of a subject whom the log had never erased.
+/// The copy's erasure was believed too, and destroyed the key of a subject whom the log had never
+/// erased.
 #[test]
 fn no_erasure_of_a_copy_destroys_a_key() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,7 +182,8 @@ fn no_erasure_of_a_copy_destroys_a_key() {
     }
 }
 
-/// Frames of a stream of which no head was ever named came back after openings that had gone on without them.
+/// Frames of a stream whose head was never anchored came back after openings that had gone on
+/// without them.
 #[test]
 fn frames_of_an_empty_stream_do_not_come_back_after_an_opening() {
     for replaced in [false, true] {
@@ -210,7 +217,8 @@ fn frames_of_an_empty_stream_do_not_come_back_after_an_opening() {
     }
 }
 
-/// The frame of a copy in which somebody had accepted that a subject's key is lost made the log accept it too, and shut out the key when it was put back.
+/// The frame of a copy that accepted the loss of a subject's key made the log accept it too. The
+/// log refused the key when it was put back.
 #[test]
 fn no_loss_that_a_copy_accepted_is_accepted() {
     let folder = tempfile::tempdir().unwrap();

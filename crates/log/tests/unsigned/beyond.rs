@@ -1,4 +1,5 @@
-//! Tiles and bundles beyond what is signed: no opening leaves them to be found as damage once the tree has grown past them.
+//! Tiles and bundles beyond the signed part: no opening leaves them to be found as damage once the
+//! tree has grown past them.
 
 use std::fs;
 use std::path::Path;
@@ -28,8 +29,9 @@ fn grow(path: &Path, count: usize, options: Options) {
     log.close().unwrap();
 }
 
-/// A tile or bundle that begins with what is signed and goes on with anything is no fault, because a crash leaves one that is longer than the checkpoint. The next
-/// publication passed it by, and a log that nobody had broken was broken for good.
+/// A tile or bundle that begins with the signed part and goes on with other bytes is no fault: a
+/// crash leaves one that is longer than the checkpoint. The next publication kept it, and an honest
+/// log was broken for good.
 #[test]
 fn what_goes_beyond_the_checkpoint_is_gone_before_the_tree_grows_past_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -74,8 +76,9 @@ fn what_goes_beyond_the_checkpoint_is_gone_before_the_tree_grows_past_it() {
     }
 }
 
-/// A publisher died between its tiles and its second copy, the disk lost the frames, and their loss was accepted as advised. The tiles stayed, and
-/// the honest log was broken for good once it grew past them in one publication.
+/// A publisher died between its tiles and its second copy, the disk lost the frames, and their loss
+/// was accepted as advised. The tiles stayed, and the honest log was broken for good once it grew
+/// past them in one publication.
 #[test]
 fn tiles_of_frames_that_were_given_up_break_nothing_later() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,8 +109,9 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// An opening said that it rebuilds the tree from the segments, and wrote the wider form that the next checkpoint calls for beside the one that was wrong.
-/// Verification found that one, as damage, until one more opening compared it with the new one.
+/// An opening reported that it rebuilds the tree from the segments, and wrote the wider form for
+/// the next checkpoint beside the wrong one. Verification found the wrong form, as damage, until
+/// one more opening compared it with the new one.
 #[test]
 fn a_form_that_is_wrong_is_gone_after_the_opening_that_rebuilt_the_tree() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,8 +146,9 @@ fn a_form_that_is_wrong_is_gone_after_the_opening_that_rebuilt_the_tree() {
     }
 }
 
-/// A narrower form beside a full tile was looked at by no opening, because a publication takes those away: one that somebody else had put there was damage to
-/// `verify` for good. An opening compares it with the full form, and removes what is no beginning of that.
+/// A narrower form beside a full tile was checked by no opening, because a publication removes such
+/// forms. A foreign one was damage to `verify` for good. An opening now compares it with the full
+/// form, and removes it if it is no prefix of that.
 #[test]
 fn a_wrong_form_beside_a_full_tile_is_gone_after_an_opening() {
     let folder = tempfile::tempdir().unwrap();

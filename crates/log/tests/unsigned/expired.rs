@@ -1,4 +1,5 @@
-//! A signing key that expired, in the hands of somebody who can write every file: what it signs is found, and no writer goes on from it.
+//! An expired signing key in the hands of somebody who can write every file: its signatures are
+//! found, and no writer goes on from them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,8 @@ impl Forgery {
         }
     }
 
-    /// Changes the authenticator of a frame, which takes a key to make, and gives the frame the root that it then has.
+    /// Changes the authenticator of a frame, which needs a key to make, and sets the frame's root
+    /// to match.
     fn bend(&mut self, number: usize) {
         let frame = &mut self.frames[number];
         let trailer = frame.len() - 32;
@@ -49,7 +51,7 @@ impl Forgery {
         assert!(Frame::parse(frame).unwrap().is_whole());
     }
 
-    /// Appends a frame that nobody sealed.
+    /// Appends a frame without a valid seal.
     fn push(&mut self) {
         let mut next = self.frames.last().unwrap().clone();
         next[16] += 1;
@@ -64,7 +66,8 @@ impl Forgery {
         fs::write(file, [header, self.frames.concat()].concat()).unwrap();
     }
 
-    /// Writes tiles and bundles of the tree over the first `size` frames, and gives its head signed with the key of `seed`.
+    /// Writes tiles and bundles of the tree over the first `size` frames, and returns its head
+    /// signed with the key of `seed`.
     fn write_tree(&self, size: usize, seed: &[u8; 32]) -> String {
         let mut tree = TreeWriter::new();
         for bytes in &self.frames[..size] {
@@ -83,7 +86,7 @@ impl Forgery {
         head.sign(&[&key]).unwrap()
     }
 
-    /// Writes everything with the checkpoint and its key to match, and gives the checkpoint.
+    /// Writes everything with the checkpoint and its key to match, and returns the checkpoint.
     fn write(&self, seed: &[u8; 32]) -> String {
         self.write_segment();
         let key = SigningKey::from_seed(&format!("{ORIGIN}/streams/default"), seed).unwrap();
@@ -106,7 +109,8 @@ fn openings(path: &Path, stream: &str, count: usize) {
     }
 }
 
-/// What whoever has no key finds of the stream `default`, with the log's own word for its first key and with the real one.
+/// The faults of the stream `default` without the root key, with the first key in the log and with
+/// the real one.
 fn found(path: &Path) -> Vec<Fault> {
     let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
     let anchor = Geometry::parse(&geometry).unwrap().anchor().clone();
@@ -143,8 +147,9 @@ fn is_refused(path: &Path, what: &str) {
 const EXPIRED: &str = "of the chain, though key";
 const BEYOND: &str = "no writer leaves them so";
 
-/// A stream that rested while keys moved on was grown by the key that had signed it last: verification without the root key called that
-/// intact. A head beyond the last one that `heads` names is signed by no earlier key than `heads` had when it was read.
+/// An idle stream was grown with the key that had signed it last, while keys moved on: verification
+/// without the root key found no fault. A head beyond the last one in `heads` must be signed by no
+/// earlier key than `heads` had when it was read.
 #[test]
 fn a_resting_stream_that_an_expired_key_grew_is_found_without_any_key() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,8 +183,8 @@ fn a_resting_stream_that_an_expired_key_grew_is_found_without_any_key() {
     is_refused(&path, "without its copy");
 }
 
-/// A checkpoint beyond its second copy was never reported, though the writer refuses it. Even with the key of today it is nothing that a
-/// writer leaves.
+/// A checkpoint beyond its second copy was never reported, though the writer refuses it. Even with
+/// the current key, no writer leaves such a state.
 #[test]
 fn a_checkpoint_beyond_its_second_copy_is_found_without_any_key() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,8 +202,9 @@ fn a_checkpoint_beyond_its_second_copy_is_found_without_any_key() {
     is_refused(&path, "today's key, with the copy");
 }
 
-/// A writer compared the sizes of what was anchored and signed, and no roots: over a history that the key of the first day had signed anew it
-/// gave a receipt, under today's key. A head that `heads` names is the only one of its size.
+/// A writer compared the sizes of anchored and signed heads, and not their roots. Over a history
+/// that the key of the first day had signed anew it gave a receipt, under the current key. An
+/// anchored head is the only one of its size.
 #[test]
 fn no_writer_opens_over_a_history_that_an_expired_key_signed() {
     for grown in 0..2 {
@@ -226,12 +232,13 @@ fn no_writer_opens_over_a_history_that_an_expired_key_signed() {
     }
 }
 
-/// The frames behind what was anchored were read from the segments and the tree from its tiles, so that both could say something else: a
-/// tree of other frames was signed for. What is signed for is the tree of the frames that were read.
+/// The frames behind the anchored head were read from the segments and the tree from its tiles, so
+/// that both could differ: a tree of other frames was signed for. Only the tree of the frames that
+/// were read is signed for.
 #[test]
 fn no_writer_signs_a_tree_of_other_frames_than_it_reads() {
     let folder = tempfile::tempdir().unwrap();
-    // Behind what was anchored stand frames that the log's keys sealed.
+    // Behind the anchored head are frames that the log's keys sealed.
     let path = killed(folder.path());
     let today = signing_seed(&path);
     let mut forgery = Forgery::new(&path);
@@ -247,14 +254,15 @@ fn no_writer_signs_a_tree_of_other_frames_than_it_reads() {
     }
 }
 
-/// The root in the note of what is durable was looked at only behind the frames that were signed for. It is compared wherever the note
-/// counts frames that are there.
+/// The root in the note of durable frames was checked only behind the signed frames. It is compared
+/// wherever the note counts frames that are there.
 #[test]
 fn frames_that_are_not_those_of_the_note_are_refused_where_they_are_signed_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
     let now = fs::read(path.join("durable")).unwrap();
-    // As a machine notes it that went on from a copy of this one's memory: two of three frames are the same.
+    // The note of a machine that went on from a copy of this one's memory: two of three frames are
+    // the same.
     let mut other = now.clone();
     let slot = &mut other[216..324];
     slot[44] ^= 1;

@@ -8,7 +8,8 @@ use probity_log::verify::{VerifyOptions, verify};
 
 use crate::{DEFAULT, JOURNAL, add, closed, erasable, intact, keys, killed, options, root, said};
 
-/// A hole behind the last frame, copied zeros and all, filled the disk; each try again left one more part of a copy.
+/// A hole behind the last frame was copied as zeros and filled the disk; each retry left one more
+/// partial copy.
 #[test]
 fn a_hole_behind_the_last_frame_takes_no_room() {
     let folder = tempfile::tempdir().unwrap();
@@ -35,7 +36,8 @@ fn a_hole_behind_the_last_frame_takes_no_room() {
     assert_eq!(keys(&path), ["a", "b", "c"]);
 }
 
-/// A verifier without keys looked through a hole for the frame behind two damaged records, for days where it was long.
+/// A verifier without keys searched a hole for the frame behind two damaged records, for days if it
+/// was long.
 #[test]
 fn a_hole_holds_up_no_verifier() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,7 +63,8 @@ fn a_hole_holds_up_no_verifier() {
     assert!(report.has_faults());
 }
 
-/// The bound of slots that are read followed from the journal, and where that could not be opened there was none.
+/// The bound of slots to read came from the journal, and where that could not be opened there was
+/// none.
 #[test]
 fn slots_without_end_beside_a_journal_that_is_gone_hold_up_nobody() {
     let folder = tempfile::tempdir().unwrap();
@@ -84,7 +87,8 @@ fn slots_without_end_beside_a_journal_that_is_gone_hold_up_nobody() {
     assert!(verify(&path, &options).unwrap().has_faults());
 }
 
-/// Each of many empty segments was announced with all before it: some thousands made an opening take minutes.
+/// Each of many empty segments was announced with all before it: some thousands made an opening
+/// take minutes.
 #[test]
 fn many_empty_segments_are_announced_at_once() {
     let folder = tempfile::tempdir().unwrap();

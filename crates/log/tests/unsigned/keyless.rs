@@ -1,4 +1,5 @@
-//! What whoever has no key makes of frames behind the signed head: that bytes are there is nobody's word for it that they are the log's.
+//! Frames behind the signed head for readers without a key: their presence does not show that they
+//! are the log's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,8 @@ fn unpublished(path: &Path) -> u64 {
     found.unpublished_frames
 }
 
-/// An older copy of everything was put back, but for a segment that went on with the newest frames. Whoever kept receipts was told that all are held.
+/// An older copy of everything was put back, except for a segment that went on with the newest
+/// frames. All receipts were reported as held.
 #[test]
 fn frames_of_a_later_opening_behind_an_older_copy_are_not_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -58,8 +60,8 @@ fn frames_of_a_later_opening_behind_an_older_copy_are_not_there() {
     assert_eq!(unpublished(&older), 0);
 }
 
-/// The journal said that frames are lost, and whoever had them put them back behind the head, with the stream `heads` as it was before. Their receipts
-/// counted as held.
+/// The journal recorded that frames are lost, and somebody who had them put them back behind the
+/// head, with the earlier stream `heads`. Their receipts counted as held.
 #[test]
 fn frames_that_the_journal_says_are_lost_are_not_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,7 +87,8 @@ fn frames_that_the_journal_says_are_lost_are_not_there() {
     assert_eq!(leaf(&path, 3), None);
 }
 
-/// Frames that a crash left behind the head counted as those under it. They are there, and only the root key tells whether the log's keys sealed them.
+/// Frames that a crash left behind the head counted as those under it. They are there, and only the
+/// root key shows whether the log's keys sealed them.
 #[test]
 fn frames_that_a_crash_left_are_there_and_not_signed_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +105,8 @@ fn frames_that_a_crash_left_are_there_and_not_signed_for() {
     assert!(matches!(leaf, Some(StoredLeaf::Published(_))));
 }
 
-/// Whoever compared receipts while the log was opened anew went by the journal as it had been before. Receipts of the new opening were not there.
+/// A comparison of receipts during an opening used the journal from before it. Receipts of the new
+/// opening were missing.
 #[test]
 fn an_opening_that_came_meanwhile_is_known() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,8 +121,8 @@ fn an_opening_that_came_meanwhile_is_known() {
     intact(&path);
 }
 
-/// One damaged frame of the journal held the certificate of the last opening, whose frames no head covered yet. They were called damaged, or somebody
-/// else's, in a stream in which nothing was wrong.
+/// One damaged frame of the journal held the certificate of the last opening, whose frames no head
+/// covered yet. They were reported as damaged or foreign, in a stream without faults.
 #[test]
 fn a_damaged_certificate_accuses_no_frame_of_its_opening() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,8 +143,9 @@ fn a_damaged_certificate_accuses_no_frame_of_its_opening() {
     }
 }
 
-/// A frame that somebody without the log's keys put in the place of a durable one is damage of that frame. Whoever exported was told that history had been
-/// rewritten, because the frames were compared with the writer's note before anybody asked whose they are.
+/// A frame that somebody without the log's keys put in the place of a durable one is damage of that
+/// frame. An export reported a rewritten history, because the frames were compared with the
+/// writer's note before their sealer was checked.
 #[test]
 fn a_frame_in_the_place_of_a_durable_one_is_no_rewritten_history() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,8 +168,8 @@ fn a_frame_in_the_place_of_a_durable_one_is_no_rewritten_history() {
     assert_eq!(reason, fault.detail);
 }
 
-/// A log whose journal was cut back to its header, with nothing else left of its streams but a signed checkpoint, passed for a creation that a crash had cut short. Creating one
-/// there replaced its keys and its geometry.
+/// A log whose journal was cut back to its header, and that had only a signed checkpoint left,
+/// passed for an interrupted creation. Creating one there replaced its keys and its geometry.
 #[test]
 fn a_log_without_its_first_frame_is_none_to_begin_anew() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,7 +181,7 @@ fn a_log_without_its_first_frame_is_none_to_begin_anew() {
     };
     cut(&path);
     let key = fs::read(path.join("keys/master.key")).unwrap();
-    // What is left shrinks; the checkpoint says enough.
+    // Less and less is left; the checkpoint is enough.
     for gone in [
         "none",
         "streams/default",
@@ -189,10 +194,10 @@ fn a_log_without_its_first_frame_is_none_to_begin_anew() {
         assert!(matches!(created, Err(LogError::Exists { .. })), "{gone}");
         assert_eq!(fs::read(path.join("keys/master.key")).unwrap(), key);
     }
-    // Without it the note of what was durable does.
+    // Without it the note of durable frames is enough.
     fs::remove_file(path.join("streams/journal/checkpoint")).unwrap();
     assert!(Log::exists(&path).unwrap());
-    // Without both nothing tells it from a creation that was cut short.
+    // Without both, it looks like a creation that was cut short.
     fs::remove_file(path.join("durable")).unwrap();
     assert!(!Log::exists(&path).unwrap());
 }

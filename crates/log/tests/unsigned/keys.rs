@@ -1,4 +1,5 @@
-//! Keys that were stolen, destroyed, damaged or put back, and what they make nobody believe.
+//! Keys that were stolen, destroyed, damaged or put back, and the forgeries that they do not make
+//! valid.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,8 +33,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 #[test]
 fn a_forged_erasure_excuses_no_key_that_is_gone() {
-    // S3 and S5: an erasure is a journal entry, and the journal is in clear: whoever can write files appends one and overwrites the key it
-    // names. It is no evidence until a checkpoint covers it, and no opening takes it up.
+    // S3 and S5: an erasure is a journal entry, and the journal is in clear: anybody who can write
+    // files can append one and overwrite the key it names. It is no evidence until a checkpoint
+    // covers it, and no opening acts on it.
     let folder = tempfile::tempdir().unwrap();
     let path = erasable(folder.path());
     let log = Log::open(&path, &root(), options()).unwrap();
@@ -91,7 +93,8 @@ pub(crate) fn signing_seed(path: &Path) -> [u8; 32] {
 
 #[test]
 fn an_expired_signing_key_makes_no_writer_sign_what_its_keys_did_not_seal() {
-    // A larger checkpoint by an expired key vouched for a forged frame: the next opening signed for it anew.
+    // A larger checkpoint by an expired key confirmed a forged frame: the next opening signed for
+    // it anew.
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
     let stolen = signing_seed(&path);
@@ -140,8 +143,9 @@ fn an_expired_signing_key_makes_no_writer_sign_what_its_keys_did_not_seal() {
 
 #[test]
 fn an_older_journal_under_a_newer_stream_is_refused_and_touches_nothing() {
-    // All but one stream was put back from an older copy: its newer checkpoint was called unreadable and written anew, and verification found
-    // nothing any more. With the newer note of what was durable the advice was to accept the loss.
+    // All streams but one were put back from an older copy. The newer checkpoint of that one was
+    // reported as unreadable and written anew, and verification found nothing any more. With the
+    // newer note of durable frames the advice was to accept the loss.
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
     let older = folder.path().join("older");
@@ -177,7 +181,8 @@ fn an_older_journal_under_a_newer_stream_is_refused_and_touches_nothing() {
     );
 }
 
-/// M6: an empty file of a key was called a wrong key. L3: an older key put back was refused with advice that found nothing.
+/// M6: an empty key file was reported as a wrong key. L3: an older key put back was refused with
+/// advice that found nothing.
 #[test]
 fn a_damaged_or_older_key_file_is_named_for_what_it_is() {
     for (file, name) in [
@@ -227,7 +232,7 @@ fn a_damaged_or_older_key_file_is_named_for_what_it_is() {
         refused.to_string().contains("put the newest copies"),
         "{refused}"
     );
-    // What a crash leaves between the certificate and the change of keys.
+    // The state after a crash between the certificate and the change of keys.
     fs::write(path.join("keys/signing.next"), newest).unwrap();
     assert_eq!(state(), SigningKeyState::Succeeded);
     Log::open(&path, &root(), options())

@@ -1,4 +1,5 @@
-//! A loss that was accepted is missed until the journal says so, and all that is accepted was said before.
+//! An accepted loss is reported until the journal records it, and every accepted loss was reported
+//! before.
 
 use std::fs;
 use std::path::Path;
@@ -24,8 +25,9 @@ fn classes(path: &Path) -> Vec<FaultClass> {
     report.faults.iter().map(|fault| fault.class).collect()
 }
 
-/// An opening that accepted a loss lowered the note of what is durable before anything signed said so. Where it ended before that, verification
-/// said intact over receipts that were gone, and without the file `repairs` nobody ever said it again.
+/// An opening that accepted a loss lowered the note of durable frames before any signed record of
+/// the loss. Where it ended before that, verification found no fault although receipts were gone.
+/// Without the file `repairs` the loss was never reported again.
 #[test]
 fn an_opening_that_accepts_a_loss_and_ends_early_leaves_it_missed() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +66,8 @@ fn an_opening_that_accepts_a_loss_and_ends_early_leaves_it_missed() {
     assert_eq!(classes(&path), []);
 }
 
-/// A frame that was gone was named alone, and accepting it gave up the entries of another frame, whose keys were gone too.
+/// A lost frame was reported alone, and accepting it gave up the entries of another frame, whose
+/// keys were gone too.
 #[test]
 fn all_that_is_accepted_is_said_before() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,7 +120,7 @@ fn all_that_is_accepted_is_said_before() {
         .close()
         .unwrap();
     assert_eq!(classes(&path), []);
-    // What cannot be brought back any more is not said to be in a backup.
+    // The error for entries that are gone for good does not advise a backup.
     let reader = probity_log::reader::Reader::open(&path, &root()).unwrap();
     let read = reader.read::<LogError>(&probity_log::reader::Filter::default(), &mut |_| Ok(()));
     let said = read.unwrap_err().to_string();
@@ -125,7 +128,8 @@ fn all_that_is_accepted_is_said_before() {
     assert!(!said.contains("restore"), "{said}");
 }
 
-/// A second copy of a stream that the journal never created was passed over when the stream was created, and every opening refused the log from then on.
+/// A second copy of a stream that the journal never created was ignored when the stream was
+/// created. Every opening refused the log from then on.
 #[test]
 fn a_stream_is_not_created_beside_a_second_copy_that_is_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -151,7 +155,8 @@ fn a_stream_is_not_created_beside_a_second_copy_that_is_there() {
     intact(&path);
 }
 
-/// A flipped bit in the journal was called an older copy of `keys/`, or a note of another copy to be moved away, because both were looked at first.
+/// A flipped bit in the journal was reported as an older copy of `keys/`, or as a note of another
+/// copy to be moved away. Both were checked before the journal.
 #[test]
 fn a_damaged_frame_of_the_journal_is_what_an_opening_names() {
     let folder = tempfile::tempdir().unwrap();

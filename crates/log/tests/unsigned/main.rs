@@ -1,5 +1,5 @@
-//! What stands behind the last signed head: whatever no holder of the log's keys sealed is never signed for, believed or cut away in silence, and
-//! what was durable is missed.
+//! Frames behind the last signed head: those that the log's keys did not seal are never signed for,
+//! believed or removed silently, and lost durable frames are reported.
 
 #![expect(
     clippy::unwrap_used,
@@ -92,7 +92,8 @@ fn erasable(folder: &Path) -> PathBuf {
     path
 }
 
-/// What the kill of a writer leaves that gave strict receipts for the entries 3 to 7 and had published nothing of them.
+/// The state after the kill of a writer that gave strict receipts for the entries 3 to 7 and had
+/// published nothing of them.
 fn killed(folder: &Path) -> PathBuf {
     let path = closed(folder);
     let log = Log::open(&path, &root(), options()).unwrap();
@@ -125,7 +126,7 @@ fn add(file: &Path, bytes: &[u8]) {
     fs::write(file, content).unwrap();
 }
 
-/// What the log says that it repaired, as people read it.
+/// The repairs that the log reports, in words.
 fn said(log: &Log) -> String {
     let repairs = log.repairs().iter().map(ToString::to_string);
     repairs.collect::<Vec<_>>().join("\n")
@@ -144,7 +145,8 @@ fn frames(file: &Path) -> Vec<(usize, Vec<u8>)> {
     frames
 }
 
-/// A frame that is due behind the last of `file`, well formed in everything, made without any key of the log.
+/// A frame that is due behind the last of `file`, well formed in every respect, made without any
+/// key of the log.
 fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) -> Vec<u8> {
     let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
     let geometry = Geometry::parse(&geometry).unwrap();
@@ -228,7 +230,7 @@ fn keys(path: &Path) -> Vec<String> {
     keys
 }
 
-/// What the journal says, as action, key and payload.
+/// The journal's entries, as action, key and payload.
 fn journal(path: &Path) -> Vec<[String; 3]> {
     let filter = Filter {
         stream: Some(StreamName::journal()),

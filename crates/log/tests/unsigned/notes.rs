@@ -1,4 +1,5 @@
-//! What the writer noted as durable is missed where it is damaged or gone, by the next writer and by whoever reads with the root key.
+//! Noted durable frames that are damaged or gone are reported, by the next writer and by readers
+//! with the root key.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +42,8 @@ fn keyed(path: &Path) -> Report {
     verify(path, &options).unwrap()
 }
 
-/// M1: whoever had the root key was told of a torn tail, though the note says that the frames were durable.
+/// M1: readers with the root key got the report of a torn tail, though the note counts the frames
+/// as durable.
 fn is_missed_by_readers(path: &Path, found: u64) {
     let report = keyed(path);
     let [fault] = report.faults.as_slice() else {
@@ -67,7 +69,7 @@ fn is_missed_by_readers(path: &Path, found: u64) {
     let damage = damage.unwrap();
     assert_eq!((count, damage.gaps.len()), (found, 1));
     assert_eq!(damage.gaps[0].frames, 8 - found);
-    // Without the root key nobody can tell, but how much nobody signed for is said.
+    // Without the root key the loss is unknown, but the number of unsigned bytes is reported.
     let report = keyless(path);
     assert!(report.is_intact(), "{:?}", report.faults);
     let stream = &report.streams[2];
@@ -87,7 +89,8 @@ fn frames_before(path: &Path, number: usize) -> u64 {
     offset as u64
 }
 
-/// The note bound a number alone: frames that an accepted loss had left behind, put back with their note, passed for those that followed.
+/// The note bound only a number: frames left behind by an accepted loss, put back with their note,
+/// passed for those that followed.
 #[test]
 fn frames_that_an_accepted_loss_left_behind_cannot_be_put_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +115,7 @@ fn frames_that_an_accepted_loss_left_behind_cannot_be_put_back() {
     // Frames 6 and 7 of before: sealed with the log's keys, and as many as the note counts.
     fs::write(path.join(DEFAULT), before).unwrap();
     let classes: Vec<_> = keyed(&path).faults.iter().map(|it| it.class).collect();
-    // Nobody believes them, so that what the note counts is gone.
+    // The frames are not believed, so that the noted ones count as gone.
     assert_eq!(classes, [FaultClass::Frame]);
     let refused = Log::open(&path, &root(), options()).unwrap_err();
     assert!(
@@ -128,7 +131,8 @@ fn frames_that_an_accepted_loss_left_behind_cannot_be_put_back() {
     );
 }
 
-/// Damages what a killed writer left, and expects that the loss from frame `found` on is refused, and recorded once it is accepted.
+/// Damages the log of a killed writer, and expects that the loss from frame `found` on is refused,
+/// and recorded once it is accepted.
 fn is_missed(found: u64, damage: impl Fn(&Path)) {
     let folder = tempfile::tempdir().unwrap();
     let path = killed(folder.path());
@@ -174,7 +178,7 @@ fn is_missed(found: u64, damage: impl Fn(&Path)) {
         );
     }
     assert_eq!(keys(&path).len() as u64, found);
-    // Said once: the log opens as any other now.
+    // Reported once: from now on the log opens normally.
     let log = Log::open(&path, &root(), options()).unwrap();
     assert_eq!(log.repairs(), &[]);
     log.close().unwrap();
@@ -182,8 +186,8 @@ fn is_missed(found: u64, damage: impl Fn(&Path)) {
 
 #[test]
 fn receipts_cut_off_before_a_checkpoint_covers_them_are_missed() {
-    // S16 (a): the last two frames of five with strict receipts were cut off at a boundary: intact, and the writer went on with their
-    // indices.
+    // S16 (a): the last two frames of five with strict receipts were cut off at a boundary: intact,
+    // and the writer went on with their indices.
     is_missed(6, |segment| {
         let (offset, _) = frames(segment)[6];
         let content = fs::read(segment).unwrap();
@@ -193,7 +197,8 @@ fn receipts_cut_off_before_a_checkpoint_covers_them_are_missed() {
 
 #[test]
 fn one_flipped_bit_destroys_no_frame_behind_it() {
-    // S16 (b): one bit flipped in the second of them, and recovery cut off that one and three whole frames behind it, all of them with receipts.
+    // S16 (b): one bit flipped in the second of them, and recovery cut off that one and three whole
+    // frames behind it, all of them with receipts.
     let flip = |segment: &Path| {
         let (offset, frame) = frames(segment)[4].clone();
         let mut content = fs::read(segment).unwrap();
@@ -259,7 +264,8 @@ fn a_note_of_another_stream_says_nothing() {
 
 #[test]
 fn a_changed_length_destroys_no_frame_behind_it() {
-    // A larger length made the frames behind look like a part of one that a crash had torn: they were cut off without a copy.
+    // A larger length made the frames behind look like a part of one that a crash had torn: they
+    // were cut off without a copy.
     for has_note in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let path = killed(folder.path());
@@ -281,7 +287,7 @@ fn a_changed_length_destroys_no_frame_behind_it() {
     }
 }
 
-/// The streams of which verification with the root key says that nothing says what of them was durable.
+/// The streams without a note of durable frames, by verification with the root key.
 fn unsaid(path: &Path) -> Vec<String> {
     let report = keyed(path);
     assert!(report.is_intact(), "{:?}", report.faults);
@@ -290,8 +296,9 @@ fn unsaid(path: &Path) -> Vec<String> {
     unsaid.map(|it| it.path).collect()
 }
 
-/// A receipt for the first entry of a stream was cut off together with the stream's note, and verification with the root key named nothing:
-/// a stream without signed frames had none to miss. The note is there from the creation on.
+/// A receipt for the first entry of a stream was cut off together with the stream's note, and
+/// verification with the root key reported nothing: a stream without signed frames had none to
+/// miss. The note is there from the creation on.
 #[test]
 fn a_note_that_is_gone_is_named_before_anything_was_signed_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -317,7 +324,8 @@ fn a_note_that_is_gone_is_named_before_anything_was_signed_for() {
     }
 }
 
-/// A note of before an accepted loss, put back, missed what the journal says is lost: verification alleged a fork, and no writer opened the log.
+/// A note from before an accepted loss, put back, counted the frames that the journal records as
+/// lost: verification reported a fork, and no writer opened the log.
 #[test]
 fn an_older_note_says_nothing_of_a_loss_that_was_accepted_since() {
     let folder = tempfile::tempdir().unwrap();
@@ -343,7 +351,7 @@ fn an_older_note_says_nothing_of_a_loss_that_was_accepted_since() {
         .close()
         .unwrap();
     intact(&path);
-    // Nor does it excuse what is lost again.
+    // Nor does it excuse further losses.
     fs::write(path.join("durable"), newer).unwrap();
     assert_eq!(keys(&path).len(), 9);
 }

@@ -1,4 +1,5 @@
-//! Frames behind the head of a log of version 2, where no frame says who sealed it: nobody believes them, with the root key or without.
+//! Frames behind the head of a version 2 log, where no frame says who sealed it: they are not
+//! believed, with the root key or without.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +77,8 @@ fn copied(path: &Path, stream: &str) -> Vec<u8> {
     frame
 }
 
-/// The number of the last journal frame that says more than heads, as a frame behind the last must name it.
+/// The number of the last journal frame with more than heads, which a frame behind the last must
+/// name.
 fn telling(path: &Path) -> String {
     let said = |frame: &Vec<u8>| {
         let is = |word: &[u8]| frame.windows(word.len()).any(|bytes| bytes == word);
@@ -86,8 +88,8 @@ fn telling(path: &Path) -> String {
     frames.iter().rposition(said).unwrap().to_string()
 }
 
-/// A journal frame with these entries, each an action, a key and a payload, made by whoever can read the file: epoch, salt and commitment are those
-/// of the frame before.
+/// A journal frame with these entries, each an action, a key and a payload, as anybody who can read
+/// the file can make it: epoch, salt and commitment are those of the frame before.
 fn said_by_nobody(path: &Path, entries: [[&str; 3]; 3]) -> Vec<u8> {
     let before = frames(&segment(path, "journal")).pop().unwrap();
     let last = FrameHeader::decode(&before).unwrap();
@@ -149,7 +151,7 @@ fn body(entries: [[&str; 3]; 3], time: i64) -> Vec<u8> {
     [body, packed, plain.into_bytes()].concat()
 }
 
-/// The entries that can be read of whoever is a subject, with what is erased counted.
+/// The readable entries about any subject, and the number of erased ones.
 fn read(path: &Path, log: &str) -> (Vec<Vec<u8>>, usize) {
     let reader = Reader::open(path, &root(log)).unwrap();
     let (mut keys, mut erased) = (Vec::new(), 0);
@@ -171,7 +173,8 @@ fn verified(path: &Path, root: Option<RootKey>) -> Report {
     verify(path, &options).unwrap()
 }
 
-/// Expects that everybody names the `frame` behind the head of `stream` as nobody's, and that nobody believes it.
+/// Expects that all readers report the `frame` behind the head of `stream` as foreign, and do not
+/// believe it.
 fn is_nobodys(path: &Path, log: &str, stream: usize, frame: &[u8]) {
     for root in [None, Some(root(log))] {
         let report = verified(path, root);
@@ -187,8 +190,9 @@ fn is_nobodys(path: &Path, log: &str, stream: usize, frame: &[u8]) {
     assert_eq!(unsigned, [(1, frame.len() as u64)], "{log}");
 }
 
-/// Without any key, one frame behind the head of the journal made entries "erased" for whoever had the root key, and verification said that the
-/// log's keys had sealed it. In version 2 nothing in a frame says who sealed it: the header names its key by a commitment that anybody can copy.
+/// Without any key, one frame behind the head of the journal made entries "erased" for readers with
+/// the root key. Verification reported that the log's keys had sealed it. In version 2 no frame
+/// shows who sealed it: the header names its key by a commitment that anybody can copy.
 #[test]
 fn a_forged_frame_behind_the_head_of_an_older_journal_erases_and_creates_nothing() {
     let digest = "0".repeat(64);
@@ -239,8 +243,9 @@ fn a_forged_frame_behind_the_head_of_an_older_journal_erases_and_creates_nothing
     }
 }
 
-/// A copy of a stream's last frame with the next numbers and other bytes was taken for the log's own, and no export went past it. Without a key of the log
-/// nobody could tell it from what a crash leaves, and with one neither.
+/// A copy of a stream's last frame with the next numbers and other bytes was taken for the log's
+/// own. No export went past it. It could not be told from a leftover of a crash, with or without a
+/// key of the log.
 #[test]
 fn a_forged_frame_behind_the_head_of_an_older_stream_is_named_and_not_read() {
     for log in LOGS {
@@ -274,7 +279,8 @@ fn a_forged_frame_behind_the_head_of_an_older_stream_is_named_and_not_read() {
     }
 }
 
-/// Nothing but a head vouches for a frame of version 2. Where the checkpoint is gone, the second copy does, and what it covers is read past the damage.
+/// Only a head confirms a frame of version 2. Where the checkpoint is gone, the second copy does,
+/// and the frames it covers are read past the damage.
 #[test]
 fn an_older_stream_without_its_checkpoint_is_read_as_far_as_its_second_copy_says() {
     for log in LOGS {

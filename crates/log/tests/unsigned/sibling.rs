@@ -1,4 +1,5 @@
-//! A copy of a log that was opened for writing elsewhere, with the same keys: what it wrote belongs to it alone.
+//! A copy of a log that was opened for writing elsewhere, with the same keys: its frames belong to
+//! it alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,9 @@ pub(crate) fn since(copy: &Path, file: &str, shared: usize) -> Vec<u8> {
         .collect()
 }
 
-/// An authenticator said that the log's keys had sealed a frame, not in which opening: frames of a copy that was opened elsewhere were read behind the
-/// signed head, and the next opening signed for them. An authenticator hangs on the certificate of its opening.
+/// An authenticator showed that the log's keys had sealed a frame, not in which opening. Frames of
+/// a copy that was opened elsewhere were read behind the signed head, and the next opening signed
+/// for them. An authenticator now depends on the certificate of its opening.
 #[test]
 fn frames_of_a_copy_that_was_opened_elsewhere_are_nobodys() {
     for file in [QUIET, DEFAULT, HEADS, JOURNAL] {
@@ -63,7 +65,8 @@ fn frames_of_a_copy_that_was_opened_elsewhere_are_nobodys() {
         let (path, copy) = siblings(folder.path());
         let (before, said_before) = (keys(&path), journal(&path));
         let own = frames(&path.join(file)).len();
-        // Of `quiet` all that the copy wrote is due; of the others what stands behind as many frames as the log has.
+        // All of the copy's frames of `quiet`; of the other streams, those behind as many frames as
+        // the log has.
         let foreign = since(&copy, file, if file == QUIET { 1 } else { own });
         let foreign = if foreign.is_empty() {
             since(&copy, file, own - 1)
@@ -87,7 +90,8 @@ fn frames_of_a_copy_that_was_opened_elsewhere_are_nobodys() {
     }
 }
 
-/// The journal of a copy names streams and erasures: where it was put in the place of the log's, newer heads know better.
+/// The journal of a copy names streams and erasures: where it replaces the log's journal, newer
+/// heads contradict it.
 #[test]
 fn the_journal_of_a_copy_does_not_belong_to_the_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +103,7 @@ fn the_journal_of_a_copy_does_not_belong_to_the_log() {
     assert!(matches!(refused, LogError::Broken { .. }), "{refused}");
 }
 
-/// What a copy noted as durable missed frames that the log never had.
+/// By the notes of a copy, frames were missed that the log never had.
 #[test]
 fn the_notes_of_a_copy_raise_no_alarm() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,8 +131,9 @@ pub(crate) fn open_and_close(path: &Path) -> Vec<String> {
     said
 }
 
-/// The slot of a copy named an opening that the log does not have, in the place of a frame that creates a stream: frames that the log never had were missed, and
-/// the advice made the journal say that they were lost.
+/// The slot of a copy named an opening that the log does not have, in the place of a frame that
+/// creates a stream. Frames that the log never had were missed, and the advice made the journal
+/// record their loss.
 #[test]
 fn a_note_of_an_opening_that_is_not_the_logs_misses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,8 +161,9 @@ fn a_note_of_an_opening_that_is_not_the_logs_misses_nothing() {
     assert_eq!(keys(&path), ["a", "b", "c", "honest"]);
 }
 
-/// The first journal frame of the copy's opening carries its own certificate, and with it the copy's entries were read behind the signed head, and its
-/// erasures hid entries. Nothing of an opening is believed before its certificate is signed for.
+/// The first journal frame of the copy's opening has its own certificate. With it the copy's
+/// entries were read behind the signed head, and its erasures hid entries. No frame of an opening
+/// is believed before its certificate is signed for.
 #[test]
 fn an_opening_of_a_copy_that_nobody_signed_for_shows_nothing_and_hides_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -208,8 +214,9 @@ pub(crate) fn subjects(path: &Path) -> Vec<String> {
     subjects
 }
 
-/// An opening that had accepted a loss and failed left its note of it behind. The frames were put back, and the next opening signed that they were lost; the one
-/// after set them aside, receipts and all. The note of a copy did the same.
+/// A failed opening that had accepted a loss left its note of it behind. The frames were put back,
+/// and the next opening signed that they were lost; the one after set them aside, receipts and all.
+/// The note of a copy did the same.
 #[test]
 fn what_is_there_again_is_never_said_to_be_lost() {
     for note_is_of_copy in [false, true] {
@@ -226,7 +233,7 @@ fn what_is_there_again_is_never_said_to_be_lost() {
         let whole = fs::read(cut.join(DEFAULT)).unwrap();
         let (offset, _) = frames(&cut.join(DEFAULT))[6];
         fs::write(cut.join(DEFAULT), &whole[..offset]).unwrap();
-        // The opening fails once it has noted what it is about to give up.
+        // The opening fails once it has noted the losses it accepts.
         fs::create_dir(cut.join("keys/signing.next")).unwrap();
         let accepting = Options {
             accept_loss: true,
@@ -263,8 +270,8 @@ fn what_is_there_again_is_never_said_to_be_lost() {
     }
 }
 
-/// Frames that a loss of power took away, kept by a thief, were believed behind a head that later openings had signed; with an older note in the place of frames
-/// with receipts.
+/// Frames that a power loss took away, kept by a thief, were believed behind a head that later
+/// openings had signed. With an older note they were believed in the place of frames with receipts.
 #[test]
 fn frames_that_went_before_an_opening_do_not_come_back_after_it() {
     for replaced in [false, true] {
@@ -312,7 +319,8 @@ fn frames_that_went_before_an_opening_do_not_come_back_after_it() {
     }
 }
 
-/// Nor are they counted, proved, found for a receipt, or called unpublished without a key.
+/// Such frames are not counted, proved, found for a receipt, or called unpublished without a key
+/// either.
 fn believed_by_nobody(path: &Path, entry: u64) {
     let stream = StreamName::default();
     let reader = Reader::open(path, &root()).unwrap();
@@ -328,8 +336,9 @@ fn believed_by_nobody(path: &Path, entry: u64) {
     assert_eq!(found.unpublished_frames, 0);
 }
 
-/// The journal frame of an opening of the copy, which vouches for itself, shut a log that had moved on: its certificate does not follow, and every
-/// command but verification refused the journal as damaged.
+/// The journal frame of an opening of the copy, which has its own certificate, blocked a log that
+/// had moved on: its certificate does not follow, and every command but verification refused the
+/// journal as damaged.
 #[test]
 fn a_certificate_that_does_not_follow_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
@@ -351,8 +360,8 @@ fn a_certificate_that_does_not_follow_is_set_aside() {
     intact(&path);
 }
 
-/// With the journal frame of a copy that had accepted a loss, an opening cut off frames with receipts before it found that it could not sign; with the copy's
-/// key too, it signed.
+/// With the journal frame of a copy that had accepted a loss, an opening cut off frames with
+/// receipts before it found that it could not sign. With the copy's key too, it signed.
 #[test]
 fn the_journal_frame_of_a_copy_costs_nothing() {
     for (accepts, with_key) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -393,7 +402,7 @@ fn the_journal_frame_of_a_copy_costs_nothing() {
     }
 }
 
-/// An opening that finds no key with which it may sign gives up nothing before.
+/// An opening without a valid signing key changes nothing before it fails.
 #[test]
 fn an_opening_that_cannot_sign_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -407,7 +416,7 @@ fn an_opening_that_cannot_sign_changes_nothing() {
     log.close().unwrap();
     let newest = fs::read(killed.join("keys/signing.key")).unwrap();
     let whole = fs::read(killed.join(DEFAULT)).unwrap();
-    // What an opening that may sign would cut off, accepted as it is.
+    // An opening with a valid key would cut this off, with the loss accepted.
     fs::write(killed.join(DEFAULT), &whole[..whole.len() - 1]).unwrap();
     fs::write(killed.join("keys/signing.key"), older).unwrap();
     let before = [DEFAULT, "durable"].map(|name| fs::read(killed.join(name)).unwrap());
@@ -426,7 +435,8 @@ fn an_opening_that_cannot_sign_changes_nothing() {
     intact(&killed);
 }
 
-/// What a copy noted in more openings than the log has was called a rewritten history, and the advice recorded a loss that never was.
+/// A note of a copy with more openings than the log has was called a rewritten history, and the
+/// advice recorded a loss that never was.
 #[test]
 fn a_note_of_an_opening_beyond_the_journal_is_named_for_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -463,7 +473,8 @@ fn a_note_of_an_opening_beyond_the_journal_is_named_for_what_it_is() {
     intact(&path);
 }
 
-/// The slot of a copy, appended, gave a subject a second key, under which new entries were sealed and which one erasure did not destroy.
+/// The slot of a copy, appended, gave a subject a second key, under which new entries were sealed
+/// and which one erasure did not destroy.
 #[test]
 fn a_second_slot_of_a_subject_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();

@@ -97,7 +97,8 @@ fn plants() -> [Plant; 3] {
     ]
 }
 
-/// M6, L6: what is no file was an error of the system, or nothing at all: it is damage, and verification names it.
+/// M6, L6: something that is no file was an error of the system, or nothing at all: it is damage,
+/// and verification reports it.
 #[test]
 fn what_is_no_file_is_damage_and_named() {
     for name in [
@@ -132,8 +133,9 @@ fn what_is_no_file_is_damage_and_named() {
     }
 }
 
-/// Something that is no file, under the name of the segment that is due, stopped every writer and reader, and `verify` said intact; under a later name it
-/// did so as soon as that was due. It is named, read past, and moved away by the next opening, which needs the name.
+/// Something that is no file, under the name of the due segment, stopped every writer and reader,
+/// and `verify` found no fault. Under a later name it did so as soon as that was due. It is listed,
+/// skipped, and moved away by the next opening, which needs the name.
 #[test]
 fn what_is_no_file_stops_nobody_in_the_place_of_a_later_segment() {
     for stream in ["default", "journal", "heads"] {
@@ -163,7 +165,7 @@ fn what_is_no_file_stops_nobody_in_the_place_of_a_later_segment() {
                     ..options()
                 };
                 let log = Log::open(&path, &root(), small).unwrap();
-                // Too long for what is left of the segment.
+                // Too long for the rest of the segment.
                 let long: String = (0..3_000_u64)
                     .map(|place| char::from(b'!' + (place * place * 7_919 % 89) as u8))
                     .collect();
@@ -180,7 +182,8 @@ fn what_is_no_file_stops_nobody_in_the_place_of_a_later_segment() {
     }
 }
 
-/// A name of a segment among the frames of another, with a file that holds none or with none, ended every opening in a defect of the program.
+/// A name of a segment among the frames of another, without a file or with a file without a frame,
+/// ended every opening in a defect of the program.
 #[test]
 fn a_name_of_a_segment_among_frames_stops_no_opening() {
     for number in [1, 2, 3, 4, 6] {
@@ -206,7 +209,8 @@ fn a_name_of_a_segment_among_frames_stops_no_opening() {
     }
 }
 
-/// A folder in the place of the first segment of a stream without entries stopped everybody, though nothing of the stream is there.
+/// A folder in the place of the first segment stopped all readers and writers, even if the stream
+/// has no entries.
 #[test]
 fn what_is_no_file_stops_nobody_in_an_empty_stream() {
     for (what, plant) in plants() {
@@ -227,7 +231,7 @@ fn what_is_no_file_stops_nobody_in_an_empty_stream() {
     }
 }
 
-/// A crash leaves temporary files, and so can somebody who wants to keep something there: no report named them.
+/// A crash leaves temporary files, and somebody may make one to hide data: no report listed them.
 #[test]
 fn temporary_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,8 +246,8 @@ fn temporary_files_are_named() {
     assert!(report.is_intact());
 }
 
-/// Folders that belong to nothing are faults, and 100,000 of them left no room for the one that says that an older copy of the log was put back: readers that
-/// pass strange names by went on with status 0.
+/// Foreign folders are faults, and 100,000 of them left no room for the one that shows that an
+/// older copy was put back. Readers that ignore foreign names went on with status 0.
 #[test]
 #[ignore = "slow: 100,000 folders, listed for each reader"]
 fn names_that_belong_to_nothing_hide_no_damage() {
@@ -271,7 +275,8 @@ fn names_that_belong_to_nothing_hide_no_damage() {
     assert!(matches!(chain, Err(LogError::Broken { .. })), "{chain:?}");
 }
 
-/// Names of strange files went to terminals as they were: whoever made one wrote lines of the report, and could conceal others.
+/// Names of foreign files went to terminals as they were: the maker of one could write lines of the
+/// report, and conceal others.
 #[test]
 fn a_name_of_a_file_writes_no_line_of_a_report() {
     let folder = tempfile::tempdir().unwrap();
@@ -296,7 +301,8 @@ fn a_name_of_a_file_writes_no_line_of_a_report() {
     }
 }
 
-/// One rotten byte in a narrower form of a tile, which nobody needs, kept readers from the whole log, and no opening mended it.
+/// One damaged byte in a narrower form of a tile, which is not needed, kept readers from the whole
+/// log, and no opening repaired it.
 #[test]
 fn a_wrong_form_that_no_signed_tree_has_keeps_nobody_from_reading() {
     let folder = tempfile::tempdir().unwrap();
@@ -325,7 +331,8 @@ fn a_wrong_form_that_no_signed_tree_has_keeps_nobody_from_reading() {
     }
 }
 
-/// A key that was gone or wrong beside the checkpoint of a stream at rest refused its entries until one was appended to that very stream.
+/// A missing or wrong key beside the checkpoint of an idle stream blocked the stream's entries
+/// until one was appended to it.
 #[test]
 fn the_key_beside_a_checkpoint_is_written_anew() {
     let wrong: [fn(&Path); 3] = [

@@ -17,8 +17,9 @@ use crate::{
 
 #[test]
 fn a_forged_frame_of_a_built_in_stream_is_set_aside_and_never_signed() {
-    // S3: the journal is in clear, and a frame that somebody appended to its file was signed by the next opening: a false fork, a false
-    // rollback, a false sentence about a repair, a stream that was then written in clear.
+    // S3: the journal is in clear, and the next opening signed a frame that somebody had appended
+    // to its file: a false fork, a false rollback, a false report of a repair, a stream that was
+    // then written in clear.
     let origin = format!("{ORIGIN}/streams/default");
     let head = |size| Checkpoint::new(&origin, size, Hash::new([9; 32]));
     let heads = [3, 9].map(|size| head(size).unwrap().encode());
@@ -53,7 +54,8 @@ fn a_forged_frame_of_a_built_in_stream_is_set_aside_and_never_signed() {
     }
 }
 
-/// Appends `frame` to the segment `file`, and expects that nobody believes it and everything goes on as without it.
+/// Appends `frame` to the segment `file`, and expects that it is not believed and everything goes
+/// on as without it.
 fn is_set_aside(path: &Path, file: &str, frame: &[u8]) {
     let before = journal(path);
     let honest = fs::read(path.join(file)).unwrap();
@@ -82,7 +84,8 @@ fn is_set_aside(path: &Path, file: &str, frame: &[u8]) {
 
 #[test]
 fn a_forged_frame_of_a_sealed_stream_is_set_aside_and_what_follows_can_be_read() {
-    // S4: a copy of the last frame with the next numbers and random sections was signed; nothing behind it could be exported any more.
+    // S4: a copy of the last frame with the next numbers and random sections was signed; nothing
+    // behind it could be exported any more.
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
     let (_, mut garbage) = frames(&path.join(DEFAULT)).pop().unwrap();
@@ -113,8 +116,9 @@ fn a_forged_frame_of_a_sealed_stream_is_set_aside_and_what_follows_can_be_read()
     assert_eq!(keys(&path), ["a", "b", "c", "next", "next"]);
 }
 
-/// An empty file with the name of a segment made everything that follows in the segment before look torn: verification called a sound frame damaged,
-/// and an opening cut durable frames away, for which it asked to accept a loss.
+/// An empty file with the name of a segment made all following frames in the segment before look
+/// torn. Verification reported a sound frame as damaged. An opening asked to accept a loss, and cut
+/// durable frames away.
 #[test]
 fn a_file_in_the_place_of_a_segment_costs_no_frame() {
     let segment = |number| format!("streams/default/segments/{number:020}.seg");
@@ -163,7 +167,8 @@ fn a_file_in_the_place_of_a_segment_costs_no_frame() {
     }
 }
 
-/// A copy of the last frames in a segment of their own made both look torn: an opening set both aside, and with them entries that had receipts.
+/// A copy of the last frames in a segment of their own made both look torn: an opening set both
+/// aside, and with them entries that had receipts.
 #[test]
 fn a_second_copy_of_the_last_frames_costs_none_of_them() {
     for (number, is_noted) in [(3, true), (3, false), (6, true), (6, false)] {
@@ -194,7 +199,7 @@ fn a_second_copy_of_the_last_frames_costs_none_of_them() {
     }
 }
 
-/// A link under the name that the next copy was to get stopped every opening that had something to set aside.
+/// A link under the name of the next copy stopped every opening that had something to set aside.
 #[test]
 fn a_link_in_the_folder_of_copies_stops_no_opening() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,8 +218,9 @@ fn a_link_in_the_folder_of_copies_stops_no_opening() {
     assert_eq!(fs::read(victim).unwrap(), b"untouched");
 }
 
-/// Frames that an accepted loss had left behind could be appended behind the new ones, where they were due again by their numbers, and were signed:
-/// entries came back that the journal says are lost, in another order.
+/// Frames left behind by an accepted loss could be appended behind the new ones, where their
+/// numbers were due again, and were signed: entries that the journal records as lost came back, in
+/// another order.
 #[test]
 fn a_frame_of_an_earlier_epoch_fits_nowhere_behind_a_later_one() {
     let folder = tempfile::tempdir().unwrap();

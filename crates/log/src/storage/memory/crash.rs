@@ -1,4 +1,4 @@
-//! What a power loss leaves of a storage in memory.
+//! The state of a storage in memory after a power loss.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,25 +6,26 @@ use std::sync::{Arc, Mutex};
 use super::{Change, Content, Image, Memory, Shared, Versions, lock_content, overwrite};
 use crate::storage::random::Random;
 
-/// What a disk writes in one piece, if it gets to it.
+/// The largest unit that a disk writes at once.
 const SECTOR_BYTES: usize = 512;
 
 impl Memory {
-    /// A storage with what a power loss at this moment may leave; which of the possible outcomes, says
-    /// `seed`, and the same one does so again.
+    /// Returns a storage with one possible state after a power loss at this moment; `seed` selects
+    /// it reproducibly.
     ///
-    /// Durable names with their durable bytes are always there. Of the rest there may be nothing; all
-    /// of it; all up to one moment, with the change at that moment torn; or any part of it: names as
-    /// they were at any time since they were durable last, folders or not, lengths without the
-    /// bytes (these are zeros), and of each write any of the 512-byte sectors it touches, some of
-    /// them torn in the middle. Bytes next to those of a write stay as they are.
+    /// Durable names with their durable bytes are always there. Of the rest there may be nothing,
+    /// all of it, or any part. All changes up to one moment may be there, with the change at that
+    /// moment torn. Names may be as they were at any time since they were durable last, folders or
+    /// not. Lengths may be there without the bytes (these are zeros). Of each write any of the
+    /// 512-byte sectors it touches may be there, some of them torn in the middle. Bytes next to
+    /// those of a write stay as they are.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let image = self.lock_image();
         Self::from(image.after(&mut Fate::draw(seed, &image)))
     }
 
-    /// A storage with what is durable and nothing else: the least that a power loss leaves.
+    /// Returns a storage with only the durable state: the least that a power loss leaves.
     #[must_use]
     pub fn crash_losing_all_unsynced(&self) -> Self {
         let mut fate = Fate {
@@ -38,7 +39,7 @@ impl Memory {
 impl Image {
     fn after(&self, fate: &mut Fate) -> Self {
         let mut folders = BTreeMap::new();
-        // A folder sorts behind the one it stands in, which decides first.
+        // A folder sorts behind its parent, which is decided first.
         for (folder, created) in &self.folders {
             let above = folder.rsplit_once('/').map_or("", |(above, _)| above);
             let stands = above.is_empty() || folders.contains_key(above);
@@ -83,7 +84,7 @@ impl Image {
     }
 }
 
-/// Which of the outcomes of a crash it is.
+/// The selected outcome of a crash.
 struct Fate {
     kind: FateKind,
     random: Random,
@@ -93,7 +94,7 @@ enum FateKind {
     Nothing,
     Everything,
     Until(u64),
-    /// Each change is whole or lost as often as the share of 256 says, or else torn.
+    /// Each change is whole or lost with a probability of this share of 256, or else torn.
     Scattered(usize),
 }
 
@@ -163,7 +164,7 @@ impl Fate {
 }
 
 impl Change {
-    /// Applies what a disk that lost power on the way may have done of it.
+    /// Applies a part of the change that a disk without power may have written.
     fn tear(&self, file: &mut Vec<u8>, random: &mut Random) {
         let Self::Write { offset, bytes } = self else {
             if random.chance(128) {

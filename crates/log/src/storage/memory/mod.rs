@@ -1,7 +1,7 @@
-//! Files in memory that know what a power loss would leave of them: for tests and examples.
+//! Files in memory with their state after a power loss: for tests and examples.
 //!
-//! Durable is what the words of [`Storage`] promise and nothing more, so that code which relies on
-//! the manners of one file system fails here.
+//! Durable is only what the contract of [`Storage`] promises, so that code which relies on the
+//! behaviour of one file system fails here.
 
 mod crash;
 
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::name::{components, join, split};
 use super::{File, Lock, Storage};
 
-/// Longest file: what is written beyond is refused as `FileTooLarge`.
+/// Longest file: writes beyond are refused as `FileTooLarge`.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 30;
 
 /// A [`Storage`] in memory. Clones share the files.
@@ -29,10 +29,10 @@ impl Memory {
         Self::default()
     }
 
-    /// A storage of its own with what is in this one now: what a new process finds when the old one
-    /// was killed and the system lives on.
+    /// Returns a separate storage with the current content of this one: the view of a new process
+    /// when the old one was killed and the system lives on.
     ///
-    /// What was not durable is there and still not durable. Nothing is locked.
+    /// Changes that were not durable are there and still not durable. Nothing is locked.
     #[must_use]
     pub fn clone_live(&self) -> Self {
         let image = self.lock_image();
@@ -56,8 +56,8 @@ impl Memory {
         })
     }
 
-    /// What a failed sync may do to `name`: its bytes are there for every reader, and no later sync writes
-    /// those that were not durable. Bytes written after it are as any.
+    /// Simulates the effect of a failed sync on `name`: its bytes are there for every reader, and
+    /// no later sync writes those that were not durable. Bytes written after it behave normally.
     ///
     /// Systems do that, because memory that cannot be written would otherwise fill up.
     pub fn forget_unsynced(&self, name: &str) {
@@ -165,12 +165,12 @@ impl Storage for Memory {
         Ok(())
     }
 
-    /// Nothing is ever left half done.
+    /// No call is ever left half done.
     fn leftovers(&self) -> io::Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    /// Nothing is ever left half done here.
+    /// No call is ever left half done here.
     fn sweep(&self) -> io::Result<u64> {
         Ok(0)
     }
@@ -232,7 +232,7 @@ impl Image {
         }
     }
 
-    /// Gives `name` a new content; the old one lives on in the handles that are open.
+    /// Gives `name` a new content; open handles keep the old one.
     fn put(&mut self, name: &str, content: Content) -> io::Result<()> {
         if self.folders.contains_key(name) {
             return Err(Errno::ISDIR.into());
@@ -289,7 +289,7 @@ impl Image {
         }
     }
 
-    /// Makes the present state of `name` durable: what it stands for, not its bytes.
+    /// Makes the present target of `name` durable, but not its bytes.
     fn settle(&mut self, name: &str) {
         let Some(versions) = self.names.get_mut(name) else {
             return;
@@ -304,7 +304,7 @@ impl Image {
     }
 }
 
-/// What a name stood for since it was durable last, with the moments of the changes.
+/// The versions of a name since it was durable last, with the moments of the changes.
 #[derive(Debug, Default)]
 struct Versions {
     durable: Option<Shared>,
@@ -318,7 +318,7 @@ impl Versions {
     }
 }
 
-/// A file as its name and its handles share it; locked only while the image is.
+/// A file shared by its name and its handles; locked only while the image is.
 type Shared = Arc<Mutex<Content>>;
 
 fn lock_content(content: &Shared) -> MutexGuard<'_, Content> {
@@ -329,7 +329,8 @@ fn lock_content(content: &Shared) -> MutexGuard<'_, Content> {
 struct Content {
     live: Vec<u8>,
     durable: Vec<u8>,
-    /// What leads from the durable bytes to the live ones, but for what a failed sync forgot.
+    /// The changes from the durable bytes to the live ones, except for those that a failed sync
+    /// forgot.
     later: Vec<(u64, Change)>,
 }
 
@@ -469,7 +470,7 @@ impl Drop for HeldLock {
     }
 }
 
-/// The component that follows `folder` when `name` stands directly in it.
+/// The component that follows `folder` when `name` is directly in it.
 fn part_in<'a>(folder: &str, name: &'a str) -> Option<&'a str> {
     let inside = match folder {
         "" => name,

@@ -1,4 +1,4 @@
-//! A simulated power loss keeps what was promised, and may take or tear everything else.
+//! A simulated power loss keeps the promised state, and may take or tear everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ fn read(storage: &Memory, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// What `name` is after each of many crashes.
+/// The states of `name` after each of many crashes.
 fn outcomes(storage: &Memory, name: &str) -> BTreeSet<Option<Vec<u8>>> {
     (0..SEEDS)
         .map(|seed| read(&storage.crash(seed), name))
@@ -170,7 +170,7 @@ fn a_crash_with_the_same_seed_leaves_the_same_and_touches_nothing() {
     }
     assert!(states.iter().collect::<BTreeSet<_>>().len() > 20);
     assert_eq!(state(&memory), before);
-    // What a crash left is durable: the next one takes nothing more.
+    // The state after a crash is durable: the next one takes nothing more.
     for seed in 0..20 {
         let left = memory.crash(seed);
         assert_eq!(state(&left.crash(seed + 1)), state(&left));
@@ -293,7 +293,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is promised of one name, kept by the words of the trait and without a look inside.
+/// The promises for one name, by the contract of the trait and without a look inside.
 #[derive(Debug, Default)]
 struct Promise {
     name_durable: bool,

@@ -198,8 +198,8 @@ fn names_that_lead_out_of_the_root_are_refused_by_every_call() {
 
 #[test]
 fn leftovers_of_a_crash_are_not_listed_do_not_block_and_are_swept() {
-    // A process that crashed while it replaced a file had the process id that this one has now, as
-    // happens at every start in a container. Its leftovers must not keep us from replacing.
+    // A process that crashed while it replaced a file had the same process id as this one, as
+    // happens at every start in a container. Its leftovers must not block a replacement.
     let folder = tempfile::tempdir().unwrap();
     let storage = Directory::new(folder.path());
     storage
@@ -238,7 +238,7 @@ fn a_file_longer_than_allowed_is_not_read() {
         storage.read("x", 99).unwrap_err().kind(),
         ErrorKind::InvalidData
     );
-    // A length that no memory holds costs an error, not the process.
+    // A length that exceeds memory costs an error, not the process.
     storage
         .open("huge", true)
         .unwrap()
@@ -290,7 +290,8 @@ fn many_threads_may_create_the_same_folders_at_once() {
     }
 }
 
-/// A shell that tries to lock `path` and says so; it holds until it is told or killed.
+/// A shell that tries to lock `path` and reports the result; it holds the lock until it is stopped
+/// or killed.
 fn other_process(path: &Path) -> (Child, String) {
     let script = r#"exec 9<>"$0"; flock -n 9 && echo held || echo refused; read -r _ || true"#;
     let mut child = Command::new("sh")
@@ -333,7 +334,7 @@ fn a_lock_excludes_other_processes_until_it_is_dropped_or_they_are_killed() {
         pid,
         "the loser writes nothing"
     );
-    // The way of kill -9.
+    // As kill -9 does.
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(storage.lock("lock").unwrap().is_some());
@@ -381,7 +382,7 @@ fn a_full_disk_is_an_error_that_leaves_what_was_there_and_no_leftovers() {
     let mut kept = vec![0; usize::try_from(written).unwrap()];
     segment.read_at(&mut kept, 0).unwrap();
     assert!(kept.iter().all(|byte| *byte == 2));
-    // The lock needs no room, and once there is some again everything works.
+    // The lock needs no space, and once there is some again everything works.
     assert!(storage.lock("head").unwrap().is_some());
     segment.set_length(1000).unwrap();
     segment.sync().unwrap();

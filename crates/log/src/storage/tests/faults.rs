@@ -1,11 +1,12 @@
-//! Faults hit the calls they are meant for and do what they say; every call is written down.
+//! Faults hit the intended calls and have the intended effect; every call is recorded.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 
 use crate::storage::{Call, Fault, FaultPlan, Faulty, Memory, Storage as _, is_transient};
 
-/// A storage with a few files, and the error of one call of each kind, in the order of [`Call::ALL`].
+/// A storage with a few files, and the error of one call of each kind, in the order of
+/// [`Call::ALL`].
 fn one_of_each(plan: FaultPlan) -> (Faulty<Memory>, Vec<Option<ErrorKind>>) {
     let memory = Memory::new();
     memory.replace("old", b"old").unwrap();
@@ -40,7 +41,7 @@ fn content(storage: &Faulty<Memory>, name: &str) -> Option<Vec<u8>> {
     storage.inner().read(name, 100).ok()
 }
 
-/// Whether the change that `call` makes in [`one_of_each`] is there.
+/// Returns whether the change that `call` makes in [`one_of_each`] is there.
 fn is_done(storage: &Faulty<Memory>, call: Call) -> Option<bool> {
     let durable = storage.inner().crash_losing_all_unsynced();
     match call {

@@ -1,4 +1,4 @@
-//! What a storage promises, seen on a real disk, in memory, after crashes and under faults.
+//! Tests of the storage contract on a real disk, in memory, after crashes and under faults.
 
 mod crash;
 mod disk;

@@ -107,7 +107,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a step gave, comparable.
+/// The comparable result of a step.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Nothing,

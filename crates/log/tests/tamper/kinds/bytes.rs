@@ -1,4 +1,4 @@
-//! Changed bits, and files that are not what their names say.
+//! Changed bits, and files whose content does not match their names.
 
 use probity_format::Version;
 use probity_format::frame::{FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, Frame, TAG_BYTES};
@@ -99,7 +99,8 @@ pub(super) fn kinds() -> Vec<Kind> {
         Kind::new("a bit of a record", "13, 14", FaultClass::Record, |s, r| {
             let (stream, bundle) = any_bundle(s, r);
             s.change(&in_log(stream, &bundle), |bytes| {
-                // The length of a record is another kind: the records behind it are then not found at all.
+                // The length of a record is another kind: the records behind it are then not found
+                // at all.
                 let at = r.below(bytes.len() / (RECORD_BYTES + 2)) * (RECORD_BYTES + 2) + 2;
                 flip(bytes, at..at + RECORD_BYTES, r);
             });
@@ -404,7 +405,7 @@ fn in_segment(
     Place::file(stream, &file)
 }
 
-/// Gives a partial file the name of its full form, which is given back.
+/// Gives a partial file the name of its full form, and returns that name.
 fn pass_for_full(scene: &mut Scene<'_>, stream: &str, partial: &str) -> String {
     let (full, _) = partial.split_once(".p/").unwrap();
     let content = scene.read(&in_log(stream, partial));

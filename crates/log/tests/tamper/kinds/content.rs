@@ -1,4 +1,5 @@
-//! Entries exchanged, swapped, repeated, added and left out: by whoever has the disk, the root key, or a signing key too.
+//! Entries exchanged, swapped, repeated, added and left out, by attackers with the disk, the root
+//! key, or a signing key too.
 
 use probity_format::frame::{DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES};
 use probity_format::record::RECORD_BYTES;
@@ -11,10 +12,10 @@ use crate::random::Random;
 use crate::thief::Stolen;
 use crate::world::{CLEAR, LONG, Look, Scene, Stored, TOGETHER};
 
-/// Where the section of a frame without sections of subjects begins.
+/// The offset of the section in a frame without sections of subjects.
 const BODY: usize = FRAME_HEADER_BYTES + DIRECTORY_ENTRY_BYTES;
 
-/// What bytes in other places look like, when frames behind them are moved.
+/// The faults of bytes in other places, when frames behind them are moved.
 const MOVED: &[FaultClass] = &[FaultClass::Segment];
 
 pub(super) fn kinds() -> Vec<Kind> {
@@ -25,8 +26,8 @@ pub(super) fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Each way to change the entries of a frame, with what the attacker holds: the disk alone; all but a signing
-/// key, so that records and tiles match; the signing key of today too.
+/// Each way to change the entries of a frame, with the attacker's means: the disk alone; all but a
+/// signing key, so that records and tiles match; the current signing key too.
 fn edits() -> Vec<Kind> {
     use FaultClass::{Fork, Frame, Tree};
     vec![
@@ -103,7 +104,7 @@ type Edit = fn(Vec<Vec<u8>>, &mut Random) -> Vec<Vec<u8>>;
 
 fn replace(mut rows: Vec<Vec<u8>>, random: &mut Random) -> Vec<Vec<u8>> {
     let at = random.below(rows.len());
-    // The time of a row stands behind its length.
+    // The time of a row follows its length.
     rows[at][4 + random.below(3)] ^= random.bit();
     rows
 }
@@ -197,7 +198,7 @@ fn frames() -> Vec<Kind> {
         .also(MOVED),
         Kind::new("a frame repeated", "7", FaultClass::Frame, |s, r| {
             with_frames(s, r, |frames, at, _| {
-                // In the place of a neighbour, so that something is changed wherever it stands.
+                // In the place of a neighbour, so that the change has an effect everywhere.
                 let again = frames[at].clone();
                 let neighbour = if at + 1 < frames.len() {
                     at + 1
@@ -331,7 +332,8 @@ fn frames() -> Vec<Kind> {
     ]
 }
 
-/// Adds a segment that begins with frame `first`, which stands in another one; where one begins with it already, lets that go on.
+/// Adds a segment that begins with frame `first`, which another segment holds. If a segment begins
+/// with it already, lets the segment before go on with it.
 fn cut_in(scene: &mut Scene<'_>, stream: &str, first: u64) -> Place {
     let record = scene.world.records[stream][first as usize];
     let whole = scene.read(&in_log(stream, &segment_file_name(record.segment)));
@@ -340,7 +342,8 @@ fn cut_in(scene: &mut Scene<'_>, stream: &str, first: u64) -> Place {
         let again = whole[SEGMENT_HEADER_BYTES..record.end() as usize].to_vec();
         let last = scene.world.records[stream].last().unwrap().segment;
         if last == first {
-            // Behind the last frame only what is no frame of the stream may stand: that is another kind.
+            // Behind the last frame only bytes that are no frame of the stream may follow: that is
+            // another kind.
             scene.change(&name, |bytes| bytes[0] ^= 1);
         } else {
             scene.change(&name, |bytes| bytes.extend(again));
@@ -395,8 +398,9 @@ impl Place {
     }
 }
 
-/// What a writer with every key may do unseen by whoever has none: frames whose contents are not what they say. They
-/// are signed for, and behind the last head that was anchored, as after a crash.
+/// Changes that a writer with every key can make unseen by readers without keys: frames whose
+/// contents contradict their headers. They are signed for, and behind the last anchored head, as
+/// after a crash.
 fn lies() -> Vec<Kind> {
     vec![
         Kind::new(
@@ -449,7 +453,8 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    // Header, one directory entry, the compressor's code, the length of the packed part.
+                    // Header, one directory entry, the compressor's code, the length of the packed
+                    // part.
                     let plain = BODY + 1 + 4;
                     frame[plain + 3] = 1 + random.below(255) as u8;
                 })
@@ -479,12 +484,12 @@ fn lie(scene: &mut Scene<'_>, random: &mut Random, change: fn(&mut [u8], &mut Ra
     sign_last(scene, &stolen)
 }
 
-/// Signs for what is stolen, with today's key, and gives the place of the last frame.
+/// Signs for the stolen stream with the current key, and returns the place of the last frame.
 fn sign_last(scene: &mut Scene<'_>, stolen: &Stolen) -> Place {
     let number = stolen.frames.len() - 1;
     let today = *scene.world.seeds.last().unwrap();
     stolen.write(scene, Some(&today));
-    // A checkpoint beyond its second copy would be told of as well.
+    // A checkpoint beyond its second copy would be reported as well.
     let note = scene.read(&in_log(CLEAR, "checkpoint"));
     scene.write(&format!("log.heads/{CLEAR}"), &note);
     Place::file(CLEAR, "segments/").into_content(number)
@@ -492,7 +497,7 @@ fn sign_last(scene: &mut Scene<'_>, stolen: &Stolen) -> Place {
 
 impl Place {
     fn into_content(self, number: usize) -> Self {
-        // The segment's number depends on the lengths of frames; the frame is what matters.
+        // The segment's number depends on the lengths of frames; only the frame matters.
         Self {
             place: format!(", frame {number} "),
             ..self

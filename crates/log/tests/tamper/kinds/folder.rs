@@ -1,4 +1,5 @@
-//! A stream rolled back with what would betray it, a log emptied, and what somebody put beside the evidence.
+//! A stream rolled back with the files that would betray it, a log emptied, and foreign files
+//! beside the evidence.
 
 use probity_format::segment::segment_file_name;
 use probity_log::verify::FaultClass;
@@ -163,7 +164,7 @@ fn verifier_keys() -> Vec<Kind> {
     ]
 }
 
-/// What belongs to nothing.
+/// Foreign files and bytes.
 fn beside() -> Vec<Kind> {
     vec![
         Kind::new(

@@ -1,4 +1,4 @@
-//! Seals stripped, keys misused, and what is fixed about the log changed.
+//! Seals stripped, keys misused, and fixed properties of the log changed.
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::FRAME_HEADER_BYTES;
@@ -106,7 +106,8 @@ pub(super) fn kinds() -> Vec<Kind> {
             FaultClass::KeyChain,
             |s, r| {
                 let mut stolen = Stolen::new(s, "journal");
-                // What certificates of keys that are gone bind: everything before the last of them.
+                // The frames that certificates of destroyed keys bind: everything before the last
+                // of them.
                 let number = r.below(stolen.frames.len() / 2);
                 let mut rows = stolen.rows(number);
                 rows.extend(stolen.rows(0).into_iter().take(1));

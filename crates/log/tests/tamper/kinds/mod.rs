@@ -1,4 +1,4 @@
-//! The kinds of attack: what is done, what verification must call it, and where it must find it.
+//! The kinds of attack: the change, the expected verdict of verification, and the expected place.
 
 mod bytes;
 mod content;
@@ -18,23 +18,23 @@ pub(crate) struct Kind {
     pub(crate) of: &'static str,
     pub(crate) look: Look,
     pub(crate) verdict: Verdict,
-    /// What else the same damage is rightly called.
+    /// Other correct classes for the same damage.
     pub(crate) also: &'static [FaultClass],
     pub(crate) attack: fn(&mut Scene<'_>, &mut Random) -> Place,
 }
 
-/// What verification must say.
+/// The expected result of a verification.
 #[derive(Clone, Copy)]
 pub(crate) enum Verdict {
     /// A fault of this class.
     Fault(FaultClass),
-    /// That it cannot be done, for this reason.
+    /// A refusal for this reason.
     Refused(&'static str),
-    /// That the log is intact, and where what was not checked is.
+    /// An intact log, with the place of the unchecked part listed.
     Listed,
 }
 
-/// Where the fault must be found.
+/// The place where the fault must be found.
 pub(crate) struct Place {
     pub(crate) stream: String,
     /// Part of the place in the report.
@@ -111,7 +111,7 @@ pub(crate) fn all() -> Vec<Kind> {
     .collect()
 }
 
-/// What damage to the journal entails: it says which streams and keys there are.
+/// The consequences of damage to the journal, which defines streams and keys.
 const JOURNAL_TOO: &[FaultClass] = &[
     FaultClass::Checkpoint,
     FaultClass::Frame,

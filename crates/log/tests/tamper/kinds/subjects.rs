@@ -1,7 +1,8 @@
 //! Keys of subjects changed, exchanged, taken away and put back.
 //!
-//! S5 and S24 of the security review: damage to a key passed for an erasure, and the kind that exchanged keys used slots of
-//! another length, so that it exchanged none. The slots are now signed for, and their length is the library's.
+//! S5 and S24 of the security review: damage to a key passed for an erasure, and the kind that
+//! exchanged keys used slots of another length, so that it exchanged none. The slots are now signed
+//! for, and their length is the library's.
 
 use std::fs;
 use std::ops::Range;
@@ -151,7 +152,7 @@ const fn slot(place: usize) -> Range<usize> {
     place * SLOT_BYTES..(place + 1) * SLOT_BYTES
 }
 
-/// What the slot keeps secret.
+/// The secret part of a slot.
 const fn secret(place: usize) -> Range<usize> {
     place * SLOT_BYTES + SLOT_LABEL_BYTES..(place + 1) * SLOT_BYTES
 }
