@@ -142,6 +142,8 @@ fn tables_as_mariadb_alone_has_them() {
     of_mariadb::times_of_updates_stay_as_they_were();
     of_mariadb::values_of_a_lax_mode_come_back_as_they_were();
     of_mariadb::versions_are_noted_and_their_tables_are_no_exception();
+    of_mariadb::rows_with_an_enumeration_in_the_key_are_all_taken();
+    of_mariadb::a_key_with_the_beginning_of_a_version_names_no_row();
 }
 
 #[test]

@@ -108,6 +108,11 @@ fn a_row_that_is_found_by_the_collation_of_the_key_alone_does_not_cascade_away()
 }
 
 #[test]
+fn no_row_without_a_key_is_passed_over_in_parts() {
+    of_sqlite::no_row_without_a_key_is_passed_over_in_parts();
+}
+
+#[test]
 fn a_key_that_compares_otherwise_than_its_column_is_none() {
     of_sqlite::a_key_that_compares_otherwise_than_its_column_is_none();
 }

@@ -144,6 +144,23 @@ pub(crate) fn several_rows(table: &ResolvedTable, doing: &'static str, done: &st
     }
 }
 
+/// Returns the error for rows that no statement can name.
+pub(crate) fn unnamed_rows(table: &ResolvedTable) -> Error {
+    let message = format!(
+        "table {}: rows have NULL in their identity ({}), so that a disguise in parts would leave them in clear; give them a key, or leave them out by a condition",
+        table.name,
+        table.identity.join(", ")
+    );
+    Error::Database {
+        doing: "choosing the rows of a chunk",
+        source: DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message,
+            said: Said::default(),
+        },
+    }
+}
+
 /// Refuses when rows do not hold the written values. This is checked if the database reported fewer
 /// rows, or if triggers make its count meaningless.
 fn refuse_passed_over(

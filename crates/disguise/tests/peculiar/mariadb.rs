@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
 
 use probity_disguise::database::Mysql;
 use probity_disguise::{Database, KeptReason, Value};
@@ -192,6 +193,51 @@ pub(crate) fn times_of_updates_stay_as_they_were() {
     );
     assert_ne!(lax, STAMPING);
     member.again(&lax).leaves_and_returns(["members", "posts"]);
+}
+
+/// The next rows of a chunk were read in the order of an enumeration's numbers, and looked for behind its text: rows were passed
+/// over and stayed in clear, with success. Pages of one go did the same.
+pub(crate) fn rows_with_an_enumeration_in_the_key_are_all_taken() {
+    for key in [
+        "ENUM('public', 'friends', 'admin')",
+        "SET('public', 'friends', 'admin')",
+    ] {
+        let mut database = connect();
+        for sql in [
+            "CREATE TABLE members (id INT PRIMARY KEY)",
+            &format!(
+                "CREATE TABLE notes (member INT REFERENCES members(id), kind {key}, PRIMARY KEY (member, kind))"
+            ),
+            "INSERT INTO members VALUES (1), (2)",
+            "INSERT INTO notes VALUES (1, 'public'), (1, 'friends'), (1, 'admin'), (2, 'admin')",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        let mut member = Member::of(database, NOTES);
+        member.engine.set_apply_rows(NonZero::<u32>::MIN);
+        let before = member.rows(["members", "notes"]);
+        let applied = member.leave();
+        assert_eq!(member.rows(["notes"])[0].len(), 1, "{key}");
+        assert!(member.return_from(&applied).is_complete());
+        assert_eq!(member.rows(["members", "notes"]), before, "{key}");
+    }
+}
+
+/// The key of a table with versions was taken for unique without its end, also where the beginning of a version was a part of it.
+pub(crate) fn a_key_with_the_beginning_of_a_version_names_no_row() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id INT PRIMARY KEY)",
+        "CREATE TABLE notes (id INT NOT NULL, member INT REFERENCES members(id), \
+         rs TIMESTAMP(6) GENERATED ALWAYS AS ROW START, re TIMESTAMP(6) GENERATED ALWAYS AS ROW END, \
+         PERIOD FOR SYSTEM_TIME (rs, re), PRIMARY KEY (id, rs)) WITH SYSTEM VERSIONING",
+        "INSERT INTO members VALUES (1), (2)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mut member = Member::of(database, NOTES);
+    let refused = member.refusal();
+    assert!(refused.contains("notes"), "{refused}");
 }
 
 /// D9: what a lax mode had let into an enumeration or a date was removed and stayed away, for the connection is strict.

@@ -6,6 +6,8 @@
     reason = "tests stop at the first surprise"
 )]
 
+use std::num::NonZero;
+
 use probity_disguise::{Database as _, Error, Kept, KeptReason, Revealed, Value};
 
 use crate::connect;
@@ -279,4 +281,32 @@ pub(crate) fn a_key_that_compares_otherwise_than_its_column_is_none() {
         member.sql(&["CREATE UNIQUE INDEX codes ON notes (code)"]);
         member.leaves_and_returns(["members", "notes"]);
     }
+}
+
+/// A row with NULL in its key was passed over by chunks and pages, and with it rows that have a key: they stayed in clear, with
+/// success. Such a disguise is refused.
+pub(crate) fn no_row_without_a_key_is_passed_over_in_parts() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id INTEGER PRIMARY KEY)",
+        "CREATE TABLE notes (id TEXT PRIMARY KEY, member INTEGER REFERENCES members, what TEXT)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO notes VALUES (NULL, 1, 'x'), ('a', 1, 'y'), ('b', 1, 'z'), (NULL, 2, 'u')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let changing = "[[modify]]\ntable = \"notes\"\ncolumn = \"what\"\nvalue = { ConstStr = \"-\" }";
+    let mut member = Member::of(
+        database,
+        &NOTES
+            .replacen("[[remove]]\ntable = \"notes\"", changing, 1)
+            .replacen("[[remove]]\ntable = \"members\"", "", 1),
+    );
+    member.engine.set_apply_rows(NonZero::<u32>::MIN);
+    let before = member.rows(["members", "notes"]);
+    let refused = format!("{:?}", member.try_to_leave().unwrap_err());
+    assert!(refused.contains("NULL in their identity"), "{refused}");
+    assert_eq!(member.rows(["members", "notes"]), before);
+    member.sql(&["UPDATE notes SET id = 'c' WHERE id IS NULL AND member = 1"]);
+    member.leaves_and_returns(["members", "notes"]);
 }

@@ -148,8 +148,12 @@ impl Mysql {
             // meaning.
             let columns = &table.columns;
             let is_written = |key: &String| columns.iter().any(|it| it.name == *key);
+            let before = table.primary_key.len();
             table.primary_key.retain(is_written);
-            table.unique_keys.push(table.primary_key.clone());
+            // With the beginning of a version cut as well, several present rows may have the rest.
+            if table.primary_key.len().saturating_add(1) == before {
+                table.unique_keys.push(table.primary_key.clone());
+            }
         }
         note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
         self.read_constraints(&mut catalog)?;

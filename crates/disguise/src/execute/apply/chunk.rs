@@ -12,6 +12,7 @@ use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::schema::ResolvedTable;
 use crate::spec::Kind;
+use crate::statements::overwrite::unnamed_rows;
 use crate::statements::row::{at, encoded, picked};
 use crate::statements::table::{among, list};
 
@@ -68,7 +69,11 @@ impl Unseen<'_> {
     ) -> Result<Vec<Vec<Value>>, Error> {
         let dialect = database.dialect();
         let table = self.table;
-        let keys = table.identity.iter().map(|key| dialect.quote(key));
+        if self.place.seen.is_empty() {
+            self.refuse_unnamed(database)?;
+        }
+        let keys = table.identity.iter();
+        let keys = keys.map(|key| compared(dialect, table, key));
         let keys: Vec<String> = match self.order {
             Order::Rising => keys.collect(),
             Order::Falling => keys.map(|key| format!("{key} DESC")).collect(),
@@ -100,11 +105,40 @@ impl Unseen<'_> {
                 Order::Rising => '>',
                 Order::Falling => '<',
             };
-            let keys = list(dialect, &table.identity);
+            let keys = table.identity.iter();
+            let keys: Vec<String> = keys.map(|key| compared(dialect, table, key)).collect();
+            let keys = keys.join(",");
             sql = format!("{sql} AND ({keys}) {sign} ({})", typed(dialect, table));
             parameters.extend_from_slice(&place.seen);
         }
         Fragment { sql, parameters }
+    }
+
+    /// Refuses when a row has NULL in its key: no page begins behind such a row, and none finds it.
+    fn refuse_unnamed(&self, database: &mut dyn TenantConnection) -> Result<(), Error> {
+        let dialect = database.dialect();
+        let catalog = &self.table.catalog;
+        let nullable = |key: &&String| catalog.column(key).is_some_and(|it| it.nullable);
+        let keys = self.table.identity.iter().filter(nullable);
+        let keys: Vec<String> = keys
+            .map(|key| format!("{} IS NULL", dialect.quote(key)))
+            .collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let chosen = self.fragment(database);
+        let sql = format!(
+            "SELECT COUNT(*) FROM {} WHERE {} AND ({})",
+            dialect.quote(&self.table.name),
+            chosen.sql,
+            keys.join(" OR ")
+        );
+        let found = database.query(&sql, &chosen.parameters);
+        let found = found.doing("choosing the rows of a chunk")?.concat();
+        match found.as_slice() {
+            [Value::Int(0)] => Ok(()),
+            _ => Err(unnamed_rows(self.table)),
+        }
     }
 }
 
@@ -318,6 +352,20 @@ fn moves_rows(table: &ResolvedTable, kind: &Kind) -> bool {
         Kind::Remove => false,
         Kind::Modify { column, .. } | Kind::Unlink { column } => table.identity.contains(column),
         Kind::Decorrelate { owners, .. } => owners.iter().any(|it| table.identity.contains(it)),
+    }
+}
+
+/// Returns a key column as the database compares it with a parameter. `MariaDB` sorts enumerations and
+/// sets by their numbers, but compares them as texts.
+fn compared(dialect: Dialect, table: &ResolvedTable, key: &str) -> String {
+    let name = dialect.quote(key);
+    let declared = table.catalog.column(key);
+    let declared = declared.map(|it| it.declared.to_ascii_lowercase());
+    let is_numbered = declared.is_some_and(|it| it.starts_with("enum(") || it.starts_with("set("));
+    if dialect == Dialect::Mysql && is_numbered {
+        format!("CONCAT({name})")
+    } else {
+        name
     }
 }
 
