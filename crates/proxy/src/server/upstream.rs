@@ -207,7 +207,8 @@ pub(super) fn refused(text: &[u8]) -> io::Error {
 /// Most bytes around a word of a command.
 const COMMAND_WORD_BYTES: usize = 32;
 
-/// Most bytes of an answer: as many as may be kept of a command, which the names of its keys are taken from.
+/// Most bytes of an answer as it is sent, of which an element takes more in memory: as many as may be kept of a command, which
+/// the names of its keys are taken from.
 const ANSWER_BYTES_MAX: usize = Limits::COMMAND_BYTES_KEPT_MAX;
 
 /// Sends a command and gives its reply.
