@@ -249,7 +249,7 @@ impl<D: Database> Engine<D> {
             notes: Notes::default(),
             applied: Applied::none(disguise.id),
             most: disguise.most,
-            at_stake: (user.is_some() && held.has_people()).then(BTreeSet::new),
+            at_stake: held.has_people().then(BTreeSet::new),
         };
         take(&mut work)?;
         if request.user.is_none() {

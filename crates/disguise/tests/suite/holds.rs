@@ -468,6 +468,43 @@ pub(crate) fn a_hold_reaches_rows_that_are_owned_through_others() {
     dan.forget(Some(gone.id)).unwrap();
 }
 
+/// A hold on a person who is not registered did not count when everybody was disguised: the row that they own with somebody else was
+/// overwritten, though a disguise of that person alone was refused.
+pub(crate) fn a_hold_on_an_unregistered_co_owner_counts_for_everybody() {
+    let mut database = crate::connect();
+    for sql in [
+        "CREATE TABLE people (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, one BIGINT, other BIGINT, what VARCHAR(20))",
+        "INSERT INTO people VALUES (1), (2)",
+        "INSERT INTO notes VALUES (1, 1, 2, 'theirs')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let description = r#"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 2000000000 } } }
+[tables.notes]
+owners = ["one", "other"]
+[[modify]]
+table = "notes"
+column = "what"
+value = { ConstStr = "-" }
+"#;
+    let mut member = Member::of(database, description);
+    let before = member.rows(["notes"]);
+    let held = member
+        .engine
+        .hold(Holding::Person(&Value::Int(2)), &authority());
+    assert!(is_held(&member.try_to_leave()));
+    assert!(is_held(&member.try_all_to_leave()));
+    assert_eq!(member.rows(["notes"]), before);
+    member.engine.lift(held.unwrap(), &authority()).unwrap();
+    member.all_leave();
+    assert_ne!(member.rows(["notes"]), before);
+}
+
 /// Not every row that is not there is in doubt: what a person removed of their own lies in their records, with whatever it belonged
 /// to, and they may forget it while somebody else is held.
 pub(crate) fn what_one_person_removed_of_their_own_is_forgotten_while_another_is_held() {

@@ -134,7 +134,11 @@ impl Member {
 
     /// Everybody leaves.
     pub(crate) fn all_leave(&mut self) -> Applied {
-        self.apply(None).unwrap()
+        self.try_all_to_leave().unwrap()
+    }
+
+    pub(crate) fn try_all_to_leave(&mut self) -> Result<Applied, Error> {
+        self.apply(None)
     }
 
     pub(crate) fn try_to_leave(&mut self) -> Result<Applied, Error> {

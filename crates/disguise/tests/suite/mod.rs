@@ -296,6 +296,7 @@ macro_rules! for_every_claim {
             a_registration_ends_by_its_persons_credential_while_the_row_is_there
             a_hold_counts_where_it_cannot_be_told_whose_a_record_is
             a_hold_reaches_rows_that_are_owned_through_others
+            a_hold_on_an_unregistered_co_owner_counts_for_everybody
             what_one_person_removed_of_their_own_is_forgotten_while_another_is_held
             a_disguise_that_is_not_done_is_not_replayed_while_its_person_is_held
         }
