@@ -175,21 +175,6 @@ pub(crate) fn read_history(
     read_signed(files, None, geometry, master, 0)
 }
 
-/// Reads the journal like [`read_history`], for a reader that has the second copies of heads: a
-/// crash may leave the copy of the journal's head ahead of its checkpoint, and that copy signs for
-/// what it covers.
-pub(crate) fn read_history_with_copies(
-    files: &Files,
-    heads: &Heads,
-    geometry: &Geometry,
-    master: &MasterKey,
-) -> Result<History, LogError> {
-    if geometry.version() == Version::V2 {
-        return read_history(files, geometry, Some(master));
-    }
-    read_signed(files, Some(heads), geometry, master, 0)
-}
-
 /// Reads the journal like [`read_history`], for the writer, which checks the second copies of heads
 /// too. Of an opening that ended before anybody had signed for it, only its first frame is left,
 /// which is set aside. The log's very first frame stays, because a creation left it.
@@ -314,7 +299,7 @@ fn signed_frames(
         let origin = geometry.stream_origin(name.as_str());
         let published = unless_strange(files.read(&format!("streams/{name}/checkpoint"), max))?;
         let kept = match copies {
-            Some(copies) => unless_strange(copies.load(&name))?,
+            Some(copies) => copies.load(&name)?,
             None => None,
         };
         for note in published.into_iter().chain(kept) {

@@ -1,5 +1,4 @@
-//! Proves one entry: collects the path from it to a published checkpoint, for a recipient with a
-//! verifier key.
+//! Proves one entry to the holder of a verifier key: collects its path to a published checkpoint.
 //!
 //! `docs/format.md`, "Entry proof". Only the head of an idle stream is signed, anew. Each proof is
 //! checked here in the way its recipient will check it.
@@ -138,11 +137,9 @@ pub struct Proof {
 pub struct Recipient {
     /// A verifier key of the log; by default its first.
     pub key: Option<VerifierKey>,
-    /// A signed head of the entry's stream that the recipient keeps, as the proof's head; by
-    /// default the newest.
+    /// A signed head of the entry's stream that the recipient keeps; by default the newest.
     pub stream: Option<String>,
-    /// A head of the journal that the recipient keeps: the proof uses it, or shows that the journal
-    /// grew from it.
+    /// A head of the journal that the recipient keeps; the proof uses it or grew from it.
     pub journal: Option<String>,
 }
 
@@ -167,8 +164,7 @@ struct Covered {
 }
 
 impl Reader {
-    /// Proves the entry at `index` of `stream` to a recipient who knows the verifier key
-    /// `recipient`, by default the log's first.
+    /// Proves the entry at `index` of `stream` to a recipient, who knows a key of the log.
     ///
     /// # Errors
     /// See [`ProveError`].
@@ -188,8 +184,7 @@ impl Reader {
     /// Proves entries of `stream` to `recipient`.
     ///
     /// # Errors
-    /// See [`ProveError`]; [`ProveError::NotGrown`] where the log has not grown from a head that it
-    /// signed and the recipient keeps.
+    /// See [`ProveError`]; [`ProveError::NotGrown`] where the recipient's head shows a rollback.
     pub fn prover<'a>(
         &'a self,
         stream: &'a StreamName,
@@ -201,7 +196,7 @@ impl Reader {
             if !matches!(proved, Err(ProveError::KeyMoved)) {
                 break;
             }
-            // // A writer certifies a key a moment before it publishes the certificate.
+            // A writer certifies a key a moment before it publishes the certificate.
             std::thread::park_timeout(KEY_WAIT);
             proved = self.prover_of(stream, recipient);
         }
@@ -261,8 +256,7 @@ impl Reader {
         })
     }
 
-    /// Returns whether the journal, as read when the log was opened, has `stream` and the keys that
-    /// signed `note` and the journal. Reading it again takes long in a log of many keys.
+    /// Returns whether the journal read at the opening has `stream` and the keys of both notes.
     fn knows(&self, stream: &StreamName, note: Option<&str>) -> Result<bool, LogError> {
         let journal = StreamName::journal();
         let head = read_checkpoint(&self.files, &journal)?;
@@ -383,8 +377,7 @@ impl Prover<'_> {
 }
 
 impl Reader {
-    /// Number of whole entries stored in `stream`, published or not; in a log of version 2 only
-    /// published ones.
+    /// Number of whole entries in `stream`; in a log of version 2 of published ones only.
     ///
     /// # Errors
     /// See [`LogError`].

@@ -13,8 +13,7 @@ use crate::config::Options;
 use crate::error::{LogError, Missing};
 use crate::files::{Files, shown};
 use crate::filtering::{Past, Reading};
-use crate::heads::Heads;
-use crate::history::{read_geometry, read_history, read_history_with_copies};
+use crate::history::{read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
 use crate::log_location::LogLocation;
@@ -172,7 +171,7 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
-        let history = read_history_with_copies(&files, &copies(places), &geometry, &opener.master)?;
+        let history = read_history(&files, &geometry, Some(&opener.master))?;
         let opener = opener.with_history(&history);
         Ok(Self {
             places: places.clone(),
@@ -192,8 +191,7 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new_past_damage(&files, root, &geometry)?;
-        let read = read_history_with_copies(&files, &copies(places), &geometry, &opener.master);
-        let history = match read {
+        let history = match read_history(&files, &geometry, Some(&opener.master)) {
             Err(LogError::Broken { .. }) => History::new(&geometry),
             history => history?,
         };
@@ -398,8 +396,7 @@ impl Reader {
 
     /// Reads the journal as it is now.
     pub(crate) fn read_history(&self) -> Result<History, LogError> {
-        let (files, copies) = (&self.files, &copies(&self.places));
-        read_history_with_copies(files, copies, &self.geometry, &self.opener.master)
+        read_history(&self.files, &self.geometry, Some(&self.opener.master))
     }
 
     /// The error for damage at `place`, with the entries that this and other damage make
@@ -422,11 +419,6 @@ impl Reader {
             missing: damage.missing(),
         })
     }
-}
-
-/// The second copies of heads of the log at `places`.
-fn copies(places: &LogLocation) -> Heads {
-    Heads::new(Files::of_heads(places, &Options::default()))
 }
 
 impl Filter {

@@ -486,7 +486,7 @@ fn nothing_is_proved_of_a_stream_that_was_put_back_with_its_second_copy() {
     log.close().unwrap();
 }
 
-/// What was anchored was asked of the stream `heads` alone, which names every head but its own: an older `heads` beside a newer journal had proofs. The last
+/// Anchored heads were read from the stream `heads` alone, which names every head but its own: an older `heads` beside a newer journal had proofs. The last
 /// certificate of the journal binds its head.
 #[test]
 fn nothing_is_proved_beside_an_older_stream_of_heads() {

@@ -2,14 +2,12 @@
 //! not signed for yet.
 
 use probity_format::Version;
-use probity_format::stream::StreamName;
 
 use super::sealers::Sealers;
 use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
 use crate::durable::{BEYOND, DURABLE, DurableNotes, Noted, NotesFound};
-use crate::epochs::{Certificates, CertifiedKey, Certifies};
 use crate::error::LogError;
 use crate::opener::Opener;
 
@@ -23,8 +21,7 @@ impl Verifier<'_> {
     /// Adds the notes to the known heads of the streams, which are in the order in which the
     /// journal created them.
     ///
-    /// The notes are read before the streams, and were true then. The `sealers` know of a loss that
-    /// only the second copy of the journal's head covers yet.
+    /// The notes are read before the streams, and were true then.
     pub(super) fn add_notes(
         &self,
         subjects: &mut [Subject],
@@ -39,13 +36,12 @@ impl Verifier<'_> {
         let notes = NotesFound::read(&self.files, DurableNotes::new(&opener.master, None))?;
         // Streams that a damaged frame created have slots among those of the others.
         let is_passed = sealers.is_passed;
-        let heard = Heard { opener, sealers };
         let more = if is_passed { STREAMS_PASSED_MAX } else { 1 };
         for (ordinal, subject) in (0_u64..).zip(subjects) {
             let (stream, floor) = ((&subject.name, &subject.id), subject.floor());
             let said = (ordinal..)
                 .take(more)
-                .map(|ordinal| notes.of_stream(stream, ordinal, (&heard, floor)))
+                .map(|ordinal| notes.of_stream(stream, ordinal, (opener, floor)))
                 .find(|said| *said != Noted::Nothing);
             let place = || format!("{DURABLE}, stream {}", subject.name);
             let noted = match said {
@@ -73,28 +69,5 @@ impl Verifier<'_> {
             subject.known.sort_by_key(|known| known.size);
         }
         Ok(())
-    }
-}
-
-/// The openings in a reader's journal, and the accepted losses in anything signed.
-///
-/// The second copy is not consulted for openings: a note is written once the checkpoint covers its
-/// opening. So a note that only the copy contradicts is no leftover of a crash.
-struct Heard<'a> {
-    opener: &'a Opener,
-    sealers: Sealers<'a>,
-}
-
-impl Certificates for Heard<'_> {
-    fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
-        self.opener.certified_in(number)
-    }
-
-    fn certifies(&self, number: u32) -> Certifies {
-        self.opener.certifies(number)
-    }
-
-    fn is_left_behind(&self, stream: &StreamName, frame: u64, epoch: u32) -> bool {
-        self.sealers.is_left_behind(stream, frame, epoch)
     }
 }

@@ -15,7 +15,6 @@ mod creation;
 mod erasure;
 mod kept;
 mod ledger;
-mod loss;
 mod openings;
 mod scenario;
 mod twice;
