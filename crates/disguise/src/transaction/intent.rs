@@ -162,10 +162,10 @@ pub(crate) fn change_key(
     (former, new): (&PublicKey, &PublicKey),
 ) -> Result<(), Error> {
     let names = chunk_note::registered(database, new)?;
+    let before: Vec<Vec<u8>> = names.iter().map(|it| keyed(it, former)).collect();
     for id in list(database)? {
         let notes = ChunkNotes { id, salt };
-        let marks: Vec<Vec<u8>> = names.iter().map(|it| keyed(it, former)).collect();
-        let found = notes.found(database, &[ChunkNote::Keyed], &marks)?;
+        let found = notes.found(database, &[ChunkNote::Keyed], &before)?;
         let found = found.into_iter().filter_map(|(_, at)| names.get(at));
         let marks: Vec<Vec<u8>> = found.map(|it| keyed(it, new)).collect();
         notes.put(database, ChunkNote::Keyed, &marks)?;

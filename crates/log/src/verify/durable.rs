@@ -3,7 +3,6 @@
 
 use probity_format::Version;
 
-use super::sealers::Sealers;
 use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
@@ -26,7 +25,7 @@ impl Verifier<'_> {
         &self,
         subjects: &mut [Subject],
         opener: &Opener,
-        sealers: Sealers<'_>,
+        is_passed: bool,
         faults: &mut Faults,
         unchecked: &mut Names,
     ) -> Result<(), LogError> {
@@ -35,7 +34,6 @@ impl Verifier<'_> {
         }
         let notes = NotesFound::read(&self.files, DurableNotes::new(&opener.master, None))?;
         // Streams that a damaged frame created have slots among those of the others.
-        let is_passed = sealers.is_passed;
         let more = if is_passed { STREAMS_PASSED_MAX } else { 1 };
         for (ordinal, subject) in (0_u64..).zip(subjects) {
             let (stream, floor) = ((&subject.name, &subject.id), subject.floor());

@@ -192,7 +192,13 @@ impl<'a> Verifier<'a> {
         };
         if let Some(opener) = &opener {
             self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
-            self.add_notes(&mut subjects, opener, sealers, &mut faults, &mut unchecked)?;
+            self.add_notes(
+                &mut subjects,
+                opener,
+                is_passed,
+                &mut faults,
+                &mut unchecked,
+            )?;
         }
         self.name_slots(&subjects, &mut unchecked)?;
         report.losses = losses;

@@ -159,7 +159,7 @@ impl Verifier<'_> {
             is_passed: fixed.is_passed,
         };
         if let Some(opener) = opener {
-            self.add_notes(&mut subjects, opener, sealers, &mut faults, unheard)?;
+            self.add_notes(&mut subjects, opener, fixed.is_passed, &mut faults, unheard)?;
         }
         let (mut reports, mut others) = (Vec::new(), Vec::new());
         for subject in &subjects {

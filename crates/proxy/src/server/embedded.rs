@@ -14,7 +14,7 @@ use crate::resp::{Arguments, CommandScanner, Limits};
 
 /// Bytes of memory of commands that wait while others are carried out before no more are taken.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-/// What is said of a command that the store did not begin.
+/// The reply to a command that the store did not begin.
 const FAILED: &[u8] = b"-ERR probity: the store has failed; nothing is done any more\r\n";
 /// The same of an EXEC, whose transaction ends with it: any other error would leave it open.
 const FAILED_EXEC: &[u8] = b"-EXECABORT Transaction discarded because of: probity: the store has failed; nothing is done any more\r\n";

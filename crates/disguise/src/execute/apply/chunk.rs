@@ -72,12 +72,12 @@ impl Unseen<'_> {
         if self.place.seen.is_empty() {
             self.refuse_unnamed(database)?;
         }
-        let keys = table.identity.iter();
-        let keys = keys.map(|key| compared(dialect, table, key));
-        let keys: Vec<String> = match self.order {
-            Order::Rising => keys.collect(),
-            Order::Falling => keys.map(|key| format!("{key} DESC")).collect(),
-        };
+        let mut keys = self.keys(dialect);
+        if self.order == Order::Falling {
+            for key in &mut keys {
+                key.push_str(" DESC");
+            }
+        }
         let behind = self.fragment(database);
         let width = table.identity.len().max(1);
         let most = PARAMETERS_MAX.checked_div(width).unwrap_or(1).min(rows);
@@ -105,13 +105,17 @@ impl Unseen<'_> {
                 Order::Rising => '>',
                 Order::Falling => '<',
             };
-            let keys = table.identity.iter();
-            let keys: Vec<String> = keys.map(|key| compared(dialect, table, key)).collect();
-            let keys = keys.join(",");
+            let keys = self.keys(dialect).join(",");
             sql = format!("{sql} AND ({keys}) {sign} ({})", typed(dialect, table));
             parameters.extend_from_slice(&place.seen);
         }
         Fragment { sql, parameters }
+    }
+
+    /// Returns the columns by which rows are ordered and looked for.
+    fn keys(&self, dialect: Dialect) -> Vec<String> {
+        let keys = self.table.identity.iter();
+        keys.map(|key| compared(dialect, self.table, key)).collect()
     }
 
     /// Refuses when a row has NULL in its key: no page begins behind such a row, and none finds it.

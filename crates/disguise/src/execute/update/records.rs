@@ -83,6 +83,7 @@ impl Updates<'_> {
             table,
             change,
         } = section;
+        let owner = matches!(change, Change::Decorrelated { .. });
         match change {
             Change::Removed { columns, rows } => {
                 for row in rows {
@@ -112,26 +113,15 @@ impl Updates<'_> {
                 identity,
                 column,
                 rows,
-            } => {
-                let column = ColumnOfStep {
-                    step,
-                    owner: false,
-                    table: &table,
-                    identity: &identity,
-                    column: &column,
-                };
-                for row in rows {
-                    self.cell(database, since, column, &row, anew)?;
-                }
             }
-            Change::Decorrelated {
+            | Change::Decorrelated {
                 identity,
                 column,
                 rows,
             } => {
                 let column = ColumnOfStep {
                     step,
-                    owner: true,
+                    owner,
                     table: &table,
                     identity: &identity,
                     column: &column,
