@@ -1,6 +1,7 @@
 //! Reads the catalogs of `MariaDB` and `MySQL`: the tables of the current database and the tables
 //! that refer to them.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Mysql;
@@ -20,7 +21,8 @@ const TABLES: &str = "
 
 const COLUMNS: &str = "
     SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA,
-           CASE WHEN COLUMN_DEFAULT IS NULL OR COLUMN_DEFAULT = 'NULL' THEN 0 ELSE 1 END
+           CASE WHEN COLUMN_DEFAULT IS NULL OR COLUMN_DEFAULT = 'NULL' THEN 0 ELSE 1 END,
+           CASE WHEN GENERATION_EXPRESSION = 'ROW END' THEN 1 ELSE 0 END
       FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()
      ORDER BY TABLE_NAME, ORDINAL_POSITION";
 
@@ -96,6 +98,20 @@ const CROSSING_KEYS: &str = "
     SELECT ID, CAST(TYPE AS CHAR), 0, UNIX_TIMESTAMP() FROM information_schema.INNODB_SYS_FOREIGN
      WHERE BINARY SUBSTRING_INDEX(FOR_NAME, '/', 1) <> BINARY SUBSTRING_INDEX(REF_NAME, '/', 1)";
 
+/// Takes the columns of a version out of the primary key.
+///
+/// The end of a version is the same in all present rows, so the rest of the key stays unique. With
+/// the beginning of a version, several present rows may have the rest.
+fn cut_versions(table: &mut CatalogTable, end: &String) {
+    let key = table.primary_key.clone();
+    let columns = &table.columns;
+    let is_written = |key: &String| columns.iter().any(|it| it.name == *key);
+    table.primary_key.retain(is_written);
+    if key.iter().all(|it| it == end || is_written(it)) && key.contains(end) {
+        table.unique_keys.push(table.primary_key.clone());
+    }
+}
+
 impl Mysql {
     pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {
         let mut catalog = Catalog::new();
@@ -116,10 +132,14 @@ impl Mysql {
                 catalog.insert(name.to_string(), table);
             }
         }
+        let mut ends = BTreeMap::new();
         for row in self.query(COLUMNS, &[])? {
-            let [table, name, declared, nullable, extra, filled] = row.as_slice() else {
+            let [table, name, declared, nullable, extra, filled, is_end] = row.as_slice() else {
                 continue;
             };
+            if *is_end == Value::Int(1) {
+                ends.insert(table.to_string(), name.to_string());
+            }
             let extra = extra.to_string().to_ascii_uppercase();
             let Some(table) = catalog.get_mut(&table.to_string()) else {
                 continue;
@@ -140,19 +160,9 @@ impl Mysql {
             }
         }
         note_primary_keys(&mut catalog, &self.query(KEYS, &[])?);
-        for table in catalog
-            .values_mut()
-            .filter(|it| it.has(Property::KeepsVersions))
-        {
-            // The end of a version is part of the key of all versions; for a present row it has no
-            // meaning.
-            let columns = &table.columns;
-            let is_written = |key: &String| columns.iter().any(|it| it.name == *key);
-            let before = table.primary_key.len();
-            table.primary_key.retain(is_written);
-            // With the beginning of a version cut as well, several present rows may have the rest.
-            if table.primary_key.len().saturating_add(1) == before {
-                table.unique_keys.push(table.primary_key.clone());
+        for (name, end) in ends {
+            if let Some(table) = catalog.get_mut(&name) {
+                cut_versions(table, &end);
             }
         }
         note_triggers(&mut catalog, &self.query(TRIGGERS, &[])?);
