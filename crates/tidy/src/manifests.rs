@@ -3,7 +3,7 @@
 use crate::{File, Finding, Repository};
 
 /// Each crate with its rank: it may depend only on crates of lower rank.
-pub const RANKS: [(&str, u8); 14] = [
+pub const RANKS: [(&str, u8); 15] = [
     ("probity-format", 0),
     ("probity-queue", 0),
     ("probity-pocketdb", 0),
@@ -17,6 +17,7 @@ pub const RANKS: [(&str, u8); 14] = [
     ("probity-capi", 3),
     ("probity-bench", 3),
     ("probity-cli", 4),
+    ("probity-examples", 4),
     ("probity-websubmit", 4),
 ];
 
