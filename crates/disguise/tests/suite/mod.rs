@@ -288,6 +288,13 @@ macro_rules! for_every_claim {
             chunks_rest_between_their_transactions_and_the_last_does_not
             chunks_of_a_person_leave_a_newcomer_alone
             marks_of_chunks_are_their_persons_and_not_a_newcomers
+            a_mark_is_not_that_of_an_unregistered_newcomer
+            a_mark_is_not_that_of_a_registered_newcomer
+            a_mark_stays_that_of_its_person
+            the_end_of_a_registration_takes_its_marks
+            a_mark_without_a_key_counts_where_nobody_has_the_id
+            a_hold_on_any_owner_stops_chunks_after_a_mark
+            a_hold_on_a_co_owner_is_found_before_chunks_of_everybody_begin
             chunks_and_orders_follow_their_person_to_a_new_key
             a_disguise_in_its_grace_period_leaves_a_newcomer_alone
             what_is_scheduled_ends_when_everything_is_forgotten
@@ -325,6 +332,7 @@ mod holder;
 mod holds;
 mod hybrid;
 mod late_keys;
+mod marks;
 mod meanwhile;
 pub(crate) mod member;
 mod missed;
@@ -383,6 +391,7 @@ pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use late_keys::*;
+pub(crate) use marks::*;
 pub(crate) use meanwhile::*;
 pub(crate) use missed::*;
 pub(crate) use namesakes::*;
