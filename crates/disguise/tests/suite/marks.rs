@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use probity_disguise::{
-    ApplyRequest, Authority, Credential, DisguiseId, Error, Holding, Progress, Protection,
-    SecretKey, SpecFile, Value,
+    ApplyRequest, Authority, DisguiseId, Error, Holding, Progress, Protection, SecretKey, SpecFile,
+    Value,
 };
 
 use super::forum::time;
