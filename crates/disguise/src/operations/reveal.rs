@@ -252,6 +252,7 @@ fn payload(revealed: &Revealed) -> Payload {
         .counting("rows", &revealed.restored)
         .counting("values", &revealed.values)
         .counting("deleted", &revealed.deleted)
+        .counting("retained", &revealed.retained)
         .with("kept", revealed.kept.len())
 }
 

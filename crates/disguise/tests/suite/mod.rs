@@ -31,6 +31,7 @@ macro_rules! for_every_claim {
             the_application_wins_and_a_retry_finds_what_is_left
             a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
             rows_made_meanwhile_follow_the_policy
+            what_a_policy_retains_is_counted
             an_account_that_others_refer_to_stays_until_they_let_go_of_it
             keys_that_keep_placeholders_are_noted
             rows_that_others_refer_to_are_not_deleted_with_a_placeholder
