@@ -301,3 +301,26 @@ pub(crate) fn a_hold_on_a_co_owner_is_found_before_chunks_of_everybody_begin() {
         hold.unwrap();
     }
 }
+
+/// Ann forgot a disguise of everybody in the middle, and owned a row with Bob before him. Its record was made for her alone, and
+/// destroyed: Bob, who forgot nothing, could not bring his row back. It is his where she wants none.
+pub(crate) fn a_row_of_two_stays_with_the_one_who_forgot_nothing() {
+    for is_back in [false, true] {
+        let (mut member, bob) = people();
+        member.sql(&["INSERT INTO notes VALUES (10, 1, 1, 'of Ann'), (11, 1, 2, 'of both')"]);
+        let id = begun(&mut member, NOTES);
+        member.forget(Some(id)).unwrap();
+        if is_back {
+            // His rows are left alone then, hers with him too.
+            assert!(member.returned(BOB, &bob, id).found);
+        }
+        go_on(&mut member, id).unwrap();
+        let notes = format!("{:?}", member.rows(["notes"]));
+        assert_eq!(notes.contains("of both"), is_back, "{notes}");
+        let revealed = member.returned(BOB, &bob, id);
+        assert!(revealed.is_complete(), "{revealed:?}");
+        let notes = format!("{:?}", member.rows(["notes"]));
+        assert!(notes.contains("of both"), "{notes}");
+        assert!(!notes.contains("of Ann"), "{notes}");
+    }
+}

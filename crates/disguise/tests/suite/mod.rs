@@ -297,6 +297,7 @@ macro_rules! for_every_claim {
             the_end_of_a_registration_takes_its_marks
             a_mark_without_a_key_counts_where_nobody_has_the_id
             a_hold_on_any_owner_stops_chunks_after_a_mark
+            a_row_of_two_stays_with_the_one_who_forgot_nothing
             a_hold_on_a_co_owner_is_found_before_chunks_of_everybody_begin
             chunks_and_orders_follow_their_person_to_a_new_key
             a_disguise_in_its_grace_period_leaves_a_newcomer_alone
