@@ -71,7 +71,7 @@ impl<D: Database> Engine<D> {
             let known = registry::principals(database, &name)?.into_values().next();
             let key = match known {
                 Some((key, PrincipalKind::Person)) => key,
-                // Whoever had everything forgotten is not registered and may have left marks.
+                // A person who had everything forgotten is not registered and may have left marks.
                 None if marks > 0 => return engine.done(&asked, ended(marks)),
                 _ => {
                     return Err(Error::Value {
@@ -95,9 +95,10 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// The people who are registered and have no row in the users table: the application deleted it, or gave it another id, and
-    /// whoever gets the id lies under their key until [`Engine::unregister`] ends it. Where there are tenants nobody is named, for
-    /// what is kept of an id does not say of which tenant it is.
+    /// Returns the people who are registered and have no row in the users table: the application
+    /// deleted it, or gave it another id. Anybody who gets the id lies under their key until
+    /// [`Engine::unregister`] ends it. Where there are tenants nobody is named: what is kept of an
+    /// id does not say of which tenant it is.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`], [`Error::NotInstalled`].
@@ -149,7 +150,7 @@ impl<D: Database> Engine<D> {
         Ok(rowless)
     }
 
-    /// The names of the next people who are registered.
+    /// Returns the names of the next people who are registered.
     fn registered_behind(&mut self, last: Option<&Value>) -> Result<Vec<Vec<u8>>, Error> {
         let person = PrincipalKind::Person.code();
         let behind = if last.is_some() { " AND id > ?" } else { "" };
@@ -162,7 +163,7 @@ impl<D: Database> Engine<D> {
         Ok(rows.iter().flatten().map(Value::principal).collect())
     }
 
-    /// The id that a name stands for, as the users table may hold it; nothing for a hash.
+    /// Returns the id that a name stands for, as the users table may hold it; nothing for a hash.
     fn written(&self, name: &[u8]) -> Option<Value> {
         let text = std::str::from_utf8(name).ok();
         let text = text.filter(|_| name.len() < registry::ID_HASH_BYTES)?;
