@@ -125,7 +125,7 @@ pub(crate) fn whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_ne
 
 const ONE: Value = Value::Int(1);
 
-/// What somebody else does to the inactive person 1 over an engine of their own, with the key of
+/// Work of somebody else on the inactive person 1 over an engine of their own, with the key of
 /// the person.
 type Elsewhere = fn(&mut Engine<Box<dyn Database>>, SecretKey);
 
@@ -162,7 +162,7 @@ fn interleaved(spec: &str, elsewhere: Elsewhere) -> Vec<(Forum, Decayed)> {
     panic!("there is no end to it");
 }
 
-/// What a page of inactive people said was believed when each of them was disguised, in a transaction after it. Whoever had been
+/// A page of inactive people was believed when each of them was disguised, in a transaction after it. Whoever had been
 /// active since, or whose id somebody else had, was hidden all the same, and two decays beside each other hid a person twice.
 pub(crate) fn whoever_is_not_inactive_any_more_does_not_decay() {
     let active: Elsewhere = |engine, _| {

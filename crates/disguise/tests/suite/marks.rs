@@ -34,7 +34,7 @@ const SHARED: &str = "[[remove]]\ntable = \"notes\"\n";
 const ANN: Value = Value::Int(1);
 const BOB: Value = Value::Int(2);
 
-/// What Ann does in the middle.
+/// The mark that Ann leaves in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Returned,
