@@ -197,3 +197,31 @@ fn a_reveal_tells_what_it_deletes_and_which_placeholder_stays() {
         2
     );
 }
+
+/// U2: the policy `retain` left rows under a placeholder for good, and neither the output nor the entry of a reveal told of them.
+#[test]
+fn a_reveal_tells_what_it_retains() {
+    for is_json in [false, true] {
+        let place = prepared();
+        let mut database = place.database();
+        fs::write(place.path("posts.toml"), POSTS).unwrap();
+        let thanks = "CREATE TABLE thanks (id BIGINT PRIMARY KEY, giver BIGINT)";
+        database.execute(thanks, &[]).unwrap();
+        let apply = ["disguise", "apply", "--spec", "posts.toml", "--user", "19"];
+        let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+        let made = "INSERT INTO posts SELECT 7, author_id, 'meanwhile' FROM posts WHERE id = 1";
+        database.execute(made, &[]).unwrap();
+        let reveal = ["disguise", "reveal", "--id", &id, "--user", "19"];
+        let more = ["--credential", "19.pw", "--references", "retain"];
+        let reveal = [&reveal[..], &more].concat();
+        if is_json {
+            let told = place.json(&reveal, 0);
+            let expected = serde_json::json!({"people": 1, "posts": 1});
+            assert_eq!(told["retained"], expected, "{told}");
+            continue;
+        }
+        let (told, _) = place.run(&reveal, 0);
+        let stays = "left under placeholders for good, as the policy says\n  people: 1 row\n  posts: 1 row\n";
+        assert!(told.contains(stays), "{told}");
+    }
+}

@@ -72,6 +72,7 @@ fn every_operation_is_asked_and_answered_as_it_is_described() {
     updates_are_recorded_and_listed(met);
     the_inactive_are_hidden_page_by_page(met);
     a_receipt_proves_what_it_says_and_no_more(met, &key);
+    a_registration_ends_with_the_account(met);
     met.done("register", &json!({"user": "19", "spec": "leave"}));
     let everybody = met.done("apply-everybody", &json!({"spec": "leave"}));
     assert_eq!(everybody["rows"]["people"], 3, "{everybody}");
@@ -108,6 +109,20 @@ fn looking_changes_nothing(met: &mut Met<'_>) {
         (&people["action"], &people["rows"]),
         (&json!("remove"), &json!(1))
     );
+}
+
+/// The application cannot end a registration over HTTP while the row is there, but for the person.
+fn a_registration_ends_with_the_account(met: &mut Met<'_>) {
+    let made = met.done("register", &json!({"user": "19", "spec": "leave"}));
+    let there = json!({"user": "19"});
+    assert_eq!(met.refused("unregister", &there, 422), "unfit");
+    let strange = json!({"user": "20", "credential": made["credential"]});
+    assert_eq!(met.refused("unregister", &strange, 403), "wrong-credential");
+    let ends = json!({"user": "19", "credential": made["credential"]});
+    let ended = met.done("unregister", &ends);
+    assert_eq!(ended["user"], "19", "{ended}");
+    assert!(ended["entry"]["index"].is_u64(), "{ended}");
+    assert_eq!(met.refused("unregister", &ends, 403), "wrong-credential");
 }
 
 fn a_hold_stands_until_it_is_lifted(met: &mut Met<'_>) {

@@ -110,6 +110,47 @@ fn a_token_of_one_tenant_reaches_nothing_of_another() {
     );
 }
 
+/// The end of a registration could not be asked for over HTTP, so that a newcomer to a tenant lay under the key of the person before.
+/// It ends that of one tenant alone, though another has a person with the same id.
+#[test]
+fn the_end_of_a_registration_is_of_one_tenant() {
+    let place = tenants();
+    let person = json!({"user": "7", "spec": "leave"});
+    for (tenant, token) in [("acme", SHOP), ("bolt", OTHER)] {
+        let made = place.post_to(tenant, token, "register", &person);
+        assert_eq!(made.status, 200, "{made:?}");
+    }
+    let ends = json!({"user": "7"});
+    let unregister = |tenant: &str, token: &str| place.post_to(tenant, token, "unregister", &ends);
+    // The row is there still, in both.
+    assert_eq!(unregister("acme", SHOP).problem(), "unfit");
+    let mut database = Sqlite::open(&place.path("tenants.db")).unwrap();
+    for sql in [
+        "DELETE FROM notes WHERE org_id = 'acme'",
+        "DELETE FROM users WHERE org_id = 'acme'",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    assert_eq!(unregister("acme", OTHER).problem(), "forbidden");
+    assert_eq!(unregister("whole", DESK).problem(), "unfit");
+    let ended = unregister("acme", SHOP);
+    assert_eq!(ended.status, 200, "{ended:?}");
+    assert_eq!(unregister("acme", SHOP).problem(), "unfit");
+    // A newcomer registers there, and the person of the other tenant is registered still.
+    let newcomer = "INSERT INTO users VALUES ('acme', 7, 'Zoe')";
+    database.execute(newcomer, &[]).unwrap();
+    let made = place.post_to("acme", SHOP, "register", &person);
+    assert_eq!(made.status, 200, "{made:?}");
+    let again = place.post_to("bolt", OTHER, "register", &person);
+    assert_eq!(again.problem(), "already-registered");
+    let (_, _) = place.stop();
+    let entries = place.entries();
+    let told = |it: &&Value| it["action"] == "disguise.unregister" && it["outcome"] == "ok";
+    let told: Vec<&Value> = entries.iter().filter(told).collect();
+    assert_eq!(told.len(), 1, "{entries:?}");
+    assert_eq!(told[0]["actor"], "shop");
+}
+
 #[test]
 fn a_person_chooses_a_key_that_no_quantum_computer_opens() {
     let place = Place::sqlite();

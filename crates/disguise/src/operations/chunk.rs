@@ -17,7 +17,7 @@ use crate::execute::apply::chunk::Chunk;
 use crate::execute::apply::{Applied, ApplyRequest, Forgotten, PreviousChunks};
 use crate::plan::place::Place;
 use crate::plan::step::Step;
-use crate::records::chunk_note::{ChunkNote, ChunkNotes, keyed};
+use crate::records::chunk_note::{ChunkNote, ChunkNotes, Marked};
 use crate::records::credential::Credential;
 use crate::records::settings;
 use crate::transaction::audit::OperationRequest;
@@ -498,13 +498,13 @@ pub(super) fn going_on(
 }
 
 /// Ends the part of a person in a disguise in chunks when their records are revealed or destroyed.
-/// A disguise of one user ends; one of everybody goes on and puts `mark` on the names of the
-/// person.
+/// A disguise of one user ends; one of everybody goes on and puts `mark` on the person
+/// and their placeholders.
 pub(super) fn leave_out(
     database: &mut dyn TenantConnection,
     id: DisguiseId,
     whose: Option<&Whose>,
-    (names, public): (&[Vec<u8>], Option<&PublicKey>),
+    marked: &[Marked],
     mark: ChunkNote,
 ) -> Result<(), Error> {
     match whose {
@@ -513,10 +513,7 @@ pub(super) fn leave_out(
         Some(Whose::Everybody) => {
             let salt = settings::salt(database)?;
             let notes = ChunkNotes { id, salt: &salt };
-            notes.put(database, mark, names)?;
-            let with = public.map(|public| names.iter().map(|it| keyed(it, public)).collect());
-            let with: Vec<Vec<u8>> = with.unwrap_or_default();
-            notes.put(database, ChunkNote::Keyed, &with)
+            notes.put_keyed(database, mark, marked)
         }
     }
 }

@@ -59,23 +59,51 @@ pub struct Decayed {
     pub next: Option<Value>,
 }
 
+impl Decayed {
+    /// Counts a person who is inactive no longer, or is left out for the reason that `why` counts.
+    const fn leave_out(&mut self, why: &Self) {
+        self.people = self.people.saturating_sub(1);
+        self.unregistered = self.unregistered.saturating_add(why.unregistered);
+        self.held = self.held.saturating_add(why.held);
+        self.before = self.before.saturating_add(why.before);
+    }
+}
+
+/// A person of a page, by the state of the transaction that disguises them.
+enum Met {
+    /// Inactive still, and disguised.
+    Inactive(Applied),
+    /// Not inactive any more, or left out: the counts say why.
+    LeftOut(Decayed),
+}
+
+/// The people among whom inactive ones are looked for.
+enum Among<'a> {
+    /// The next page.
+    Page,
+    /// The person with this id.
+    One(&'a Value),
+}
+
 impl<D: Database> Engine<D> {
     /// Disguises a page of inactive people, each in a transaction of their own. A run that is
     /// stopped loses nothing: finished people stay done, and a new run takes the rest. Each can
-    /// come back with their credential.
+    /// come back with their credential. Whoever was active, was held or was disguised since the
+    /// page was read is left out.
     ///
     /// # Errors
     /// [`Error::Spec`], [`Error::Database`], [`Error::Audit`]; committed work stays done. The
     /// refusals for single people are in [`Decayed::refused`].
     pub fn decay(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
         let checked = self.fits_for_decay(request);
-        let read = |engine: &mut Self| engine.page(request);
+        let read = |engine: &mut Self| engine.page(request, &Among::Page);
         let page = checked.and_then(|()| self.tried(|engine, read| engine.transaction(read), read));
         let nobody = OperationRequest::new("disguise.decay", String::new(), None, request.time);
         let (mut decayed, candidates) = self.told(&nobody, page)?;
         for id in candidates {
             match self.decay_one(request, id) {
-                Ok(applied) => decayed.applied.push(applied),
+                Ok(Met::Inactive(applied)) => decayed.applied.push(applied),
+                Ok(Met::LeftOut(why)) => decayed.leave_out(&why),
                 Err(error) if error.ends_a_run() => return Err(error),
                 Err(error) => decayed.refused.push(error),
             }
@@ -89,7 +117,9 @@ impl<D: Database> Engine<D> {
     /// [`Error::Spec`], [`Error::Database`].
     pub fn inactive(&mut self, request: &DecayRequest<'_>) -> Result<Decayed, Error> {
         self.fits_for_decay(request)?;
-        Ok(self.transaction(|engine| engine.page(request))?.0)
+        Ok(self
+            .transaction(|engine| engine.page(request, &Among::Page))?
+            .0)
     }
 
     fn fits_for_decay(&mut self, request: &DecayRequest<'_>) -> Result<(), Error> {
@@ -98,7 +128,7 @@ impl<D: Database> Engine<D> {
         self.fits(spec, parameters)
     }
 
-    fn decay_one(&mut self, request: &DecayRequest<'_>, id: Value) -> Result<Applied, Error> {
+    fn decay_one(&mut self, request: &DecayRequest<'_>, id: Value) -> Result<Met, Error> {
         let disguise = DisguiseId(u64::from_le_bytes(random()?));
         let apply = ApplyRequest {
             spec: request.spec,
@@ -112,19 +142,30 @@ impl<D: Database> Engine<D> {
         let asked =
             OperationRequest::new("disguise.decay", disguise.to_string(), user, request.time);
         self.operation(&asked, |engine| {
+            let Some(user) = user else {
+                return Ok(Met::LeftOut(Decayed::default()));
+            };
+            // The page is of a transaction before. Since then the person may have been active, held
+            // or disguised, and somebody else may have the id.
+            let (now, inactive) = engine.page(request, &Among::One(user))?;
+            if inactive.is_empty() {
+                return Ok(Met::LeftOut(now));
+            }
             let applied =
                 engine.applied(disguise, &apply, &asked, (&Forgotten::default(), None))?;
-            if let Some(user) = user {
-                engine.mark(request.spec, user)?;
-            }
-            Ok(applied)
+            engine.mark(request.spec, user)?;
+            Ok(Met::Inactive(applied))
         })
     }
 
-    /// Returns the next people whom the condition selects, and those among them to whom it applies.
-    fn page(&mut self, request: &DecayRequest<'_>) -> Result<(Decayed, Vec<Value>), Error> {
+    /// Returns the people whom the condition selects, and those among them to whom it applies.
+    fn page(
+        &mut self,
+        request: &DecayRequest<'_>,
+        among: &Among<'_>,
+    ) -> Result<(Decayed, Vec<Value>), Error> {
         self.refresh()?;
-        let (columns, rows) = self.chosen(request)?;
+        let (columns, rows) = self.chosen(request, among)?;
         let id = self.pseudo.id.clone();
         let ids: Vec<Value> = rows
             .iter()
@@ -166,6 +207,7 @@ impl<D: Database> Engine<D> {
     fn chosen(
         &mut self,
         request: &DecayRequest<'_>,
+        among: &Among<'_>,
     ) -> Result<(Vec<String>, Vec<Vec<Value>>), Error> {
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
@@ -186,10 +228,14 @@ impl<D: Database> Engine<D> {
             .collect();
         let (from, name) = (dialect.quote(table), dialect.quote(id));
         let mut query = format!("SELECT {} FROM {from} WHERE ({sql})", list(dialect, &all));
-        if let Some(after) = &request.after {
+        let bound = match among {
+            Among::Page => request.after.as_ref().map(|after| ('>', after)),
+            Among::One(id) => Some(('=', *id)),
+        };
+        if let Some((sign, than)) = bound {
             let typed = dialect.typed(users.catalog.column(id));
-            query = format!("{query} AND {from}.{name} > {typed}");
-            parameters.push(after.clone());
+            query = format!("{query} AND {from}.{name} {sign} {typed}");
+            parameters.push(than.clone());
         }
         let mut own = tenancy.and(dialect, table, table);
         query.push_str(&own.sql);

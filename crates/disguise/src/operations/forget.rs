@@ -161,10 +161,9 @@ fn ended_for(
         let Some(intent) = intent::find(database, id)? else {
             continue;
         };
-        let names = holder.names(database)?;
+        let marked = holder.marked(database)?;
         let whose = Whose::of(&intent);
-        let person = (names.as_slice(), Some(holder.public()));
-        leave_out(database, id, Some(&whose), person, ChunkNote::Forgotten)?;
+        leave_out(database, id, Some(&whose), &marked, ChunkNote::Forgotten)?;
         ended.chunks.push(id.to_string());
         if matches!(whose, Whose::User(_)) {
             let hidden = ended.hidden.unwrap_or_default();

@@ -82,7 +82,8 @@ impl<D: Database> Engine<D> {
 }
 
 fn asked<'a>(action: &'static str, id: HoldId, authority: &Authority<'a>) -> OperationRequest<'a> {
-    // What cannot be recorded is refused, and then must not keep the refusal from being recorded.
+    // An authority that cannot be recorded is refused, and must not keep the refusal from being
+    // recorded.
     let fits = authority.check().is_ok();
     let said = |text: &'a str| if fits { text } else { "" };
     OperationRequest {

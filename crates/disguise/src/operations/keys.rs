@@ -107,10 +107,11 @@ impl<D: Database> Engine<D> {
             let public = made.key.public()?;
             let records: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             let records = name::records(&salt, &store::record_ids(&records)?);
-            rekey(database, &salt, (user, public.clone()), reach)?;
+            let changed = rekey(database, &salt, (user, public.clone()), reach)?;
+            let changed = holder.rekeyed(database, &changed);
             let keys = (holder.public(), &public);
             scheduled::change_key(database, keys)?;
-            intent::change_key(database, &salt, keys)?;
+            intent::change_key(database, &salt, keys, &changed)?;
             let mut gone = forgotten::credentials(database, &salt, old)?;
             credential::remove_all(database, old)?;
             // Old records that somebody puts back are none that the old key opens.

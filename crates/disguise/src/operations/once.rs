@@ -106,7 +106,7 @@ impl<D: Database> Engine<D> {
         }
         let (done, answer) = work(self).map_err(|error| {
             self.database.rollback().unwrap_or_default();
-            // What was told of as done in operations before the one that was refused.
+            // Operations before the refused one that were told of as done.
             let told = self.take_back(CommitOutcome::Undone, Outcome::Failed, None);
             told.map_or_else(Tried::Refused, |()| Tried::Work(error))
         })?;
@@ -115,7 +115,7 @@ impl<D: Database> Engine<D> {
             let kept = names.keep(&mut self.database, cohort, &answer);
             kept.map_err(|error| self.broken(error))?;
         }
-        // What was refused and did not keep the rest from being done is counted with it.
+        // A refusal that did not keep the rest from being done is counted with it.
         let guesses = self.request.as_mut().map(|it| mem::take(&mut it.guesses));
         let told = self.tell_guesses(guesses.unwrap_or_default());
         told.map_err(|error| self.broken(error))?;

@@ -165,7 +165,7 @@ impl<'a> Replay<'a> {
                 (Some(user), Some(key)) => Ok(ReplayAction::Register(user, key)),
                 _ => no(NO_KEY),
             },
-            "disguise.unregister" => unregister(told),
+            "disguise.unregister" => Ok(unregister(told)),
             "disguise.hold" => {
                 let id = told.key.parse().map_err(|error: Error| error.to_string())?;
                 match &told.facts.disguise {
@@ -468,10 +468,12 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Finds by the key whose registration ends: the account is there again, or was not in the users table at all.
-fn unregister<'a>(told: &LoggedOperation) -> Result<ReplayAction<'a>, String> {
-    let key = told.public_key().ok_or(NO_KEY)?;
-    Ok(ReplayAction::Unregister(key))
+/// Finds by the key whose registration ends: the account is there again, or was not in the users
+/// table at all. An entry without a key ended no registration, but marks of disguises in chunks:
+/// they count for no newcomer, here or there.
+fn unregister<'a>(told: &LoggedOperation) -> ReplayAction<'a> {
+    let key = told.public_key();
+    key.map_or(ReplayAction::Nothing, ReplayAction::Unregister)
 }
 
 /// Returns the holds that may refuse to destroy the records again: after a reveal or a new key,

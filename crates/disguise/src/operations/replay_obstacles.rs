@@ -8,7 +8,7 @@ use super::replay_keys::{Changed, Keys};
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
-use crate::records::chunk_note::ChunkNote;
+use crate::records::chunk_note::{ChunkNote, Marked};
 use crate::records::hold::{self, Held, HoldId, Holding};
 use crate::records::{registry, settings};
 use crate::transaction::intent;
@@ -153,13 +153,16 @@ pub(super) fn end(
     ending: &Ending,
     (ends, person): (&Ends, Option<&Value>),
 ) -> Result<(), Error> {
-    let tenancy = database.tenancy();
-    let names = person.map(|it| registry::named(tenancy, &it.principal()).principal());
-    let names: Vec<Vec<u8>> = names.into_iter().collect();
+    let marked: Vec<Marked> = person
+        .map(|it| Marked {
+            name: registry::named(database.tenancy(), &it.principal()).principal(),
+            public: ends.key.clone(),
+        })
+        .into_iter()
+        .collect();
     for (id, whose) in &ending.chunks {
         if ends.leaves_out {
-            let person = (names.as_slice(), ends.key.as_ref());
-            leave_out(database, *id, Some(whose), person, ChunkNote::Forgotten)?;
+            leave_out(database, *id, Some(whose), &marked, ChunkNote::Forgotten)?;
         } else {
             intent::remove(database, *id)?;
         }

@@ -105,11 +105,11 @@ impl<D: Database> Engine<D> {
         asked: &OperationRequest<'_>,
         (intent, holder): (&Intent, &Holder),
     ) -> Result<Revealed, Error> {
-        let (whose, names) = (Whose::of(intent), holder.names(&mut self.database)?);
+        let (whose, marked) = (Whose::of(intent), holder.marked(&mut self.database)?);
         let meant = match &whose {
             // Somebody else may have the id by now.
             Whose::User(_) => intent.public_key.as_ref() == Some(holder.public()),
-            Whose::Everybody => !names.is_empty(),
+            Whose::Everybody => !marked.is_empty(),
         };
         if !meant {
             let nothing = Revealed::default();
@@ -120,7 +120,7 @@ impl<D: Database> Engine<D> {
             &mut self.database,
             request.id,
             Some(&whose),
-            (&names, Some(holder.public())),
+            &marked,
             ChunkNote::Returned,
         )?;
         let revealed = Revealed {
@@ -158,8 +158,8 @@ impl<D: Database> Engine<D> {
         {
             return self.declined(request, asked, (intent, &holder));
         }
-        let names = match whose {
-            Some(Whose::Everybody) => holder.names(&mut self.database)?,
+        let marked = match whose {
+            Some(Whose::Everybody) => holder.marked(&mut self.database)?,
             Some(Whose::User(_)) | None => Vec::new(),
         };
         let ended = self.ended(&salt, (user, reach), request)?;
@@ -200,8 +200,7 @@ impl<D: Database> Engine<D> {
         let (revealed, destroyed) = (work.report.revealed, work.destroyed);
         // What is taken back is not gone on with.
         let (whose, mark) = (whose.as_ref(), ChunkNote::Returned);
-        let person = (names.as_slice(), Some(holder.public()));
-        leave_out(&mut self.database, request.id, whose, person, mark)?;
+        leave_out(&mut self.database, request.id, whose, &marked, mark)?;
         let destroyed = name::records(&salt, &destroyed);
         self.done(asked, payload(&revealed).destroying(&destroyed))?;
         Ok(revealed)
@@ -253,6 +252,7 @@ fn payload(revealed: &Revealed) -> Payload {
         .counting("rows", &revealed.restored)
         .counting("values", &revealed.values)
         .counting("deleted", &revealed.deleted)
+        .counting("retained", &revealed.retained)
         .with("kept", revealed.kept.len())
 }
 

@@ -12,6 +12,7 @@ use crate::records::credential::Credential;
 use crate::records::name::digits;
 use crate::records::registry;
 use crate::records::section::PrincipalKind;
+use crate::records::settings;
 use crate::records::tables::{PRINCIPALS, bytes, uninstalled};
 use crate::statements::table::existing;
 use crate::transaction::audit::OperationRequest;
@@ -41,12 +42,15 @@ impl Rowless {
 impl<D: Database> Engine<D> {
     /// Ends the registration of a user whose row is gone, so that the next user with the id can
     /// register and nothing of theirs is sealed to the former person. That person's schedules and
-    /// disguises in chunks end; records and credentials stay theirs. An application calls this when
-    /// it deletes an account. While the row exists, the person's credential is required.
+    /// disguises in chunks end, and in those of everybody the marks that they returned or forgot;
+    /// records and credentials stay theirs. An application calls this when it deletes an account,
+    /// of somebody who had everything forgotten, too. While the row exists, the person's credential
+    /// is required.
     ///
     /// # Errors
-    /// [`Error::Value`] where the users table has a row of the user and no credential is given, [`Error::NotRegistered`],
-    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
+    /// [`Error::Value`] where the users table has a row of the user and no credential is given, or
+    /// where nothing was registered or marked; [`Error::WrongCredential`], [`Error::Database`],
+    /// [`Error::Audit`].
     pub fn unregister(
         &mut self,
         user: &Value,
@@ -61,32 +65,40 @@ impl<D: Database> Engine<D> {
                 None => engine.refuse_with_row(user)?,
             }
             let database = &mut engine.database;
+            let salt = settings::salt(database)?;
+            let marks = intent::remove_marks(database, &salt, user)?;
             let name = [user.principal()];
             let known = registry::principals(database, &name)?.into_values().next();
-            let Some((key, PrincipalKind::Person)) = known else {
-                return Err(Error::Value {
-                    what: "the user is not registered".to_owned(),
-                });
+            let key = match known {
+                Some((key, PrincipalKind::Person)) => key,
+                // A person who had everything forgotten is not registered and may have left marks.
+                None if marks > 0 => return engine.done(&asked, ended(marks)),
+                _ => {
+                    return Err(Error::Value {
+                        what: "the user is not registered".to_owned(),
+                    });
+                }
             };
             registry::unregister(database, &name)?;
-            let ended = scheduled::end(database, &key, Some(user))?;
+            let scheduled = scheduled::end(database, &key, Some(user))?;
             let mut chunks = Vec::new();
             for (id, _) in intent::of_person(database, &key)? {
                 intent::remove(database, id)?;
                 chunks.push(id.to_string());
             }
-            let ended: Vec<String> = ended.iter().map(ToString::to_string).collect();
-            let payload = Payload::new()
+            let scheduled: Vec<String> = scheduled.iter().map(ToString::to_string).collect();
+            let payload = ended(marks)
                 .with("public_key", digits(&key.encode()))
-                .with("scheduled", ended)
+                .with("scheduled", scheduled)
                 .with("chunks", chunks);
             engine.done(&asked, payload)
         })
     }
 
-    /// The people who are registered and have no row in the users table: the application deleted it, or gave it another id, and
-    /// whoever gets the id lies under their key until [`Engine::unregister`] ends it. Where there are tenants nobody is named, for
-    /// what is kept of an id does not say of which tenant it is.
+    /// Returns the people who are registered and have no row in the users table: the application
+    /// deleted it, or gave it another id. Anybody who gets the id lies under their key until
+    /// [`Engine::unregister`] ends it. Where there are tenants nobody is named: what is kept of an
+    /// id does not say of which tenant it is.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::Spec`], [`Error::NotInstalled`].
@@ -138,7 +150,7 @@ impl<D: Database> Engine<D> {
         Ok(rowless)
     }
 
-    /// The names of the next people who are registered.
+    /// Returns the names of the next people who are registered.
     fn registered_behind(&mut self, last: Option<&Value>) -> Result<Vec<Vec<u8>>, Error> {
         let person = PrincipalKind::Person.code();
         let behind = if last.is_some() { " AND id > ?" } else { "" };
@@ -151,7 +163,7 @@ impl<D: Database> Engine<D> {
         Ok(rows.iter().flatten().map(Value::principal).collect())
     }
 
-    /// The id that a name stands for, as the users table may hold it; nothing for a hash.
+    /// Returns the id that a name stands for, as the users table may hold it; nothing for a hash.
     fn written(&self, name: &[u8]) -> Option<Value> {
         let text = std::str::from_utf8(name).ok();
         let text = text.filter(|_| name.len() < registry::ID_HASH_BYTES)?;
@@ -159,4 +171,9 @@ impl<D: Database> Engine<D> {
         let dialect = self.database.dialect();
         super::engine::written_in(live, dialect, &live.pseudo.id, text)
     }
+}
+
+/// Returns the field of the entry that counts the marks in disguises in chunks that ended.
+fn ended(marks: u64) -> Payload {
+    Payload::new().with("marks", marks)
 }

@@ -12,7 +12,7 @@ use crate::error::{DisguiseId, Doing as _, Error};
 use crate::records::tables::{INTENTS, PRINCIPALS};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 
-/// Bytes of the salted hash of a name.
+/// Bytes of the salted hash of a name, and of that of a name with a key.
 const HASH_BYTES: usize = 16;
 
 /// The kind of note about a name.
@@ -26,8 +26,6 @@ pub(crate) enum ChunkNote {
     Made,
     /// The identity that a row got when the step at hand overwrote a part of it.
     Moved,
-    /// A principal who returned or forgot, with the key that they had: somebody else who has the id since did neither.
-    Keyed,
 }
 
 impl ChunkNote {
@@ -37,8 +35,38 @@ impl ChunkNote {
             Self::Forgotten => 2,
             Self::Made => 3,
             Self::Moved => 4,
-            Self::Keyed => 5,
         }
+    }
+}
+
+/// A principal by its stored name, with the key that it has, if that is known.
+pub(crate) struct Marked {
+    pub(crate) name: Vec<u8>,
+    pub(crate) public: Option<PublicKey>,
+}
+
+/// A principal whose key changes.
+pub(crate) struct Rekeyed {
+    /// The stored name.
+    pub(crate) name: Vec<u8>,
+    pub(crate) former: PublicKey,
+    pub(crate) new: PublicKey,
+}
+
+/// A note that was found.
+pub(crate) struct FoundNote {
+    pub(crate) note: ChunkNote,
+    /// The index of the name among those that were asked for.
+    pub(crate) place: usize,
+    /// The salted hashes of the name with each key that bears the note.
+    keys: Vec<u8>,
+}
+
+impl FoundNote {
+    /// Returns whether the note is about the principal with this key. An id may have had others.
+    pub(crate) fn is_of(&self, notes: ChunkNotes<'_>, name: &[u8], public: &PublicKey) -> bool {
+        let own = notes.keyed(self.note, name, public);
+        self.keys.chunks(HASH_BYTES).any(|key| key == own)
     }
 }
 
@@ -62,34 +90,101 @@ impl ChunkNotes<'_> {
         tenancy.key(&key)
     }
 
-    /// Marks names that may be marked already.
+    /// Returns the hash that binds a note about a name to a key.
+    fn keyed(self, mark: ChunkNote, name: &[u8], public: &PublicKey) -> Vec<u8> {
+        let key = public.encode();
+        let mut hash = Sha256::new();
+        hash.update(b"probity disguise mark of a key\0");
+        hash.update(self.salt);
+        hash.update([mark.code()]);
+        hash.update(u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes());
+        hash.update(key);
+        hash.update(name);
+        hash.finalize().iter().copied().take(HASH_BYTES).collect()
+    }
+
+    /// Marks names that may be marked already, whatever key they have.
     pub(crate) fn put(
         self,
         database: &mut dyn TenantConnection,
         mark: ChunkNote,
         names: &[Vec<u8>],
     ) -> Result<(), Error> {
-        let keys = names
+        let rows = names
             .iter()
-            .map(|name| self.key(database.tenancy(), mark, name));
-        let mut keys: Vec<Vec<Value>> = keys.map(|key| vec![key]).collect();
-        // Two names of one principal are one mark.
-        keys.sort_by_cached_key(|key| key.first().map(Value::principal));
-        keys.dedup_by_key(|key| key.first().map(Value::principal));
-        delete_keys(database, INTENTS, &["id".to_owned()], &keys)?;
-        for key in &mut keys {
-            key.push(Value::Bytes(Vec::new()));
-        }
-        insert_all(database, INTENTS, &["id", "what"], &keys)
+            .map(|name| (self.key(database.tenancy(), mark, name), Vec::new()));
+        let rows = rows.collect();
+        store(database, rows)
     }
 
-    /// Returns those of `names` that bear one of `marks`, as indices into `names`.
+    /// Marks principals with their keys, beside the keys with which their names are marked already.
+    pub(crate) fn put_keyed(
+        self,
+        database: &mut dyn TenantConnection,
+        mark: ChunkNote,
+        marked: &[Marked],
+    ) -> Result<(), Error> {
+        let names: Vec<Vec<u8>> = marked.iter().map(|it| it.name.clone()).collect();
+        let mut known = vec![Vec::new(); names.len()];
+        for found in self.found(database, &[mark], &names)? {
+            if let Some(keys) = known.get_mut(found.place) {
+                *keys = found.keys;
+            }
+        }
+        let mut rows = Vec::with_capacity(names.len());
+        for (it, mut keys) in marked.iter().zip(known) {
+            if let Some(public) = &it.public {
+                let own = self.keyed(mark, &it.name, public);
+                if !keys.chunks(HASH_BYTES).any(|key| key == own) {
+                    keys.extend(own);
+                }
+            }
+            rows.push((self.key(database.tenancy(), mark, &it.name), keys));
+        }
+        store(database, rows)
+    }
+
+    /// Lets marks about people follow them to their new keys.
+    pub(crate) fn rekey(
+        self,
+        database: &mut dyn TenantConnection,
+        rekeyed: &[Rekeyed],
+    ) -> Result<(), Error> {
+        let names: Vec<Vec<u8>> = rekeyed.iter().map(|it| it.name.clone()).collect();
+        let of_people = [ChunkNote::Returned, ChunkNote::Forgotten];
+        let found = self.found(database, &of_people, &names)?;
+        for mark in of_people {
+            let found = found.iter().filter(|it| it.note == mark);
+            let own = found.filter_map(|it| {
+                let moved = rekeyed.get(it.place)?;
+                it.is_of(self, &moved.name, &moved.former).then(|| Marked {
+                    name: moved.name.clone(),
+                    public: Some(moved.new.clone()),
+                })
+            });
+            self.put_keyed(database, mark, &own.collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    /// Removes the marks about whoever had the id with this stored name. Returns their number.
+    pub(crate) fn remove_of(
+        self,
+        database: &mut dyn TenantConnection,
+        name: &[u8],
+    ) -> Result<u64, Error> {
+        let of_people = [ChunkNote::Returned, ChunkNote::Forgotten];
+        let keys = of_people.map(|mark| vec![self.key(database.tenancy(), mark, name)]);
+        delete_keys(database, INTENTS, &["id".to_owned()], &keys)
+    }
+
+    /// Returns those of `names` that bear one of `marks`.
     pub(crate) fn found(
         self,
         database: &mut dyn TenantConnection,
         marks: &[ChunkNote],
         names: &[Vec<u8>],
-    ) -> Result<Vec<(ChunkNote, usize)>, Error> {
+    ) -> Result<Vec<FoundNote>, Error> {
         let mut meant = BTreeMap::new();
         let mut keys = Vec::with_capacity(names.len().saturating_mul(marks.len()));
         for (place, name) in names.iter().enumerate() {
@@ -100,10 +195,18 @@ impl ChunkNotes<'_> {
                 }
             }
         }
-        let by = ["id".to_owned()];
-        let rows = select_keys(database, INTENTS, &by, &by, &keys)?;
-        let found = rows.iter().flatten().map(Value::principal);
-        Ok(found.filter_map(|key| meant.get(&key).copied()).collect())
+        let columns = ["id", "what"].map(str::to_owned);
+        let rows = select_keys(database, INTENTS, &columns, &["id".to_owned()], &keys)?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in rows {
+            let Ok([key, Value::Bytes(keys)]) = <[Value; 2]>::try_from(row) else {
+                return Err(Error::Forged);
+            };
+            if let Some((note, place)) = meant.get(&key.principal()).copied() {
+                found.push(FoundNote { note, place, keys });
+            }
+        }
+        Ok(found)
     }
 
     /// Removes all of them.
@@ -119,11 +222,21 @@ impl ChunkNotes<'_> {
     }
 }
 
-/// Returns a name as a mark of [`ChunkNote::Keyed`] has it.
-pub(crate) fn keyed(name: &[u8], public: &PublicKey) -> Vec<u8> {
-    let key = public.encode();
-    let length = u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes();
-    [&length[..], &key, name].concat()
+/// Stores notes in the place of those with their keys.
+fn store(
+    database: &mut dyn TenantConnection,
+    mut rows: Vec<(Value, Vec<u8>)>,
+) -> Result<(), Error> {
+    // Two names of one principal are one mark.
+    rows.sort_by_cached_key(|(key, _)| key.principal());
+    rows.dedup_by_key(|(key, _)| key.principal());
+    let keys: Vec<Vec<Value>> = rows.iter().map(|(key, _)| vec![key.clone()]).collect();
+    delete_keys(database, INTENTS, &["id".to_owned()], &keys)?;
+    let rows = rows.into_iter();
+    let rows: Vec<Vec<Value>> = rows
+        .map(|(key, keys)| vec![key, Value::Bytes(keys)])
+        .collect();
+    insert_all(database, INTENTS, &["id", "what"], &rows)
 }
 
 /// Returns the stored names of the principals that are registered with `public`.

@@ -8,6 +8,7 @@ use crate::crypto::suite::PublicKey;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
+use crate::records::chunk_note::{Marked, Rekeyed};
 use crate::records::credential::{self, Credential, KeyCost, Opened, Stretched};
 use crate::records::name::record_name;
 use crate::records::principal::{Reach, Reached, pseudo_key};
@@ -125,9 +126,9 @@ impl Holder {
         Ok(None)
     }
 
-    /// Returns the stored names of the person and of the placeholders that they speak for. An id
-    /// that belongs to somebody else now gives no names.
-    pub(crate) fn names(&self, database: &mut dyn TenantConnection) -> Result<Vec<Vec<u8>>, Error> {
+    /// Returns the person and the placeholders that they speak for, each with its key. An id that
+    /// belongs to somebody else now is left out.
+    pub(crate) fn marked(&self, database: &mut dyn TenantConnection) -> Result<Vec<Marked>, Error> {
         let mut names = chunk_note::registered(database, &self.public)?;
         let links = self.reach.links.values().map(|link| link.new.clone());
         let (own, _) = self.unreplaced(database, links.collect())?;
@@ -135,8 +136,36 @@ impl Holder {
         if self.seat == Seat::Away {
             names.push(named(&self.user));
         }
-        names.extend(own.iter().map(named));
-        Ok(names)
+        let people = names.into_iter().map(|name| Marked {
+            name,
+            public: Some(self.public.clone()),
+        });
+        let placeholders = own.iter().map(|id| Marked {
+            name: named(id),
+            public: self.reach.publics.get(&id.principal()).cloned(),
+        });
+        Ok(people.chain(placeholders).collect())
+    }
+
+    /// Returns the person and their placeholders with the keys of before and the new ones.
+    pub(crate) fn rekeyed(
+        &self,
+        database: &dyn TenantConnection,
+        keys: &BTreeMap<Vec<u8>, PublicKey>,
+    ) -> Vec<Rekeyed> {
+        let person = self.user.principal();
+        let changed = keys.iter().filter_map(|(name, new)| {
+            let former = match self.reach.publics.get(name) {
+                _ if *name == person => &self.public,
+                former => former?,
+            };
+            Some(Rekeyed {
+                name: registry::named(database.tenancy(), name).principal(),
+                former: former.clone(),
+                new: new.clone(),
+            })
+        });
+        changed.collect()
     }
 
     /// Returns the placeholders that the person may act as, except those whose ids somebody else

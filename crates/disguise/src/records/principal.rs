@@ -227,13 +227,13 @@ pub(crate) fn stored_for_others<'a>(
 }
 
 /// Encrypts everything of `reach` again: under a new key of the person and new keys of all
-/// placeholders.
+/// placeholders. Returns these keys by their principals.
 pub(crate) fn rekey(
     database: &mut dyn TenantConnection,
     salt: &[u8],
     (person, public): (&Value, PublicKey),
     reach: &Reach,
-) -> Result<(), Error> {
+) -> Result<BTreeMap<Vec<u8>, PublicKey>, Error> {
     let suite = public.suite();
     let mut keys = BTreeMap::from([(person.principal(), public)]);
     let mut seeded = Vec::with_capacity(reach.bags.len());
@@ -254,7 +254,8 @@ pub(crate) fn rekey(
     }
     let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
     store::remove_bags(database, salt, &found)?;
-    registry::change_keys(database, &keys, &reach.publics)
+    registry::change_keys(database, &keys, &reach.publics)?;
+    Ok(keys)
 }
 
 /// Returns the number of leading bags, one at least, whose parts fit into the limit.

@@ -12,13 +12,16 @@ use crate::database::value::{Value, put_bytes, take_bytes, take_text};
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::Applied;
 use crate::plan::place::Place;
-use crate::records::chunk_note::{self, ChunkNote, ChunkNotes, keyed};
+use crate::records::chunk_note::{ChunkNotes, Rekeyed};
+use crate::records::registry::named;
 use crate::records::tables::{INTENTS, uninstalled};
 use crate::statements::table::{delete_keys, insert_all, select_keys};
 use crate::transaction::scheduled::Order;
 
-/// The version of an intent's form.
-const INTENT_VERSION: u8 = 3;
+/// The version of the form of an intent and of the marks beside it.
+const INTENT_VERSION: u8 = 4;
+/// The version before, of the same form. Its marks of people name no key in themselves.
+const KEYLESS_VERSION: u8 = 3;
 /// The most columns of a key, and the most tables, that an intent may speak of.
 const PARTS_MAX: usize = 65_536;
 /// Bytes of the hash of the plan.
@@ -91,7 +94,7 @@ impl Intent {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "disguise in chunks");
-        if reader.u8()? != INTENT_VERSION {
+        if !matches!(reader.u8()?, KEYLESS_VERSION | INTENT_VERSION) {
             return Err(reader.error("has an unknown version"));
         }
         let order = Order::decode(take_bytes(&mut reader)?)?;
@@ -154,21 +157,16 @@ pub(crate) fn of_person(
     Ok(own)
 }
 
-/// Moves the disguises of a person, and the marks that the person left in those of everybody, to a new key, which is registered by
-/// now.
+/// Moves the disguises of a person to a new key, and in those of everybody the marks that are about
+/// the person and their placeholders.
 pub(crate) fn change_key(
     database: &mut dyn TenantConnection,
     salt: &[u8],
     (former, new): (&PublicKey, &PublicKey),
+    changed: &[Rekeyed],
 ) -> Result<(), Error> {
-    let names = chunk_note::registered(database, new)?;
-    let before: Vec<Vec<u8>> = names.iter().map(|it| keyed(it, former)).collect();
     for id in list(database)? {
-        let notes = ChunkNotes { id, salt };
-        let found = notes.found(database, &[ChunkNote::Keyed], &before)?;
-        let found = found.into_iter().filter_map(|(_, at)| names.get(at));
-        let marks: Vec<Vec<u8>> = found.map(|it| keyed(it, new)).collect();
-        notes.put(database, ChunkNote::Keyed, &marks)?;
+        ChunkNotes { id, salt }.rekey(database, changed)?;
     }
     for (id, mut intent) in of_person(database, former)? {
         intent.public_key = Some(new.clone());
@@ -192,6 +190,21 @@ pub(crate) fn put(
     delete_keys(database, INTENTS, &["id".to_owned()], &by)?;
     let row = vec![key(database, id), Value::Bytes(intent.encode())];
     insert_all(database, INTENTS, &["id", "what"], &[row])
+}
+
+/// Removes the marks about whoever had an id from all disguises in progress. Returns their number.
+pub(crate) fn remove_marks(
+    database: &mut dyn TenantConnection,
+    salt: &[u8],
+    user: &Value,
+) -> Result<u64, Error> {
+    let name = named(database.tenancy(), &user.principal()).principal();
+    let mut removed: u64 = 0;
+    for id in list(database)? {
+        let of_one = ChunkNotes { id, salt }.remove_of(database, &name)?;
+        removed = removed.saturating_add(of_one);
+    }
+    Ok(removed)
 }
 
 /// Removes an intent, if there is one, with all notes of its chunks.
@@ -271,5 +284,8 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(Intent::decode(&bytes[..cut]).is_err());
         }
+        let mut before = bytes.clone();
+        before[0] = KEYLESS_VERSION;
+        assert_eq!(Intent::decode(&before).unwrap().encode(), bytes);
     }
 }

@@ -1,8 +1,14 @@
 //! Inactive people are disguised, and can come back.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use probity_disguise::{Authority, DecayRequest, Decayed, Error, Holding, Spec, Value};
+use probity_disguise::{
+    Authority, Credential, Database, DecayRequest, Decayed, Engine, Error, Holding, Protection,
+    References, RevealRequest, Rows, SecretKey, Spec, Value,
+};
+use probity_format::Entry;
 
 use super::forum::*;
 
@@ -115,4 +121,130 @@ pub(crate) fn whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_ne
         ..request(&spec, None, 10)
     };
     assert!(matches!(forum.engine.decay(&wrong), Err(Error::Spec(_))));
+}
+
+const ONE: Value = Value::Int(1);
+
+/// Work of somebody else on the inactive person 1 over an engine of their own, with the key of
+/// the person.
+type Elsewhere = fn(&mut Engine<Box<dyn Database>>, SecretKey);
+
+/// Lets others work before each transaction of a decay of person 1 in turn. Returns the outcomes,
+/// where they came in time, each with the forum.
+fn interleaved(spec: &str, elsewhere: Elsewhere) -> Vec<(Forum, Decayed)> {
+    let file = Spec::from_edna_json(spec).unwrap();
+    let mut all = Vec::new();
+    for transactions in 0..10 {
+        let mut forum = forum();
+        forum.sql("UPDATE users SET karma = 1 WHERE id = 1");
+        let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+        let (did_work, other) = (Rc::new(Cell::new(false)), forum.database.boxed());
+        let done = Rc::clone(&did_work);
+        forum.database.between(transactions, move || {
+            done.set(true);
+            elsewhere(&mut Engine::stored(other).unwrap(), key);
+        });
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let entries = Rc::clone(&told);
+        forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
+            entries.borrow_mut().push(entry.action.to_owned());
+            Ok(())
+        }));
+        let decayed = forum.engine.decay(&request(&file, None, 10)).unwrap();
+        assert!(decayed.refused.is_empty(), "{transactions}: {decayed:?}");
+        assert_eq!(told.borrow().len(), decayed.applied.len(), "{told:?}");
+        if !did_work.get() {
+            assert!(transactions > 1 && decayed.applied.len() == 1);
+            return all;
+        }
+        all.push((forum, decayed));
+    }
+    panic!("there is no end to it");
+}
+
+/// A page of inactive people was believed when each of them was disguised, in a transaction after it. Whoever had been
+/// active since, or whose id somebody else had, was hidden all the same, and two decays beside each other hid a person twice.
+pub(crate) fn whoever_is_not_inactive_any_more_does_not_decay() {
+    let active: Elsewhere = |engine, _| {
+        let active = "UPDATE users SET karma = 9 WHERE id = 1";
+        engine.database().execute(active, &[]).unwrap();
+    };
+    let replaced: Elsewhere = |engine, key| {
+        engine
+            .forget_everything(&ONE, &Credential::Key(&key), time())
+            .unwrap();
+        let newcomer = "UPDATE users SET username = 'newcomer', karma = 7 WHERE id = 1";
+        engine.database().execute(newcomer, &[]).unwrap();
+        drop(engine.register(&ONE, Protection::KeyAlone, time()).unwrap());
+    };
+    for elsewhere in [active, replaced] {
+        for (mut forum, decayed) in interleaved(GDPR, elsewhere) {
+            assert_eq!((decayed.applied.len(), decayed.people), (0, 0));
+            assert_eq!(forum.numbers("SELECT id FROM users WHERE id = 1"), [1]);
+            assert_eq!(forum.numbers("SELECT COUNT(*) FROM probity_bags"), [0]);
+        }
+    }
+}
+
+/// As above, for whoever was held or lost the key, or was taken by another decay: they were told of as refused, or hidden twice. They
+/// are counted as a page counts them, and nothing that is held is hidden.
+pub(crate) fn whoever_is_held_or_disguised_meanwhile_is_left_out_of_a_decay() {
+    let held: Elsewhere = |engine, _| {
+        let authority = Authority {
+            actor: "court",
+            basis: "7 C 81/26",
+            time: time(),
+        };
+        engine.hold(Holding::Person(&ONE), &authority).unwrap();
+    };
+    for (mut forum, decayed) in interleaved(GDPR, held) {
+        assert_eq!((decayed.people, decayed.held), (0, 1), "{decayed:?}");
+        assert_eq!(forum.numbers("SELECT id FROM users WHERE id = 1"), [1]);
+    }
+    let forgotten: Elsewhere = |engine, key| {
+        let key = Credential::Key(&key);
+        engine.forget_everything(&ONE, &key, time()).unwrap();
+    };
+    let unregistered: Elsewhere = |engine, key| {
+        let key = Credential::Key(&key);
+        engine.unregister(&ONE, Some(&key), time()).unwrap();
+    };
+    for elsewhere in [forgotten, unregistered] {
+        for (mut forum, decayed) in interleaved(GDPR, elsewhere) {
+            let counts = (decayed.people, decayed.unregistered);
+            assert_eq!(counts, (0, 1), "{decayed:?}");
+            assert_eq!(forum.numbers("SELECT id FROM users WHERE id = 1"), [1]);
+        }
+    }
+    let decayed_elsewhere: Elsewhere = |engine, _| {
+        let spec = Spec::from_edna_json(BLANK).unwrap();
+        let decayed = engine.decay(&request(&spec, None, 10)).unwrap();
+        assert_eq!(decayed.applied.len(), 1);
+    };
+    for (mut forum, decayed) in interleaved(BLANK, decayed_elsewhere) {
+        assert_eq!((decayed.people, decayed.before), (0, 1), "{decayed:?}");
+        let key = Credential::Key(&forum.keys[&1]);
+        assert_eq!(forum.engine.list(&ONE, &key, time()).unwrap().len(), 1);
+    }
+    // A reveal changes nothing of it: who comes back is as inactive as before.
+    let came_back: Elsewhere = |engine, key| {
+        let spec = Spec::from_edna_json(GDPR).unwrap();
+        let decayed = engine.decay(&request(&spec, None, 10)).unwrap();
+        let id = decayed.applied[0].id;
+        engine
+            .reveal(&RevealRequest {
+                user: ONE,
+                credential: Credential::Key(&key),
+                id,
+                references: References::Recorrelate,
+                rows: Rows::PerColumn,
+                time: time(),
+            })
+            .unwrap();
+    };
+    for (mut forum, decayed) in interleaved(GDPR, came_back) {
+        assert_eq!((decayed.people, decayed.applied.len()), (1, 1));
+        let id = decayed.applied[0].id;
+        assert!(forum.reveal(1, id).is_complete());
+    }
 }

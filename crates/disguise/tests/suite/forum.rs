@@ -81,6 +81,7 @@ pub(crate) fn forum_of_users(users: &str) -> Forum {
         catalogs: Rc::default(),
         statements: Rc::default(),
         rows: Rc::default(),
+        between: Rc::default(),
     };
     for sql in [
         users,
@@ -155,12 +156,31 @@ pub(crate) struct Faulty {
     statements: Rc<Cell<u64>>,
     /// The most rows that one of them gave.
     rows: Rc<Cell<usize>>,
+    /// Work of others, before the transaction after so many.
+    between: Rc<RefCell<Option<(u32, Work)>>>,
 }
+
+type Work = Box<dyn FnOnce()>;
 
 impl Faulty {
     /// Returns the same connection for another engine.
     pub(crate) fn boxed(&self) -> Box<dyn Database> {
         Box::new(self.clone())
+    }
+
+    /// Lets `work` happen over another engine between two transactions, once `transactions` more
+    /// have begun.
+    pub(crate) fn between(&self, transactions: u32, work: impl FnOnce() + 'static) {
+        *self.between.borrow_mut() = Some((transactions, Box::new(work)));
+    }
+
+    fn let_others_work(&self) {
+        let between = self.between.borrow_mut().take();
+        match between {
+            Some((0, work)) => work(),
+            Some((left, work)) => *self.between.borrow_mut() = Some((left - 1, work)),
+            None => {}
+        }
     }
 
     pub(crate) fn statements(&self) -> u64 {
@@ -197,11 +217,13 @@ impl Database for Faulty {
         self.inner.borrow().dialect()
     }
     fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.let_others_work();
         self.pass()?;
         self.inner.borrow_mut().begin()
     }
 
     fn begin_reading(&mut self) -> Result<(), DatabaseError> {
+        self.let_others_work();
         self.pass()?;
         self.inner.borrow_mut().begin_reading()
     }
@@ -335,6 +357,7 @@ pub(crate) fn forums() -> [Forum; 2] {
         catalogs: Rc::default(),
         statements: Rc::default(),
         rows: Rc::default(),
+        between: Rc::default(),
     };
     for sql in TABLES_OF_TENANTS {
         database.execute(sql, &[]).unwrap();

@@ -396,3 +396,47 @@ pub(crate) fn rows_whose_parent_must_stay_stay_with_it() {
     assert_eq!(kept(&revealed), expected);
     assert_eq!((authors, people), (vec![1, second, 1], vec![4]));
 }
+
+/// U2: rows that the policy `retain` leaves under a placeholder for good were told of nowhere, and no later reveal named them. They
+/// are counted by table, those that stay because their placeholder does too, and with them its account.
+pub(crate) fn what_a_policy_retains_is_counted() {
+    let replies = "CREATE TABLE replies (id BIGINT PRIMARY KEY, author BIGINT, reader BIGINT)";
+    let tables = "[tables.posts]\nmeanwhile = \"retain\"\n[tables.replies]\nowners = [\"author\"]\nreaders = [\"reader\"]";
+    for (tables, references) in [
+        (tables, References::Recorrelate),
+        (
+            &tables.replace("meanwhile = \"retain\"", ""),
+            References::Retain,
+        ),
+    ] {
+        let mut society = society(&[replies.to_owned()], tables);
+        let told: Rc<RefCell<Vec<String>>> = Rc::default();
+        let seen = Rc::clone(&told);
+        society.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
+            let payload = String::from_utf8_lossy(entry.payload).into_owned();
+            seen.borrow_mut().push(payload);
+            Ok(())
+        }));
+        let (id, [first, _]) = leave(&mut society);
+        society.sql(&format!(
+            "INSERT INTO posts VALUES (7, {first}, 'x'), (8, {first}, 'y')"
+        ));
+        // A row may name a placeholder twice.
+        society.sql(&format!(
+            "INSERT INTO replies VALUES (1, {first}, {first}), (2, 3, NULL)"
+        ));
+        let revealed = society.reveal_by(1, id, references).unwrap();
+        assert!(revealed.is_complete(), "{revealed:?}");
+        let retained = [("people", 1), ("posts", 2), ("replies", 1)];
+        let retained = retained.map(|(table, rows)| (table.to_owned(), rows));
+        assert_eq!(revealed.retained, BTreeMap::from(retained));
+        let entry = told.borrow().last().cloned().unwrap();
+        let counts = r#""retained":{"people":1,"posts":2,"replies":1}"#;
+        assert!(entry.contains(counts), "{entry}");
+        let named = format!("SELECT id FROM posts WHERE author = {first} ORDER BY id");
+        assert_eq!(society.numbers(&named), [7, 8]);
+        // Nothing of it is left to a later reveal.
+        let again = society.reveal_by(1, id, references).unwrap();
+        assert!(!again.found && again.retained.is_empty(), "{again:?}");
+    }
+}

@@ -31,6 +31,7 @@ macro_rules! for_every_claim {
             the_application_wins_and_a_retry_finds_what_is_left
             a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
             rows_made_meanwhile_follow_the_policy
+            what_a_policy_retains_is_counted
             an_account_that_others_refer_to_stays_until_they_let_go_of_it
             keys_that_keep_placeholders_are_noted
             rows_that_others_refer_to_are_not_deleted_with_a_placeholder
@@ -140,6 +141,8 @@ macro_rules! for_every_claim {
             a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
             whoever_is_inactive_is_disguised_once_and_can_come_back
             whoever_stays_in_the_table_is_taken_again_only_after_a_change
+            whoever_is_not_inactive_any_more_does_not_decay
+            whoever_is_held_or_disguised_meanwhile_is_left_out_of_a_decay
             whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_next
             what_ends_can_be_revealed_before_and_is_destroyed_after
             what_is_hidden_behind_placeholders_ends_with_them_and_nothing_unreadable_stays
@@ -288,6 +291,14 @@ macro_rules! for_every_claim {
             chunks_rest_between_their_transactions_and_the_last_does_not
             chunks_of_a_person_leave_a_newcomer_alone
             marks_of_chunks_are_their_persons_and_not_a_newcomers
+            a_mark_is_not_that_of_an_unregistered_newcomer
+            a_mark_is_not_that_of_a_registered_newcomer
+            a_mark_stays_that_of_its_person
+            the_end_of_a_registration_takes_its_marks
+            a_mark_without_a_key_counts_where_nobody_has_the_id
+            a_hold_on_any_owner_stops_chunks_after_a_mark
+            a_row_of_two_stays_with_the_one_who_forgot_nothing
+            a_hold_on_a_co_owner_is_found_before_chunks_of_everybody_begin
             chunks_and_orders_follow_their_person_to_a_new_key
             a_disguise_in_its_grace_period_leaves_a_newcomer_alone
             what_is_scheduled_ends_when_everything_is_forgotten
@@ -325,6 +336,7 @@ mod holder;
 mod holds;
 mod hybrid;
 mod late_keys;
+mod marks;
 mod meanwhile;
 pub(crate) mod member;
 mod missed;
@@ -383,6 +395,7 @@ pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use late_keys::*;
+pub(crate) use marks::*;
 pub(crate) use meanwhile::*;
 pub(crate) use missed::*;
 pub(crate) use namesakes::*;

@@ -95,9 +95,12 @@ pub(crate) fn rows_made_meanwhile_follow_the_policy() {
         forum.sql(&format!(
             "INSERT INTO stories VALUES (99, {pseudo}, 'new', 0)"
         ));
+        let mut retained = 0;
         for user in 1..=USERS {
-            forum.reveal_as(user, applied.id, references).unwrap();
+            let revealed = forum.reveal_as(user, applied.id, references).unwrap();
+            retained += revealed.retained.get("stories").copied().unwrap_or(0);
         }
+        assert_eq!(retained, u64::try_from(placeholders).unwrap());
         assert_eq!(
             forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1"),
             [stories]

@@ -14,6 +14,7 @@ mod replay;
 mod reveal;
 mod schedule;
 mod subject_name;
+mod unregister;
 mod update;
 
 use serde::Serialize;
@@ -58,7 +59,7 @@ pub(crate) struct Route {
 }
 
 /// All operations.
-pub(crate) const ROUTES: [Route; 25] = [
+pub(crate) const ROUTES: [Route; 26] = [
     route::<look::Draft>(),
     route::<look::Check>(),
     route::<look::Plan>(),
@@ -74,6 +75,7 @@ pub(crate) const ROUTES: [Route; 25] = [
     route::<forget::Forget>(),
     route::<receipt::CheckReceipt>(),
     route::<rekey::Rekey>(),
+    route::<unregister::Unregister>(),
     route::<hold::Hold>(),
     route::<hold::Lift>(),
     route::<hold::Holds>(),

@@ -72,6 +72,9 @@ pub(super) struct RevealedForm {
     /// Rows made while placeholders owned them that were deleted from each table, as the policy says.
     #[serde(default)]
     deleted: BTreeMap<String, u64>,
+    /// Rows in each table that stay under placeholders for good, as the policy says, and these placeholders' accounts.
+    #[serde(default)]
+    retained: BTreeMap<String, u64>,
     /// The rows, values and placeholders that stayed as they were.
     kept: Vec<KeptForm>,
     /// Its entry in the log.
@@ -121,6 +124,7 @@ impl RevealedForm {
             restored: revealed.restored,
             values: revealed.values,
             deleted: revealed.deleted,
+            retained: revealed.retained,
             kept: revealed.kept.into_iter().map(KeptForm::from).collect(),
             entry,
         }

@@ -55,6 +55,7 @@ struct RevealedForm<'a> {
     restored: &'a BTreeMap<String, u64>,
     values: &'a BTreeMap<String, u64>,
     deleted: &'a BTreeMap<String, u64>,
+    retained: &'a BTreeMap<String, u64>,
     kept: Vec<KeptForm<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
@@ -266,6 +267,7 @@ fn tell_revealed(
             restored: &revealed.restored,
             values: &revealed.values,
             deleted: &revealed.deleted,
+            retained: &revealed.retained,
             kept: kept.collect(),
             entry,
         })?;
@@ -282,16 +284,29 @@ fn tell_revealed(
         output.line("put back")?;
         print_back(revealed, &mut output)?;
     }
-    if !revealed.deleted.is_empty() {
-        output.line("deleted, as made meanwhile")?;
-        for (table, rows) in &revealed.deleted {
-            let rows = counted(*rows, "row", "rows");
-            output.line(&format!("  {table}: {rows}"))?;
-        }
-    }
+    print_counts("deleted, as made meanwhile", &revealed.deleted, &mut output)?;
+    let stay = "left under placeholders for good, as the policy says";
+    print_counts(stay, &revealed.retained, &mut output)?;
     print_kept(&revealed.kept, &mut output)?;
     print_entry(entry.as_ref(), &mut output)?;
     output.flush()
+}
+
+/// Prints numbers of rows, table by table, if there are any.
+fn print_counts(
+    head: &str,
+    tables: &BTreeMap<String, u64>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    output.line(head)?;
+    for (table, rows) in tables {
+        let rows = counted(*rows, "row", "rows");
+        output.line(&format!("  {table}: {rows}"))?;
+    }
+    Ok(())
 }
 
 /// Prints the restored rows and values, table by table.

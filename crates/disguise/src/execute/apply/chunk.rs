@@ -250,8 +250,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
     }
 
     /// Checks the next rows of `steps` without a change. Refuses if records of some could be kept
-    /// for nobody, or notes the people with a stake in the rows of a user. Returns whether there
-    /// are more.
+    /// for nobody, and notes the people with a stake in the rows. Returns whether there are more.
     pub(crate) fn survey(&mut self, place: &mut Place, rows: usize) -> Result<bool, Error> {
         let Some(step) = place.of(self.steps) else {
             return Ok(false);
@@ -278,10 +277,10 @@ impl<'w, 'a> Chunk<'w, 'a> {
         };
         place.seen = picked(&columns, last, &table.identity);
         match &step.kind {
-            _ if self.work.user.is_some() => self.work.foresee(table, step, &columns, found)?,
+            _ if self.work.user.is_some() => {}
             Kind::Modify { .. } => drop(self.work.keepers(table, &columns, &found)?),
             Kind::Remove => {
-                let (shared, plain) = self.work.split(table, &columns, found);
+                let (shared, plain) = self.work.split(table, &columns, found.clone());
                 self.work.keepers(table, &columns, &plain)?;
                 self.refuse_keyless(table, (&columns, &shared), &table.owners)?;
             }
@@ -293,6 +292,7 @@ impl<'w, 'a> Chunk<'w, 'a> {
                 self.refuse_keyless(table, (&columns, &found), column)?;
             }
         }
+        self.work.foresee(table, step, &columns, found)?;
         Ok(true)
     }
 

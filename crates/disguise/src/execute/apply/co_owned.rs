@@ -86,6 +86,7 @@ impl SharedRows<'_, '_> {
         if owners.is_empty() {
             return Ok(());
         }
+        self.work.stake_owners(&owners);
         let mut placeholders = self.work.make(&owners, true)?.into_iter();
         for it in &mut partings {
             for ((column, _, place), made) in it.leaving.iter_mut().zip(placeholders.by_ref()) {

@@ -347,6 +347,7 @@ impl Applier<'_> {
             chosen.push((index, group));
         }
         self.refuse_unregistered(table, &unregistered)?;
+        self.stake_owners(&wanted);
         Ok((wanted, chosen))
     }
 

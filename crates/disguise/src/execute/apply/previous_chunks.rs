@@ -6,8 +6,9 @@ use super::principals::Principals;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
-use crate::records::chunk_note::{ChunkNote, keyed};
+use crate::records::chunk_note::{ChunkNote, FoundNote};
 use crate::records::registry::named;
+use crate::statements::table::existing;
 
 impl Principals<'_> {
     /// Looks up the marks of `ids`, if everybody is meant. A user's rows are known by their owners
@@ -17,76 +18,63 @@ impl Principals<'_> {
         database: &mut dyn TenantConnection,
         ids: &[&Value],
     ) -> Result<(), Error> {
-        let names: Vec<Vec<u8>> = ids.iter().map(|id| self.name(id)).collect();
+        let spelled: Vec<Value> = ids.iter().map(|id| self.spelled(id).clone()).collect();
         let (Some(earlier), None) = (&mut self.earlier, self.user) else {
             return Ok(());
         };
-        let unasked: Vec<Vec<u8>> = names
+        let unasked: Vec<Value> = spelled
             .into_iter()
-            .filter(|name| earlier.asked.insert(name.clone()))
+            .filter(|id| earlier.asked.insert(id.principal()))
             .collect();
-        let stored = unasked.iter();
+        let names: Vec<Vec<u8>> = unasked.iter().map(Value::principal).collect();
+        let stored = names.iter();
         let stored = stored.map(|name| named(database.tenancy(), name).principal());
         let stored: Vec<Vec<u8>> = stored.collect();
         let which = [ChunkNote::Returned, ChunkNote::Forgotten, ChunkNote::Made];
         let found = self.notes.found(database, &which, &stored)?;
-        let away = |mark: &ChunkNote| matches!(mark, ChunkNote::Returned | ChunkNote::Forgotten);
-        let marked: BTreeSet<usize> = found
-            .iter()
-            .filter_map(|(mark, place)| away(mark).then_some(*place))
-            .collect();
-        let others = self.others(database, &marked, (&unasked, &stored))?;
-        let Some(earlier) = &mut self.earlier else {
-            return Ok(());
-        };
-        for (mark, place) in found {
-            let Some(name) = unasked.get(place).cloned() else {
+        let newcomers = self.newcomers(database, &found, &unasked)?;
+        for it in found {
+            let (Some(name), Some(stored)) = (names.get(it.place), stored.get(it.place)) else {
                 continue;
             };
-            if away(&mark) && others.contains(&place) {
-                continue;
+            let is_theirs = match self.known.get(name) {
+                Some((_, standing)) if it.note == ChunkNote::Made => !standing.is_person(),
+                Some((public, _)) => it.is_of(self.notes, stored, public),
+                None => !newcomers.contains(name),
+            };
+            if is_theirs {
+                self.remember(it.note, name.clone());
             }
-            match mark {
-                ChunkNote::Returned => earlier.returned.insert(name),
-                ChunkNote::Forgotten => earlier.forgotten.insert(name),
-                ChunkNote::Made => earlier.marked.insert(name.clone()) | self.made.insert(name),
-                ChunkNote::Moved | ChunkNote::Keyed => false,
-            };
         }
         Ok(())
     }
 
-    /// Returns those of the `marked` names, by their places, that belong to somebody else by now: registered, and not with the key
-    /// of the person who returned or forgot.
-    fn others(
+    fn remember(&mut self, note: ChunkNote, name: Vec<u8>) {
+        let Some(earlier) = &mut self.earlier else {
+            return;
+        };
+        match note {
+            ChunkNote::Returned => earlier.returned.insert(name),
+            ChunkNote::Forgotten => earlier.forgotten.insert(name),
+            ChunkNote::Made => earlier.marked.insert(name.clone()) | self.made.insert(name),
+            ChunkNote::Moved => false,
+        };
+    }
+
+    /// Returns those of the marked `ids` that are in the users table and not registered. Nothing
+    /// tells whether they are the people whom the marks are about: they count as others, for whom
+    /// records have to be made.
+    fn newcomers(
         &self,
         database: &mut dyn TenantConnection,
-        marked: &BTreeSet<usize>,
-        (names, stored): (&[Vec<u8>], &[Vec<u8>]),
-    ) -> Result<BTreeSet<usize>, Error> {
-        let mut places = Vec::new();
-        let mut marks = Vec::new();
-        for place in marked {
-            let (Some(name), Some(stored)) = (names.get(*place), stored.get(*place)) else {
-                continue;
-            };
-            if let Some((public, it)) = self.known.get(name)
-                && it.is_person()
-            {
-                places.push(*place);
-                marks.push(keyed(stored, public));
-            }
-        }
-        if marks.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let mut others: BTreeSet<usize> = places.iter().copied().collect();
-        for (_, at) in self.notes.found(database, &[ChunkNote::Keyed], &marks)? {
-            if let Some(place) = places.get(at) {
-                others.remove(place);
-            }
-        }
-        Ok(others)
+        found: &[FoundNote],
+        ids: &[Value],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let marked = found.iter().filter_map(|it| ids.get(it.place));
+        let unknown = marked.filter(|id| !self.known.contains_key(&id.principal()));
+        let unknown: Vec<Value> = unknown.cloned().collect();
+        let pseudo = &self.live.pseudo;
+        existing(database, &pseudo.table, &pseudo.id, &unknown)
     }
 
     /// Returns whether the person behind a principal revealed this disguise while it was going on.
@@ -102,7 +90,8 @@ impl Principals<'_> {
         }
     }
 
-    /// Returns whether the person behind a principal had the records of this disguise destroyed while it was going on.
+    /// Returns whether the person behind a principal had the records of this disguise destroyed
+    /// while it was going on.
     pub(super) fn has_forgotten(&self, name: &[u8]) -> bool {
         let earlier = self.earlier.as_ref();
         earlier.is_some_and(|it| it.forgotten.contains(name))
@@ -148,7 +137,7 @@ impl Principals<'_> {
     ) -> Result<BTreeSet<usize>, Error> {
         let names: Vec<Vec<u8>> = identities.iter().map(|it| of_step(step, it)).collect();
         let found = self.notes.found(database, &[ChunkNote::Moved], &names)?;
-        Ok(found.into_iter().map(|(_, place)| place).collect())
+        Ok(found.into_iter().map(|it| it.place).collect())
     }
 }
 

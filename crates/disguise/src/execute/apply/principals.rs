@@ -99,10 +99,14 @@ impl<'a> Principals<'a> {
         Ok(())
     }
 
-    /// Returns the first of `people` for whom a record can be kept, or who had it destroyed.
+    /// Returns the first of `people` for whom a record can be kept. Somebody who had theirs
+    /// destroyed counts only where there is nobody else, who would lose the row with it.
     pub(super) fn keeper(&self, people: &[Value]) -> Option<Vec<u8>> {
-        let mut names = people.iter().map(|it| self.name(it));
-        names.find(|name| self.known.contains_key(name) || self.has_forgotten(name))
+        let names: Vec<Vec<u8>> = people.iter().map(|it| self.name(it)).collect();
+        let keeps = |name: &&Vec<u8>| self.known.contains_key(*name) && !self.has_forgotten(name);
+        let keeper = names.iter().find(keeps);
+        let forgotten = || names.iter().find(|name| self.has_forgotten(name));
+        keeper.or_else(forgotten).cloned()
     }
 
     /// Returns whether `owner` is a placeholder of somebody who left the row that it owns.

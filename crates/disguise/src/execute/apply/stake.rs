@@ -42,6 +42,14 @@ impl Applier<'_> {
         Ok(())
     }
 
+    /// Notes the owners whom a disguise of everybody replaces. Registrations do not tell of all of
+    /// them: somebody who had everything forgotten may be held since.
+    pub(super) fn stake_owners(&mut self, owners: &[Value]) {
+        if let (Some(at_stake), None) = (&mut self.at_stake, self.user) {
+            at_stake.extend(owners.iter().map(|it| self.principals.name(it)));
+        }
+    }
+
     /// Notes the people with a stake in rows that `step` chooses, before anything is changed.
     pub(super) fn foresee(
         &mut self,

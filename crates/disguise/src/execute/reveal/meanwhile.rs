@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Revealer;
 use super::late_keys::is_referred_late;
-use super::report::{KeptReason, cell_name};
+use super::report::{KeptReason, add, cell_name};
 use super::rewrite::is_constraint;
 use crate::database::value::Value;
 use crate::database::{ForeignKey, OnUpdate};
@@ -57,6 +57,7 @@ impl<'a> Placeholders<'_, 'a> {
     pub(super) fn let_go(&mut self, going: &mut Vec<Going>) -> Result<Stays, Error> {
         let live = self.work.live;
         let columns: Vec<(&ResolvedTable, &str)> = live.people_columns().collect();
+        let all = going.clone();
         let ids: Vec<Value> = going.iter().map(|(id, _)| id.clone()).collect();
         let mut stays = Stays::default();
         let named = naming(self.work.database, &columns, &ids)?;
@@ -81,7 +82,37 @@ impl<'a> Placeholders<'_, 'a> {
             References::Retain => stays.retained.extend(kept),
             References::Delete | References::Recorrelate => stays.waiting.extend(kept),
         }
+        self.count_retained(&named, all, &stays.retained)?;
         Ok(stays)
+    }
+
+    /// Counts the accounts of placeholders that stay for good, and the rows that name them. No
+    /// later reveal tells of these.
+    fn count_retained(
+        &mut self,
+        named: &[(&'a ResolvedTable, &'a str)],
+        mut all: Vec<Going>,
+        retained: &Names,
+    ) -> Result<(), Error> {
+        all.retain(|(id, _)| retained.contains(&id.principal()));
+        if all.is_empty() {
+            return Ok(());
+        }
+        let (mut met, mut rows) = (BTreeSet::new(), BTreeMap::new());
+        for it in self.still_naming(named, &all)? {
+            // A row may name placeholders in several columns.
+            let row = cell_name(&it.table.name, &it.identity, None);
+            if it.table.identity.is_empty() || met.insert(row) {
+                add(&mut rows, &it.table.name, 1);
+            }
+        }
+        add(&mut rows, &self.work.live.pseudo.table, all.len());
+        let counts = &mut self.work.report.revealed.retained;
+        for (table, count) in rows {
+            let sum = counts.entry(table).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        Ok(())
     }
 
     /// Returns whether a policy may delete rows.

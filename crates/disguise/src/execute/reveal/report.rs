@@ -93,6 +93,9 @@ pub struct Revealed {
     pub values: BTreeMap<String, u64>,
     /// Rows made while placeholders owned them that were deleted from each table, as the policy says.
     pub deleted: BTreeMap<String, u64>,
+    /// Rows in each table that stay under placeholders for good, as the policy says, and the
+    /// accounts of these placeholders in the users table. Later reveals count them no more.
+    pub retained: BTreeMap<String, u64>,
     /// Rows and values that stayed disguised.
     pub kept: Vec<Kept>,
 }
