@@ -168,6 +168,7 @@ impl Sqlite {
                 has_default,
                 base: None,
                 members: Vec::new(),
+                collation: None,
             });
         }
         table.row_place = self.row_place(name, &table)?;
@@ -176,6 +177,11 @@ impl Sqlite {
         table.foreign_keys = self.foreign_keys(name)?;
         let made = self.made(name)?;
         table.unique_keys = self.unique_keys((name, &made), &table)?;
+        if checks::names_collations(&made) {
+            for column in &mut table.columns {
+                column.collation = self.collation(name, &column.name)?;
+            }
+        }
         if checks::settles_conflicts(&made) {
             table.properties.push(Property::SettlesConflicts);
         }
