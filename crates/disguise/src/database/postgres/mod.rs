@@ -25,6 +25,12 @@ const STALE: &str = "0A000";
 /// says only that a right is missing.
 const POLICIES: &str = "check_enable_rls";
 
+/// The codes of what a trigger raises, and of a value that its column does not take: it is the row
+/// that is refused, as by a constraint.
+const OF_THE_ROW: [&str; 7] = [
+    "P0001", "P0004", "22001", "22003", "22007", "22008", "22P02",
+];
+
 /// The first words of statements that concern savepoints or end a transaction.
 const CONTROLS: [&str; 6] = ["SAVEPOINT", "RELEASE", "ROLLBACK", "ABORT", "COMMIT", "END"];
 
@@ -418,6 +424,7 @@ fn refused(error: postgres::Error) -> DatabaseError {
         STALE | "40001" | "40P01" => DatabaseErrorKind::Conflict,
         "42P01" => DatabaseErrorKind::Absent,
         code if code.starts_with("23") => DatabaseErrorKind::Constraint,
+        code if OF_THE_ROW.contains(&code) => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,
     };
     // A server quotes values in messages of its own, and triggers may use any text under any code.
