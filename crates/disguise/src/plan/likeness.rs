@@ -32,7 +32,7 @@ enum Class {
 }
 
 impl Class {
-    const fn is_numeric(&self) -> bool {
+    const fn is_numeric(self) -> bool {
         matches!(self, Self::Number | Self::Rounded)
     }
 }
@@ -319,7 +319,7 @@ impl Naming<'_> {
             }
             // As numbers that are rounded, whichever index there is.
             (Dialect::Mysql, (one, other))
-                if one != other && [one, other].iter().any(Class::is_numeric) =>
+                if one != other && [one, other].into_iter().any(Class::is_numeric) =>
             {
                 format!("{left} + 0e0 = {right} + 0e0")
             }
