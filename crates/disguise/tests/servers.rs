@@ -165,6 +165,7 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres::keys_to_heirs_are_not_overlooked();
     of_postgres::keys_of_other_schemas_that_are_checked_late_refuse_no_reveal();
     of_postgres::unique_keys_that_are_checked_late_keep_one_value_back();
+    of_postgres::an_error_of_a_trigger_at_the_commit_changes_nothing();
 }
 
 /// The member does not leave, for a key of a table elsewhere would be emptied; `check` notes it.

@@ -26,6 +26,9 @@ pub struct Column {
     pub base: Option<String>,
     /// The values of an enumeration.
     pub members: Vec<String>,
+    /// The collation by which its texts are compared, in the database's words. On `SQLite` absent
+    /// where texts are equal only byte by byte.
+    pub collation: Option<String>,
 }
 
 impl Column {

@@ -58,6 +58,21 @@ impl Value {
         }
     }
 
+    /// Returns the values of every type that identify the same principal, this one among them.
+    pub(crate) fn namesakes(&self) -> Vec<Self> {
+        let name = self.principal();
+        let mut all = vec![Self::Bytes(name.clone())];
+        let Ok(text) = String::from_utf8(name) else {
+            return all;
+        };
+        let integer = text.parse().map(Self::Int);
+        let real = text.parse().map(Self::Real);
+        let numbers = integer.into_iter().chain(real);
+        all.extend(numbers.filter(|it| it.to_string() == text));
+        all.push(Self::Text(text));
+        all
+    }
+
     /// Exactly the same value, bit by bit.
     pub(crate) fn same(&self, other: &Self) -> bool {
         match (self, other) {

@@ -49,6 +49,7 @@ pub(super) fn of_policy(code: &str) -> String {
 pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> &'static str {
     use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, Other, Unique};
     match (kind, code) {
+        (_, 1644) => "a trigger or a function of the database refuses it",
         (Unique, _) => "a unique key holds this value already",
         (Constraint, _) => "a constraint refuses the row",
         (Absent, _) => "a table is not there",
@@ -58,7 +59,6 @@ pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> &'static str {
             "the account of the database has no right to it"
         }
         (Other, 1054) => "a column is not there",
-        (Other, 1644) => "a trigger or a function of the database refuses it",
         (Other, _) => "the server refuses it",
     }
 }

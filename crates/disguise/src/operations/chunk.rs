@@ -15,6 +15,7 @@ use crate::database::value::Value;
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::chunk::Chunk;
 use crate::execute::apply::{Applied, ApplyRequest, Forgotten, PreviousChunks};
+use crate::plan::likeness::Spellings;
 use crate::plan::place::Place;
 use crate::plan::step::Step;
 use crate::records::chunk_note::{ChunkNote, ChunkNotes, Marked};
@@ -472,7 +473,9 @@ impl<D: Database> Engine<D> {
     fn plan_hash(&mut self, request: &ApplyRequest<'_>) -> Result<[u8; PLAN_BYTES], Error> {
         let user = request.user.as_ref().map(std::slice::from_ref);
         self.refresh()?;
-        let steps: Vec<Step> = self.steps(request, user)?;
+        // Further values that stand for the person change with each chunk, as their rows go.
+        let said = (&request.parameters, &Spellings::new());
+        let steps: Vec<Step> = self.planned_by_id(request.spec, said, user)?;
         let mut hash = Sha256::new();
         for step in steps {
             hash.update(format!(

@@ -12,7 +12,7 @@ use crate::execute::apply::principals::Principals;
 use crate::execute::apply::{
     self, Applied, ApplyRequest, Forgotten, Notes, PreviousChunks, StepCursor,
 };
-use crate::plan::step::{PlanContext, SCOPE, Step};
+use crate::plan::step::{SCOPE, Step};
 use crate::records::chunk_note::ChunkNotes;
 use crate::records::credential::Credential;
 use crate::records::holder::{Claim, Holder};
@@ -103,6 +103,7 @@ impl<D: Database> Engine<D> {
         context: &ApplyContext,
         request: &ApplyRequest<'_>,
     ) -> Result<(), Error> {
+        self.refuse_namesakes(request.user.as_ref())?;
         let Some(user) = &request.user else {
             return Ok(());
         };
@@ -128,6 +129,7 @@ impl<D: Database> Engine<D> {
     /// Refuses a user who has no row in the users table, or has one in another spelling: principals
     /// are compared letter by letter.
     pub(super) fn refuse_without_row(&mut self, user: &Value) -> Result<(), Error> {
+        self.refuse_namesakes(Some(user))?;
         let (table, id) = (&self.pseudo.table, &self.pseudo.id);
         let there = found(&mut self.database, table, id, std::slice::from_ref(user))?;
         match there.values().next() {
@@ -307,26 +309,12 @@ impl<D: Database> Engine<D> {
         request: &ApplyRequest<'_>,
         owners: Option<&[Value]>,
     ) -> Result<Vec<Step>, Error> {
-        let dialect = self.database.dialect();
-        let (catalog, live) = self.described()?;
-        let aim = PlanContext {
-            dialect,
-            catalog,
-            live,
-            named: &request.parameters,
-            owners,
-            redactors: &self.redactors,
-            tenancy: &self.database.tenancy,
-        };
-        let many = aim.needs_scope_table();
-        let steps = aim.plan(request.spec)?;
-        if many {
-            self.scope(owners.unwrap_or_default())?;
-        }
-        Ok(steps)
+        self.described()?;
+        self.planned(request.spec, &request.parameters, owners)
     }
 
-    fn scope(&mut self, owners: &[Value]) -> Result<(), Error> {
+    /// Lists the owners in a temporary table, where they are too many for a statement.
+    pub(super) fn scope(&mut self, owners: &[Value]) -> Result<(), Error> {
         let pseudo = &self.pseudo;
         let of = self
             .described()?

@@ -150,6 +150,7 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Vec<Hidden>, Error> {
         self.refresh()?;
+        self.refuse_namesakes(Some(user))?;
         let (salt, holder) = self.former_holder(user, credential)?;
         let reach = holder.reach();
         let of = |it: &&Reached| id.is_none_or(|id| it.found.locator.origin.disguise == id.0);

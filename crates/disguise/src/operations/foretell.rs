@@ -12,6 +12,7 @@ use crate::database::value::Value;
 use crate::database::{Database, ForeignKey, OnDelete};
 use crate::error::{DisguiseId, Error};
 use crate::execute::apply::ApplyRequest;
+use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlanContext, Step};
 use crate::schema::ResolvedTable;
 use crate::schema::generate::Generator;
@@ -33,12 +34,27 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         self.need_tenant()?;
         let mut told = Vec::new();
+        if user.is_none()
+            && let Err(error) = self.refuse_namesakes(None)
+        {
+            told.push(error.to_string());
+        }
         if let Some(user) = user {
             told.extend(self.standing_of(user)?);
             if told.is_empty() {
                 told.extend(self.held_with(spec, user, named)?);
             }
         }
+        let owners = user.map(std::slice::from_ref);
+        let none = Spellings::new();
+        let steps = match self.planned(spec, named, owners) {
+            // Nothing is known of the rows then but that they are refused.
+            Err(error @ Error::Value { .. }) => {
+                told.push(error.to_string());
+                self.planned_by_id(spec, (named, &none), owners)?
+            }
+            steps => steps?,
+        };
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
         let aim = PlanContext {
@@ -46,11 +62,11 @@ impl<D: Database> Engine<D> {
             catalog,
             live,
             named,
-            owners: user.map(std::slice::from_ref),
+            owners,
+            spellings: &none,
             redactors: &self.redactors,
             tenancy: &self.database.tenancy,
         };
-        let steps = aim.plan(spec)?;
         let questions = left_to_others(&aim, &steps);
         for (step, left) in steps.iter().zip(self.left_behind(&steps, user)?) {
             let what = match step.kind {
@@ -125,6 +141,8 @@ impl<D: Database> Engine<D> {
         match looked {
             Ok(()) => Ok(None),
             Err(error @ Error::Held { .. }) => Ok(Some(error.to_string())),
+            // Rows of doubtful owners, which the plan tells of.
+            Err(Error::Value { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -11,6 +11,7 @@ mod forget;
 mod hold;
 mod keys;
 mod once;
+mod ownership;
 mod pending_entry;
 mod plan;
 mod replay;

@@ -10,7 +10,8 @@ use crate::database::value::Value;
 use crate::database::{CatalogTable, Database};
 use crate::error::{Doing as _, Error};
 use crate::plan::cascade::{Referring, Whom, left_behind};
-use crate::plan::step::{PlanContext, PlannedStep, Step};
+use crate::plan::likeness::Spellings;
+use crate::plan::step::{PlannedStep, Step};
 use crate::schema::Pseudo;
 use crate::schema::generate::Generator;
 use crate::spec::{Kind, Spec};
@@ -34,18 +35,7 @@ impl<D: Database> Engine<D> {
         named: &BTreeMap<String, Value>,
     ) -> Result<(), Error> {
         self.refresh()?;
-        let dialect = self.database.dialect();
-        let (catalog, live) = self.described()?;
-        PlanContext {
-            dialect,
-            catalog,
-            live,
-            named,
-            owners: None,
-            redactors: &self.redactors,
-            tenancy: &self.database.tenancy,
-        }
-        .plan(spec)?;
+        self.planned_by_id(spec, (named, &Spellings::new()), None)?;
         Ok(())
     }
 
@@ -63,18 +53,7 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         self.need_tenant()?;
         let dialect = self.database.dialect();
-        let (catalog, live) = self.described()?;
-        let owners = user.map(std::slice::from_ref);
-        let steps = PlanContext {
-            dialect,
-            catalog,
-            live,
-            named,
-            owners,
-            redactors: &self.redactors,
-            tenancy: &self.database.tenancy,
-        }
-        .plan(spec)?;
+        let steps = self.planned(spec, named, user.map(std::slice::from_ref))?;
         let mut planned = Vec::with_capacity(steps.len());
         let refused = self.left_behind(&steps, user)?;
         for (mut step, refused) in steps.into_iter().zip(refused) {

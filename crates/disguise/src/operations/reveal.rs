@@ -138,6 +138,7 @@ impl<D: Database> Engine<D> {
         asked: &OperationRequest<'_>,
     ) -> Result<Revealed, Error> {
         self.refresh()?;
+        self.refuse_namesakes(Some(user))?;
         let RevealContext {
             salt,
             updates: recorded,

@@ -21,14 +21,13 @@ impl ResolvedSchema {
             .then_some(self.pseudo.table.as_str());
         let mut touched = spec.tables();
         touched.extend(users.filter(|users| !spec.tables().contains(users)));
-        let mut cautions = Vec::new();
+        let mut cautions: Vec<String> = self.untyped_ids(dialect).into_iter().collect();
         for table in touched.into_iter().filter_map(|name| self.table(name)) {
             cautions.extend(of_triggers(table));
             cautions.extend(of_versions(table));
             cautions.extend(self.of_emptied(table, spec));
-            if dialect == Dialect::Sqlite {
-                cautions.extend(self.of_types(table));
-            }
+            let unlike = self.all_unlike(dialect, table).into_iter();
+            cautions.extend(unlike.map(|it| it.caution()));
             let leaves = removes(&table.name) || removes(&self.pseudo.table);
             cautions.extend(of_two_people(table, spec, leaves));
             if users == Some(&table.name) {
@@ -101,25 +100,6 @@ impl ResolvedSchema {
         keys.into_iter().map(sentence).collect()
     }
 
-    /// Cautions about columns that name people in a form that only a foreign key treats as equal,
-    /// because it compares by the type of the id.
-    fn of_types(&self, table: &ResolvedTable) -> impl Iterator<Item = String> {
-        let users = self.table(&self.pseudo.table);
-        let id = users.and_then(|it| it.catalog.column(&self.pseudo.id));
-        let people = table.people().filter_map(|it| table.catalog.column(it));
-        let pairs = people.filter_map(move |column| id.map(|id| (column, id)));
-        let others = pairs.filter(|(column, id)| {
-            let of = affinity(column);
-            of != Affinity::Number && of != affinity(id)
-        });
-        others.map(|(column, id)| {
-            format!(
-                "column {} of {} has another type than {} of {}: a row that names its owner there by a value of another type, as the text 1 for the number, is not found and stays as it is; give the column the same type",
-                column.name, table.name, id.name, self.pseudo.table
-            )
-        })
-    }
-
     /// Times that the database fills in when a placeholder is made.
     fn of_times(&self, users: &ResolvedTable) -> impl Iterator<Item = String> {
         let is_made = |column: &&Column| {
@@ -134,30 +114,6 @@ impl ResolvedSchema {
                 column.name, users.name
             )
         })
-    }
-}
-
-/// The affinity of a `SQLite` column: the conversion of values stored in it, as comparisons show
-/// it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Affinity {
-    Text,
-    Number,
-    None,
-}
-
-/// See <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>.
-fn affinity(column: &Column) -> Affinity {
-    let declared = column.declared.to_ascii_uppercase();
-    let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
-    if has(&["INT"]) {
-        Affinity::Number
-    } else if has(&["CHAR", "CLOB", "TEXT"]) {
-        Affinity::Text
-    } else if declared.is_empty() || has(&["BLOB"]) {
-        Affinity::None
-    } else {
-        Affinity::Number
     }
 }
 

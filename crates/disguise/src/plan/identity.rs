@@ -28,6 +28,8 @@ impl PlanContext<'_> {
                 "several rows of {users} may have one {id}, since no key holds over this column as it compares itself; give it a primary or a unique key"
             ));
         }
-        Ok(())
+        self.live
+            .loose_step(self.dialect, table)
+            .map_or(Ok(()), Err)
     }
 }

@@ -65,7 +65,7 @@ impl PlanContext<'_> {
         let users = dialect.quote(&step.table);
         let is_plain = removal.predicate.is_none() && removal.from.is_none();
         let mut chosen = match self.owners {
-            Some(owners) if is_plain => self.among_owners(&quoted, owners),
+            Some(owners) if is_plain => self.among_owners((table, column), &quoted, owners),
             _ => {
                 let bound = self.tenancy.bound(dialect, &step.table, &step.chosen);
                 let query = format!(

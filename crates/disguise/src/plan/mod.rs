@@ -4,5 +4,6 @@ pub(crate) mod cascade;
 pub(crate) mod caution;
 mod identity;
 pub(crate) mod leaving;
+pub(crate) mod likeness;
 pub(crate) mod place;
 pub(crate) mod step;

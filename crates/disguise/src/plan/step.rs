@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
-use crate::database::{Catalog, Column, Dialect, OnDelete, Property, placeholders};
+use crate::database::{Catalog, Column, Dialect, OnDelete, Property};
 use crate::error::SpecError;
 use crate::plan::cascade::Referring;
+use crate::plan::likeness::Spellings;
 use crate::schema::generate::Generator;
 use crate::schema::name_matching::{CatalogNames, Fitting};
 use crate::schema::{ResolvedSchema, ResolvedTable};
@@ -75,6 +76,8 @@ pub(crate) struct PlanContext<'a> {
     pub(crate) named: &'a BTreeMap<String, Value>,
     /// The principals whose rows are meant; nobody in particular when absent.
     pub(crate) owners: Option<&'a [Value]>,
+    /// Further values that stand for them in columns of another comparison.
+    pub(crate) spellings: &'a Spellings,
     pub(crate) redactors: &'a Redactors,
     pub(crate) tenancy: &'a TenantScope,
 }
@@ -82,8 +85,7 @@ pub(crate) struct PlanContext<'a> {
 impl PlanContext<'_> {
     /// Returns whether the owners are too many for a statement and must be in the temporary table.
     pub(crate) fn needs_scope_table(&self) -> bool {
-        self.owners
-            .is_some_and(|owners| owners.len() > OWNERS_INLINE_MAX)
+        self.owners.is_some_and(are_many)
     }
 
     /// Checks `spec` and orders its steps: removals of referring tables first, users last.
@@ -325,13 +327,17 @@ impl PlanContext<'_> {
         let mut any: Vec<Fragment> = Vec::new();
         let direct = |column: &String| {
             let of = self.dialect.quote(&table.name);
-            self.among_owners(&format!("{of}.{}", self.dialect.quote(column)), owners)
+            let quoted = format!("{of}.{}", self.dialect.quote(column));
+            self.among_owners((table, column), &quoted, owners)
         };
         match (kind, &table.path) {
             (Kind::Decorrelate { .. }, Some(_)) => {}
             (_, Some(path)) => {
                 let of = (self.dialect, self.tenancy);
-                let owned = |column: &str| self.among_owners(column, owners);
+                let end = path.steps.last();
+                let end = end.and_then(|step| self.live.table(&step.to_table));
+                let at = (end.unwrap_or(table), path.owner.as_str());
+                let owned = |column: &str| self.among_owners(at, column, owners);
                 any.push(path.condition(of, &table.name, owned));
             }
             (_, None) if table.owners.is_empty() => {
@@ -405,21 +411,6 @@ impl PlanContext<'_> {
         }
     }
 
-    /// Returns the condition that `column` names one of `owners`.
-    pub(crate) fn among_owners(&self, column: &str, owners: &[Value]) -> Fragment {
-        if self.needs_scope_table() {
-            let sql = format!("{column} IN (SELECT id FROM {SCOPE})");
-            return Fragment {
-                sql,
-                parameters: Vec::new(),
-            };
-        }
-        Fragment {
-            sql: format!("{column} IN ({})", placeholders(owners.len())),
-            parameters: owners.to_vec(),
-        }
-    }
-
     /// Refuses removals that would break a declared foreign key of an untouched table, or by which
     /// the database would remove or change rows that no specification reaches.
     fn refuse_orphans(&self, spec: &Spec) -> Result<(), SpecError> {
@@ -490,6 +481,11 @@ impl PlanContext<'_> {
         open.pop();
         order.push(name);
     }
+}
+
+/// Returns whether owners are too many for a statement.
+pub(crate) const fn are_many(owners: &[Value]) -> bool {
+    owners.len() > OWNERS_INLINE_MAX
 }
 
 /// Returns whether it looks for names from the users table.

@@ -144,6 +144,24 @@ pub(crate) fn several_rows(table: &ResolvedTable, doing: &'static str, done: &st
     }
 }
 
+/// Returns the error for overwritten rows that their key finds no more: no record could.
+pub(crate) fn lost_rows(table: &ResolvedTable, rows: usize) -> Error {
+    let message = format!(
+        "table {}: {rows} of the rows that were overwritten have another key ({}) since, or are gone, as a trigger may cause it (triggers of the table: {}), so that nothing would bring them back",
+        table.name,
+        table.identity.join(", "),
+        table.catalog.triggers.join(", ")
+    );
+    Error::Database {
+        doing: "updating rows",
+        source: DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message,
+            said: Said::default(),
+        },
+    }
+}
+
 /// Returns the error for rows that no statement can name.
 pub(crate) fn unnamed_rows(table: &ResolvedTable) -> Error {
     let message = format!(

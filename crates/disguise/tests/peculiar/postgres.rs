@@ -469,3 +469,33 @@ pub(crate) fn unique_keys_that_are_checked_late_keep_one_value_back() {
         assert_eq!(member.rows(["notes"]), before);
     }
 }
+
+/// H3: a trigger that is put off to the commit raises its error when no row can be told apart any more. The reveal is refused as a
+/// whole and changes nothing, and it succeeds once the trigger lets its rows in.
+pub(crate) fn an_error_of_a_trigger_at_the_commit_changes_nothing() {
+    let mut member = member_of(&[
+        "CREATE TABLE members (id INT PRIMARY KEY)",
+        "CREATE TABLE notes (id INT PRIMARY KEY, member INT REFERENCES members)",
+        "INSERT INTO members VALUES (1), (2)",
+        "INSERT INTO notes VALUES (6, 1), (7, 1), (8, 2)",
+    ]);
+    let before = member.rows(["members", "notes"]);
+    let applied = member.leave();
+    let hidden = member.rows(["members", "notes"]);
+    member.sql(&[
+        "CREATE FUNCTION shut() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shut''; END'",
+        "CREATE CONSTRAINT TRIGGER shut AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.id = 6) EXECUTE FUNCTION shut()",
+    ]);
+    let refused = member.return_at(applied.id, crate::suite::forum::time());
+    let refused = refused.unwrap_err();
+    let source = std::error::Error::source(&refused).map(ToString::to_string);
+    let source = source.unwrap_or_default();
+    assert!(
+        source.contains("a trigger or a function of the database refuses it"),
+        "{refused}: {source}"
+    );
+    assert_eq!(member.rows(["members", "notes"]), hidden);
+    member.sql(&["DROP FUNCTION shut() CASCADE"]);
+    assert!(member.return_from(&applied).is_complete());
+    assert_eq!(member.rows(["members", "notes"]), before);
+}

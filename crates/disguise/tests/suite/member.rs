@@ -158,6 +158,28 @@ impl Member {
         self.engine.apply(&request)
     }
 
+    /// A disguise of the person in chunks.
+    pub(crate) fn try_in_chunks(&mut self, rows: u32) -> Result<Applied, Error> {
+        let request = ApplyRequest {
+            spec: &self.spec,
+            user: Some(self.id.clone()),
+            over: None,
+            expires: None,
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        let applied = self.engine.apply_in_chunks(&request, rows, time);
+        applied.map_err(|halted| halted.cause)
+    }
+
+    /// The refusals that are foretold of a disguise of the person.
+    pub(crate) fn foretold(&mut self) -> Vec<String> {
+        let told = self
+            .engine
+            .foretell(&self.spec, Some(&self.id), &BTreeMap::new());
+        told.unwrap()
+    }
+
     /// A disguise that ends.
     pub(crate) fn leave_until(&mut self, end: Timestamp) -> Applied {
         let request = ApplyRequest {

@@ -92,6 +92,13 @@ macro_rules! for_every_claim {
             every_change_of_a_table_gives_the_schema_another_number
             every_wrong_credential_costs_the_same_work
             a_stolen_database_tells_neither_who_left_nor_what_they_had
+            a_row_for_which_a_trigger_raises_an_error_stays_alone
+            a_row_to_which_a_trigger_gives_another_key_is_not_said_to_be_hidden
+            a_row_that_is_of_two_people_by_a_conversion_is_refused
+            a_row_that_names_its_owner_by_a_conversion_alone_is_refused
+            a_row_goes_with_one_person_whichever_column_disregards_capitals
+            numbers_that_are_rounded_name_nobody_twice
+            a_padded_id_finds_the_rows_of_its_owner_alone
             whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner
             values_of_an_account_do_not_go_into_that_of_a_newcomer
             values_of_a_row_do_not_go_into_that_of_another
@@ -370,7 +377,9 @@ mod support;
 mod tenants;
 mod threads;
 mod together;
+mod trigger_refusals;
 mod updates;
+mod whose_rows;
 mod words;
 mod wrapped;
 
@@ -429,6 +438,8 @@ pub(crate) use support::*;
 pub(crate) use tenants::*;
 pub(crate) use threads::*;
 pub(crate) use together::*;
+pub(crate) use trigger_refusals::*;
 pub(crate) use updates::*;
+pub(crate) use whose_rows::*;
 pub(crate) use words::*;
 pub(crate) use wrapped::*;

@@ -22,7 +22,7 @@ const TABLES: &str = "
 const COLUMNS: &str = "
     SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA,
            CASE WHEN COLUMN_DEFAULT IS NULL OR COLUMN_DEFAULT = 'NULL' THEN 0 ELSE 1 END,
-           CASE WHEN GENERATION_EXPRESSION = 'ROW END' THEN 1 ELSE 0 END
+           CASE WHEN GENERATION_EXPRESSION = 'ROW END' THEN 1 ELSE 0 END, COLLATION_NAME
       FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()
      ORDER BY TABLE_NAME, ORDINAL_POSITION";
 
@@ -134,7 +134,17 @@ impl Mysql {
         }
         let mut ends = BTreeMap::new();
         for row in self.query(COLUMNS, &[])? {
-            let [table, name, declared, nullable, extra, filled, is_end] = row.as_slice() else {
+            let [
+                table,
+                name,
+                declared,
+                nullable,
+                extra,
+                filled,
+                is_end,
+                collation,
+            ] = row.as_slice()
+            else {
                 continue;
             };
             if *is_end == Value::Int(1) {
@@ -156,6 +166,7 @@ impl Mysql {
                     has_default: *filled == Value::Int(1) || extra.contains("AUTO_INCREMENT"),
                     base: None,
                     members: members(&declared.to_string()),
+                    collation: (!collation.is_null()).then(|| collation.to_string()),
                 });
             }
         }

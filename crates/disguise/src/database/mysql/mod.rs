@@ -15,6 +15,9 @@ use crate::database::value::Value;
 /// Prepared statements kept.
 const STATEMENTS_MAX: usize = 512;
 
+/// The state of an error that a trigger or a function raises by itself.
+const SIGNALLED: &str = "45000";
+
 /// The collation number of binary columns.
 const BINARY: u16 = 63;
 
@@ -275,7 +278,11 @@ fn refused(error: mysql::Error) -> DatabaseError {
     let (kind, message) = match &error {
         mysql::Error::MySqlError(error) => {
             let kind = match error.code {
-                1062 | 1169 | 1586 => Unique,
+                // A trigger gives an error any number, beside the state of an error of its own.
+                _ if error.state == SIGNALLED => Constraint,
+                // With the name of the key, and without.
+                1062 | 1169 | 1586 | 1022 => Unique,
+                1644 => Constraint,
                 // NOT NULL, foreign keys, CHECK, and values that do not fit.
                 1048 | 1216 | 1217 | 1364 | 1451 | 1452 | 3819 | 4025 => Constraint,
                 1264 | 1265 | 1292 | 1366 | 1406 => Constraint,
@@ -284,7 +291,8 @@ fn refused(error: mysql::Error) -> DatabaseError {
                 1146 => Absent,
                 _ => Other,
             };
-            let meaning = wording::of_mysql(error.code, kind);
+            let is_signalled = error.state == SIGNALLED;
+            let meaning = wording::of_mysql(if is_signalled { 1644 } else { error.code }, kind);
             let code = format!("error {}", error.code);
             return DatabaseError {
                 kind,

@@ -42,7 +42,9 @@ const COLUMNS: &str = concat!("
                 WHEN c.relhassubclass AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
                 ELSE '' END,
            row_security_active(c.oid)::text,
-           CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod)::text END
+           CASE WHEN y.typtype = 'd' THEN format_type(y.typbasetype, y.typtypmod)::text END,
+           (SELECT (quote_ident(n.nspname) || '.' || quote_ident(l.collname))::text
+              FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = a.attcollation)
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type y ON y.oid = a.atttypid
      WHERE c.relkind IN ('r', 'p') AND ", named!("c"), "
        AND NOT EXISTS (SELECT FROM pg_class w WHERE c.relispartition AND w.oid = pg_partition_root(c.oid)
@@ -196,6 +198,7 @@ impl Postgres {
                 made_of,
                 hides,
                 base,
+                collation,
             ] = row.as_slice()
             else {
                 continue;
@@ -207,6 +210,7 @@ impl Postgres {
                 has_default: filled.to_string() == "true",
                 base: (!base.is_null()).then(|| base.to_string()),
                 members: Vec::new(),
+                collation: (!collation.is_null()).then(|| collation.to_string()),
             };
             let table = catalog.entry(table.to_string()).or_default();
             if numbered.to_string() == "true" {

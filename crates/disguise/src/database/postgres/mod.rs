@@ -25,6 +25,12 @@ const STALE: &str = "0A000";
 /// says only that a right is missing.
 const POLICIES: &str = "check_enable_rls";
 
+/// The codes of what a trigger raises, and of a value that its column does not take: it is the row
+/// that is refused, as by a constraint.
+const OF_THE_ROW: [&str; 7] = [
+    "P0001", "P0004", "22001", "22003", "22007", "22008", "22P02",
+];
+
 /// The first words of statements that concern savepoints or end a transaction.
 const CONTROLS: [&str; 6] = ["SAVEPOINT", "RELEASE", "ROLLBACK", "ABORT", "COMMIT", "END"];
 
@@ -281,7 +287,7 @@ struct Bound<'a>(&'a Value);
 impl ToSql for Bound<'_> {
     fn to_sql(
         &self,
-        _: &Type,
+        of: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
         match self.0 {
@@ -289,6 +295,10 @@ impl ToSql for Bound<'_> {
             Value::Bytes(bytes) => {
                 out.extend_from_slice(b"\\x");
                 out.extend_from_slice(Value::Bytes(bytes.clone()).to_string().as_bytes());
+            }
+            Value::Text(text) if [Type::INT2, Type::INT4, Type::INT8].contains(of) => {
+                let text = whole(text).unwrap_or_else(|| text.clone());
+                out.extend_from_slice(text.as_bytes());
             }
             other => out.extend_from_slice(other.to_string().as_bytes()),
         }
@@ -310,6 +320,21 @@ impl ToSql for Bound<'_> {
     fn encode_format(&self, _: &Type) -> Format {
         Format::Text
     }
+}
+
+/// Returns the digits of a whole number that another type writes with a point or an exponent; the
+/// type of whole numbers takes neither.
+fn whole(text: &str) -> Option<String> {
+    if let Some((digits, fraction)) = text.split_once('.')
+        && fraction.bytes().all(|it| it == b'0')
+    {
+        return Some(digits.to_owned());
+    }
+    let (_, _) = text.split_once('e')?;
+    let number: f64 = text.parse().ok()?;
+    // Beyond, the text has fewer digits than the number.
+    (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0)
+        .then(|| format!("{number:.0}"))
 }
 
 fn is_direct(of: &Type) -> bool {
@@ -399,6 +424,7 @@ fn refused(error: postgres::Error) -> DatabaseError {
         STALE | "40001" | "40P01" => DatabaseErrorKind::Conflict,
         "42P01" => DatabaseErrorKind::Absent,
         code if code.starts_with("23") => DatabaseErrorKind::Constraint,
+        code if OF_THE_ROW.contains(&code) => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,
     };
     // A server quotes values in messages of its own, and triggers may use any text under any code.

@@ -77,4 +77,31 @@ impl Sqlite {
             Err(error) => Err(error),
         }
     }
+
+    /// Returns how a column compares texts, if otherwise than byte by byte: by the texts that it
+    /// takes for equal, since `SQLite` tells no name.
+    pub(super) fn collation(&self, name: &str, column: &str) -> rusqlite::Result<Option<String>> {
+        let [column, name] = [column, name].map(|it| Dialect::Sqlite.quote(it));
+        let takes = |one: &str, other: &str| {
+            let sql = format!(
+                "SELECT count(*) FROM (SELECT {column} AS k FROM {name} WHERE 0 UNION ALL SELECT ?1) q
+                  WHERE q.k = ?2"
+            );
+            let found = self
+                .connection
+                .query_row(&sql, [one, other], |row| row.get::<_, i64>(0));
+            match found {
+                Ok(found) => Ok(found > 0),
+                // A collation that the application alone has: nothing compares by it here.
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => Ok(true),
+                Err(error) => Err(error),
+            }
+        };
+        Ok(match (takes("a", "A")?, takes("a", "a ")?) {
+            (false, false) => None,
+            (true, false) => Some("NOCASE".to_owned()),
+            (false, true) => Some("RTRIM".to_owned()),
+            (true, true) => Some(String::new()),
+        })
+    }
 }

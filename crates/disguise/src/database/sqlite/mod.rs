@@ -42,6 +42,9 @@ const STATEMENTS_KEPT: usize = 256;
 #[derive(Debug)]
 pub struct Sqlite {
     connection: Connection,
+    /// True if a trigger may refuse a row and leave what its statement did before
+    /// (`RAISE(FAIL)`).
+    leaves_halves: bool,
 }
 
 impl Sqlite {
@@ -79,7 +82,10 @@ impl Sqlite {
             .pragma_update(None, "secure_delete", "ON")
             .map_err(refused)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-        Ok(Self { connection })
+        Ok(Self {
+            connection,
+            leaves_halves: false,
+        })
     }
 
     /// Returns the connection underneath, for the application's own statements.
@@ -127,7 +133,18 @@ impl Sqlite {
         parameters: &[Value],
     ) -> Result<u64, DatabaseError> {
         let was_open = !self.connection.is_autocommit();
-        match statement.execute(params_from_iter(parameters)) {
+        let is_confined = was_open && self.leaves_halves && !statement.readonly();
+        if is_confined {
+            self.control("SAVEPOINT probity_statement")?;
+        }
+        let done = statement.execute(params_from_iter(parameters));
+        if is_confined && !self.connection.is_autocommit() {
+            if done.is_err() {
+                self.control("ROLLBACK TO probity_statement")?;
+            }
+            self.control("RELEASE probity_statement")?;
+        }
+        match done {
             Ok(changed) => Ok(u64::try_from(changed).unwrap_or(u64::MAX)),
             Err(error) if was_open && self.connection.is_autocommit() => Err(DatabaseError {
                 kind: DatabaseErrorKind::Other,
@@ -168,6 +185,7 @@ impl Sqlite {
                 has_default,
                 base: None,
                 members: Vec::new(),
+                collation: None,
             });
         }
         table.row_place = self.row_place(name, &table)?;
@@ -176,6 +194,11 @@ impl Sqlite {
         table.foreign_keys = self.foreign_keys(name)?;
         let made = self.made(name)?;
         table.unique_keys = self.unique_keys((name, &made), &table)?;
+        if checks::names_collations(&made) {
+            for column in &mut table.columns {
+                column.collation = self.collation(name, &column.name)?;
+            }
+        }
         if checks::settles_conflicts(&made) {
             table.properties.push(Property::SettlesConflicts);
         }
@@ -374,11 +397,13 @@ impl Database for Sqlite {
             }
         }
         fit_foreign_keys(&mut catalog);
-        let triggers = "SELECT tbl_name, name FROM sqlite_schema WHERE type = 'trigger' ORDER BY tbl_name, name";
+        let triggers = "SELECT tbl_name, name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY tbl_name, name";
+        self.leaves_halves = false;
         for row in self.query(triggers, &[])? {
-            let [Value::Text(of), Value::Text(name)] = row.as_slice() else {
+            let [Value::Text(of), Value::Text(name), Value::Text(made)] = row.as_slice() else {
                 continue;
             };
+            self.leaves_halves |= checks::leaves_halves(made);
             let tables = catalog.iter_mut();
             for (_, table) in tables.filter(|(table, _)| table.eq_ignore_ascii_case(of)) {
                 table.triggers.push(name.clone());

@@ -14,7 +14,7 @@ use crate::records::section::{Change, Modified};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::spec::redact::{Names, Redact};
 use crate::spec::{Kind, Replacement};
-use crate::statements::overwrite::{Write, update_drawn, update_keys};
+use crate::statements::overwrite::{Write, lost_rows, update_drawn, update_keys};
 use crate::statements::row::{at, encoded, picked};
 use crate::statements::stored::{Stored, holds, stored};
 use crate::statements::table::select_keys;
@@ -173,11 +173,15 @@ impl Modification<'_, '_> {
             let keys: Vec<Vec<u8>> = keys.map(|it| encoded(&it.identity)).collect();
             self.work.principals.note_moved(&keys);
         }
-        let mut back: usize = 0;
+        let (mut back, mut lost): (usize, usize) = (0, 0);
         for (it, now) in overwritten.iter_mut().zip(now) {
             let Some(now) = now else {
                 // Without the key as it is stored, no record would find the row again.
-                back = back.saturating_add(usize::from(changes_key));
+                if changes_key {
+                    back = back.saturating_add(1);
+                } else {
+                    lost = lost.saturating_add(1);
+                }
                 continue;
             };
             if !table.catalog.triggers.is_empty() && self.is_put_back(names, it, &now)? {
@@ -185,6 +189,9 @@ impl Modification<'_, '_> {
             }
             it.identity = now.identity;
             it.after = now.values;
+        }
+        if lost > 0 {
+            return Err(lost_rows(table, lost));
         }
         if back == 0 {
             return Ok(());

@@ -1,0 +1,198 @@
+//! Rows whose owner the database and the users' ids do not agree on, found before anything changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::engine::Engine;
+use crate::database::fragment::Fragment;
+use crate::database::value::Value;
+use crate::database::{Database, Dialect};
+use crate::error::{Doing as _, Error, SpecError};
+use crate::plan::likeness::{Naming, Spellings};
+use crate::plan::step::{PlanContext, Step, are_many};
+use crate::spec::Spec;
+use crate::statements::row::encoded;
+use crate::statements::table::{found, select_keys};
+
+/// A query about a column that compares otherwise than the users' ids, and what its answer means.
+struct Question {
+    place: (String, String),
+    asked: Fragment,
+    of_two_people: String,
+    of_conversion: String,
+    /// True if a value of another type names somebody although nothing declares it.
+    is_converted: bool,
+}
+
+impl<D: Database> Engine<D> {
+    /// Returns the steps of `spec`, with rows that name the owners in another form than their ids.
+    ///
+    /// A row that belongs to two people is refused, and so is one that names somebody by a
+    /// conversion that nothing declares.
+    pub(super) fn planned(
+        &mut self,
+        spec: &Spec,
+        named: &BTreeMap<String, Value>,
+        owners: Option<&[Value]>,
+    ) -> Result<Vec<Step>, Error> {
+        let steps = self.planned_by_id(spec, (named, &Spellings::new()), owners)?;
+        if owners.is_some_and(are_many) {
+            self.scope(owners.unwrap_or_default())?;
+        }
+        let spellings = self.spellings(&steps, owners)?;
+        if spellings.is_empty() {
+            return Ok(steps);
+        }
+        Ok(self.planned_by_id(spec, (named, &spellings), owners)?)
+    }
+
+    /// Returns the steps of `spec`, whose rows name the owners as their ids do, or as `spellings`.
+    pub(super) fn planned_by_id(
+        &self,
+        spec: &Spec,
+        (named, spellings): (&BTreeMap<String, Value>, &Spellings),
+        owners: Option<&[Value]>,
+    ) -> Result<Vec<Step>, SpecError> {
+        let Some((_, catalog, live)) = &self.live else {
+            return Ok(Vec::new());
+        };
+        PlanContext {
+            dialect: self.database.dialect(),
+            catalog,
+            live,
+            named,
+            owners,
+            spellings,
+            redactors: &self.redactors,
+            tenancy: &self.database.tenancy,
+        }
+        .plan(spec)
+    }
+
+    /// Returns the values that stand for `owners` beside their ids, and refuses rows of doubtful
+    /// owners. Costs a query for each column that compares otherwise than the ids, and none where
+    /// all have their type and collation.
+    fn spellings(&mut self, steps: &[Step], owners: Option<&[Value]>) -> Result<Spellings, Error> {
+        let mut spellings = Spellings::new();
+        for question in self.questions(steps, owners)? {
+            let Fragment { sql, parameters } = &question.asked;
+            let answer = self.database.query(sql, parameters);
+            let answer = answer.doing("looking whose the rows are")?;
+            let Some(owners) = owners else {
+                if !answer.is_empty() {
+                    let what = if question.is_converted {
+                        question.of_conversion
+                    } else {
+                        question.of_two_people
+                    };
+                    return Err(Error::Value { what });
+                }
+                continue;
+            };
+            let others = self.others_of(&question, owners, answer)?;
+            if !others.is_empty() {
+                spellings.insert(question.place, others);
+            }
+        }
+        Ok(spellings)
+    }
+
+    /// Returns the values of an answer that name one of `owners` in another form than the id.
+    fn others_of(
+        &mut self,
+        question: &Question,
+        owners: &[Value],
+        answer: Vec<Vec<Value>>,
+    ) -> Result<Vec<Value>, Error> {
+        let own: BTreeSet<Vec<u8>> = owners.iter().map(Value::principal).collect();
+        let is_own = |it: &Value| own.contains(&it.principal());
+        let mut others: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
+        for row in answer {
+            let Ok([_, value, of]) = <[Value; 3]>::try_from(row) else {
+                continue;
+            };
+            if value.is_nobody() {
+                continue;
+            }
+            if !of.is_null() && !is_own(&of) {
+                let what = question.of_two_people.clone();
+                return Err(Error::Value { what });
+            }
+            if !is_own(&value) {
+                others.insert(value.principal(), value);
+            }
+        }
+        let others: Vec<Value> = others.into_values().collect();
+        // The users' table has the last word: a reveal asks it in the same way.
+        let pseudo = &self.pseudo;
+        let held = found(&mut self.database, &pseudo.table, &pseudo.id, &others)?;
+        let is_known = |it: &Value| held.get(&it.principal()).is_some_and(is_own);
+        if !others.is_empty() && (question.is_converted || !others.iter().all(is_known)) {
+            let what = question.of_conversion.clone();
+            return Err(Error::Value { what });
+        }
+        Ok(others)
+    }
+
+    /// Refuses a user, or everybody, whose id the users table has twice, as values of two types: a
+    /// record names a person by what is written. `SQLite` alone stores such ids, in a column
+    /// without a type, or as bytes.
+    pub(super) fn refuse_namesakes(&mut self, user: Option<&Value>) -> Result<(), Error> {
+        let dialect = self.database.dialect();
+        if dialect != Dialect::Sqlite || self.described()?.1.has_whole_ids() {
+            return Ok(());
+        }
+        let table = &self.pseudo.table;
+        let id = std::slice::from_ref(&self.pseudo.id);
+        let is_double = if let Some(user) = user {
+            let all = user.namesakes().into_iter();
+            let all: Vec<Vec<Value>> = all.map(|it| vec![it]).collect();
+            let held = select_keys(&mut self.database, table, id, id, &all)?;
+            // Where no key holds over the column, that is refused by itself.
+            let held: BTreeSet<Vec<u8>> = held.iter().map(|row| encoded(row)).collect();
+            held.len() > 1
+        } else {
+            let (column, of) = (dialect.quote(&self.pseudo.id), dialect.quote(table));
+            let own = self.database.tenancy.and(dialect, table, table);
+            let sql = format!(
+                "SELECT 1 FROM {of} WHERE {column} IS NOT NULL{} GROUP BY CAST({column} AS BLOB) HAVING COUNT(DISTINCT typeof({column})) > 1 LIMIT 1",
+                own.sql
+            );
+            let found = self.database.query(&sql, &own.parameters);
+            !found.doing("looking for ids of two types")?.is_empty()
+        };
+        if !is_double {
+            return Ok(());
+        }
+        let what = format!(
+            "column {} of {table} holds one id as values of two types, as the number 7 and the text 7, which no record tells apart; give the column a type, and write each id in it",
+            self.pseudo.id
+        );
+        Err(Error::Value { what })
+    }
+
+    fn questions(&self, steps: &[Step], owners: Option<&[Value]>) -> Result<Vec<Question>, Error> {
+        let (_, live) = self.described()?;
+        let (dialect, tenancy) = (self.database.dialect(), &self.database.tenancy);
+        let mut seen = BTreeSet::new();
+        let mut questions = Vec::new();
+        let tables = steps.iter().filter_map(|step| live.table(&step.table));
+        for it in tables.flat_map(|table| live.all_unlike(dialect, table)) {
+            let place = (it.table.name.clone(), it.column.name.clone());
+            if !seen.insert(place.clone()) {
+                continue;
+            }
+            let asked = match owners {
+                Some(owners) => it.meant((dialect, tenancy), owners, are_many(owners)),
+                None => it.doubtful(dialect, tenancy),
+            };
+            questions.push(Question {
+                place,
+                asked,
+                of_two_people: it.of_two_people(),
+                of_conversion: it.of_conversion(),
+                is_converted: it.is_mixed(dialect) && !Naming::is_declared(&it),
+            });
+        }
+        Ok(questions)
+    }
+}

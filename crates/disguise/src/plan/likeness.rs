@@ -1,0 +1,372 @@
+//! Columns that name people and the users' ids: how the database compares one with the other.
+
+use std::collections::BTreeMap;
+
+use super::step::{PlanContext, SCOPE};
+use crate::database::fragment::Fragment;
+use crate::database::tenant::TenantScope;
+use crate::database::value::Value;
+use crate::database::{Column, Dialect, placeholders};
+use crate::schema::{ResolvedSchema, ResolvedTable};
+
+/// Values that stand for the owners meant in columns of another comparison, by table and column.
+pub(crate) type Spellings = BTreeMap<(String, String), Vec<Value>>;
+
+/// A column that names people by other rules of comparison than those of the users' ids.
+#[derive(Clone, Copy)]
+pub(crate) struct Naming<'a> {
+    pub(crate) table: &'a ResolvedTable,
+    pub(crate) column: &'a Column,
+    pub(crate) id: &'a Column,
+    pub(crate) users: &'a str,
+}
+
+/// The values of a column, as far as comparisons treat them in different ways.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Number,
+    /// A number that is rounded.
+    Rounded,
+    Text,
+    Other,
+}
+
+impl Class {
+    const fn is_numeric(self) -> bool {
+        matches!(self, Self::Number | Self::Rounded)
+    }
+}
+
+/// Returns the class of a column. On `SQLite` it is the affinity, see
+/// <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>.
+fn class(dialect: Dialect, column: &Column) -> Class {
+    let kind = column.kind().to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().any(|word| kind.contains(word));
+    let begins = |words: &[&str]| words.iter().any(|word| kind.starts_with(word));
+    match dialect {
+        Dialect::Sqlite if has(&["INT"]) => Class::Number,
+        Dialect::Sqlite if has(&["CHAR", "CLOB", "TEXT"]) => Class::Text,
+        Dialect::Sqlite if kind.is_empty() || has(&["BLOB"]) => Class::Other,
+        Dialect::Sqlite => Class::Number,
+        _ if begins(&["ENUM", "SET("]) => Class::Other,
+        _ if column.is_integer() || begins(&["DECIMAL", "NUMERIC"]) => Class::Number,
+        _ if begins(&["DOUBLE", "FLOAT", "REAL"]) => Class::Rounded,
+        _ if has(&["CHAR", "TEXT"]) => Class::Text,
+        _ => Class::Other,
+    }
+}
+
+/// Returns the type without a length, as a cast names it that cuts nothing off.
+fn unbounded(column: &Column) -> &str {
+    let kind = column.kind();
+    let kind = kind.split_once('(').map_or(kind, |(kind, _)| kind);
+    if kind == "character" { "bpchar" } else { kind }
+}
+
+/// Returns whether the database finds the same values equal whichever of the columns has them.
+pub(crate) fn alike(dialect: Dialect, one: &Column, other: &Column) -> bool {
+    let is_same = one.declared == other.declared && one.collation == other.collation;
+    match (class(dialect, one), class(dialect, other)) {
+        (Class::Number, Class::Number) => true,
+        (Class::Text, Class::Text) => {
+            let is_padded = dialect != Dialect::Postgres || unbounded(one) == unbounded(other);
+            let plain = ["text", "character varying"];
+            let are_plain = [one, other].iter().all(|it| plain.contains(&unbounded(it)));
+            one.collation == other.collation && (is_padded || are_plain)
+        }
+        (Class::Other, Class::Other) if dialect == Dialect::Sqlite => {
+            one.collation == other.collation
+        }
+        _ => is_same,
+    }
+}
+
+impl ResolvedSchema {
+    /// Returns how `column` of `table` names people, if it compares otherwise than their ids.
+    pub(crate) fn unlike<'a>(
+        &'a self,
+        dialect: Dialect,
+        table: &'a ResolvedTable,
+        column: &str,
+    ) -> Option<Naming<'a>> {
+        let users = self.table(&self.pseudo.table)?;
+        let id = users.catalog.column(&self.pseudo.id)?;
+        let column = table.catalog.column(column)?;
+        (!alike(dialect, column, id)).then_some(Naming {
+            table,
+            column,
+            id,
+            users: &self.pseudo.table,
+        })
+    }
+
+    /// Returns the columns by which rows of `table` name people and that compare otherwise than
+    /// their ids, the one at the end of its path among them.
+    pub(crate) fn all_unlike<'a>(
+        &'a self,
+        dialect: Dialect,
+        table: &'a ResolvedTable,
+    ) -> Vec<Naming<'a>> {
+        let mut unlike: Vec<Naming<'a>> = self
+            .others(table)
+            .filter_map(|column| self.unlike(dialect, table, column))
+            .collect();
+        if let Some(path) = &table.path {
+            let end = path
+                .steps
+                .last()
+                .and_then(|step| self.table(&step.to_table));
+            unlike.extend(end.and_then(|end| self.unlike(dialect, end, &path.owner)));
+        }
+        unlike
+    }
+
+    /// Returns whether the column of the users' ids turns texts of digits into whole numbers, so that
+    /// no id is there as both.
+    pub(crate) fn has_whole_ids(&self) -> bool {
+        let users = self.table(&self.pseudo.table);
+        let id = users.and_then(|users| users.catalog.column(&self.pseudo.id));
+        id.is_some_and(|id| id.declared.to_ascii_uppercase().contains("INT"))
+    }
+
+    /// Returns a caution if the column of the users' ids takes values of any type as they are.
+    pub(crate) fn untyped_ids(&self, dialect: Dialect) -> Option<String> {
+        let users = self.table(&self.pseudo.table)?;
+        let id = users.catalog.column(&self.pseudo.id)?;
+        let is_untyped = dialect == Dialect::Sqlite && class(dialect, id) == Class::Other;
+        is_untyped.then(|| {
+            format!(
+                "column {} of {} has no type, so that it may hold one id as the number 7 and as the text 7: nobody with such an id is registered, hidden or brought back; give the column a type",
+                id.name, users.name
+            )
+        })
+    }
+
+    /// Returns the first step of a path, as a sentence, on which only a conversion finds the next
+    /// row and no foreign key says which is meant.
+    pub(crate) fn loose_step(&self, dialect: Dialect, table: &ResolvedTable) -> Option<String> {
+        let mut from = table;
+        for step in table.path.iter().flat_map(|path| &path.steps) {
+            let to = self.table(&step.to_table)?;
+            let mut keys = from.catalog.foreign_keys.iter();
+            let is_declared = keys.any(|key| key.columns == step.columns);
+            let pairs = step.columns.iter().zip(&step.to_columns);
+            for (own, other) in pairs.filter(|_| !is_declared) {
+                let columns = (from.catalog.column(own), to.catalog.column(other));
+                if let (Some(one), Some(two)) = columns
+                    && !alike(dialect, one, two)
+                {
+                    return Some(format!(
+                        "column {own} of {} compares otherwise than {other} of {}, so that a row may belong to two people; give both the same type and collation, or declare the foreign key",
+                        from.name, to.name
+                    ));
+                }
+            }
+            from = to;
+        }
+        None
+    }
+}
+
+impl PlanContext<'_> {
+    /// Returns the condition that `column` of a table names one of `owners`.
+    pub(crate) fn among_owners(
+        &self,
+        (table, column): (&ResolvedTable, &str),
+        quoted: &str,
+        owners: &[Value],
+    ) -> Fragment {
+        let mut among = listed(quoted, owners, self.needs_scope_table());
+        let key = (table.name.clone(), column.to_owned());
+        if let Some(others) = self.spellings.get(&key).filter(|it| !it.is_empty()) {
+            let more = listed(quoted, others, false);
+            among.sql = format!("({} OR {})", among.sql, more.sql);
+            among.parameters.extend(more.parameters);
+        }
+        among
+    }
+}
+
+/// Returns the condition that a column holds one of `ids`.
+pub(crate) fn listed(quoted: &str, ids: &[Value], are_many: bool) -> Fragment {
+    if are_many {
+        return Fragment {
+            sql: format!("{quoted} IN (SELECT id FROM {SCOPE})"),
+            parameters: Vec::new(),
+        };
+    }
+    Fragment {
+        sql: format!("{quoted} IN ({})", placeholders(ids.len())),
+        parameters: ids.to_vec(),
+    }
+}
+
+impl Naming<'_> {
+    /// Returns whether a foreign key of the database says that the column holds an id.
+    pub(crate) fn is_declared(&self) -> bool {
+        let mut keys = self.table.catalog.foreign_keys.iter();
+        keys.any(|key| {
+            let mut pairs = key.columns.iter().zip(&key.to_columns);
+            let is_this =
+                |(own, to): (&String, &String)| *own == self.column.name && *to == self.id.name;
+            key.to_table == self.users && pairs.any(is_this)
+        })
+    }
+
+    /// Returns whether one of the columns holds texts and the other none, or the like: a value then
+    /// names somebody by a conversion alone.
+    pub(crate) fn is_mixed(&self, dialect: Dialect) -> bool {
+        let group = |column| match class(dialect, column) {
+            Class::Rounded => Class::Number,
+            other => other,
+        };
+        group(self.column) != group(self.id)
+    }
+
+    /// Returns the query for the values that the column has for `owners`, each with a user of that
+    /// id: first by the comparison of the column, with everybody whom it takes for the same, then by
+    /// the comparison of the id.
+    pub(crate) fn meant(
+        &self,
+        (dialect, tenancy): (Dialect, &TenantScope),
+        owners: &[Value],
+        are_many: bool,
+    ) -> Fragment {
+        let [table, column, users, id] = [
+            &self.table.name,
+            &self.column.name,
+            self.users,
+            &self.id.name,
+        ]
+        .map(|name| dialect.quote(name));
+        let chosen = listed(&format!("{table}.{column}"), owners, are_many);
+        let chosen = tenancy.bound(dialect, &self.table.name, &chosen);
+        let by_column = self.same(dialect, "q.k", &format!("u.{id}"), self.column);
+        let others = tenancy.and(dialect, self.users, "u");
+        let by_id = self.same(dialect, &format!("u.{id}"), &format!("p.{column}"), self.id);
+        let own = listed(&format!("u.{id}"), owners, are_many);
+        let rows = tenancy.and(dialect, &self.table.name, "p");
+        let sql = format!(
+            "SELECT 0, q.k, u.{id} FROM (SELECT DISTINCT {table}.{column} AS k FROM {table} WHERE {}) q LEFT JOIN {users} u ON {by_column}{}
+             UNION ALL SELECT DISTINCT 1, p.{column}, u.{id} FROM {users} u JOIN {table} p ON {by_id} WHERE {}{}{}",
+            chosen.sql, others.sql, own.sql, others.sql, rows.sql
+        );
+        let parameters = [
+            chosen.parameters,
+            others.parameters.clone(),
+            own.parameters,
+            others.parameters,
+            rows.parameters,
+        ];
+        Fragment {
+            sql,
+            parameters: parameters.concat(),
+        }
+    }
+
+    /// Returns the query for one row if, among all rows, a value is the id of two people, or is one
+    /// by a conversion that nothing declares.
+    pub(crate) fn doubtful(&self, dialect: Dialect, tenancy: &TenantScope) -> Fragment {
+        let [table, column, users, id] = [
+            &self.table.name,
+            &self.column.name,
+            self.users,
+            &self.id.name,
+        ]
+        .map(|name| dialect.quote(name));
+        let some = Fragment {
+            sql: format!("{table}.{column} IS NOT NULL"),
+            parameters: Vec::new(),
+        };
+        let mut some = tenancy.bound(dialect, &self.table.name, &some);
+        let by_column = self.same(dialect, "q.k", &format!("u.{id}"), self.column);
+        let others = tenancy.and(dialect, self.users, "u");
+        let is_converted = if self.is_mixed(dialect) && !self.is_declared() {
+            let [one, other] = ["q.k".to_owned(), format!("u.{id}")].map(|it| match dialect {
+                Dialect::Sqlite => format!("CAST({it} AS TEXT)"),
+                Dialect::Postgres => format!("({it}::text COLLATE \"C\")"),
+                Dialect::Mysql => format!("CAST({it} AS BINARY)"),
+            });
+            format!(" OR MAX(CASE WHEN {one} <> {other} THEN 1 ELSE 0 END) = 1")
+        } else {
+            String::new()
+        };
+        let sql = format!(
+            "SELECT 1 FROM (SELECT DISTINCT {table}.{column} AS k FROM {table} WHERE {}) q JOIN {users} u ON {by_column}{} GROUP BY q.k HAVING COUNT(*) > 1{is_converted} LIMIT 1",
+            some.sql, others.sql
+        );
+        some.parameters.extend(others.parameters);
+        Fragment {
+            sql,
+            parameters: some.parameters,
+        }
+    }
+
+    /// Returns the condition that two values are equal by the comparison of the column `by`, to
+    /// which the value on the left belongs.
+    fn same(&self, dialect: Dialect, left: &str, right: &str, by: &Column) -> String {
+        let other = if std::ptr::eq(by, self.column) {
+            self.id
+        } else {
+            self.column
+        };
+        let classes = (class(dialect, by), class(dialect, other));
+        match (dialect, classes) {
+            (Dialect::Mysql, (Class::Text, Class::Text)) => {
+                let collation = by.collation.as_deref().unwrap_or_default();
+                let letters = collation.split('_').next().unwrap_or_default();
+                format!("{left} = CONVERT({right} USING {letters}) COLLATE {collation}")
+            }
+            // As numbers that are rounded, whichever index there is.
+            (Dialect::Mysql, (one, other))
+                if one != other && [one, other].into_iter().any(Class::is_numeric) =>
+            {
+                format!("{left} + 0e0 = {right} + 0e0")
+            }
+            (Dialect::Sqlite | Dialect::Mysql, _) => format!("{left} = {right}"),
+            (Dialect::Postgres, (Class::Text, Class::Text)) => {
+                let collation = by.collation.as_deref();
+                let collation = collation.map(|it| format!(" COLLATE {it}"));
+                format!(
+                    "{left} = ({right}::{}{})",
+                    unbounded(by),
+                    collation.unwrap_or_default()
+                )
+            }
+            (
+                Dialect::Postgres,
+                (Class::Number | Class::Rounded, Class::Number | Class::Rounded),
+            ) => format!("{left} = {right}"),
+            (Dialect::Postgres, (Class::Number | Class::Rounded, Class::Text)) => format!(
+                "{left} = CASE WHEN ({right}::text COLLATE \"C\") ~ '^[[:space:]]*[-+]?[0-9]+([.][0-9]*)?[[:space:]]*$' THEN {right}::text::numeric END"
+            ),
+            (Dialect::Postgres, _) => {
+                format!("lower({left}::text COLLATE \"C\") = lower({right}::text COLLATE \"C\")")
+            }
+        }
+    }
+
+    /// Returns the refusal of rows that are two people's.
+    pub(crate) fn of_two_people(&self) -> String {
+        format!(
+            "rows of {} belong to two people: column {} holds a value that the database takes for the ids of both, since its type or collation is not that of {} of {}; give it the same, or correct these rows",
+            self.table.name, self.column.name, self.id.name, self.users
+        )
+    }
+
+    /// Returns the refusal of rows that name somebody by a conversion alone.
+    pub(crate) fn of_conversion(&self) -> String {
+        format!(
+            "rows of {} name somebody in column {} by a value that is an id only after a conversion, so that nothing says whose they are; give it the type and collation of {} of {}, declare the foreign key, or correct these rows",
+            self.table.name, self.column.name, self.id.name, self.users
+        )
+    }
+
+    /// Returns the caution about the column, whatever it holds now.
+    pub(crate) fn caution(&self) -> String {
+        format!(
+            "column {} of {} compares otherwise than {} of {}, by its type or collation: a disguise is refused where a value there is the id of two people, or is one by a conversion that no foreign key declares; give the column the same type and collation",
+            self.column.name, self.table.name, self.id.name, self.users
+        )
+    }
+}
