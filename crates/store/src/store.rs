@@ -83,6 +83,7 @@ impl Default for Options {
 /// An open store; commands are carried out one after the other on a thread of its own.
 #[derive(Debug)]
 pub struct Store {
+    path: PathBuf,
     sender: Sender<Message>,
     engine: Option<JoinHandle<Result<(), EngineError>>>,
     /// Whether nothing more is to begin.
@@ -178,6 +179,7 @@ impl Store {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        let path = directory.to_owned();
         let (directory, data) = open(directory, &options)?;
         let (sender, receiver): (_, Receiver<Message>) = channel();
         let memory = Memory::new(options.waiting_bytes_max);
@@ -189,6 +191,7 @@ impl Store {
             .spawn(move || engine.run())
             .map_err(OpenError::Thread)?;
         Ok(Self {
+            path,
             sender,
             engine: Some(engine),
             closing,
@@ -238,6 +241,13 @@ impl Store {
         let _dropped = self.sender.send(Message::Request(request));
     }
 
+    /// Returns whether an open store carries out nothing more, because its files failed.
+    /// [`Self::close`] returns the reason.
+    pub fn has_failed(&self) -> bool {
+        // Before a closing, nothing but a failure or a panic ends the thread.
+        self.engine.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
     /// Copies what is there into a file with a key of its own, and overwrites and removes the one before: nothing that was
     /// removed can be read from the disk afterwards, not even with the key file. Clients wait meanwhile, in proportion to
     /// what is stored.
@@ -265,11 +275,13 @@ impl Store {
         self.closing.store(true, Ordering::Release);
         // The engine may be waiting for a message.
         let _closed = self.sender.send(Message::Close);
-        match self.engine.take().map(JoinHandle::join) {
-            Some(Ok(Err(error))) => Err(CloseError(error.to_string())),
-            Some(Err(_panic)) => Err(CloseError("its thread ended".to_owned())),
-            _ => Ok(()),
-        }
+        let cause = match self.engine.take().map(JoinHandle::join) {
+            Some(Ok(Err(error))) => error.to_string(),
+            Some(Err(_panic)) => "its thread ended".to_owned(),
+            _ => return Ok(()),
+        };
+        let path = self.path.clone();
+        Err(CloseError { path, cause })
     }
 }
 
@@ -285,7 +297,10 @@ impl Drop for Store {
 #[error("the store was not rewritten: {0}")]
 pub struct RewriteError(pub(crate) String);
 
-/// The store had failed: something that was answered may be missing from it.
+/// Reason why a store was not closed: it had failed, and may lack changes that were answered.
 #[derive(Debug, thiserror::Error)]
-#[error("the store has failed: {0}")]
-pub struct CloseError(String);
+#[error("the store in {} has failed: {cause}", .path.display())]
+pub struct CloseError {
+    path: PathBuf,
+    cause: String,
+}
