@@ -697,3 +697,22 @@ fn a_proxy_whose_store_has_failed_ends_with_an_error_that_names_the_store() {
         proxy.stop();
     }
 }
+
+/// A conversion said that nothing removed was left, and the old file stayed in clear under another
+/// hard link. That name keeps its bytes, as a backup should, and the command names the file.
+#[test]
+fn a_conversion_beside_a_backup_of_hard_links_says_that_its_content_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    put_clear(path);
+    fs::hard_link(path.join("data/store.redb"), path.join("backup")).unwrap();
+    let done = run(path, &["store", "rewrite", "data"]);
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    let warning = "data/store.redb was removed and not overwritten";
+    assert!(said.contains(warning), "{said}");
+    assert!(!said.contains("probity-store.toml"), "{said}");
+    assert_eq!(fs::read(path.join("backup")).unwrap(), clear_file());
+    let again = run(path, &["store", "rewrite", "data"]);
+    assert!(!text(&again.stderr).contains("warning"), "{said}");
+}

@@ -253,6 +253,7 @@ pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend
         }
         failure.because(error)
     })?;
+    warn_of_old_files(&store);
     key_file::warn_if_open(&key_path, "the key of the store,");
     if !has_key {
         note(&format!(
@@ -262,6 +263,16 @@ pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend
         ));
     }
     Ok(Backend::Store(Arc::new(store)))
+}
+
+/// Warns of old files of a store that keep their content under another name.
+pub(super) fn warn_of_old_files(store: &Store) {
+    for path in store.kept_elsewhere() {
+        note(&format!(
+            "warning: {} was removed and not overwritten, for it is a link or has another name: under that name its content stays; remove that name too, unless it is your backup",
+            path.display()
+        ));
+    }
 }
 
 /// Returns a function that gives the subjects of a store's key under the policy, one per line.
