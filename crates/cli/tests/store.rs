@@ -11,11 +11,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use probity_log::storage::SmallDisk;
 
@@ -51,10 +51,13 @@ struct Proxy {
 
 impl Proxy {
     fn start(folder: &Path, more: &[&str]) -> Self {
+        Self::start_with(folder, &[&["--log", "audit"], more].concat())
+    }
+
+    /// Starts one whose log `more` names.
+    fn start_with(folder: &Path, more: &[&str]) -> Self {
         let args = [
             "proxy",
-            "--log",
-            "audit",
             "--init",
             "--listen",
             "127.0.0.1:0",
@@ -87,6 +90,20 @@ impl Proxy {
         assert!(self.child.wait().unwrap().success());
     }
 
+    /// Waits until the process ends by itself; returns its status and what it reported.
+    fn end_of_itself(mut self) -> (Option<i32>, String) {
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            if begun.elapsed() > Duration::from_secs(20) {
+                self.kill();
+                panic!("the proxy goes on");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let ended = self.child.wait_with_output().unwrap();
+        (ended.status.code(), text(&ended.stderr))
+    }
+
     fn connect(&self) -> TcpStream {
         let socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         socket
@@ -96,12 +113,16 @@ impl Proxy {
     }
 
     fn ask(&self, lines: &str) -> String {
+        self.try_ask(lines).unwrap()
+    }
+
+    fn try_ask(&self, lines: &str) -> io::Result<String> {
         let mut socket = self.connect();
         let lines = format!("{}\r\nQUIT\r\n", lines.replace('\n', "\r\n"));
-        socket.write_all(lines.as_bytes()).unwrap();
+        socket.write_all(lines.as_bytes())?;
         let mut reply = Vec::new();
-        socket.read_to_end(&mut reply).unwrap();
-        text(&reply).replace("\r\n", " ")
+        socket.read_to_end(&mut reply)?;
+        Ok(text(&reply).replace("\r\n", " "))
     }
 }
 
@@ -625,4 +646,73 @@ fn a_full_disk_is_no_damage_of_the_store() {
     let proxy = Proxy::start(&folder, &[]);
     assert_eq!(proxy.ask("STRLEN a\nGET b"), ":4000 $1 2 +OK ");
     proxy.stop();
+}
+
+/// A proxy whose store had failed went on listening, refused every command, and nothing told its
+/// operator. It closes its clients and ends by itself with status 1, the place and a remedy.
+#[test]
+fn a_proxy_whose_store_has_failed_ends_with_an_error_that_names_the_store() {
+    for (sync, lost) in [
+        ("always", "every change that was answered is on the disk"),
+        ("second", "changes of the last second may be lost"),
+    ] {
+        let Some(disk) = SmallDisk::mounted("a store that fails in a proxy", 8 << 20) else {
+            return;
+        };
+        let elsewhere = tempfile::tempdir().unwrap();
+        let log = elsewhere.path().join("audit").display().to_string();
+        let more = ["--log", &log, "--store-sync", sync];
+        let proxy = Proxy::start_with(disk.path(), &more);
+        assert_eq!(proxy.ask("SET a 1"), "+OK +OK ");
+        let mut idle = proxy.connect();
+        idle.write_all(b"PING\r\n").unwrap();
+        let mut pong = [0; 7];
+        idle.read_exact(&mut pong).unwrap();
+        fs::write(disk.path().join("ballast"), vec![0; 8 << 20]).unwrap_err();
+        let value = "v".repeat(2 << 20);
+        let set = format!("*3\n$3\nSET\n$1\nb\n${}\n{value}", value.len());
+        // Its connection may end before all of it is read.
+        let heard = proxy.try_ask(&set).unwrap_or_default();
+        assert!(sync == "second" || heard.is_empty(), "{heard}");
+        let (status, said) = proxy.end_of_itself();
+        assert_eq!(status, Some(1), "{said}");
+        for part in [
+            "the store in data has failed",
+            "No space left on device",
+            "start it again",
+            lost,
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert_eq!(
+            idle.read(&mut pong).unwrap(),
+            0,
+            "no client is left waiting"
+        );
+        fs::remove_file(disk.path().join("ballast")).unwrap();
+        let proxy = Proxy::start_with(disk.path(), &more);
+        let kept = proxy.ask("GET a");
+        let may_be_lost = sync == "second" && kept == "$-1 +OK ";
+        assert!(kept == "$1 1 +OK " || may_be_lost, "{kept}");
+        proxy.stop();
+    }
+}
+
+/// A conversion said that nothing removed was left, and the old file stayed in clear under another
+/// hard link. That name keeps its bytes, as a backup should, and the command names the file.
+#[test]
+fn a_conversion_beside_a_backup_of_hard_links_says_that_its_content_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    put_clear(path);
+    fs::hard_link(path.join("data/store.redb"), path.join("backup")).unwrap();
+    let done = run(path, &["store", "rewrite", "data"]);
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    let warning = "data/store.redb was removed and not overwritten";
+    assert!(said.contains(warning), "{said}");
+    assert!(!said.contains("probity-store.toml"), "{said}");
+    assert_eq!(fs::read(path.join("backup")).unwrap(), clear_file());
+    let again = run(path, &["store", "rewrite", "data"]);
+    assert!(!text(&again.stderr).contains("warning"), "{said}");
 }

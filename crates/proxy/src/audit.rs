@@ -1,4 +1,5 @@
-//! From what a session saw to entries of the log: location, subjects, roles, outcome, facts.
+//! The way from a session's commands and replies to entries of the log: location, subjects, roles,
+//! outcome, facts.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,7 +9,8 @@ use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, SUBJECTS_MAX};
 use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
 use probity_policy::{Policy, Roles};
 
-/// What a key that is too long for an entry ends with: its digest in hexadecimal.
+/// Mark at the end of a key that is too long for an entry; behind it stands the key's digest in
+/// hexadecimal.
 const DIGEST_MARK: &str = "#sha256:";
 
 /// The rule of a key that is recorded because its end is not known.
@@ -31,12 +33,12 @@ impl Key<'_> {
     };
 }
 
-/// What was done and how it ended.
+/// An operation and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Deed<'a> {
     /// The action word.
     pub action: &'static str,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
     /// The command's name, in lower case.
     pub command: &'a str,
@@ -46,17 +48,18 @@ pub struct Deed<'a> {
     pub note: &'static str,
 }
 
-/// Who did it.
+/// The actor of an operation.
 #[derive(Debug, Clone, Default)]
 pub struct Actor {
     /// The authenticated principal, else the name the client gave itself, else `default`.
     pub name: String,
     /// The user that the server accepted; empty where none logged in or nobody can say who has.
     pub submitter: String,
-    /// Whether the name is the client's word alone, and whether any of the roles follows from such a name: an entry has one
-    /// mark for purpose, controller, processor and basis, that of the purpose.
+    /// Marks of claims: of the name, which may be the client's word alone, and of the roles that
+    /// follow from such a name. An entry has one mark for purpose, controller, processor and basis,
+    /// that of the purpose.
     pub claimed: Claimed,
-    /// What the policy says of it.
+    /// The roles that the policy gives.
     pub roles: Roles,
 }
 
@@ -109,7 +112,7 @@ impl EntryBatch {
         self.time
     }
 
-    /// How many entries wait.
+    /// Returns the number of waiting entries.
     pub const fn len(&self) -> usize {
         self.drafts.len()
     }
@@ -119,7 +122,7 @@ impl EntryBatch {
         self.texts.len() + self.bytes.len() + self.drafts.len() * size_of::<Draft>()
     }
 
-    /// Whether none waits.
+    /// Returns whether no entry waits.
     pub const fn is_empty(&self) -> bool {
         self.drafts.is_empty()
     }
@@ -187,7 +190,7 @@ impl EntryBatch {
         });
     }
 
-    /// Records a deed that concerns no single key; `place` is what it was done to and may be empty.
+    /// Records a deed that concerns no single key; `place` names its object and may be empty.
     pub fn record_place(&mut self, place: Key<'_>, db: u64, actor: &Actor, deed: Deed<'_>) {
         let roles = &actor.roles;
         let texts = [
@@ -198,7 +201,7 @@ impl EntryBatch {
             &roles.purpose,
             &roles.basis,
             &actor.submitter,
-            // No rule of the policy decides about what has no key.
+            // No rule of the policy decides about a deed without a key.
             "",
         ]
         .map(|text| self.put_text(text));
@@ -348,7 +351,7 @@ impl EntryBatch {
     }
 }
 
-/// What is kept of a key that is recorded by its digest, in bytes.
+/// Bytes that are kept of a key that is recorded by its digest.
 const LONG_KEY_PREFIX_BYTES: usize = 1024;
 
 /// Bytes as a name of an entry: control characters, `%` and what is no UTF-8 become `%XX`; what is
@@ -374,7 +377,7 @@ pub fn put_name(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Bytes as a JSON string that is no longer than a name; what is too long becomes its digest.
+/// Writes bytes as a JSON string that is no longer than a name; a longer text becomes its digest.
 pub(crate) fn put_json(out: &mut String, bytes: &[u8]) {
     let mut name = String::new();
     put_name(&mut name, bytes);

@@ -1,4 +1,4 @@
-//! What the proxy is told: where to listen, what stands behind, what is recorded, and the bounds.
+//! The configuration of the proxy: its places, its backend, its policy and its bounds.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::password::Password;
 
-/// Where clients connect.
+/// A place where clients connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the kinds of sockets there are")]
 pub enum Listen {
@@ -22,7 +22,7 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
-/// What answers the commands: one path leads to either.
+/// The answering side of the proxy: one path of code leads to either kind.
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third kind")]
 pub enum Backend {
@@ -33,7 +33,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Where it is, for errors.
+    /// Returns its place, for errors.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Upstream(upstream) => upstream.place.to_string(),
@@ -46,7 +46,7 @@ impl Backend {
 #[derive(Clone)]
 #[expect(clippy::exhaustive_structs, reason = "a plain record")]
 pub struct Upstream {
-    /// Where it is.
+    /// Its place.
     pub place: Place,
     /// The user that the proxy's own questions are asked as. Clients log in for themselves.
     pub user: Option<String>,
@@ -56,7 +56,7 @@ pub struct Upstream {
     pub db: u64,
 }
 
-/// Where a server is.
+/// The place of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the kinds of sockets there are")]
 pub enum Place {
@@ -85,7 +85,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// When a reply may go to the client.
+/// The moment from which a reply may go to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum Release {
@@ -96,7 +96,7 @@ pub enum Release {
     Appended,
 }
 
-/// What to do when the log does not take an entry.
+/// The treatment of replies whose entries the log does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum OnLogFailure {
@@ -114,15 +114,15 @@ pub enum OnLogFailure {
     reason = "callers choose field by field over the default"
 )]
 pub struct ProxyConfig {
-    /// Where clients connect.
+    /// The places where clients connect.
     pub listen: Vec<Listen>,
-    /// What stands behind.
+    /// The backend.
     pub backend: Backend,
-    /// What is recorded, and how.
+    /// The policy, which decides what is recorded and how.
     pub policy: Arc<Policy>,
     /// When a reply may go out.
     pub release: Release,
-    /// What to do when the log fails.
+    /// The treatment of replies when the log fails.
     pub on_log_failure: OnLogFailure,
     /// Threads that serve clients.
     pub workers: usize,
@@ -133,14 +133,14 @@ pub struct ProxyConfig {
     pub descriptors_reserved: usize,
     /// Silence of both sides after which a client is let go; none by default.
     pub idle_timeout: Option<Duration>,
-    /// How long connecting to the server and logging in may take.
+    /// Longest time for connecting to the server and logging in.
     pub connect_timeout: Duration,
-    /// How long the server may take to answer questions of the proxy's own, and the commands of a
-    /// client that has gone.
+    /// Longest time that the server may take to answer the proxy's own questions, and the commands
+    /// of a client that has gone.
     pub answer_timeout: Duration,
-    /// How long a reply waits for room in the log.
+    /// Longest time that a reply waits for room in the log.
     pub log_timeout: Duration,
-    /// How long stopping waits for replies under way.
+    /// Longest time that a stop waits for replies under way.
     pub stop_timeout: Duration,
 }
 
@@ -183,9 +183,9 @@ impl ProxyConfig {
 #[error("the upstream is refused: {reason}; {remedy}")]
 #[non_exhaustive]
 pub struct UpstreamError {
-    /// What is wrong, one clause.
+    /// The problem, in one clause.
     pub reason: &'static str,
-    /// What to do, one clause.
+    /// The remedy, in one clause.
     pub remedy: &'static str,
 }
 
@@ -300,7 +300,7 @@ fn parse_db(text: &str) -> Result<u64, UpstreamError> {
 
 /// Undoes `%XX`.
 fn decoded(text: &str) -> Zeroizing<Vec<u8>> {
-    // What it holds does not move.
+    // Its content does not move in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {

@@ -1,4 +1,4 @@
-//! What is done about a log that failed: it is opened again, and what it did not take is recorded.
+//! The repair of a failed log: it is opened again, and the number of missing entries is recorded.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,26 +15,26 @@ use crate::log_sink::{LogAccount, LogSource};
 use crate::missed::Missed;
 use crate::missed_file::{Account, MissedFile};
 
-/// How often the log is looked at.
+/// The interval between two looks at the log.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// How long after a first attempt to open a log that failed the next one follows.
+/// The wait after a first failed attempt to open the log again.
 pub const REOPEN_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The longest time between two attempts: each one waits twice as long as the one before.
 pub const REOPEN_INTERVAL_MAX: Duration = Duration::from_secs(8);
-/// How often the count is written to its file while it grows.
+/// The interval at which the count is written to its file while it grows.
 const SAY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Opens the log again; the errors are those of an opening.
 pub type Reopen = Box<dyn Fn() -> Result<Log, Box<dyn std::error::Error>> + Send>;
 
-/// How a log that failed is treated.
+/// The treatment of a failed log.
 #[expect(clippy::exhaustive_structs, reason = "a plain record")]
 pub struct Keeping {
     /// Opens the log again; `None` leaves it as it is.
     pub reopen: Option<Reopen>,
     /// Keeps the count where the log cannot take it.
     pub file: MissedFile,
-    /// What becomes of the replies of entries that were handed in and never became durable.
+    /// The treatment of replies whose entries were handed in and never became durable.
     pub handed_in: OnLogFailure,
     /// Is told what happens, in one sentence without a full stop.
     pub tell: Box<dyn Fn(&str) + Send>,
@@ -53,7 +53,7 @@ struct Stop {
     changed: Condvar,
 }
 
-/// How a log ended.
+/// The end of a log.
 #[derive(Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a plain record")]
 pub struct Ending {
@@ -98,7 +98,8 @@ impl Keeper {
         })
     }
 
-    /// Records what is missing, as far as the log takes it, and closes the log. To be called when the proxy has stopped.
+    /// Records the missing entries, as far as the log takes them, and closes the log. Call it when
+    /// the proxy has stopped.
     pub fn finish(self) -> Ending {
         *self
             .stop
@@ -126,7 +127,7 @@ impl LogAccount {
         self.opened().start.saturating_add(self.handed())
     }
 
-    /// Where the stream goes on, as far as receipts say.
+    /// Returns the next index of the stream, as far as receipts show.
     fn next_known(&self) -> u64 {
         let opened = self.opened();
         // The stream was there when the log was opened.
@@ -143,10 +144,10 @@ impl LogAccount {
     }
 }
 
-/// Whether entries that were handed in may be missing.
+/// Knowledge of entries that were handed in: whether some may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HandedIn {
-    /// As far as the stream falls short of what it would have: the log failed.
+    /// The log failed: the entries by which the stream falls short are missing.
     Uncounted,
     /// None that is not counted.
     Known,
@@ -164,7 +165,7 @@ struct Keep {
     /// Entries of one kind whose `gap` is attempted under the present number.
     attempt: Missed,
     said_at: Option<Instant>,
-    /// Why the file does not say what it should.
+    /// Reason why the file does not hold the count.
     forgotten: Option<io::Error>,
     wait: Duration,
     reopen_at: Option<Instant>,
@@ -220,12 +221,13 @@ impl Keep {
         }
     }
 
-    /// Whether the log is open again.
+    /// Opens the log again; returns whether that worked.
     fn reopen(&mut self) -> bool {
         let Some(Ok(log)) = self.reopen.as_ref().map(|reopen| reopen()) else {
             return false;
         };
-        // Another process that had the log meanwhile recorded what was handed in, and moved the index on.
+        // Another process had the log meanwhile, recorded the missing entries, and moved the index
+        // on.
         let account = self.say();
         let Ok(next) = account.resolve(&log) else {
             return false;
@@ -244,7 +246,7 @@ impl Keep {
         true
     }
 
-    /// Records what is missing in a log that takes entries.
+    /// Records the missing entries in a log that takes entries.
     fn record(&mut self) {
         let log = self.account.opened().log.clone();
         loop {
@@ -281,7 +283,7 @@ impl Keep {
         }
     }
 
-    /// Closes the log; what is still missing stays in the file.
+    /// Closes the log; the count of entries that are still missing stays in the file.
     fn end(mut self) -> Ending {
         self.account.retire();
         let error = self.account.close().err();

@@ -7,7 +7,7 @@ use crate::missed_file::{Account, Content, MissedFile};
 /// Most numbers that another process needs to record an account.
 const NUMBERS_MAX: u128 = 1 << 32;
 
-/// The file, what it says, and the number of the account that is kept now.
+/// The file, its content, and the number of the account that is kept now.
 #[derive(Debug)]
 pub(crate) struct KeptAccount {
     file: MissedFile,

@@ -12,12 +12,12 @@ use crate::sink::{EntrySink, SinkError, SinkSource};
 
 type Callback = Arc<dyn Fn() + Send + Sync>;
 
-/// A stream of an open log, and the count of what was handed in and of what was not.
+/// A stream of an open log, and the counts of entries that were handed in and of others.
 pub struct LogSource {
     pub(crate) account: Arc<LogAccount>,
 }
 
-/// What the sinks of one proxy share.
+/// The account that the sinks of one proxy share.
 pub(crate) struct LogAccount {
     pub(crate) stream: StreamName,
     opened: RwLock<Opened>,
@@ -31,7 +31,7 @@ pub(crate) struct LogAccount {
 /// The log as it is open now.
 pub(crate) struct Opened {
     pub(crate) log: Log,
-    /// How often it was opened before.
+    /// The number of earlier openings.
     generation: u64,
     /// The stream's next index then.
     pub(crate) start: u64,
@@ -94,19 +94,19 @@ impl LogAccount {
         self.withheld.fetch_add(missed.withheld, Ordering::SeqCst);
     }
 
-    /// So many are recorded.
+    /// Subtracts the missing entries that a `gap` records.
     pub(crate) fn recorded(&self, missed: Missed) {
         self.let_go.fetch_sub(missed.let_go, Ordering::SeqCst);
         self.withheld.fetch_sub(missed.withheld, Ordering::SeqCst);
     }
 
-    /// Whether the log, as it is open, takes nothing any more.
+    /// Returns whether the open log takes nothing more.
     pub(crate) fn is_failed(&self) -> bool {
         let opened = self.opened();
         opened.retired || opened.log.is_poisoned()
     }
 
-    /// From now on nothing is handed in, and what was is counted.
+    /// Ends the handing in: the entries so far are counted.
     pub(crate) fn retire(&self) {
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         opened.retired = true;

@@ -1,4 +1,4 @@
-//! How many entries are missing from the log, and the `gap` that says so.
+//! The number of entries that are missing from the log, and the entry `gap` that records it.
 
 use probity_format::entry::idempotency_digest;
 use probity_format::{Digest, Entry, Outcome, Timestamp};
@@ -8,7 +8,7 @@ use crate::config::OnLogFailure;
 use crate::server::now;
 use crate::sink::SinkError;
 
-/// How many entries are missing, by what became of the replies.
+/// The number of missing entries, by the fate of their replies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a plain record")]
 pub struct Missed {
@@ -18,11 +18,11 @@ pub struct Missed {
     pub withheld: u64,
 }
 
-/// Whether the log holds an entry `gap` now that it did not hold.
+/// The result of recording a `gap`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recorded {
     Now,
-    /// It was recorded before under the same number.
+    /// The `gap` was recorded before under the same number.
     Before,
 }
 

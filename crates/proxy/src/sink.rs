@@ -30,24 +30,24 @@ pub trait EntrySink: 'static {
     fn append(&mut self, entries: &[Entry<'_>])
     -> Result<Option<Self::Ticket>, (usize, SinkError)>;
 
-    /// Whether what `ticket` stands for is durable.
+    /// Returns whether the entry of `ticket` is durable.
     ///
     /// # Errors
     /// When it never will be.
     fn is_durable(&mut self, ticket: Self::Ticket) -> Result<bool, SinkError>;
 
-    /// Hurries along what was appended.
+    /// Hurries appended entries along.
     fn push(&mut self);
 
     /// Counts `entries` that the log did not take, of operations that were done all the same; `replies` says whether their replies
     /// were shown. The log is to say how many they are as soon as it takes entries.
     fn miss(&mut self, entries: u64, replies: OnLogFailure);
 
-    /// Whether the log takes nothing now. It does again where somebody opens it again.
+    /// Returns whether the log takes nothing now. It takes entries again once it is opened again.
     fn is_failed(&self) -> bool;
 }
 
-/// Where workers get their sinks from; one for the whole proxy.
+/// The source of the workers' sinks; one for the whole proxy.
 pub trait SinkSource: Send + Sync + 'static {
     /// The sink of one worker.
     type Sink: EntrySink;

@@ -69,7 +69,7 @@ fn writable(local: &u8) -> Vec<Range<u64>> {
     maps.lines().filter_map(parse).collect()
 }
 
-/// How often the end of the password stands on the heap.
+/// Counts copies of the password's end on the heap.
 fn copies(seed: u64) -> usize {
     let local = 0;
     let memory = File::open("/proc/self/mem").unwrap();
@@ -93,7 +93,7 @@ fn copies(seed: u64) -> usize {
             let windows = (at..).zip(piece[..length].windows(HALF));
             let other = windows.filter(|(address, part)| !own.contains(address) && end(part));
             found += other.count();
-            // What lies across two pieces is found in the second.
+            // An end that lies across two pieces is found in the second.
             let next = if length == PIECE {
                 PIECE - HALF + 1
             } else {

@@ -22,7 +22,7 @@ impl BlockSet {
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// Whether the block is new in it.
+    /// Adds a block; returns whether it is new in the set.
     pub(crate) fn insert(&mut self, number: u64) -> bool {
         let (word, bit) = place(number);
         if self.words.len() <= word {

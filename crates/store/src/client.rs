@@ -1,4 +1,4 @@
-//! One client of the store: what the connection remembers between commands.
+//! One client of the store: the state that its connection keeps between commands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::reply::Protocol;
 use crate::watch::Watch;
 
-/// What a connection remembers between commands.
+/// The state of one connection between commands.
 #[derive(Debug, Default)]
 pub struct Client {
     pub(crate) id: u64,
@@ -21,7 +21,7 @@ pub struct Client {
     pub(crate) transaction: Option<Transaction>,
     pub(crate) watch: Watch,
     pub(crate) answers: Answers,
-    /// Whether the connection ends after what was answered.
+    /// True once the connection ends after the replies so far.
     pub(crate) closing: bool,
     pub(crate) last_command: &'static str,
     pub(crate) connected: u64,
@@ -29,7 +29,7 @@ pub struct Client {
     pub(crate) presence: Option<Presence>,
 }
 
-/// How many clients are there.
+/// The number of clients that are there.
 #[derive(Debug, Default)]
 pub(crate) struct Present(Arc<AtomicU64>);
 
@@ -60,11 +60,11 @@ impl Drop for Presence {
 pub(crate) struct Transaction {
     pub(crate) specs: Vec<&'static Spec>,
     pub(crate) commands: Commands,
-    /// Whether a command was refused, so that EXEC will be.
+    /// True once a command was refused, so that EXEC will be refused too.
     pub(crate) broken: bool,
 }
 
-/// Whether replies are wanted, as CLIENT REPLY said.
+/// The choice of CLIENT REPLY: which replies the client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Answers {
     #[default]

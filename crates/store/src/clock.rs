@@ -1,10 +1,10 @@
-//! What tells the store the time.
+//! The clock of the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What tells the time.
+/// The source of the time.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::exhaustive_enums, reason = "the system's, or the caller's own")]
 pub enum Clock {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use crate::command::NAME_BYTES_MAX;
 use crate::memory::{ALLOCATION_BYTES, NoMemory, Share};
 
-/// What a place in a queue takes for each command: queues grow by doubling, so that up to half of their places are empty.
+/// Bytes that one command's place in a queue takes. Queues grow by doubling, so that up to half of
+/// their places are empty.
 const PLACE_BYTES: usize = 2 * size_of::<Command>();
 /// Least room of a text and of the places of its arguments, in elements, as vectors take it.
 const TEXT_ROOM_MIN: usize = 8;
@@ -30,7 +31,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// One without arguments yet, with room for so many of so many bytes together.
+    /// Creates a command without arguments, with room for `arguments` arguments of `bytes` bytes
+    /// together.
     pub fn with_room(arguments: usize, bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
@@ -100,17 +102,17 @@ impl Commands {
         self.queue.append(&mut other.queue);
     }
 
-    /// How many there are.
+    /// Returns the number of commands.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no command.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Whether the first of them is the one of this name.
+    /// Returns whether the first command has this name.
     pub fn begin_with(&self, name: &[u8]) -> bool {
         let first = self.queue.front().and_then(Command::name);
         first.is_some_and(|first| first.eq_ignore_ascii_case(name))

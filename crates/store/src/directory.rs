@@ -1,4 +1,4 @@
-//! The store's directory: whose it is, which format, and that no other process has it.
+//! The store's directory: its files, its format, and the lock that keeps other processes out.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -7,12 +7,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use probity_format::keys::{RootKey, Secret};
+use redb::backends::FileBackend;
 use redb::{Database, DatabaseError};
 
 use crate::generation::{self, Name, Old, UNSEALED_FILE, create_anew, half};
 use crate::key_file;
 use crate::mark::{self, Found, MARK_FILE, Mark};
 use crate::open_error::OpenError;
+use crate::overlay::Overlay;
 use crate::rewrite::{self, Source};
 use crate::seal::{BLOCK_BYTES, Sealer};
 use crate::sealed_file::{Recovery, SealedFile};
@@ -28,15 +30,17 @@ pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     root: Root,
     key_file: PathBuf,
-    /// Whether the key lies in no file yet: it comes to be with the first mark.
+    /// True while the key lies in no file; the first mark writes it.
     is_key_unwritten: bool,
     generation: u64,
-    /// Whether the mark may name another file than the one that is open.
+    /// True while the mark may name another file than the one that is open.
     is_unsure: bool,
+    /// Files of before that lost their name here alone, because they are links or have other names.
+    kept_elsewhere: Vec<PathBuf>,
     cache_bytes: usize,
     subject_of: SubjectOf,
-    /// Held as long as the store is open: the directory itself, which nobody can exchange unseen for another file. It stands
-    /// last, and so does the directory where it is kept: fields go in their order, and nothing may still use a file then.
+    /// The lock on the directory itself, which nobody can exchange unseen for another file. Fields
+    /// are dropped in their order, so it stands last: nothing may use a file after it.
     _lock: File,
 }
 
@@ -44,9 +48,18 @@ pub(crate) struct Directory {
 #[derive(Debug)]
 pub(crate) struct Data {
     pub(crate) database: Database,
-    /// The same file below the database.
+    /// The file under the database.
     pub(crate) file: SealedFile,
     pub(crate) slots: Slots,
+}
+
+/// The fate of changes to an open file.
+#[derive(Clone, Copy)]
+enum Changes {
+    /// They are written to the file.
+    Written,
+    /// They stay in memory: the file is converted, and may be a backup's too.
+    Forgotten,
 }
 
 /// A database and the file below it.
@@ -61,9 +74,10 @@ impl fmt::Debug for Root {
     }
 }
 
-/// Opens the data in `directory`. A store of an older format is converted first: its rows are copied into another
-/// file, the mark is replaced once that is durable, and then the old file is overwritten and removed. Killed at any moment,
-/// it is one or the other. What the mark says is proven before anything is written, removed or given another name.
+/// Opens the data in `directory`. A store of an older format is converted first. Its rows are
+/// copied into another file, and the mark is replaced once that is durable. Then the old file is
+/// overwritten and removed. After a kill at any moment the store is the old or the new one. The
+/// mark is proven before anything is written, removed or renamed.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), OpenError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(DIRECTORY_MODE);
@@ -83,13 +97,14 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         is_key_unwritten: !is_proven && !is_key_there,
         generation: 0,
         is_unsure: false,
+        kept_elsewhere: Vec::new(),
         cache_bytes: options.cache_bytes,
         subject_of: options.subject_of.clone(),
         _lock: lock,
     };
     let data = match found {
         Some(Found::Sealed(mark)) => {
-            let (database, file) = directory.existing(&mark)?;
+            let (database, file) = directory.existing(&mark, Changes::Written)?;
             let slots = directory.slots(&mark)?;
             Data {
                 database,
@@ -98,7 +113,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
             }
         }
         Some(Found::Unbound(mark)) => {
-            let (before, _) = directory.existing(&mark)?;
+            let (before, _) = directory.existing(&mark, Changes::Forgotten)?;
             let slots = directory.slots(&mark)?;
             directory.advance(Some((&before, Some(&slots))))?
         }
@@ -108,7 +123,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         }
         Some(Found::Unsealed) => {
             let before = directory.unsealed()?;
-            // Without a key there was no sealed store: what is half made is a copy of this one.
+            // Without a key there was no sealed store: half-made files are copies of this one.
             if is_key_there {
                 directory.keep_halves()?;
             }
@@ -152,7 +167,7 @@ fn key(
 
 impl Directory {
     /// The sealed file that the mark names, once the mark is proven.
-    fn existing(&mut self, mark: &Mark) -> Result<Opened, OpenError> {
+    fn existing(&mut self, mark: &Mark, changes: Changes) -> Result<Opened, OpenError> {
         let Some(key) = mark.file_key(&self.root.0) else {
             return Err(self.not_opened(mark)?);
         };
@@ -170,19 +185,19 @@ impl Directory {
         if file.metadata().map_err(at(&path))?.len() <= BLOCK_BYTES as u64 {
             return Err(gone());
         }
-        let opened = self.sealed(file, &path, key)?;
+        let opened = self.sealed(file, &path, key, changes)?;
         let is_begun = rewrite::is_begun(&opened.0).map_err(OpenError::of_file(&path))?;
         is_begun.then_some(opened).ok_or_else(gone)
     }
 
-    /// The sealed file of a store that knew no subjects. A mark of that version opens the file of the next one too, which
-    /// would be read as what it is not.
+    /// Opens the sealed file of a store of version 2, which had no subjects. A mark of version 2
+    /// would also open a file of version 3, and its rows would be misread.
     fn unowned(&mut self, mark: &Mark) -> Result<Database, OpenError> {
         let slots = mark.slots_path(&self.path);
         if slots.try_exists().map_err(at(&slots))? {
             return Err(self.changed());
         }
-        let (database, _) = self.existing(mark)?;
+        let (database, _) = self.existing(mark, Changes::Forgotten)?;
         let path = mark.data_path(&self.path);
         if rewrite::knows_subjects(&database).map_err(OpenError::of_file(&path))? {
             return Err(self.changed());
@@ -222,24 +237,33 @@ impl Directory {
         if !path.try_exists().map_err(at(&path))? {
             return Ok(None);
         }
-        let mut builder = Database::builder();
-        builder.set_cache_size(self.cache_bytes);
-        let opened = builder.open(&path).map_err(|error| match error {
+        let file = generation::open_plain_to_lock(&path).map_err(at(&path))?;
+        // The database would take a file of no length for one that is to be begun.
+        if file.metadata().map_err(at(&path))?.len() == 0 {
+            let text = "it is empty".to_owned();
+            return Err(OpenError::of_file(&path)(redb::Error::Corrupted(text)));
+        }
+        let refused = |error: DatabaseError| match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(self.path.clone()),
             error => OpenError::of_file(&path)(error.into()),
-        });
-        opened.map(Some)
+        };
+        let backend = FileBackend::new(file).map_err(refused)?;
+        let mut builder = Database::builder();
+        builder.set_cache_size(self.cache_bytes);
+        let opened = builder.create_with_backend(Overlay::new(backend).map_err(at(&path))?);
+        opened.map(Some).map_err(refused)
     }
 
-    /// Copies what is there into a file with a key of its own, and makes that the store's. Its files, and a new key, have other
-    /// names until the mark names them: a crash leaves nothing that could be taken for data, and nothing that is data is
-    /// ever begun anew. The file before is left for [`Self::wipe`], once it is closed.
+    /// Copies the content into a file with a new key, and makes that file the store's. Until the
+    /// mark names them, the new files and a new key have names of their own. So a crash leaves
+    /// nothing that could pass for data, and no data is ever begun anew. The old file is left for
+    /// [`Self::wipe`], once it is closed.
     pub(crate) fn advance(&mut self, before: Option<Source<'_>>) -> Result<Data, OpenError> {
         let generation = self.generation + 1;
         let (mark, key) = Mark::fresh(generation, &self.root.0).map_err(at(&self.path))?;
         let path = half(&mark.data_path(&self.path));
         let file = create_anew(&path).map_err(at(&path))?;
-        let (database, file) = self.sealed(file, &path, key)?;
+        let (database, file) = self.sealed(file, &path, key, Changes::Written)?;
         let slots_path = half(&mark.slots_path(&self.path));
         let slots = Slots::create(
             &slots_path,
@@ -257,7 +281,9 @@ impl Directory {
             key_file::write(&self.key_file, &self.root.0).map_err(at(&self.key_file))?;
         }
         self.is_unsure = true;
-        mark::replace(&self.path, &mark).map_err(at(&self.path))?;
+        if !mark::replace(&self.path, &mark).map_err(at(&self.path))? {
+            self.kept_elsewhere.push(self.path.join(MARK_FILE));
+        }
         self.settle(&mark)?;
         self.is_unsure = false;
         self.is_key_unwritten = false;
@@ -269,7 +295,12 @@ impl Directory {
         })
     }
 
-    /// Whether nothing more may be written: an opening would perhaps take the other file.
+    /// Takes the files of before that lost their name here alone: their content stays elsewhere.
+    pub(crate) fn take_kept_elsewhere(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.kept_elsewhere)
+    }
+
+    /// Returns whether nothing more may be written, because an opening could take the other file.
     pub(crate) const fn is_unsure(&self) -> bool {
         self.is_unsure
     }
@@ -298,8 +329,8 @@ impl Directory {
         generation::keep(&key).map_err(at(&key))
     }
 
-    /// The mark and the open files, which a rewriting is to overwrite; the path of one of them where it could not, because
-    /// the file is not the only one of this name, or not there.
+    /// Returns the mark and the open files, which a rewriting is to overwrite. Returns the path of
+    /// a file that is gone, is a link or has another name: it cannot be overwritten.
     pub(crate) fn old(&self, data: &Data) -> Result<Result<Vec<Old>, PathBuf>, OpenError> {
         let mark_path = self.path.join(MARK_FILE);
         let data_path = mark::data_path(&self.path, self.generation);
@@ -320,44 +351,56 @@ impl Directory {
         Ok(Ok(files))
     }
 
-    /// Overwrites what a rewriting left behind; all of it that can be, where some of it cannot.
-    pub(crate) fn wipe_old(&self, files: &[Old]) -> Result<(), OpenError> {
+    /// Overwrites the files before a rewriting. A failure at one does not keep it from the others.
+    pub(crate) fn wipe_old(&mut self, files: &[Old]) -> Result<(), OpenError> {
         let wiped = |old: &Old| old.wipe().map_err(at(old.path()));
         let ends: Vec<Result<(), OpenError>> = files.iter().map(wiped).collect();
         ends.into_iter().collect::<Result<(), _>>()?;
         self.wipe()
     }
 
-    /// Overwrites and removes what is older than the store, and what was being made when a process was killed.
-    pub(crate) fn wipe(&self) -> Result<(), OpenError> {
+    /// Overwrites and removes older files of the store, and files that a killed process had half
+    /// made.
+    pub(crate) fn wipe(&mut self) -> Result<(), OpenError> {
         for (name, path) in generation::files(&self.path).map_err(at(&self.path))? {
             let is_old = match name {
                 Name::Whole(generation) => generation < self.generation,
                 Name::Half(_) | Name::Unsealed => true,
                 Name::Kept => false,
             };
-            if is_old {
-                generation::wipe(&path).map_err(at(&path))?;
+            if is_old && !generation::wipe(&path).map_err(at(&path))? {
+                self.kept_elsewhere.push(path);
             }
         }
         Ok(())
     }
 
-    fn sealed(&self, file: File, path: &Path, key: Secret) -> Result<Opened, OpenError> {
+    fn sealed(
+        &self,
+        file: File,
+        path: &Path,
+        key: Secret,
+        changes: Changes,
+    ) -> Result<Opened, OpenError> {
         let sealer = Sealer::new(key)
             .map_err(|_refused| at(path)(io::Error::other("the system gives no random bytes")))?;
         let recovery = Recovery::of(&file).map_err(at(path))?;
         let file = SealedFile::new(file, sealer, recovery.clone()).map_err(at(path))?;
         let mut builder = Database::builder();
         builder.set_cache_size(self.cache_bytes);
-        let opened = builder.create_with_backend(file.clone());
+        let opened = match changes {
+            Changes::Written => builder.create_with_backend(file.clone()),
+            Changes::Forgotten => {
+                builder.create_with_backend(Overlay::new(file.clone()).map_err(at(path))?)
+            }
+        };
         let database = opened.map_err(|error| OpenError::of_file(path)(error.into()))?;
         recovery.end();
         Ok((database, file))
     }
 }
 
-/// Whether a directory has a mark, or a file whose name only a store gives.
+/// Returns whether a directory has a mark, or a file whose name only a store gives.
 pub(crate) fn is_there(directory: &Path) -> bool {
     let is_data = |(name, _): &(Name, PathBuf)| matches!(name, Name::Whole(_));
     directory.join(MARK_FILE).symlink_metadata().is_ok()
@@ -382,9 +425,10 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Refuses a directory that holds what does not fit its mark: sealed files beside a mark that names none, or an older one,
-/// and anything but what a crash left where there is no mark. Without a proven mark a file that is half made is such a thing
-/// only of the first generation, and where there is no key yet.
+/// Refuses a directory whose files do not fit its mark. Sealed files beside a mark that names none,
+/// or an older one, do not fit. Without a mark only the leftovers of a crash fit. Without a proven
+/// mark a half-made file is a leftover only of the first generation, and only before there is a
+/// key.
 fn check_files(path: &Path, found: Option<&Found>, is_key_there: bool) -> Result<(), OpenError> {
     let generation = found.map_or(0, Found::generation);
     let is_clear = matches!(found, Some(Found::Unsealed));
@@ -449,7 +493,7 @@ pub(crate) mod tests {
         receiver.recv().unwrap().unwrap().bytes
     }
 
-    /// Whether any page of any file of the store holds `words`, for somebody who has the key.
+    /// Returns whether a page of a file of the store holds `words`, for a reader with the key.
     pub(crate) fn is_there(path: &Path, words: &[u8]) -> bool {
         let root = key_file::read(&key_file::beside(path)).unwrap();
         let Some(Found::Sealed(mark)) = mark::read(path).unwrap() else {
@@ -470,8 +514,8 @@ pub(crate) mod tests {
         found
     }
 
-    /// Freed pages kept what was removed until something else needed them. An erasure rewrites the store, and then nothing
-    /// of it is left, not even for somebody who has the key.
+    /// Freed pages kept removed data until they were needed again. A rewriting leaves nothing of
+    /// it, not even for a reader with the key.
     #[test]
     fn what_was_removed_is_gone_from_the_disk_after_a_rewriting() {
         let folder = tempfile::tempdir().unwrap();

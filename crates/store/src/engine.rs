@@ -26,12 +26,13 @@ use crate::space::{Shared, Space};
 use crate::store::{Answer, Answering, Message, Options, Request, RewriteError, Sync};
 use crate::wiping::Wiping;
 
-/// What the thread owns. However it ends, the directory's lock goes last: until then no other process has the files.
+/// The state of the store's thread. However it ends, the directory's lock goes last: until then no
+/// other process opens the files.
 pub(crate) struct Engine {
     data: Data,
     options: Options,
     receiver: Receiver<Message>,
-    /// Whether nothing more is to begin, whatever waits.
+    /// True once nothing that waits may begin.
     closing: Arc<AtomicBool>,
     facts: Facts,
     shared: Shared,
@@ -40,35 +41,35 @@ pub(crate) struct Engine {
     directory: Directory,
 }
 
-/// What a transaction ends with.
+/// The end of a transaction.
 enum End {
-    /// What was changed is to be made durable.
+    /// Changes are made durable.
     Commit,
     /// Nothing was changed, and free blocks are to be wiped.
     Wipe,
-    /// The same, and then the file is rewritten.
+    /// Changes are made durable, and then the file is rewritten.
     Rewrite(Sender<Result<(), RewriteError>>),
-    /// The same, and then the thread ends.
+    /// Changes are made durable, and then the thread ends.
     Close,
 }
 
-/// Why the store takes nothing more.
+/// Reason why the store carries out nothing more.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineError {
     /// The file failed.
     #[error(transparent)]
     File(#[from] redb::Error),
-    /// What was removed could neither be wiped nor left behind.
+    /// Removed data could neither be wiped nor left behind in an old file.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),
-    /// Nobody knows which file is the store's.
+    /// The mark may name the old file or the new one.
     #[error(
         "the mark of the store was not replaced; free space or repair the disk, and start again"
     )]
     Mark,
 }
 
-/// Answers that wait until what they tell of is durable.
+/// Answers that wait until their changes are durable.
 type Held = Vec<(Answering, Answer)>;
 
 impl Engine {
@@ -95,8 +96,8 @@ impl Engine {
     /// Serves until the store is closed.
     ///
     /// # Errors
-    /// When the file failed. What was answered as durable is; requests are dropped from then on, and whoever asked is told whether his
-    /// had begun.
+    /// When the file failed. Changes that were answered as durable are durable. Requests are dropped
+    /// from then on, and each is answered with whether it had begun.
     pub(crate) fn run(mut self) -> Result<(), EngineError> {
         loop {
             self.wipe()?;
@@ -120,7 +121,7 @@ impl Engine {
                 .end_subjects()
                 .map_err(failure)?;
             transaction.commit().map_err(redb::Error::from)?;
-            // Whoever is told of an erasure may rely on it.
+            // A client that is told of an erasure may rely on it.
             self.data.slots.destroy(&ended).map_err(redb::Error::Io)?;
             self.facts.destroyed = ended;
             if std::mem::take(&mut self.facts.is_removing) {
@@ -142,7 +143,8 @@ impl Engine {
         }
     }
 
-    /// Goes on with the wiping of free blocks. Where that fails, a rewriting takes what was removed off the disk.
+    /// Goes on with the wiping of free blocks. If that fails, a rewriting takes removed data off
+    /// the disk.
     fn wipe(&mut self) -> Result<(), RewriteError> {
         match self.wiping.go_on(&self.data.database, &self.data.file) {
             Ok(()) => Ok(()),
@@ -150,9 +152,9 @@ impl Engine {
         }
     }
 
-    /// Closes the file, wipes what its last commits freed, and gives up slots that nobody took.
+    /// Closes the file, wipes the blocks that its last commits freed, and gives up unused slots.
     fn close(self) -> Result<(), EngineError> {
-        // What is not taken out goes after this, the directory as the last of it.
+        // The fields that are not taken out are dropped afterwards, the directory last.
         let Self {
             data:
                 Data {
@@ -165,7 +167,7 @@ impl Engine {
         } = self;
         drop(database);
         let wiped = wiping.end(&file);
-        // Where it fails, they stay and cost their room.
+        // Slots that are not given back cost room and nothing else.
         let _kept = slots.give_back();
         Ok(wiped.map_err(redb::Error::Io)?)
     }
@@ -193,7 +195,7 @@ impl Engine {
         self.directory.wipe_old(&old).map_err(failed)
     }
 
-    /// Carries out requests until what they changed is to be made durable.
+    /// Carries out requests until their changes are to be made durable.
     fn serve(&mut self, transaction: &WriteTransaction, held: &mut Held) -> Result<End, Fail> {
         let Self {
             data,
@@ -219,14 +221,14 @@ impl Engine {
         loop {
             let is_group_open = options.sync == Sync::Always && space.rows.is_changed();
             let wait = if is_group_open {
-                // Only what is there already shares the wait for the disk.
+                // Only requests that are there already share the wait for the disk.
                 Duration::ZERO
             } else {
                 Duration::from_millis(SWEEP_MILLISECONDS).saturating_sub(last_sweep.elapsed())
             };
             let message = receiver.recv_timeout(wait);
             space.now = options.clock.now();
-            // What waits is not begun any more; whoever asked is told so.
+            // Waiting requests are dropped, which answers them.
             if closes() {
                 return Ok(End::Close);
             }
@@ -269,7 +271,7 @@ impl Engine {
     }
 }
 
-/// Whether what was changed since then, by so many requests, is to be made durable.
+/// Returns whether changes since then, by `requests` requests, are to be made durable.
 fn is_due(sync: Sync, since: Stopwatch, requests: usize) -> bool {
     let (most, requests_max) = match sync {
         Sync::Always => (GROUP_MILLISECONDS, GROUP_REQUESTS_MAX),
@@ -278,7 +280,7 @@ fn is_due(sync: Sync, since: Stopwatch, requests: usize) -> bool {
     since.elapsed() >= Duration::from_millis(most) || requests >= requests_max
 }
 
-/// Makes what a new store begins with, or reads it.
+/// Writes the facts of a new store, or reads those of an old one.
 fn prepare(data: &Data, options: &Options) -> Result<(Facts, Shared), redb::Error> {
     let transaction = data.database.begin_write()?;
     let mut facts = match Facts::load(&transaction, [unguessable(0), unguessable(1)]) {
@@ -298,7 +300,7 @@ fn prepare(data: &Data, options: &Options) -> Result<(Facts, Shared), redb::Erro
     Ok((facts, shared))
 }
 
-/// Why the store fails, where no client is at fault.
+/// Returns the failure of the file; an error for a client is damage here.
 fn failure(fail: Fail) -> redb::Error {
     match fail {
         Fail::Store(error) => error,
@@ -306,7 +308,7 @@ fn failure(fail: Fail) -> redb::Error {
     }
 }
 
-/// What bounds one request's turn, beside its time.
+/// The bounds of one request's turn, beside its time.
 struct Turn<'a> {
     reply_bytes_max: usize,
     closes: &'a dyn Fn() -> bool,
@@ -333,7 +335,7 @@ fn answer(
     let begun = Stopwatch::start();
     let mut is_over = false;
     while !client.closing && !is_over {
-        // Where there is hardly any memory left, short replies are still given, one after the other.
+        // Short replies are given even where hardly any memory is left, one after the other.
         let room = client.memory.free().saturating_sub(reply.len());
         if reply.len() >= ANSWER_BYTES_MAX.min(room.max(FREE_BYTES)) {
             break;
@@ -370,8 +372,8 @@ mod tests {
     use crate::store::Store;
     use crate::subject::SubjectOf;
 
-    /// Says when it is dropped whether the directory is still locked. The keys of subjects hold it, and the directory itself
-    /// right before its lock.
+    /// Sends, when it is dropped, whether the directory is still locked. The keys of subjects hold
+    /// it, and the directory itself holds those right before its lock.
     struct Probe(PathBuf, Sender<bool>);
 
     impl Drop for Probe {
@@ -396,8 +398,9 @@ mod tests {
         (Store::open(path, options).unwrap(), receiver)
     }
 
-    /// A stopping store cut unused keys of subjects off after its lock had gone, and with them the key that the next process
-    /// had just given to a subject, whose data nobody could read again. Whatever still uses a file goes before the lock.
+    /// A stopping store cut off unused keys of subjects after its lock had gone, and with them a
+    /// key that the next process had just given out. Everything that uses a file goes before the
+    /// lock.
     #[test]
     fn the_lock_goes_after_everything_that_uses_the_files() {
         let folder = tempfile::tempdir().unwrap();
@@ -428,8 +431,8 @@ mod tests {
         assert!(was_locked.recv().unwrap(), "a store that has failed");
     }
 
-    /// A store that had failed did not wait for the thread that wipes free blocks, which went on in a file that the next
-    /// process had opened and given these blocks to others. It is waited for before the lock goes.
+    /// A store that had failed did not wait for the thread that wipes free blocks, and that thread
+    /// overwrote blocks of the next process. The thread ends before the lock goes.
     #[test]
     fn no_wiping_outlives_the_one_who_began_it() {
         let (sender, receiver) = channel();

@@ -1,9 +1,9 @@
-//! Times in commands: what is said relative or absolute, in seconds or milliseconds, as one deadline.
+//! Times in commands: relative or absolute, in seconds or milliseconds, read as one deadline.
 
 use crate::fail::Fail;
 use crate::number::parse_integer;
 
-/// How a command says when a key expires.
+/// The form in which a command gives a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) seconds: bool,
@@ -11,12 +11,12 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// So many seconds from now on.
+    /// Seconds from now on.
     pub(crate) const SECONDS: Self = Self {
         seconds: true,
         absolute: false,
     };
-    /// So many milliseconds from now on.
+    /// Milliseconds from now on.
     pub(crate) const MILLISECONDS: Self = Self {
         seconds: false,
         absolute: false,
@@ -32,7 +32,7 @@ impl Moment {
         absolute: true,
     };
 
-    /// What the options EX, PX, EXAT and PXAT stand for.
+    /// Returns the form that an option EX, PX, EXAT or PXAT stands for.
     pub(crate) fn of_option(word: &[u8]) -> Option<Self> {
         match crate::command::word(word).as_slice() {
             b"ex" => Some(Self::SECONDS),

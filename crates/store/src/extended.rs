@@ -87,7 +87,7 @@ impl Extended {
         matches!(sum, Self::Finite { .. }).then_some(sum)
     }
 
-    /// The same number with this sign.
+    /// Returns the number with this sign.
     const fn signed(self, negative: bool) -> Self {
         match self {
             Self::Finite {

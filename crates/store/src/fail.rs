@@ -1,13 +1,14 @@
-//! Why a command has no result: the client is told so, or the store itself has failed.
+//! Reason why a command has no result: an error for the client, or a failure of the store.
 
 use redb::StorageError;
 
-/// Why a command has no result.
+/// Reason why a command has no result.
 #[derive(Debug)]
 pub(crate) enum Fail {
     /// The client gets this error; nothing was changed.
     Said(Vec<u8>),
-    /// The file failed; what was not durable is undone, and the store takes nothing more.
+    /// The file failed. Changes that were not durable are undone, and the store carries out nothing
+    /// more.
     Store(redb::Error),
 }
 
@@ -28,7 +29,7 @@ impl Fail {
         Self::Said(text.as_bytes().to_vec())
     }
 
-    /// Rows that do not fit together: nobody but this store writes them.
+    /// Returns the failure for rows that do not fit together, which only damage explains.
     pub(crate) fn broken(what: &str) -> Self {
         let text = format!("{what} is not of the store's form");
         StorageError::Corrupted(text).into()

@@ -30,7 +30,7 @@ pub(crate) struct Old {
 }
 
 impl Old {
-    /// The open `file`; none where it does not lie at `path`, or has another name beside.
+    /// Takes the open `file`; none if it does not lie at `path`, or has another name beside.
     pub(crate) fn of(path: PathBuf, file: File) -> io::Result<Option<Self>> {
         let opened = file.metadata()?;
         let is_there = match fs::symlink_metadata(&path) {
@@ -41,7 +41,7 @@ impl Old {
         Ok((is_there && is_own(&opened)).then_some(Self { path, file }))
     }
 
-    /// What lies at `path`; none as with [`Self::of`], or where nothing does.
+    /// Takes the file at `path`; none as with [`Self::of`], or if nothing lies there.
     pub(crate) fn at(path: PathBuf) -> io::Result<Option<Self>> {
         match open_own(&path) {
             Ok(Some(file)) => Self::of(path, file),
@@ -51,7 +51,7 @@ impl Old {
         }
     }
 
-    /// Overwrites it, whatever names it was given since: they lead to what was the store's alone. Its own name goes, unless
+    /// Overwrites the file under whatever names it was given since. Removes its own name, unless
     /// another file has it now.
     pub(crate) fn wipe(&self) -> io::Result<()> {
         overwrite(&self.file)?;
@@ -67,14 +67,14 @@ impl Old {
     }
 }
 
-/// Which of a store's files a name is.
+/// The kind of a store's file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name {
     /// The data or the keys of subjects of a generation.
     Whole(u64),
     /// One of a generation that no mark names yet; 0 for a mark.
     Half(u64),
-    /// One that was there, half made, before a store was begun. It is left alone.
+    /// A half-made file that was there before a store was begun. It is left alone.
     Kept,
     /// The data of a store in which nothing is sealed.
     Unsealed,
@@ -123,14 +123,14 @@ pub(crate) fn files(directory: &Path) -> io::Result<Vec<(Name, PathBuf)>> {
     Ok(files)
 }
 
-/// Under which name a file is made.
+/// Returns the name under which the file for `path` is made.
 pub(crate) fn half(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(HALF);
     PathBuf::from(name)
 }
 
-/// Gives what lies at `path`, if anything does, a name under which nothing is begun anew.
+/// Renames the file at `path`, if there is one, so that nothing is begun anew there.
 #[expect(
     clippy::disallowed_methods,
     reason = "the store keeps its own directory"
@@ -163,7 +163,8 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
-/// A file that is begun anew. What lies at its place goes by its name alone: a link there leads to nothing that is written.
+/// Creates a file. A file at its place is removed by name alone, so that no link there leads to a
+/// file that is written.
 pub(crate) fn create_anew(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -174,7 +175,7 @@ pub(crate) fn create_anew(path: &Path) -> io::Result<File> {
     opening.mode(FILE_MODE).open(path)
 }
 
-/// Gives the files of a mark that is in force their names, where a crash came between.
+/// Gives the file of a proven mark its own name, if a crash came between.
 #[expect(
     clippy::disallowed_methods,
     reason = "the store keeps its own directory"
@@ -188,7 +189,8 @@ pub(crate) fn settle(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The plain file at `path`, or where a link there leads. Opening anything else could wait for somebody else.
+/// Opens the plain file at `path`, or the one that a link there leads to. Opening a pipe could wait
+/// for ever.
 pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         let text = "it is no plain file";
@@ -197,12 +199,18 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Whether what was found is a plain file that has no other name.
+/// Opens as [`open_plain`] does, for writing too, without which no lock excludes a writer.
+pub(crate) fn open_plain_to_lock(path: &Path) -> io::Result<File> {
+    drop(open_plain(path)?);
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+/// Returns whether this is a plain file without another name.
 fn is_own(found: &Metadata) -> bool {
     found.is_file() && found.nlink() == 1
 }
 
-/// What lies at `path`, to be overwritten; none of what is no plain file, or has another name that somebody gave it.
+/// Opens the file at `path` to overwrite it; none if it is no plain file, or has another name.
 pub(crate) fn open_own(path: &Path) -> io::Result<Option<File>> {
     let found = fs::symlink_metadata(path)?;
     if !is_own(&found) {
@@ -216,12 +224,15 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Overwrites and removes what lies at `path`; of what [`open_own`] does not open, it removes the name alone.
-pub(crate) fn wipe(path: &Path) -> io::Result<()> {
-    if let Some(file) = open_own(path)? {
-        overwrite(&file)?;
+/// Overwrites and removes the file at `path`; of a file that [`open_own`] does not open, it removes
+/// the name alone. Returns whether the content was overwritten.
+pub(crate) fn wipe(path: &Path) -> io::Result<bool> {
+    let own = open_own(path)?;
+    if let Some(file) = &own {
+        overwrite(file)?;
     }
-    fs::remove_file(path)
+    fs::remove_file(path)?;
+    Ok(own.is_some())
 }
 
 /// Overwrites a file with zeros, durably; holes, which hold nothing, stay holes, and take neither room nor time.
@@ -240,7 +251,7 @@ pub(crate) fn overwrite(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Where a file holds data, from `at` on; none where nothing but a hole is left.
+/// Returns the next range of data from `at` on; none if only a hole is left.
 fn next_data(file: &File, at: u64) -> io::Result<Option<Range<u64>>> {
     let length = file.metadata()?.len();
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
@@ -258,8 +269,8 @@ fn next_data(file: &File, at: u64) -> io::Result<Option<Range<u64>>> {
 mod tests {
     use super::*;
 
-    /// Of a file that somebody had made of one hole, all of its length was written out, until the disk was full. What it holds
-    /// is overwritten, and nothing else.
+    /// A file of one large hole was written out in its whole length, until the disk was full. Only
+    /// data is overwritten, and holes stay holes.
     #[test]
     fn holes_of_a_file_that_is_overwritten_take_no_room() {
         let file = tempfile::tempfile().unwrap();

@@ -1,12 +1,13 @@
 //! Patterns of KEYS, SCAN and CONFIG GET, read as Redis reads them.
 
-/// Whether `text` matches `pattern`.
+/// Returns whether `text` matches `pattern`.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     if pattern == b"*" {
         return true;
     }
     let (mut pattern, mut text) = (pattern, text);
-    // Where to go on when the rest does not match: the last star, and what it has not swallowed yet.
+    // The place to go on from if the rest does not match: the last star, and the text that it has
+    // not swallowed yet.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         // Redis looks at a pattern only as long as there is text, but for stars after the last byte.
@@ -52,7 +53,8 @@ fn skip_stars(mut pattern: &[u8]) -> &[u8] {
     pattern
 }
 
-/// What follows the pattern's first part, if that part matches the first byte of `text`.
+/// Returns the rest of the pattern behind its first part, if that part matches the first byte of
+/// `text`.
 fn one<'a>(pattern: &'a [u8], text: &[u8]) -> Option<&'a [u8]> {
     let byte = *text.first()?;
     match pattern {

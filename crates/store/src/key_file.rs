@@ -45,8 +45,8 @@ pub(crate) fn read(path: &Path) -> Result<RootKey, OpenError> {
     RootKey::from_text(&text).map_err(|_reason| OpenError::WrongKey(path.to_owned()))
 }
 
-/// Where the key of a store that is there lies: under the name under which it was made, where a crash came between the
-/// store's mark and the key's name.
+/// Returns the path of the key of an existing store. A crash between the store's mark and the key's
+/// name leaves it under its half-made name.
 pub(crate) fn place_of(path: &Path) -> io::Result<PathBuf> {
     let half = generation::half(path);
     let is_half = !path.try_exists()? && half.try_exists()?;

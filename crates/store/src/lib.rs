@@ -1,8 +1,8 @@
-//! How a key-value store lives inside the process.
+//! Holds a key-value store inside the process.
 //!
 //! A [`Store`] answers the common commands of Redis 7.0 with the replies that Redis gives, from a
-//! file that survives crashes. It knows no sockets: whoever has a connection takes a [`Client`] for
-//! it and asks.
+//! file that survives crashes. It knows no sockets: the owner of a connection takes a [`Client`]
+//! for it and asks.
 //!
 //! ```
 //! use probity_store::{Command, Commands, Options, Store};
@@ -57,6 +57,7 @@ mod memory;
 mod natural;
 mod number;
 mod open_error;
+mod overlay;
 mod owners;
 mod random;
 mod record;

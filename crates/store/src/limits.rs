@@ -16,25 +16,26 @@ pub const SWEEP_ROWS_MAX: usize = 4096;
 pub const SWEEP_MILLISECONDS: u64 = 100;
 /// Least time between two wipings of free blocks, in milliseconds.
 pub const WIPE_MILLISECONDS: u64 = 200;
-/// How many times as long as a wiping took passes before the next.
+/// The pause after a wiping, as a multiple of its duration.
 pub const WIPE_PAUSE_FACTOR: u32 = 20;
 /// Blocks that are looked at while the file is locked for a wiping.
 pub const WIPED_AT_ONCE: u64 = 64;
-/// How long a change may wait for the disk where not every one is waited for, in milliseconds.
+/// Longest time in milliseconds that a change waits for the disk where commands do not wait for it.
 pub const SYNC_MILLISECONDS: u64 = 1000;
-/// Requests that are executed before what they changed is made durable together.
+/// Requests that are executed before their changes are made durable together.
 pub const GROUP_REQUESTS_MAX: usize = 1024;
-/// How long requests are executed before what they changed is made durable together, in milliseconds.
+/// Longest time in milliseconds that requests are executed before their changes are made durable
+/// together.
 pub const GROUP_MILLISECONDS: u64 = 50;
-/// How long commands of one request are carried out before the rest of them wait for their next turn, in milliseconds. A
-/// command that began before is carried out whole.
+/// Longest turn of one request, in milliseconds. A command that began before its end is carried out
+/// whole.
 pub const TURN_MILLISECONDS: u64 = 10;
 /// Bytes of replies after which the rest of a request's commands wait for their next turn.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Bytes of one reply after which nothing more is put into it; a value that begins before is returned whole. It is also what
 /// a command may gather in memory before it answers or writes.
 pub const REPLY_BYTES_MAX: usize = 64 << 20;
-/// What an element costs in memory beside its bytes.
+/// Bytes of memory that an element takes beside its own bytes.
 pub(crate) const ELEMENT_BYTES: usize = 32;
 /// Commands of one transaction.
 pub const QUEUED_COMMANDS_MAX: usize = 1 << 20;
@@ -44,8 +45,9 @@ pub const QUEUED_BYTES_MAX: usize = 1 << 30;
 pub const WAITING_BYTES_MAX: usize = 1 << 30;
 /// Bytes up to which a command outside transactions, the keys that a client watches, or replies do not count there.
 pub const FREE_BYTES: usize = 64 << 10;
-/// What a watched key takes in memory beside its bytes: its places in the client's list and in that of all that is watched, which are
-/// up to half empty, and a piece of memory.
+/// Bytes of memory that a watched key takes beside its own bytes. They are its places in the
+/// client's list and in the list of all watched keys, and an allocation; the lists are up to half
+/// empty.
 pub(crate) const WATCHED_KEY_BYTES: usize = 256;
 /// Keys that one client watches.
 pub const WATCHED_KEYS_MAX: usize = 1 << 16;
@@ -63,7 +65,7 @@ pub const FORMAT_VERSION: u32 = 4;
 pub const SLOTS_AT_ONCE: u64 = 256;
 /// Keys of subjects that are kept at hand.
 pub const SUBJECTS_OPEN_MAX: usize = 4096;
-/// The collections' sizes up to which OBJECT ENCODING says what a Redis server would say.
+/// Sizes of collections up to which OBJECT ENCODING answers as a Redis server.
 pub const LISTPACK_ENTRIES_MAX: u64 = 128;
 /// The longest element of a collection in Redis' compact form, in bytes.
 pub const LISTPACK_VALUE_BYTES_MAX: usize = 64;

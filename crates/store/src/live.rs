@@ -1,7 +1,7 @@
-//! Which blocks of the file hold what is stored: redb's trees walked from the roots of its last durable commit, as its
-//! `docs/design.md` describes them (file format 3).
+//! Blocks of the file that hold stored data. redb's trees are walked from the roots of its last
+//! durable commit, as its `docs/design.md` describes them (file format 3).
 //!
-//! Whatever does not fit that description is an error: a block is called free only when every tree was read whole.
+//! Anything else is an error: a block is called free only after every tree was read whole.
 
 use std::io;
 
@@ -44,7 +44,7 @@ struct Root {
     length: u64,
 }
 
-/// What a tree's entries are.
+/// The kind of a tree's entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tree {
     /// Definitions of tables, each with the root of its own tree.
@@ -77,7 +77,7 @@ impl Roots {
         })
     }
 
-    /// Puts the blocks of what the database itself keeps into `live`.
+    /// Adds the blocks of the database's own tables to `live`.
     pub(crate) fn mark_system(&self, file: &SealedFile, live: &mut BlockSet) -> io::Result<()> {
         self.mark_tree(file, self.system, Tree::Tables, live)
     }
@@ -151,7 +151,7 @@ impl Roots {
     }
 }
 
-/// The root of the table whose definition is an entry of a leaf; none of an empty table.
+/// Returns the root of the table that an entry of a leaf defines; none of an empty table.
 fn table_root(page: &[u8], index: usize, count: usize) -> io::Result<Option<Root>> {
     // The ends of the keys, then those of the values.
     let end = |entry: usize| usize::try_from(word(page, 4 + 4 * entry).ok()?).ok();

@@ -1,4 +1,5 @@
-//! The mark: the file that says what the directory is, which file holds the data, and that file's key, sealed for just that.
+//! The mark: a file with the format of the store, the generation of its data, and the data's key,
+//! wrapped for just these.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -27,10 +28,11 @@ const UNSEALED_VERSION: u32 = 1;
 const UNOWNED_VERSION: u32 = 2;
 /// The format in which the key of the file was sealed for no version and no generation.
 const UNBOUND_VERSION: u32 = 3;
-/// What a mark may say.
+/// Fields that a mark may have.
 const FIELDS: [&str; 4] = ["version", "generation", "id", "key"];
 
-/// What a directory is, as its mark says; nothing of that is proven before the key of the file opens.
+/// The content of a directory, as its mark describes it. Nothing of that is proven before the
+/// file's key opens.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A store in which nothing is sealed.
@@ -39,7 +41,7 @@ pub(crate) enum Found {
     Begun,
     /// A store in which everything is sealed under one key.
     Unowned(Mark),
-    /// A store whose mark is bound to nothing.
+    /// A store of version 3, whose mark is bound to nothing.
     Unbound(Mark),
     /// A store.
     Sealed(Mark),
@@ -55,7 +57,7 @@ impl Found {
     }
 }
 
-/// Which file holds the data, and its key.
+/// The generation of the data, and the file's key.
 #[derive(Debug)]
 pub(crate) struct Mark {
     version: u32,
@@ -87,22 +89,22 @@ impl Mark {
         Ok((mark, secret))
     }
 
-    /// Where the keys of subjects lie.
+    /// Returns the path of the keys of subjects.
     pub(crate) fn slots_path(&self, directory: &Path) -> PathBuf {
         slots_path(directory, self.generation)
     }
 
-    /// Where the data lies.
+    /// Returns the path of the data.
     pub(crate) fn data_path(&self, directory: &Path) -> PathBuf {
         data_path(directory, self.generation)
     }
 
-    /// Under which the keys of subjects are sealed.
+    /// Returns the key under which the keys of subjects are sealed.
     pub(crate) fn slots_key(&self, root: &RootKey) -> WrappingKey {
         root.wrapping_key(&self.id)
     }
 
-    /// The file's key; none where `root` is another's, or the mark does not say what it said when the key was sealed.
+    /// Returns the file's key; none if `root` is another store's, or the mark was changed.
     pub(crate) fn file_key(&self, root: &RootKey) -> Option<Secret> {
         let key = root.wrapping_key(&self.id);
         let label = label(self.version, self.generation);
@@ -131,17 +133,17 @@ impl Mark {
     }
 }
 
-/// Where the keys of subjects of a generation lie.
+/// Returns the path of a generation's keys of subjects.
 pub(crate) fn slots_path(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("store.{generation}.subjects"))
 }
 
-/// Where the data of a generation lies.
+/// Returns the path of a generation's data.
 pub(crate) fn data_path(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("store.{generation}.sealed"))
 }
 
-/// What the key of a file is sealed for.
+/// Returns the label that binds the key of a file to version and generation.
 fn label(version: u32, generation: u64) -> Vec<u8> {
     if version <= UNBOUND_VERSION {
         return KEY_LABEL.to_vec();
@@ -190,7 +192,7 @@ pub(crate) fn read(directory: &Path) -> Result<Option<Found>, OpenError> {
     parsed(version, text).map(Some).ok_or_else(damaged)
 }
 
-/// The version that a mark says, whatever else stands there.
+/// Returns the version in a mark, whatever else stands there.
 fn version_of(text: &str) -> Option<u32> {
     let line = text
         .lines()
@@ -198,7 +200,7 @@ fn version_of(text: &str) -> Option<u32> {
     line?.trim().parse().ok()
 }
 
-/// What a mark of a known version says; none where a line is missing, repeated or unknown.
+/// Reads the mark of a known version; none if a line is missing, repeated or unknown.
 fn parsed(version: u32, text: &str) -> Option<Found> {
     let mut fields = [None; FIELDS.len()];
     for line in text.lines() {
@@ -223,27 +225,32 @@ fn parsed(version: u32, text: &str) -> Option<Found> {
     }
 }
 
-/// Puts a mark in the place of the one before, whole or not at all. The bytes of the one before, which held the key of the
-/// file before, are overwritten.
+/// Puts a mark in the place of the one before, whole or not at all. The bytes of the one before,
+/// which held the key of the file before, are overwritten. Returns whether none of them is left:
+/// a mark that is a link or has another name keeps its bytes.
 #[expect(
     clippy::disallowed_methods,
     reason = "the store keeps its own directory"
 )]
-pub(crate) fn replace(directory: &Path, mark: &Mark) -> io::Result<()> {
+pub(crate) fn replace(directory: &Path, mark: &Mark) -> io::Result<bool> {
     let (path, new) = (directory.join(MARK_FILE), directory.join(NEW_MARK_FILE));
     let mut file = create_anew(&new)?;
     file.write_all(mark.text().as_bytes())?;
     file.sync_all()?;
-    let before = match open_own(&path) {
-        Ok(before) => before,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+    let (before, is_left) = match open_own(&path) {
+        Ok(Some(before)) => (Some(before), false),
+        Ok(None) => (None, true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (None, false),
         Err(error) => return Err(error),
     };
     // The file that it names is there before it is.
     File::open(directory)?.sync_all()?;
     fs::rename(&new, &path)?;
     File::open(directory)?.sync_all()?;
-    before.map_or(Ok(()), |before| overwrite(&before))
+    if let Some(before) = before {
+        overwrite(&before)?;
+    }
+    Ok(!is_left)
 }
 
 fn digits(bytes: &[u8]) -> String {

@@ -1,5 +1,4 @@
-//! Memory for what clients have said and is not carried out yet, and for what they were answered and have not read: one bound for all
-//! clients of a store.
+//! Memory of waiting commands and unread replies, with one bound for all clients of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::fail::Fail;
 use crate::limits::WAITING_BYTES_MAX;
 
-/// What each piece of memory takes beside its bytes, of those that hold it together and of rounding.
+/// Bytes that each allocation takes beside its own, for its bookkeeping and rounding.
 pub(crate) const ALLOCATION_BYTES: usize = 16;
 
 /// The memory that transactions, long commands, watched keys and unread replies may take together.
@@ -36,7 +35,7 @@ pub struct Share {
 pub struct NoMemory(pub usize);
 
 impl Memory {
-    /// Memory of so many bytes.
+    /// Creates memory of `most` bytes.
     pub fn new(most: usize) -> Self {
         Self(Arc::new(Bound {
             taken: AtomicUsize::new(0),
@@ -44,7 +43,7 @@ impl Memory {
         }))
     }
 
-    /// What is free, in bytes.
+    /// Returns the free bytes.
     pub(crate) fn free(&self) -> usize {
         let Bound { taken, most } = &*self.0;
         most.saturating_sub(taken.load(Ordering::Relaxed))
@@ -55,7 +54,7 @@ impl Memory {
         NoMemory(self.0.most)
     }
 
-    /// A part of so many bytes, for what is there already.
+    /// Takes a part of `bytes` bytes for data that exists already, even beyond the bound.
     pub(crate) fn taken(&self, bytes: usize) -> Share {
         self.0.taken.fetch_add(bytes, Ordering::Relaxed);
         Share {
@@ -80,7 +79,7 @@ impl Default for Memory {
 }
 
 impl Share {
-    /// Makes this a part of so many bytes.
+    /// Changes the length of this part to `bytes` bytes.
     ///
     /// # Errors
     /// When no such part is free; then it stays as it was.

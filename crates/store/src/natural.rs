@@ -55,7 +55,7 @@ impl Natural {
         self.words.is_empty()
     }
 
-    /// How many bits the number has, without zeros in front.
+    /// Returns the number of bits, without zeros in front.
     pub(crate) fn bits(&self) -> usize {
         self.words.last().map_or(0, |last| {
             self.words.len() * WORD_BITS - last.leading_zeros() as usize
@@ -120,8 +120,8 @@ impl Natural {
         Self::of(words)
     }
 
-    /// Divided by two to the power of `bits` and rounded to even; `inexact` says that something
-    /// smaller than the lowest bit was cut off before.
+    /// Divides by two to the power of `bits` and rounds to even. `inexact` means that a part below
+    /// the lowest bit was cut off before.
     pub(crate) fn shifted_right_to_even(&self, bits: usize, inexact: bool) -> Self {
         let quotient = self.shifted_right(bits);
         if bits == 0 {

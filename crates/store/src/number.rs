@@ -96,7 +96,7 @@ pub(crate) fn format_whole(value: f64) -> Option<String> {
     (value.abs() <= WHOLE_MAX && value.fract() == 0.0).then(|| format!("{value:.0}"))
 }
 
-/// Half of what a signed integer of 64 bits holds.
+/// Half of the range of a signed integer of 64 bits.
 const WHOLE_MAX: f64 = (1_u32 << 31) as f64 * (1_u32 << 31) as f64;
 
 /// Puts significant digits in the form that `%g` chooses for 17 of them.

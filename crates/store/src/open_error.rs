@@ -1,11 +1,11 @@
-//! Why a store was not opened, and what to do about it.
+//! Reasons why a store was not opened, and the remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::limits::FORMAT_VERSION;
 
-/// Why a store was not opened.
+/// Reason why a store was not opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -25,7 +25,7 @@ pub enum OpenError {
     Mark {
         /// The mark.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem of the mark.
         problem: &'static str,
     },
     /// A file is newer than the mark says that the store is.
@@ -36,7 +36,7 @@ pub enum OpenError {
         /// The mark.
         mark: PathBuf,
     },
-    /// A file has the name of one that is being made, and may be a store's whose mark is gone.
+    /// A file has the name of a half-made one, and may belong to a store without its mark.
     #[error("{} may hold a store whose mark, {}, is gone; take `.new` off the names of the store's files, or put the mark back from a backup of this store, or, where this store had never been started to its end, move the file elsewhere; nothing was changed", .file.display(), .mark.display())]
     Unnamed {
         /// The file.
@@ -80,11 +80,11 @@ pub enum OpenError {
     Subjects {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         #[source]
         source: io::Error,
     },
-    /// A file could not be read or written; what is stored is as it was.
+    /// A file could not be read or written. The stored data is as it was.
     #[error("cannot use {}", .path.display())]
     Io {
         /// The file or directory.
@@ -98,7 +98,7 @@ pub enum OpenError {
     Data {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the data.
         #[source]
         source: redb::Error,
     },
@@ -108,12 +108,12 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether the disk has no room: what is stored is whole, and opens once there is some.
+    /// Returns whether the disk is full. The stored data is whole, and opens once there is room.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
     }
 
-    /// Says what is wrong with the data at `path`: what the disk does not give or take is no damage.
+    /// Classifies an error in the data at `path`: a disk that refuses is no damage.
     pub(crate) fn of_file(path: &Path) -> impl Fn(redb::Error) -> Self {
         let path = path.to_owned();
         move |source| match source {
@@ -129,8 +129,8 @@ impl OpenError {
     }
 }
 
-/// Whether an error in the use of a file that the mark names says that the file is not what it was. Of a block that does not
-/// open the file says so itself; a file that was cut ends too early.
+/// Returns whether an error in the use of the mark's file means that the file was changed. A block
+/// that does not open is such an error, and so is the early end of a file that was cut.
 const fn is_damage(kind: io::ErrorKind) -> bool {
     matches!(
         kind,

@@ -1,4 +1,5 @@
-//! The keys of the databases and whose they are: found by the hash of their names, sealed for their subjects.
+//! The keys of the databases and their owners: found by a hash of their names, sealed for their
+//! subjects.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::rows::{Rows, of_database, of_database_mut};
 use crate::subject::{Id, Slot, SubjectKeys};
 use crate::table::{Bytes, Definition, ID_BYTES, KeyRow};
 
-/// What a subject's name is found by, to its slot.
+/// A digest of each subject's name, with its slot.
 pub(crate) const SUBJECTS: Definition = Definition::new("subjects");
 /// A slot, to how many keys it has and what its subject is found by.
 pub(crate) const SLOTS: Definition = Definition::new("slots");
@@ -41,7 +42,7 @@ impl<'txn> Rows<'txn> {
         Record::decode(&value, owner).map(Some)
     }
 
-    /// Whose what stands, or will stand, under a key is.
+    /// Returns the owner of an existing key, or of one that will be created.
     pub(crate) fn owner_for(&mut self, db: usize, key: &[u8]) -> Result<Slot, Fail> {
         match self.owner_there(db, key)? {
             Some(owner) => Ok(owner),
@@ -49,7 +50,7 @@ impl<'txn> Rows<'txn> {
         }
     }
 
-    /// Whose a key is to be that is not there.
+    /// Returns the owner of a key that will be created.
     fn owner_of_new(&mut self, key: &[u8]) -> Result<Slot, Fail> {
         let Some(digest) = self.slots.and_then(|slots| slots.digest(key)) else {
             return Ok(Slot::NOBODY);
@@ -176,7 +177,7 @@ impl<'txn> Rows<'txn> {
         Ok(())
     }
 
-    /// The keys of a database whose deadline has come, at most `most` of them, the earliest first.
+    /// Returns the keys whose deadline has come, at most `most` of them, the earliest first.
     pub(crate) fn due(&self, db: usize, now: u64, most: usize) -> Result<Vec<Vec<u8>>, Fail> {
         let end = now.saturating_add(1).to_be_bytes();
         let table = of_database(&self.deadlines, db)?.table()?;
@@ -192,7 +193,7 @@ impl<'txn> Rows<'txn> {
         Ok(due)
     }
 
-    /// How many keys of a database have a deadline.
+    /// Returns the number of keys with a deadline.
     pub(crate) fn deadlines_len(&self, db: usize) -> Result<u64, Fail> {
         Ok(of_database(&self.deadlines, db)?.table()?.len()?)
     }
@@ -246,7 +247,7 @@ impl<'txn> Rows<'txn> {
         Ok(())
     }
 
-    /// How many keys a slot has, and what its subject is found by.
+    /// Returns the number of a slot's keys, and the digest of its subject's name.
     pub(crate) fn slot_row(&self, slot: Slot) -> Result<Option<(u64, Vec<u8>)>, Fail> {
         let id = slot.0.to_be_bytes();
         let Some(row) = self.slots_table.table()?.get(id.as_slice())? else {
@@ -277,8 +278,8 @@ impl<'txn> Rows<'txn> {
         Ok(())
     }
 
-    /// Takes the subjects that have no key any more out of the tables, and gives their slots, which are to be destroyed once
-    /// this is durable. Slots that were, are forgotten.
+    /// Removes subjects without any key from the tables, and returns their slots. These are to be
+    /// destroyed once the removal is durable. Notes about slots that were destroyed are removed.
     pub(crate) fn end_subjects(&mut self) -> Result<Vec<Slot>, Fail> {
         let mut ended = Vec::new();
         for slot in std::mem::take(&mut self.facts.erasing) {
@@ -311,7 +312,7 @@ impl<'txn> Rows<'txn> {
 
     // Rows of keys.
 
-    /// Whose a key is that is there.
+    /// Returns the owner of an existing key.
     fn owner_there(&self, db: usize, key: &[u8]) -> Result<Option<Slot>, Fail> {
         let plain = self.key_row(Slot::NOBODY, key)?;
         if self.keys(db)?.get(plain.as_slice())?.is_some() {
@@ -320,7 +321,8 @@ impl<'txn> Rows<'txn> {
         Ok(self.owned_row(db, key)?.map(|(owner, _)| owner))
     }
 
-    /// Whose a subject's key is that is there, and its row: which subject's is not known before it is found by its hash.
+    /// Finds a key about a subject; returns its owner and its row. The hash finds it, because its
+    /// subject is not known before.
     fn owned_row(&self, db: usize, key: &[u8]) -> Result<Option<(Slot, Vec<u8>)>, Fail> {
         if self.slots.is_none() || self.slots_table.table()?.is_empty()? {
             return Ok(None);
@@ -359,7 +361,7 @@ impl<'txn> Rows<'txn> {
         }))
     }
 
-    /// Whose a key is, and its name; none where its subject was erased.
+    /// Returns the owner and the name of a key; none if its subject was erased.
     fn opened_name(&self, name: &[u8]) -> Result<Option<(Slot, Vec<u8>)>, Fail> {
         let Some(slots) = self.slots else {
             return Ok(Some((Slot::NOBODY, name.to_vec())));
@@ -421,7 +423,8 @@ mod tests {
     use crate::store::{Options, Store};
     use crate::subject::SubjectOf;
 
-    /// Whoever has the data and the store's key, but not the key of the subject, reads nothing of that subject.
+    /// A reader with the data and the store's key reads nothing of a subject whose key is gone. No
+    /// page holds its data in clear.
     #[test]
     fn no_page_holds_what_belongs_to_a_subject_even_for_those_with_the_stores_key() {
         let folder = tempfile::tempdir().unwrap();

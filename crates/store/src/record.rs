@@ -1,4 +1,4 @@
-//! What stands under a key: its kind, when it expires, and its value or where the value's rows are.
+//! The record of a key: its kind, its deadline, and its value or the place of the value's rows.
 
 use crate::fail::Fail;
 use crate::subject::{Id, Slot};
@@ -20,7 +20,7 @@ pub(crate) enum Value {
     Rows(Body),
 }
 
-/// How Redis would keep a short string, which OBJECT ENCODING tells.
+/// The form in which Redis would keep a short string, for OBJECT ENCODING.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Form {
     /// By its content: a number, or text.
@@ -32,7 +32,7 @@ pub(crate) enum Form {
     Edited,
 }
 
-/// What the rows of a value are.
+/// The kind of a value's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Chunks of a string.
@@ -47,13 +47,13 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Body {
     pub(crate) kind: Kind,
-    /// What its rows' keys begin with; never used twice.
+    /// The beginning of its rows' keys; never used twice.
     pub(crate) id: Id,
     /// Bytes of a string, elements of a collection.
     pub(crate) count: u64,
     /// Place of a list's first element.
     pub(crate) first: u64,
-    /// Whether Redis would have left its compact form; it never goes back.
+    /// True once Redis would have left its compact form, to which it never returns.
     pub(crate) large: bool,
 }
 
@@ -85,7 +85,7 @@ impl Kind {
         found.map(|(kind, _)| *kind)
     }
 
-    /// What TYPE says.
+    /// Returns the word of TYPE.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Text => "string",

@@ -4,7 +4,7 @@ use crate::fail::Fail;
 use crate::memory::NoMemory;
 use crate::number::format_double;
 
-/// What surrounds a text, in bytes, at most.
+/// Most bytes around a text.
 const BULK_BYTES: usize = 32;
 
 /// The version of the protocol a client chose.
@@ -22,11 +22,11 @@ pub(crate) struct Reply {
     pub(crate) protocol: Protocol,
     /// Bytes of one reply after which no text is taken.
     bytes_max: usize,
-    /// Where the reply under way begins.
+    /// The place at which the reply under way begins.
     begin: usize,
     /// Why something was not taken.
     cut: Option<Cut>,
-    /// Bytes of the reply under way for which there is memory, and what is said of more.
+    /// Bytes of the reply under way for which there is memory, and the error beyond them.
     memory: Option<(usize, NoMemory)>,
 }
 
@@ -60,7 +60,7 @@ impl Reply {
         self.memory = Some((bytes, otherwise));
     }
 
-    /// Why so many bytes more are not taken.
+    /// Returns the reason why `bytes` more bytes are not taken.
     fn cut_of(&self, bytes: usize) -> Option<Cut> {
         if self.is_full() {
             return Some(Cut::Length);
@@ -70,7 +70,7 @@ impl Reply {
         (whole.saturating_add(bytes) > most).then_some(Cut::Memory(lack))
     }
 
-    /// Refuses a reply that has become too long: what is not answered must not be done either.
+    /// Refuses a reply that has become too long: a change without an answer must not be made.
     ///
     /// # Errors
     /// When nothing more is taken.
@@ -78,7 +78,7 @@ impl Reply {
         self.check_for(0)
     }
 
-    /// As [`Self::check`], where so many bytes more are to have room.
+    /// Refuses as [`Self::check`] does, counting `bytes` more bytes.
     ///
     /// # Errors
     /// When they have none.
@@ -232,7 +232,7 @@ impl Reply {
         }
     }
 
-    /// Where an aggregate of a length still unknown begins.
+    /// Returns the place of an aggregate whose length is still unknown.
     pub(crate) const fn mark(&self) -> Mark {
         Mark(self.bytes.len())
     }

@@ -1,4 +1,5 @@
-//! Everything that a file holds, copied into another: what was removed stays behind, and subjects get keys of their own.
+//! The copy of a file's whole content into another file, without removed data and with new keys of
+//! subjects.
 
 use std::collections::HashMap;
 
@@ -18,7 +19,8 @@ use crate::table::KeyRow;
 /// A file and the keys of its subjects; none in a format that knew no subjects.
 pub(crate) type Source<'a> = (&'a Database, Option<&'a Slots>);
 
-/// Copies what `from` holds to `to`, durably. What is not known, or does not arrive whole, is an error: nothing may be lost.
+/// Copies the content of `from` to `to`, durably. Unknown tables and incomplete values are errors,
+/// because nothing may be lost.
 pub(crate) fn copy(from: Source<'_>, to: (&Database, &Slots)) -> Result<(), redb::Error> {
     copy_all(from, to).map_err(failed)
 }
@@ -55,15 +57,15 @@ fn copy_all(from: Source<'_>, to: (&Database, &Slots)) -> Result<(), Fail> {
     read.abort().map_err(|error| failed(error.into()))
 }
 
-/// Writes what every file of a store holds, durably.
+/// Writes the content that every file of a store has, durably.
 pub(crate) fn begin(database: &Database) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
     Facts::load(&write, [unguessable(0), unguessable(1)]).map_err(failed)?;
     Ok(write.commit()?)
 }
 
-/// Whether a file holds what every file of a store does: the header, which is in clear, could have been made to name no
-/// table at all.
+/// Returns whether a file has the content of every file of a store. The header, which is in clear,
+/// could have been changed to name no table.
 pub(crate) fn is_begun(database: &Database) -> Result<bool, redb::Error> {
     let read = database.begin_write()?;
     let mut tables = read.list_tables()?;
@@ -73,7 +75,8 @@ pub(crate) fn is_begun(database: &Database) -> Result<bool, redb::Error> {
     Ok(found)
 }
 
-/// Whether a file was written by a program that knew subjects: each of those makes their tables when it opens a file.
+/// Returns whether a program that knew subjects wrote the file: each makes their tables when it
+/// opens a file.
 pub(crate) fn knows_subjects(database: &Database) -> Result<bool, redb::Error> {
     let read = database.begin_write()?;
     let owned = [SUBJECTS, SLOTS, ERASED];
@@ -110,7 +113,7 @@ fn copy_facts(read: &WriteTransaction, write: &WriteTransaction) -> Result<(), F
     Ok(())
 }
 
-/// Whose a key is in the other file. A key that was nobody's may have become somebody's since.
+/// Returns the owner of a key in the other file. A key without a subject may have one by now.
 fn owner(
     source: &Rows<'_>,
     target: &mut Rows<'_>,

@@ -1,4 +1,4 @@
-//! How much a command may gather in memory before it answers or writes.
+//! The bound of the memory that a command may fill before it answers or writes.
 
 use std::cell::Cell;
 

@@ -77,14 +77,14 @@ pub(crate) fn definitions() -> impl Iterator<Item = Definition> {
     KEYS.into_iter().chain(DEADLINES).chain(others)
 }
 
-/// What outlives a transaction.
+/// Facts of the store that outlive a transaction.
 #[derive(Debug)]
 pub(crate) struct Facts {
     /// Under which rows are placed.
     pub(crate) secret: [u64; 2],
     next_id: u64,
     ids_end: u64,
-    /// Whether something was removed that may still lie in free blocks of the file.
+    /// True if removed data may still lie in free blocks of the file.
     pub(crate) is_removing: bool,
     /// Subjects that had no key left at some moment of the transaction.
     pub(crate) erasing: BTreeSet<Slot>,
@@ -111,7 +111,7 @@ pub(crate) struct Rows<'txn> {
 }
 
 impl Facts {
-    /// The store's facts, made when it is new from numbers that nobody can guess.
+    /// Reads the store's facts, or makes those of a new store from unpredictable numbers.
     pub(crate) fn load(transaction: &WriteTransaction, guess: [u64; 2]) -> Result<Self, Fail> {
         let mut table = transaction.open_table(FACTS)?;
         let mut secret = guess;
@@ -158,7 +158,7 @@ impl<'txn> Rows<'txn> {
         }
     }
 
-    /// Whether anything was written.
+    /// Returns whether anything was written.
     pub(crate) const fn is_changed(&self) -> bool {
         self.changed
     }
@@ -203,7 +203,7 @@ impl<'txn> Rows<'txn> {
         Ok(self.elements.table()?.get(row.as_slice())?.is_some())
     }
 
-    /// Whether the element is new.
+    /// Stores an element; returns whether it is new.
     pub(crate) fn put_element(&mut self, id: Id, name: &[u8], value: &[u8]) -> Result<bool, Fail> {
         let (seal, row) = self.element_row(id, name)?;
         self.changed = true;
@@ -409,7 +409,7 @@ impl<'txn> Rows<'txn> {
         siphash(self.facts.secret, name)
     }
 
-    /// How a value's rows are sealed, and the row of one of its elements.
+    /// Returns the sealing of a value's rows, and the row of one of its elements.
     fn element_row(&self, id: Id, name: &[u8]) -> Result<(Seal, Vec<u8>), Fail> {
         let seal = self.seal(id, Part::Element)?;
         let hash = match &seal.keys {
@@ -445,7 +445,7 @@ fn id_row(id: Id) -> Vec<u8> {
     id.number.to_be_bytes().to_vec()
 }
 
-/// What lies behind the rows of a value.
+/// Returns the key behind the rows of a value.
 fn end_row(id: Id) -> Vec<u8> {
     id.number.saturating_add(1).to_be_bytes().to_vec()
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 /// Bytes of a block as the database knows it.
 pub(crate) const BLOCK_BYTES: usize = 4096;
-/// Bytes of a block on the disk: salt, counter, tag, and what is sealed.
+/// Bytes of a block on the disk: salt, counter, tag and ciphertext.
 pub(crate) const SEALED_BYTES: usize = SALT_BYTES + COUNTER_BYTES + TAG_BYTES + BLOCK_BYTES;
 
 const SALT_BYTES: usize = 16;
@@ -42,9 +42,9 @@ pub(crate) struct Sealer {
 /// Why a block was not sealed or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockError {
-    /// It was never written.
+    /// The block was never written.
     Empty,
-    /// It was changed, or moved from another place or file.
+    /// The block was changed, or moved from another place or file.
     Damaged,
     /// The system gives no random bytes, or the provider refuses.
     Refused,
@@ -63,7 +63,7 @@ impl Sealer {
         })
     }
 
-    /// Seals `block` for the place `number`, behind what is in `out` already.
+    /// Seals `block` for the place `number`, and appends it to `out`.
     pub(crate) fn seal(
         &self,
         number: u64,

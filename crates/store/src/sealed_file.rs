@@ -13,19 +13,21 @@ use crate::block_set::BlockSet;
 use crate::live::HEAD_BYTES as HEAD_READ_BYTES;
 use crate::seal::{BLOCK_BYTES, BlockError, SEALED_BYTES, Sealer};
 
-/// Bytes at the beginning that stay in clear: redb overwrites them in place at each commit and counts on their being torn
-/// in no other way than it expects. They hold numbers and checksums of pages, and nothing that was stored.
+/// Bytes at the beginning that stay in clear. redb overwrites them in place at each commit and
+/// expects to find them torn in certain ways only. They hold numbers and checksums of pages, and no
+/// stored data.
 const HEAD_BYTES: u64 = BLOCK_BYTES as u64;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 const SEALED: u64 = SEALED_BYTES as u64;
 
-/// Where redb says in what state it left the file, and two of the bits there (redb's file format 3): it was not closed, and
-/// the last commit was synced before it was named.
+/// Place of the state in which redb left the file, with two of its bits (redb's file format 3). One
+/// says that the file was not closed, the other that the last commit was synced before it was
+/// named.
 const STATE_PLACE: u64 = 9;
 const NOT_CLOSED: u8 = 2;
 const TWO_PHASES: u8 = 4;
 
-/// A sealed file, shared by the database and the one who wipes free blocks.
+/// A sealed file, shared by the database and the thread that wipes free blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct SealedFile(Arc<Shared>);
 
@@ -37,14 +39,15 @@ struct Shared {
     written: Mutex<Written>,
 }
 
-/// Blocks that may hold something. It is locked while blocks are written or wiped.
+/// Blocks that may hold data, locked while blocks are written or wiped.
 #[derive(Debug, Default)]
 struct Written {
     /// Written since they were last wiped.
     ever: BlockSet,
     /// Written since the file was last synced.
     unsynced: BlockSet,
-    /// Written since before the commit whose free blocks are being wiped was synced; none where nothing is.
+    /// Blocks written since before the synced commit whose free blocks are being wiped; none while
+    /// nothing is wiped.
     guarded: Option<BlockSet>,
 }
 
@@ -58,13 +61,13 @@ impl Written {
     }
 }
 
-/// Whether the file is being repaired after a crash: then a page that does not open may be one that was torn, which redb's
-/// own checksums tell. At any other time it is damage.
+/// True while the file is repaired after a crash. Then a page that does not open may be a torn one,
+/// which redb's own checksums tell. At any other time it is damage.
 #[derive(Debug, Clone)]
 pub(crate) struct Recovery(Arc<AtomicBool>);
 
 impl Recovery {
-    /// What the header of a file says.
+    /// Reads the state from the header of a file.
     pub(crate) fn of(file: &File) -> Result<Self, io::Error> {
         let mut state = [0];
         if file.metadata()?.len() > HEAD_BYTES {
@@ -75,7 +78,7 @@ impl Recovery {
         Ok(Self(Arc::new(AtomicBool::new(is_torn))))
     }
 
-    /// Says that the database is open.
+    /// Ends the repair: the database is open.
     pub(crate) fn end(&self) {
         self.0.store(false, Ordering::Release);
     }
@@ -88,13 +91,13 @@ impl Recovery {
 /// A part of one block.
 struct Part {
     number: u64,
-    /// Where in the block it begins.
+    /// The place in the block at which the part begins.
     skipped: usize,
     length: usize,
 }
 
 impl SealedFile {
-    /// What the blocks of `file` hold is not known: each may be one that holds what was removed.
+    /// Takes a file of unknown blocks: each may hold removed data.
     pub(crate) fn new(file: File, sealer: Sealer, recovery: Recovery) -> io::Result<Self> {
         let written = Written {
             ever: BlockSet::up_to(blocks(&file)?),
@@ -108,7 +111,7 @@ impl SealedFile {
         })))
     }
 
-    /// The file itself, for whoever overwrites it when it is closed.
+    /// Returns the file itself, which is overwritten once it is closed.
     pub(crate) fn handle(&self) -> io::Result<File> {
         self.0.file.try_clone()
     }
@@ -152,13 +155,13 @@ impl SealedFile {
         Ok(())
     }
 
-    /// Makes what was wiped durable.
+    /// Makes the wiping durable.
     pub(crate) fn end_wiping(&self) -> io::Result<()> {
         self.written().guarded = None;
         self.0.file.sync_data()
     }
 
-    /// How many blocks the file has.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> io::Result<u64> {
         blocks(&self.0.file)
     }
@@ -231,7 +234,7 @@ impl StorageBackend for SealedFile {
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
         let kept = len.saturating_sub(HEAD_BYTES).div_ceil(BLOCK);
         let mut written = self.written();
-        // What is cut off is free, and the file system may keep it.
+        // Blocks that are cut off are free, and the file system may keep their bytes.
         let mut is_wiped = false;
         for number in kept..blocks(&self.0.file)? {
             if written.ever.contains(number) {
@@ -286,12 +289,12 @@ fn refused() -> io::Error {
     io::Error::other("a block of the store cannot be sealed")
 }
 
-/// How many blocks a file has.
+/// Returns the number of blocks of a file.
 fn blocks(file: &File) -> io::Result<u64> {
     Ok(file.metadata()?.len().saturating_sub(HEAD_BYTES) / SEALED)
 }
 
-/// How many bytes of a range lie in the header, and how many behind it.
+/// Returns the number of a range's bytes in the header, and behind it.
 fn split(offset: u64, length: usize) -> (usize, usize) {
     let room = usize::try_from(HEAD_BYTES.saturating_sub(offset)).unwrap_or(usize::MAX);
     let head = length.min(room);
@@ -317,7 +320,7 @@ fn parts(offset: u64, length: usize) -> impl Iterator<Item = Part> {
     })
 }
 
-/// Where a block lies on the disk.
+/// Returns the place of a block on the disk.
 const fn physical(number: u64) -> u64 {
     HEAD_BYTES + number * SEALED
 }

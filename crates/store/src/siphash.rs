@@ -13,7 +13,7 @@ pub(crate) fn siphash(secret: [u64; 2], bytes: &[u8]) -> u64 {
     for word in words {
         absorb(&mut state, u64::from_le_bytes(*word));
     }
-    // The last word holds what is left, and the length in its highest byte.
+    // The last word holds the rest, and the length in its highest byte.
     let mut last = (bytes.len() as u64) << 56;
     for (place, byte) in rest.iter().enumerate() {
         last |= u64::from(*byte) << (8 * place);

@@ -24,7 +24,7 @@ const SLOT_BYTES: usize = 128;
 const SLOT_LABEL: &[u8] = b"probity/store/subject/";
 const ERASED_LABEL: &[u8] = b"probity/store/erased/";
 const NONCE_BYTES: usize = 12;
-/// Where the key lies under which subjects' names are found.
+/// The slot of the key under which names of subjects are found.
 const NAMES: Slot = Slot::NOBODY;
 
 /// The keys of the subjects of one generation.
@@ -32,7 +32,7 @@ pub(crate) struct Slots {
     file: File,
     wrapping: WrappingKey,
     names: Secret,
-    /// The next slot that was made by this opening and is nobody's, and the end of those.
+    /// The next unused slot that this opening made, and the end of those slots.
     fresh: Cell<(u64, u64)>,
     opened: RefCell<HashMap<Slot, Option<Arc<SubjectKeys>>>>,
     subject_of: SubjectOf,
@@ -63,7 +63,7 @@ impl Slots {
         })
     }
 
-    /// Whether the file at `path` has slots that were made for this key.
+    /// Returns whether the file at `path` has slots that were made for this key.
     pub(crate) fn is_of(path: &Path, wrapping: &WrappingKey) -> bool {
         let mut slot = [0; SLOT_BYTES];
         let read = open_plain(path).and_then(|file| file.read_exact_at(&mut slot, 0));
@@ -93,7 +93,7 @@ impl Slots {
         })
     }
 
-    /// The file itself, for whoever overwrites it when nothing of it is needed.
+    /// Returns the file itself, which is overwritten once it is no longer needed.
     pub(crate) fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }
@@ -103,7 +103,7 @@ impl Slots {
         &self.names
     }
 
-    /// By what the subject of a key is found; none for a key about nobody.
+    /// Returns the digest by which the subject of a key is found; none for a key about nobody.
     pub(crate) fn digest(&self, key: &[u8]) -> Option<Vec<u8>> {
         let name = self.subject_of.ask(key)?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.names.expose());
@@ -127,7 +127,8 @@ impl Slots {
         Ok(keys)
     }
 
-    /// A slot with a key that nobody has yet. It is durable: what is sealed under it may be made so.
+    /// Takes a slot with an unused key. The slot is durable before anything is sealed under its
+    /// key.
     pub(crate) fn take(&self) -> io::Result<Slot> {
         let (mut next, mut end) = self.fresh.get();
         if next == end {

@@ -53,7 +53,7 @@ pub(crate) struct TextRange<'a> {
     pub(crate) most: Text<'a>,
 }
 
-/// Which members are meant.
+/// A range of members.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Range<'a> {
     /// By place in the order walked, from the first to before the second.
@@ -101,7 +101,7 @@ impl TextRange<'_> {
 }
 
 impl Range<'_> {
-    /// Whether a member lies behind the lower bound.
+    /// Returns whether a member lies behind the lower bound.
     fn reaches(&self, row: &Row<'_>) -> bool {
         match self {
             Self::Rank(..) => true,
@@ -110,7 +110,7 @@ impl Range<'_> {
         }
     }
 
-    /// Whether a member lies before the upper bound.
+    /// Returns whether a member lies before the upper bound.
     fn stays(&self, row: &Row<'_>) -> bool {
         match self {
             Self::Rank(..) => true,
@@ -182,14 +182,14 @@ impl Space<'_> {
         room.map(|()| found)
     }
 
-    /// How many members a range has.
+    /// Returns the number of a range's members.
     pub(crate) fn count_scored(&self, set: &Held, range: &Range<'_>) -> Result<u64, Fail> {
         let mut count = 0;
         self.walk(set, range, Order::Ascending, 0, usize::MAX, |_| count += 1)?;
         Ok(count)
     }
 
-    /// How many members stand before one; none if it is not there.
+    /// Returns the number of members before one; none if it is not there.
     pub(crate) fn rank(
         &self,
         set: &Held,

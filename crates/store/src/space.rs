@@ -11,7 +11,7 @@ use crate::store::Sync;
 use crate::subject::Id;
 use crate::watch::Watched;
 
-/// What outlives a transaction and belongs to no client.
+/// State that outlives a transaction and belongs to no client.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) random: Random,
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     pub(crate) sync: Sync,
 }
 
-/// What INFO tells.
+/// The numbers that INFO shows.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) commands: u64,
@@ -63,7 +63,7 @@ impl Held {
         self.body.count
     }
 
-    /// Says that the value was changed, for those who watch it.
+    /// Marks the value as changed, for clients that watch it.
     pub(crate) const fn touch(&mut self) {
         self.touched = true;
     }
@@ -183,7 +183,7 @@ impl Space<'_> {
         self.put_over(key, old.as_ref(), record)
     }
 
-    /// As [`Self::put`], where what is there is known.
+    /// Stores as [`Self::put`] does, over a record that is known.
     pub(crate) fn put_over(
         &mut self,
         key: &[u8],
@@ -195,7 +195,8 @@ impl Space<'_> {
         Ok(())
     }
 
-    /// As [`Self::put_over`], of a value that is the same as before: nobody who watches the key is told.
+    /// Stores as [`Self::put_over`] does. The value is equal to the one before, so that no client
+    /// that watches the key is told.
     pub(crate) fn put_untold(
         &mut self,
         key: &[u8],
@@ -251,7 +252,7 @@ impl Space<'_> {
         Ok(())
     }
 
-    /// Says that a key was changed, for those who watch it.
+    /// Marks a key as changed, for clients that watch it.
     pub(crate) fn touch(&self, key: &[u8]) {
         self.shared.watched.touch(self.db, key);
     }
@@ -280,8 +281,9 @@ impl Space<'_> {
         self.rows.clear_all()
     }
 
-    /// Touches the watched keys of the database that are there. The fewer are looked for among the others: one who watches many
-    /// makes nobody else's clearing slow, and what has been cleared costs nothing again.
+    /// Touches the watched keys of the database that exist. The fewer of keys and watched keys are
+    /// looked up among the others. So a client that watches many keys slows no other one, and
+    /// repeated clearing costs nothing.
     fn touch_all(&self) -> Result<(), Fail> {
         let watched = &self.shared.watched;
         if self.rows.keys_len(self.db)? <= watched.len() as u64 {
@@ -304,7 +306,7 @@ impl Space<'_> {
         for db in 0..DATABASES {
             self.db = db;
             for key in self.rows.due(db, self.now, left)? {
-                // Finding what has expired removes it.
+                // Finding an expired key removes it.
                 self.find(&key)?;
                 left = left.saturating_sub(1);
             }

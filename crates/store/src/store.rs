@@ -16,7 +16,7 @@ use crate::memory::{Memory, Share};
 use crate::open_error::OpenError;
 use crate::subject::SubjectOf;
 
-/// When a change is on the disk.
+/// The moment at which a change is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum Sync {
@@ -28,7 +28,7 @@ pub enum Sync {
 }
 
 impl Sync {
-    /// The word of Redis' `appendfsync` for it.
+    /// Returns the word of Redis' `appendfsync` for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -37,31 +37,34 @@ impl Sync {
     }
 }
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "callers choose field by field over the default"
 )]
 pub struct Options {
-    /// When a change is on the disk.
+    /// The moment at which a change is on the disk.
     pub sync: Sync,
     /// Memory for pages of the file, in bytes.
     pub cache_bytes: usize,
     /// Bytes of one reply after which nothing more is put into it, see
     /// [`REPLY_BYTES_MAX`].
     pub reply_bytes_max: usize,
-    /// Bytes of the transactions, long commands, watched keys and unread replies of all clients together. What would take more is refused.
+    /// Bytes of the transactions, long commands, watched keys and unread replies of all clients
+    /// together. Commands that would take more are refused.
     pub waiting_bytes_max: usize,
-    /// The file with the store's key; where none is named, the directory's path with `.key` behind it. It is made with the
-    /// store.
+    /// The file with the store's key, by default the directory's path with `.key` behind it. It is
+    /// made with the store.
     pub key_file: Option<PathBuf>,
-    /// Whether a store of version 1, in which nothing was sealed, is converted though its key file is there already. Nothing
-    /// proves such a store: without the key somebody could have put it in the place of a sealed one.
+    /// True to convert a store of version 1, which is in clear, even if its key file exists.
+    /// Nothing proves such a store: an attacker without the key can put it in the place of a sealed
+    /// one.
     pub is_clear_trusted: bool,
-    /// Whom a key is about: its value is sealed under that subject's own key, which is destroyed with the subject's last key.
+    /// The subject of a key. Its value is sealed under that subject's own key, which is destroyed
+    /// with the subject's last key.
     pub subject_of: SubjectOf,
-    /// What tells the time, by which keys expire.
+    /// The clock by which keys expire.
     pub clock: Clock,
 }
 
@@ -83,64 +86,66 @@ impl Default for Options {
 /// An open store; commands are carried out one after the other on a thread of its own.
 #[derive(Debug)]
 pub struct Store {
+    path: PathBuf,
+    kept_elsewhere: Vec<PathBuf>,
     sender: Sender<Message>,
     engine: Option<JoinHandle<Result<(), EngineError>>>,
-    /// Whether nothing more is to begin.
+    /// True once nothing more may begin.
     closing: Arc<AtomicBool>,
     clients: Arc<AtomicU64>,
     memory: Memory,
 }
 
-/// What the engine is sent.
+/// Messages to the store's thread.
 pub(crate) enum Message {
     Request(Box<Request>),
-    /// What was removed is to leave the disk.
+    /// Rewrites the file, so that removed data leaves the disk.
     Rewrite(Sender<Result<(), RewriteError>>),
     Close,
 }
 
-/// What a client asks, and who is told.
+/// Commands of a client, and the receiver of their answer.
 pub(crate) struct Request {
     pub(crate) client: Client,
     pub(crate) commands: Commands,
     pub(crate) answer: Answering,
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a plain record")]
 pub struct Answer {
-    /// The client as it is now.
+    /// The client, with its new state.
     pub client: Client,
-    /// Commands that were not carried out yet, because others have their turn: send them again, or drop them where the client
-    /// has gone.
+    /// Commands that wait for their next turn. Send them again, or drop them if the client has
+    /// gone.
     pub rest: Commands,
     /// The replies, in order.
     pub bytes: Vec<u8>,
-    /// What the replies take of the memory of all clients, where that counts: to be kept until they have been read.
+    /// The replies' share of the memory of all clients, if they count. Keep it until they are read.
     pub share: Option<Share>,
-    /// Whether the connection ends after them.
+    /// True if the connection ends after the replies.
     pub closes: bool,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(clippy::exhaustive_enums, reason = "it was begun or it was not")]
 pub enum Unanswered {
     /// Nothing of it was done.
     #[error("the store has failed or was closed; nothing of it was done")]
     Unbegun,
-    /// The store failed after it had begun. What it changed may be on the disk or not.
+    /// The store failed after it had begun. Its change may be on the disk or not.
     #[error("the store has failed; nobody knows whether it was done")]
     Unsure,
 }
 
 type Callback = Box<dyn FnOnce(Result<Answer, Unanswered>) + Send>;
 
-/// Tells the one who asked, even when the engine is gone.
+/// The callback of a request, which is called even if the store's thread is gone.
 pub(crate) struct Answering {
     callback: Option<Callback>,
-    /// What is said without an answer.
+    /// The reason that is given without an answer.
     otherwise: Unanswered,
 }
 
@@ -152,7 +157,7 @@ impl Answering {
         }
     }
 
-    /// Says that from now on something of it may be done: even a commit that fails may have reached the disk.
+    /// Marks the request as begun: even a commit that fails may have reached the disk.
     pub(crate) const fn begin(&mut self) {
         self.otherwise = Unanswered::Unsure;
     }
@@ -178,7 +183,9 @@ impl Store {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
-        let (directory, data) = open(directory, &options)?;
+        let path = directory.to_owned();
+        let (mut directory, data) = open(directory, &options)?;
+        let kept_elsewhere = directory.take_kept_elsewhere();
         let (sender, receiver): (_, Receiver<Message>) = channel();
         let memory = Memory::new(options.waiting_bytes_max);
         let closing = Arc::<AtomicBool>::default();
@@ -189,6 +196,8 @@ impl Store {
             .spawn(move || engine.run())
             .map_err(OpenError::Thread)?;
         Ok(Self {
+            path,
+            kept_elsewhere,
             sender,
             engine: Some(engine),
             closing,
@@ -197,17 +206,18 @@ impl Store {
         })
     }
 
-    /// The key file of the store in `directory` where [`Options::key_file`] names none.
+    /// Returns the path of the key file where [`Options::key_file`] names none.
     pub fn key_file(directory: &Path) -> PathBuf {
         crate::key_file::beside(directory)
     }
 
-    /// Whether something of a store lies in `directory`, be it damaged: only where nothing does, opening begins one.
+    /// Returns whether a store lies in `directory`, even a damaged one. Opening begins a store only
+    /// in a directory without any of its files.
     pub fn is_there(directory: &Path) -> bool {
         crate::directory::is_there(directory)
     }
 
-    /// A new client, which has gone when it is dropped.
+    /// Returns a new client, which has gone when it is dropped.
     pub fn client(&self) -> Client {
         Client {
             id: self.clients.fetch_add(1, Ordering::Relaxed) + 1,
@@ -216,7 +226,7 @@ impl Store {
         }
     }
 
-    /// The memory that all clients share, for whoever takes their commands apart.
+    /// Returns the memory that all clients share, for a caller that parses their commands.
     pub const fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -238,9 +248,22 @@ impl Store {
         let _dropped = self.sender.send(Message::Request(request));
     }
 
-    /// Copies what is there into a file with a key of its own, and overwrites and removes the one before: nothing that was
-    /// removed can be read from the disk afterwards, not even with the key file. Clients wait meanwhile, in proportion to
-    /// what is stored.
+    /// Returns old files that the opening removed and did not overwrite, because they are links or
+    /// have other names. Their content stays under those.
+    pub fn kept_elsewhere(&self) -> &[PathBuf] {
+        &self.kept_elsewhere
+    }
+
+    /// Returns whether an open store carries out nothing more, because its files failed.
+    /// [`Self::close`] returns the reason.
+    pub fn has_failed(&self) -> bool {
+        // Before a closing, nothing but a failure or a panic ends the thread.
+        self.engine.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Copies the content into a file with a new key, and overwrites and removes the old file.
+    /// Removed data cannot be read from the disk afterwards, not even with the key file. Clients
+    /// wait meanwhile, in proportion to the stored data.
     ///
     /// # Errors
     /// When there is no room for it, or the store has failed. Whatever became of it, nothing stored is lost.
@@ -252,8 +275,8 @@ impl Store {
         receiver.recv().map_err(|_closed| gone())?
     }
 
-    /// Makes everything durable and closes the file. What waits is not carried out: whoever asked is told [`Unanswered::Unbegun`], or,
-    /// where its turn had begun, gets the rest back.
+    /// Makes everything durable and closes the file. Waiting requests get [`Unanswered::Unbegun`];
+    /// one whose turn had begun gets its rest back.
     ///
     /// # Errors
     /// When something answered could not be made durable, or the store had failed before.
@@ -265,27 +288,32 @@ impl Store {
         self.closing.store(true, Ordering::Release);
         // The engine may be waiting for a message.
         let _closed = self.sender.send(Message::Close);
-        match self.engine.take().map(JoinHandle::join) {
-            Some(Ok(Err(error))) => Err(CloseError(error.to_string())),
-            Some(Err(_panic)) => Err(CloseError("its thread ended".to_owned())),
-            _ => Ok(()),
-        }
+        let cause = match self.engine.take().map(JoinHandle::join) {
+            Some(Ok(Err(error))) => error.to_string(),
+            Some(Err(_panic)) => "its thread ended".to_owned(),
+            _ => return Ok(()),
+        };
+        let path = self.path.clone();
+        Err(CloseError { path, cause })
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Who wants to know calls close.
+        // A caller that needs the reason calls `close`.
         let _unreported = self.finish();
     }
 }
 
-/// The store was not rewritten: what was removed may still be on the disk.
+/// The store was not rewritten: removed data may still be on the disk.
 #[derive(Debug, thiserror::Error)]
 #[error("the store was not rewritten: {0}")]
 pub struct RewriteError(pub(crate) String);
 
-/// The store had failed: something that was answered may be missing from it.
+/// Reason why a store was not closed: it had failed, and may lack changes that were answered.
 #[derive(Debug, thiserror::Error)]
-#[error("the store has failed: {0}")]
-pub struct CloseError(String);
+#[error("the store in {} has failed: {cause}", .path.display())]
+pub struct CloseError {
+    path: PathBuf,
+    cause: String,
+}

@@ -1,4 +1,4 @@
-//! Whom a key is about, and the keys under which the values of one subject are sealed.
+//! The subject of a key, and the keys under which the values of one subject are sealed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ type Named = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
 pub struct SubjectOf(Option<Arc<Named>>);
 
 impl SubjectOf {
-    /// Asks `named`, which gives none for a key about nobody.
+    /// Takes a function that names a key's subject, or none for a key about nobody.
     pub fn new(named: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(named)))
     }
@@ -49,11 +49,11 @@ impl fmt::Debug for SubjectOf {
 pub(crate) struct Slot(pub(crate) u64);
 
 impl Slot {
-    /// What stands under no subject's key.
+    /// The owner of keys about nobody.
     pub(crate) const NOBODY: Self = Self(0);
 }
 
-/// What the rows of a value begin with, and whose they are.
+/// The beginning of a value's rows, and their owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Id {
     pub(crate) number: u64,

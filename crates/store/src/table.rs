@@ -54,7 +54,7 @@ impl<'txn> LazyTable<'txn> {
     }
 }
 
-/// A row of a value, without the id and the hash or score before what it is called.
+/// A row of a value, without the id and the hash or score in front of its name.
 pub(crate) struct Row<'a> {
     key: AccessGuard<'a, Bytes>,
     value: AccessGuard<'a, Bytes>,
@@ -64,7 +64,7 @@ pub(crate) struct Row<'a> {
 
 /// Rows that are copied before the next are read.
 const COPIED_AT_ONCE: usize = 256;
-/// What the id, and the hash, score or place behind it take of a row's key, in bytes.
+/// Bytes of a row's key that the id and the hash, score or place behind it take.
 const PREFIX_BYTES: usize = 16;
 pub(crate) const ID_BYTES: usize = 8;
 
@@ -100,7 +100,7 @@ impl Row<'_> {
     }
 }
 
-/// What a row of a value is.
+/// The kind of a value's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Its name and value are sealed.
@@ -111,7 +111,7 @@ pub(crate) enum Part {
     Item,
 }
 
-/// How the rows of one value are sealed for a subject, if they are.
+/// The sealing of one value's rows for a subject, if there is one.
 pub(crate) struct Seal {
     pub(crate) id: u64,
     pub(crate) part: Part,
@@ -185,7 +185,7 @@ impl KeyRow {
     }
 }
 
-/// A score as a number whose order is that of the scores; both zeros are one.
+/// Returns a score as a number in the order of scores; both zeros are one.
 pub(crate) fn place_of_score(score: f64) -> u64 {
     let bits = if score == 0.0 { 0 } else { score.to_bits() };
     if bits >> 63 == 0 {

@@ -41,13 +41,14 @@ impl Space<'_> {
         }
     }
 
-    /// A string that has at most so many bytes; none of a longer one, which is not read.
+    /// Reads a string of at most `most` bytes; none of a longer one.
     pub(crate) fn short_text(&self, value: &Value, most: u64) -> Result<Option<Vec<u8>>, Fail> {
         let is_short = text_len(value) <= most;
         is_short.then(|| self.text(value)).transpose()
     }
 
-    /// How many bits of the bytes from `start` to before `end` are ones. Zeros that no chunk holds take no time.
+    /// Counts the ones in the bits of the bytes from `start` to before `end`. Zeros that no chunk
+    /// holds take no time.
     pub(crate) fn ones(&self, value: &Value, start: u64, end: u64) -> Result<u64, Fail> {
         match value {
             Value::Short { .. } => Ok(ones(&self.text_part(value, start, end)?)),
@@ -120,7 +121,8 @@ impl Space<'_> {
         Ok(text)
     }
 
-    /// Gives what the chunks hold of the bytes from `start` to before `end`, each with its place behind `start`.
+    /// Passes on the stored parts of the bytes from `start` to before `end`, each with its place
+    /// behind `start`.
     fn each_chunk(
         &self,
         body: &Body,
@@ -170,7 +172,7 @@ impl Space<'_> {
     }
 }
 
-/// How many bits are ones, counted eight bytes at a time.
+/// Counts the bits that are ones, eight bytes at a time.
 fn ones(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let of_words = words
@@ -180,7 +182,7 @@ fn ones(bytes: &[u8]) -> u64 {
     of_words.chain(of_rest).map(u64::from).sum()
 }
 
-/// How long a string is, in bytes.
+/// Returns the length of a string in bytes.
 pub(crate) const fn text_len(value: &Value) -> u64 {
     match value {
         Value::Short { bytes, .. } => bytes.len() as u64,

@@ -29,7 +29,7 @@ pub(crate) struct Watch {
     /// Database and key, each once, of those that had not expired when the watching began.
     keys: Vec<(usize, Arc<[u8]>)>,
     bytes: usize,
-    /// What the keys take of the memory of all clients.
+    /// The keys' share of the memory of all clients.
     share: Option<Share>,
     /// The list that they stand in, and under which number.
     list: Option<(Watched, u64)>,
@@ -40,12 +40,13 @@ impl Watched {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many keys of how many clients there are together.
+    /// Returns the number of watched keys, counted once for each client.
     pub(crate) fn len(&self) -> usize {
         self.lock().marks.len()
     }
 
-    /// Sets the marks of those who watch a key. They are told once: a mark stays set until its client watches anew.
+    /// Sets the marks of clients that watch a key. They are told once: a mark stays set until its
+    /// client watches anew.
     pub(crate) fn touch(&self, db: usize, key: &[u8]) {
         let mut list = self.lock();
         if list.marks.is_empty() {
@@ -78,12 +79,12 @@ impl Watched {
 }
 
 impl Watch {
-    /// Whether a key was touched since it is watched.
+    /// Returns whether a key was touched since it is watched.
     pub(crate) fn is_touched(&self) -> bool {
         self.touched.load(Ordering::Relaxed)
     }
 
-    /// Database and key of what is watched.
+    /// Returns database and name of each watched key.
     pub(crate) fn keys(&self) -> &[(usize, Arc<[u8]>)] {
         &self.keys
     }
@@ -190,9 +191,9 @@ mod tests {
         }
     }
 
-    /// Keys that were watched stayed in the list of all of them until it was looked through, each time later than before, while their
-    /// share of the bound was given back at once: a client that went on with WATCH and UNWATCH of new names took all memory. With
-    /// the one that watches, keys leave the list, and then the bound.
+    /// Keys stayed in the list of all watched keys until it was next looked through, while their
+    /// share of the bound was given back at once. Keys leave the list with their client, and only
+    /// then the bound.
     #[test]
     fn a_million_keys_that_were_watched_leave_nothing_behind() {
         let (list, memory) = (Watched::default(), Memory::new(64 << 20));
@@ -210,7 +211,8 @@ mod tests {
         assert_eq!((list.len(), memory.free()), (0, 64 << 20));
     }
 
-    /// It was so for each way in which a client ends its watching: nothing took its keys out of the list.
+    /// No way in which a client can end its watching took its keys out of the list. Each of them
+    /// does.
     #[test]
     fn however_a_client_ends_its_watching_its_keys_leave_the_list() {
         let folder = tempfile::tempdir().unwrap();
@@ -240,8 +242,8 @@ mod tests {
         assert_eq!((list.len(), store.memory().free()), (1, whole), "it leaves");
     }
 
-    /// `WATCH k k k` was compared with all who watched `k` for each time that it said so, and counted as often against the bound. A
-    /// key counts once for a client, whoever else watches it, and whoever does is told.
+    /// `WATCH k k k` was compared with all watchers of `k` each time and counted three times
+    /// against the bound. A key counts once for a client, and each client that watches it is told.
     #[test]
     fn a_key_that_is_named_again_counts_once_and_each_client_is_told() {
         let (list, memory) = (Watched::default(), Memory::new(1 << 30));
@@ -264,8 +266,9 @@ mod tests {
         assert!(clients.iter().all(Watch::is_touched));
         assert_eq!(list.len(), 0);
     }
-    /// FLUSHALL looked in the file for each key that anybody watched, again each time: clients who watched many keys that were not
-    /// there made it slow for all. It looks for the fewer of both, and touches what is there and nothing else.
+    /// FLUSHALL looked in the file for each watched key, so that clients who watched many absent
+    /// keys made it slow for all. It looks up the fewer of both, and touches the existing keys
+    /// alone.
     #[test]
     fn clearing_touches_what_is_there_however_many_watch_and_however_much_is_there() {
         let folder = tempfile::tempdir().unwrap();

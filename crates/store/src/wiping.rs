@@ -12,10 +12,11 @@ use crate::limits::{WIPE_MILLISECONDS, WIPE_PAUSE_FACTOR, WIPED_AT_ONCE};
 use crate::live::Roots;
 use crate::sealed_file::SealedFile;
 
-/// When free blocks are wiped: soon after something was removed, and at most for a part of the time.
+/// The times at which free blocks are wiped: soon after a removal, and at most for a part of the
+/// time.
 #[derive(Debug)]
 pub(crate) struct Wiping {
-    /// Whether something was removed since the last one began.
+    /// True if something was removed since the last wiping began.
     due: bool,
     running: Option<(Stopwatch, JoinHandle<io::Result<()>>)>,
     ended: Stopwatch,
@@ -23,7 +24,7 @@ pub(crate) struct Wiping {
 }
 
 impl Wiping {
-    /// One for a file of which nobody knows what its free blocks hold.
+    /// Begins with a file whose free blocks may hold anything.
     pub(crate) fn new() -> Self {
         Self {
             due: true,
@@ -33,7 +34,7 @@ impl Wiping {
         }
     }
 
-    /// One that is under way.
+    /// Returns a wiping that is under way.
     #[cfg(test)]
     pub(crate) fn under_way(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Self {
         let thread = std::thread::spawn(work);
@@ -43,12 +44,12 @@ impl Wiping {
         }
     }
 
-    /// Says that something was removed, durably.
+    /// Notes that something was removed, durably.
     pub(crate) const fn ask(&mut self) {
         self.due = true;
     }
 
-    /// Whether [`Self::go_on`] has anything to do.
+    /// Returns whether [`Self::go_on`] has anything to do.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.running {
             Some((_, thread)) => thread.is_finished(),
@@ -82,7 +83,7 @@ impl Wiping {
         Ok(())
     }
 
-    /// Waits for the one under way.
+    /// Waits for the wiping under way.
     ///
     /// # Errors
     /// As for [`Self::go_on`].
@@ -97,7 +98,7 @@ impl Wiping {
         ended.unwrap_or_else(|_panic| Err(io::Error::other("the thread that wipes ended")))
     }
 
-    /// Wipes what is left, once the database is closed.
+    /// Wipes the remaining free blocks, once the database is closed.
     ///
     /// # Errors
     /// As for [`Self::go_on`].
@@ -113,7 +114,8 @@ impl Wiping {
     }
 }
 
-/// Waits for the one under way, whatever it comes to: it would go on in a file that another process may have opened since.
+/// Waits for the wiping under way. It would go on in a file that another process may have opened
+/// since.
 impl Drop for Wiping {
     fn drop(&mut self) {
         let _ended = self.finish();
@@ -163,7 +165,8 @@ mod tests {
         assert!(path.join("store.1.sealed").exists());
     }
 
-    /// Freed pages kept what was removed until an operator rewrote the store by hand: a removal now has them overwritten.
+    /// Freed pages kept removed data until an operator rewrote the store. A removal has them
+    /// overwritten.
     #[test]
     fn what_was_removed_is_soon_in_no_page_of_any_file() {
         for sync in [Sync::Always, Sync::EverySecond] {
@@ -208,7 +211,7 @@ mod tests {
             ] {
                 gone(&path, words);
             }
-            // What is stopped at once is wiped too.
+            // A store that is stopped at once is wiped too.
             ask(&store, &[b"SET", b"last", b"last-marker"]);
             ask(&store, &[b"DEL", b"last"]);
             store.close().unwrap();
@@ -242,8 +245,8 @@ mod tests {
         assert_eq!(ask(&store, &[b"GET", b"a"]), b"$4\r\nkept\r\n");
     }
 
-    /// Blocks are wiped while commands go on; what is stored is never among them, after a copy as a crash leaves it and after
-    /// a closing.
+    /// Blocks are wiped beside commands. No wiping takes stored data, after a copy as a crash
+    /// leaves it and after a closing.
     #[test]
     fn a_wiping_beside_commands_takes_nothing_that_is_stored() {
         let folder = tempfile::tempdir().unwrap();

@@ -11,8 +11,8 @@ use probity_store::{Client, Command, Commands, Options, Store, SubjectOf};
 
 use crate::place::{BOUND, Place, VALUE};
 
-/// How much more memory the process may have had than the bound: what a reply takes while it grows, one gathered beside
-/// it, and pages of the file.
+/// Memory that the process may take beyond the bound: a growing reply, one gathered beside it, and
+/// pages of the file.
 const MEMORY_BYTES_MAX: usize = 12 * BOUND;
 
 /// Expects that a command is refused because of the bound.
@@ -95,7 +95,7 @@ fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
     assert_eq!(place.says("EXISTS other"), b":0\r\n");
 }
 
-/// What fits is returned as before, and one value of any length.
+/// Replies within the bound are returned whole, and so is one value of any length.
 #[test]
 fn what_is_within_the_bound_is_returned_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,8 +163,8 @@ fn say(store: &Store, client: &mut Option<Client>, words: &str, times: usize) ->
     String::from_utf8(replies).unwrap()
 }
 
-/// Where the memory of all clients was nearly taken, the command of a transaction at the end of what there was room for was carried
-/// out, and its client and the log were told that it was refused. It is refused before it begins.
+/// At the end of the memory of all clients, a command of a transaction was carried out, and its
+/// client and the log were told that it was refused. It is refused before it begins.
 #[test]
 fn at_the_end_of_the_memory_nothing_is_done_that_is_called_refused() {
     for (change, get, most) in [

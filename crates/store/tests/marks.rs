@@ -1,5 +1,5 @@
-//! Whoever can write the folder of a store and has no key changes what it is taken for in no way: the mark is proven before
-//! anything is touched, and what does not fit it is refused by name.
+//! A writer of the folder without the key cannot pass the store off as another. The mark is proven
+//! before any file is touched, and files that do not fit it are refused by name.
 
 #![expect(
     clippy::unwrap_used,
@@ -102,8 +102,8 @@ fn change_mark(path: &Path, change: impl Fn(&str) -> String) {
 
 const LINES: [&str; 3] = ["SET user:7:iban genuine", "SET plain z", "HSET h f v"];
 
-/// A mark of version 1 and a file in clear, both of somebody without the key, were served, and the genuine data was
-/// overwritten. A sealed file or a key of the store beside them is refused now.
+/// A forged mark of version 1 and a file in clear were served, and the genuine data was
+/// overwritten. A sealed file or a key of the store beside them has them refused.
 #[test]
 fn a_file_in_clear_never_takes_the_place_of_a_sealed_store() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn a_file_in_clear_never_takes_the_place_of_a_sealed_store() {
     };
     let error = Store::open(&path, trusting.clone()).unwrap_err();
     assert!(matches!(error, OpenError::Newer { .. }), "whoever asks");
-    // Somebody takes the genuine files away: the key tells that they were there.
+    // The genuine files are taken away: the key tells that they were there.
     let aside = folder.path().join("aside");
     fs::create_dir(&aside).unwrap();
     for name in ["store.1.sealed", "store.1.subjects"] {
@@ -511,7 +511,8 @@ fn files_whose_mark_is_gone_are_removed_under_no_name() {
     }
 }
 
-/// A link under the name of an older generation led to a file of somebody else, which the opening overwrote with zeros.
+/// A link under the name of an older generation led to another's file, which the opening overwrote
+/// with zeros. Its name alone is removed.
 #[test]
 fn no_link_under_the_name_of_an_older_file_costs_what_it_leads_to() {
     let folder = tempfile::tempdir().unwrap();

@@ -81,7 +81,7 @@ fn a_link_that_is_made_during_a_rewriting_keeps_nothing() {
     let is_copying = Arc::new(AtomicBool::new(false));
     let (armed, from, to) = (Arc::clone(&is_copying), path.clone(), other.clone());
     let options = Options {
-        // It is asked while rows are copied.
+        // The function is called while rows are copied.
         subject_of: SubjectOf::new(move |key| {
             if armed.swap(false, Ordering::SeqCst) {
                 for name in NAMES {

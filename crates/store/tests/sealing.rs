@@ -1,4 +1,5 @@
-//! What lies on the disk: sealed, under a key that lies elsewhere, also where an older program had left it in clear.
+//! Data on the disk is sealed under a key that lies elsewhere, even if an older program had left it
+//! in clear.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,7 +20,8 @@ const MARKER: &[u8] = b"marker";
 /// Lengths in the file, see docs/store.md.
 const HEAD: usize = 4096;
 const SEALED: usize = 16 + 8 + 16 + 4096;
-/// What an older program left in clear: its file as runs of bytes that are not zero, each behind its place and length.
+/// The file of an older program, in clear: runs of bytes that are not zero, each behind its place
+/// and length.
 const UNSEALED: &[u8] = include_bytes!("../testdata/unsealed-store.runs");
 const UNSEALED_MARK: &str =
     "# A store of probity; see docs/store.md. Written once, when it was created.\nversion = 1\n";

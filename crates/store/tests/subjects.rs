@@ -1,4 +1,5 @@
-//! What belongs to a subject is sealed under that subject's key, and cannot be opened once that key is destroyed.
+//! Data of a subject is sealed under that subject's key, and cannot be opened once that key is
+//! destroyed.
 
 #![expect(
     clippy::unwrap_used,
@@ -75,7 +76,7 @@ fn fill(store: &Store, subject: &str) {
     assert!(!ask(store, &lines).contains('-'));
 }
 
-/// Whether a subject has everything, or nothing at all.
+/// Returns whether a subject has everything; it must have all or nothing.
 fn is_full(store: &Store, subject: &str) -> bool {
     let said = |line: &str| {
         ask(
@@ -139,8 +140,8 @@ fn put_back(files: &BTreeMap<PathBuf, Vec<u8>>, which: &str) {
     }
 }
 
-/// A store had one key for everybody: whoever kept older files and had the key file read what was erased. Now the key of a
-/// subject goes with the last of that subject's keys, and what is left opens nothing.
+/// A store had one key for all subjects, so that older files and the key file gave erased data
+/// back. The key of a subject goes with the last of its data, and older files open nothing of it.
 #[test]
 fn older_files_tell_nothing_of_a_subject_that_was_erased_since() {
     for sync in [Sync::Always, Sync::EverySecond] {
@@ -302,7 +303,7 @@ fn what_is_renamed_or_copied_is_sealed_for_its_new_subject() {
         ask(&store, &["LLEN user:1:c", "EXISTS user:2:set"]),
         ":2\r\n:0\r\n"
     );
-    // What a policy says later changes nothing of what is there.
+    // A later policy changes nothing about existing keys.
     store.close().unwrap();
     let store = Store::open(&path, Options::default()).unwrap();
     assert!(is_full(&store, "9"));

@@ -17,7 +17,7 @@ use crate::place::{Place, VALUE};
 
 /// Members of the set that is counted.
 const MEMBERS: usize = 20_000;
-/// How many clients wait beside.
+/// The number of clients that wait beside.
 const CLIENTS: usize = 100;
 
 type Answers = Receiver<Result<Answer, Unanswered>>;
@@ -59,7 +59,7 @@ fn nobody_waits_for_all_that_another_client_has_said() {
     let answer = long.recv().unwrap().unwrap();
     assert!(answer.bytes.starts_with(b":20000\r\n"));
     assert!(answer.rest.len() > 1900, "{}", answer.rest.len());
-    // What is left goes on where it stopped.
+    // The rest goes on where it stopped.
     let again = say(&store, answer.client, "ZCARD z", 2).recv().unwrap();
     assert_eq!(again.unwrap().bytes, b":20000\r\n:20000\r\n");
     let waiting: Vec<Answers> = (0..CLIENTS)

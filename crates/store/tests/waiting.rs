@@ -1,4 +1,4 @@
-//! What clients keep waiting takes no more memory than the bound of all of them says.
+//! Waiting commands take no more memory than the bound of all clients allows.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
@@ -10,7 +10,7 @@ use probity_store::{Client, Command, Commands, Options, Store};
 /// The bounds of watched keys and of transactions here; the second test of the two would find memory that the first let go.
 const WATCHED_BYTES: usize = 32 << 20;
 const QUEUED_BYTES: usize = 128 << 20;
-/// What the process takes beside.
+/// Memory that the process takes beside them.
 const OTHER_BYTES: usize = 16 << 20;
 
 fn memory() -> usize {

@@ -16,7 +16,7 @@ use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
 use zeroize::Zeroizing;
 
 use super::init::{VerifierFile, check_place};
-use super::signals::until_stopped;
+use super::signals::until_stopped_or;
 use super::{open_log_with, open_more_files, tell_of_repairs};
 use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
@@ -46,8 +46,10 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
     let keeper = Keeper::start(&source, keeping)
         .map_err(|error| Failure::new("cannot start a thread").because(error))?;
     let served = place.open(args).and_then(|backend| {
-        let told = serve(args, config(backend.clone()), &source);
-        close_store(backend).and(told)
+        let told = serve(args, config(backend.clone()), &backend, &source);
+        let closed = close_store(backend);
+        let remedy = failed_store_remedy(store_sync(args));
+        closed.map_err(|failure| failure.remedy(remedy)).and(told)
     });
     // Closing makes everything durable that the workers appended.
     both(ended(args, keeper.finish()), served)?;
@@ -137,8 +139,13 @@ fn ended(args: &ProxyArgs, ending: Ending) -> Result<(), Failure> {
     })
 }
 
-/// Serves until the process is asked to stop.
-fn serve(args: &ProxyArgs, config: ProxyConfig, source: &Arc<LogSource>) -> Result<(), Failure> {
+/// Serves until the process is asked to stop, or until the embedded store has failed.
+fn serve(
+    args: &ProxyArgs,
+    config: ProxyConfig,
+    backend: &Backend,
+    source: &Arc<LogSource>,
+) -> Result<(), Failure> {
     let proxy = Proxy::start(&config, source)
         .map_err(|error| Failure::new("the proxy did not start").because(error))?;
     // The threads hold what they need of it; the store must be free once they have ended.
@@ -151,9 +158,35 @@ fn serve(args: &ProxyArgs, config: ProxyConfig, source: &Arc<LogSource>) -> Resu
             args.clients_max
         ));
     }
-    let told = until_stopped(|| announce(args, proxy.addresses()));
+    let has_failed = || matches!(backend, Backend::Store(store) if store.has_failed());
+    let told = until_stopped_or(has_failed, || announce(args, proxy.addresses()));
+    if has_failed() {
+        note("the store has failed and carries out nothing more: the proxy ends");
+    }
     proxy.stop();
     told
+}
+
+/// Returns when a change is on the disk of the embedded store.
+fn store_sync(args: &ProxyArgs) -> Sync {
+    match args.store_sync {
+        Some(choice) => choice.into(),
+        None if Durability::from(args.durability) == Durability::Strict => Sync::Always,
+        None => Sync::EverySecond,
+    }
+}
+
+/// Returns the remedy for a store that failed while it was served, and what its clients may have
+/// lost.
+const fn failed_store_remedy(sync: Sync) -> &'static str {
+    match sync {
+        Sync::Always => {
+            "make room on the disk or repair it, then start it again; every change that was answered is on the disk"
+        }
+        Sync::EverySecond => {
+            "make room on the disk or repair it, then start it again; changes of the last second may be lost"
+        }
+    }
 }
 
 /// The backend as the arguments name it, before anything is opened.
@@ -175,17 +208,11 @@ impl Place {
             Self::Upstream(upstream) => return Ok(Backend::Upstream(upstream)),
             Self::Store(folder) => folder,
         };
-        let strict = Durability::from(args.durability) == Durability::Strict;
-        let sync = match args.store_sync {
-            Some(choice) => choice.into(),
-            None if strict => Sync::Always,
-            None => Sync::EverySecond,
-        };
         warn_of_open_addresses(&args.listen);
         let policy = Arc::new(read_policy(args.policy.as_deref())?);
         let waiting = args.store_waiting_bytes_max;
         let options = StoreOptions {
-            sync,
+            sync: store_sync(args),
             key_file: args.store_key.clone(),
             subject_of: subject_of(policy),
             waiting_bytes_max: waiting.unwrap_or(WAITING_BYTES_MAX),
@@ -226,6 +253,7 @@ pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend
         }
         failure.because(error)
     })?;
+    warn_of_old_files(&store);
     key_file::warn_if_open(&key_path, "the key of the store,");
     if !has_key {
         note(&format!(
@@ -235,6 +263,16 @@ pub(super) fn open_store(folder: &Path, options: StoreOptions) -> Result<Backend
         ));
     }
     Ok(Backend::Store(Arc::new(store)))
+}
+
+/// Warns of old files of a store that keep their content under another name.
+pub(super) fn warn_of_old_files(store: &Store) {
+    for path in store.kept_elsewhere() {
+        note(&format!(
+            "warning: {} was removed and not overwritten, for it is a link or has another name: under that name its content stays; remove that name too, unless it is your backup",
+            path.display()
+        ));
+    }
 }
 
 /// Returns a function that gives the subjects of a store's key under the policy, one per line.
@@ -254,7 +292,7 @@ pub(super) fn close_store(backend: Backend) -> Result<(), Failure> {
         return Ok(());
     };
     let closed = Arc::into_inner(store).map_or(Ok(()), Store::close);
-    closed.map_err(|error| Failure::new("the store was not closed").because(error))
+    closed.map_err(|error| Failure::new("changes may be missing from the store").because(error))
 }
 
 fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {

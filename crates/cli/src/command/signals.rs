@@ -11,11 +11,6 @@ use crate::interruption;
 /// The interval between two checks whether anything is left to serve.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Calls `announce` once signals are noticed, and returns when the process is asked to stop.
-pub(super) fn until_stopped(announce: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-    until_stopped_or(|| false, announce)
-}
-
 /// Calls `announce` once signals are noticed, and returns when asked to stop or when `is_over`.
 pub(super) fn until_stopped_or(
     is_over: impl Fn() -> bool,

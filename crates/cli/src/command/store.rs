@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use probity_store::{Options, Store};
 
-use super::proxy::{STORE_FULL, read_policy, subject_of};
+use super::proxy::{STORE_FULL, read_policy, subject_of, warn_of_old_files};
 use crate::args::StoreRewrite;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -37,6 +37,7 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
             .because(error)
             .remedy("stop the proxy that serves it, if one does, and name its key file with --key where it lies elsewhere")
     })?;
+    warn_of_old_files(&store);
     store.rewrite().map_err(|error| {
         Failure::new(format!("{shown} may still hold what was removed"))
             .because(error)

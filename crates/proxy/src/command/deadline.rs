@@ -35,8 +35,8 @@ impl Deadline {
         }
     }
 
-    /// Whether it has passed when the server's clock had shown `before` already and did not show more than `after`;
-    /// `None` where that does not tell.
+    /// Returns whether the deadline has passed. The server's clock had shown `before` already and
+    /// did not show more than `after`; `None` if that decides nothing.
     pub fn is_over(self, before: Option<i64>, after: Option<i64>) -> Option<bool> {
         match self {
             Self::Ahead => Some(false),

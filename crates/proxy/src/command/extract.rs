@@ -1,4 +1,4 @@
-//! Which arguments of a command are keys, by the key specifications of its table entry.
+//! The arguments of a command that are keys, by the key specifications of its table entry.
 
 use super::table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec};
 use crate::resp::{Arguments, parse_canonical};
@@ -9,11 +9,11 @@ use crate::resp::{Arguments, parse_canonical};
 pub struct KeyUse {
     /// Index of the argument.
     pub argument: usize,
-    /// What is done with it.
+    /// The access to the key.
     pub access: Access,
 }
 
-/// Whether the keys are known.
+/// The knowledge of a command's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a yes or no with names")]
 pub enum Extraction {
@@ -34,7 +34,7 @@ impl CommandFacts {
             "sort_ro" => push(keys, 1, arguments, Access::ACCESS),
             "migrate" => migrate(arguments, keys),
             "xread" => streams(arguments, keys, Access::ACCESS),
-            // The group remembers what was delivered, and to whom.
+            // The group remembers each delivered message, and its receiver.
             "xreadgroup" => streams(arguments, keys, Access::ACCESS.with(Access::UPDATE)),
             "georadius" => georadius(arguments, 6, keys),
             "georadiusbymember" => georadius(arguments, 5, keys),
@@ -60,14 +60,14 @@ impl CommandFacts {
         Extraction::Complete
     }
 
-    /// Whether the command may have keys at all.
+    /// Returns whether the command may have keys at all.
     pub fn names_keys(&self) -> bool {
         let is_key = |spec: &KeySpec| !spec.access.contains(Access::NOT_KEY);
         &*self.name == "debug" || self.specs.iter().any(is_key)
     }
 
-    /// Whether the place of a module's keys follows from a word that `arguments` have with a zero byte behind it. The server
-    /// takes that for the word; a module, which finds its keys by itself, need not.
+    /// Returns whether the place of a module's keys follows from a word that has a zero byte behind
+    /// it. The server takes that for the word; a module, which finds its keys by itself, need not.
     pub fn is_ambiguous(&self, arguments: &Arguments) -> bool {
         let spelled = |spec: &KeySpec| match &spec.begin {
             BeginSearch::Keyword(word, _) => (1..arguments.len())
@@ -77,18 +77,19 @@ impl CommandFacts {
         self.flags.contains(Flags::MODULE) && self.specs.iter().any(spelled)
     }
 
-    /// Whether `arguments` name a subcommand that is not known: these are the facts of its container.
+    /// Returns whether `arguments` name an unknown subcommand: then these are the facts of its
+    /// container.
     pub fn is_of_unknown_subcommand(&self, arguments: &Arguments) -> bool {
         self.flags.contains(Flags::CONTAINER) && arguments.len() > 1
     }
 
-    /// Whether the second word says what the command does.
+    /// Returns whether the second word is a subcommand.
     pub fn has_subcommand(&self) -> bool {
         self.flags.contains(Flags::CONTAINER) || self.name.contains('|') || &*self.name == "debug"
     }
 
-    /// Whether the argument after those in `arguments` may be a key, or something else that is recorded
-    /// whole or by its digest: a channel, a script. When in doubt, yes.
+    /// Returns whether the argument after those in `arguments` may be a key, or something else that
+    /// is recorded whole or by its digest: a channel, a script. In doubt it may.
     pub fn may_be_key(&self, arguments: &Arguments) -> bool {
         if NAMED_IN_ENTRIES.contains(&&*self.name) || self.flags.contains(Flags::PUBSUB) {
             return true;

@@ -7,7 +7,7 @@ use super::table::Table;
 /// Most commands, subcommands among them, that are remembered beside those of the start.
 const LEARNED_MAX: usize = 4096;
 
-/// A table that grows by what is learned, up to a bound.
+/// A table that grows by learned commands, up to a bound.
 #[derive(Debug)]
 pub struct KnownCommands {
     /// The table at the start.
@@ -72,8 +72,9 @@ mod tests {
         found.is_some_and(|facts| &*facts.name == "get")
     }
 
-    /// Each name that a server knew a command by stayed in the table of a worker for ever, and there were as many as somebody
-    /// found. There is a bound; the name that was learned last, whatever its length and bytes, is known in any case.
+    /// The table of a worker kept for ever each name under which a server knew a command, and a
+    /// client could find any number. There is a bound, and the name that was learned last is known
+    /// in any case.
     #[test]
     fn what_is_learned_is_bounded() {
         let mut known = KnownCommands::new(Arc::new(Table::default()));

@@ -1,4 +1,4 @@
-//! What a command does to which keys: the server's command table, and what a reply says about it.
+//! The effect of a command on its keys: the server's command table, and the meaning of a reply.
 
 mod deadline;
 mod extract;

@@ -5,7 +5,7 @@
 use super::rule::{self, Meaning, Rule, Sign};
 use crate::resp::Arguments;
 
-/// How the reply to a command is read.
+/// The way in which the reply to a command is read.
 #[derive(Clone, Copy)]
 pub(super) enum Reading {
     /// By this rule.
@@ -24,7 +24,7 @@ const ZERO_SAME: Reading = Is(Rule::When(Sign::Zero, Meaning::Same));
 const ZERO_UNTOLD: Reading = Is(Rule::When(Sign::Zero, Meaning::Untold));
 const EMPTY_ABSENT: Reading = Is(Rule::When(Sign::Empty, Meaning::Absent));
 
-/// How the reply to the command called `name` is read.
+/// Returns the way in which the reply to the command `name` is read.
 pub(super) fn reading(name: &str) -> Option<Reading> {
     let place = TABLE.binary_search_by_key(&name, |(known, _)| known);
     TABLE.get(place.ok()?).map(|(_, reading)| *reading)

@@ -1,10 +1,11 @@
-//! How the reply to a command tells what became of its keys.
+//! The rules by which the reply to a command tells the fate of its keys.
 
 use super::outcome::{self, Reading};
 use super::table::CommandFacts;
 use crate::resp::{Arguments, parse_canonical};
 
-/// How to read the outcome from a reply that is no error. Nil means absent unless the rule says otherwise.
+/// The rule for the outcome of a reply that is no error. Nil means absent unless the rule says
+/// otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "matched in this crate alone")]
 pub enum Rule {
@@ -15,9 +16,9 @@ pub enum Rule {
     When(Sign, Meaning),
     /// With this sign it was not done; any other reply means that the written key is new.
     Creates(Sign),
-    /// It may have changed something; the reply does not tell.
+    /// The command may have changed something; the reply does not tell.
     Untold,
-    /// It changes nothing, as its arguments say; zero means that there was nothing.
+    /// The command changes nothing, as its arguments say; zero means that there was nothing.
     Idle,
     /// The number of keys that were there.
     Count,
@@ -31,22 +32,24 @@ pub enum Rule {
     Delivers(Messages),
     /// The key is new when the reply is this number.
     LengthTells(u64),
-    /// The reply is what was there before; nil means that the key is new.
+    /// The reply is the earlier value; nil means that the key is new.
     PreviousTells,
-    /// The reply is what was there before and stays; nil means that the key is new.
+    /// The reply is the earlier value, which stays; nil means that the key is new.
     PreviousStays,
     /// A score was raised by this, as the bits of a number, where that is known; the reply is the score, and nil means that a condition
     /// kept it.
     Sums(Option<u64>),
-    /// One element for each of at most so many members asked for: nil or zero where there is none.
+    /// One element for each member, of at most this number: nil or zero for an absent one.
     Members(usize),
-    /// One number for each of at most so many fields: 2 deleted, 1 done, 0 not done, less: not there.
+    /// One number for each field, of at most this number: 2 deleted, 1 done, 0 not done, less: not
+    /// there.
     FieldCodes(usize),
-    /// One number for each of at most so many fields: -2 where there is none.
+    /// One number for each field, of at most this number: -2 for an absent one.
     FieldTimes(usize),
-    /// One element for each of at most so many operations; of so many that write, those not done are nil.
+    /// One element for each operation, of at most the first number; the second counts those that
+    /// write, and nil is one that was not done.
     Bitfield(usize, usize),
-    /// Zero or nothing: what was read was empty, and the written key is deleted if it was there.
+    /// Zero or nothing: the source was empty, and the written key is deleted if it was there.
     Stores,
     /// Zero: there was nothing to move. Else it left the source; the destination may have had it before.
     Moves,
@@ -58,7 +61,7 @@ pub enum Rule {
     Migrates,
 }
 
-/// Which messages a consumer of a group asks for.
+/// The messages that a consumer of a group asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a yes or no with names")]
 pub enum Messages {
@@ -94,29 +97,29 @@ pub enum Sign {
     ZeroFirst,
 }
 
-/// What a sign means.
+/// The meaning of a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "matched in this crate alone")]
 pub enum Meaning {
-    /// There was nothing of what was asked for.
+    /// The requested part was absent.
     Absent,
-    /// The same, but it may have changed something that the reply does not show.
+    /// Absent, but the command may have changed something that the reply does not show.
     AbsentUntold,
     /// A condition of the command kept it from being done.
     Failed,
     /// Everything was there already as it should be.
     Same,
-    /// It may have changed something; the reply does not tell.
+    /// The command may have changed something; the reply does not tell.
     Untold,
 }
 
-/// Whether a command may write over what is there.
+/// The treatment of an existing value by a command that writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a yes or no with names")]
 pub enum Replaces {
-    /// It may.
+    /// The value may be replaced.
     Yes,
-    /// It is an error.
+    /// An existing value is an error.
     No,
 }
 
@@ -130,7 +133,8 @@ impl Rule {
         }
     }
 
-    /// How many elements of the reply the rule looks at, for a command with `keys` keys.
+    /// Returns the number of elements of the reply that the rule looks at, for a command with
+    /// `keys` keys.
     pub const fn elements_wanted(self, keys: usize) -> usize {
         match self {
             Self::PerKey => keys,
@@ -263,7 +267,7 @@ fn are_same(arguments: &Arguments) -> bool {
     arguments.at(1) == arguments.at(2)
 }
 
-/// Lists and strings are new when they are as long as what was put there.
+/// Lists and strings are new when they are as long as their added part.
 pub(super) fn push(arguments: &Arguments) -> Rule {
     Rule::LengthTells(arguments.len().saturating_sub(2) as u64)
 }
@@ -329,7 +333,7 @@ pub(super) fn bitfield(arguments: &Arguments) -> Rule {
     Rule::Bitfield(arguments.len(), writes)
 }
 
-/// Commands that store what they found only if they are asked to.
+/// Commands that store their result only if they are asked to.
 pub(super) fn may_store(arguments: &Arguments) -> Rule {
     if has(arguments, 2, &["store", "storedist"]) {
         Rule::Stores

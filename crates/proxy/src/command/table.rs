@@ -20,11 +20,11 @@ pub struct Table {
 pub struct CommandFacts {
     /// Its name, in lower case.
     pub name: Box<str>,
-    /// Number of arguments with the name; negative: at least so many.
+    /// Number of arguments with the name; a negative number is a minimum.
     pub arity: i64,
-    /// What it is allowed to do.
+    /// The flags of the command.
     pub flags: Flags,
-    /// Where its keys are.
+    /// The places of its keys.
     pub specs: Box<[KeySpec]>,
 }
 
@@ -43,24 +43,24 @@ impl Flags {
         ("container", Self::CONTAINER),
         ("module", Self::MODULE),
     ];
-    /// It may change data.
+    /// The command may change data.
     pub const WRITE: Self = Self(1);
-    /// It never changes data.
+    /// The command never changes data.
     pub const READONLY: Self = Self(2);
-    /// It administers the server.
+    /// The command administers the server.
     pub const ADMIN: Self = Self(4);
-    /// It may wait for data.
+    /// The command may wait for data.
     pub const BLOCKING: Self = Self(8);
-    /// It belongs to publish/subscribe.
+    /// The command belongs to publish/subscribe.
     pub const PUBSUB: Self = Self(16);
     /// Its keys are not at fixed places.
     pub const MOVABLE_KEYS: Self = Self(32);
     /// Its second argument names a subcommand.
     pub const CONTAINER: Self = Self(64);
-    /// It is of a module.
+    /// The command is a module's.
     pub const MODULE: Self = Self(128);
 
-    /// Whether all of `other` is set.
+    /// Returns whether all of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -79,7 +79,7 @@ impl Flags {
     }
 }
 
-/// What a command does with a key.
+/// The access of a command to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Access(u8);
 
@@ -101,14 +101,14 @@ impl Access {
     pub const INSERT: Self = Self(4);
     /// Some or all of its content is removed.
     pub const DELETE: Self = Self(8);
-    /// It looks like a key but is not.
+    /// The argument looks like a key but is none.
     pub const NOT_KEY: Self = Self(16);
     /// The specification does not find all keys.
     pub const INCOMPLETE: Self = Self(32);
-    /// What is done depends on other arguments.
+    /// The access depends on other arguments.
     pub const VARIABLE: Self = Self(64);
 
-    /// Whether all of `other` is set.
+    /// Returns whether all of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -129,29 +129,29 @@ impl Access {
         })
     }
 
-    /// Only what is done, without how it was found out.
+    /// Keeps the access alone, without the way in which it was found.
     #[must_use]
     pub const fn logical(self) -> Self {
         Self(self.0 & 15)
     }
 }
 
-/// Where the keys of one group are.
+/// The places of one group of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "a plain record of what COMMAND says"
 )]
 pub struct KeySpec {
-    /// What is done with them.
+    /// The access to the keys.
     pub access: Access,
-    /// Where the group begins.
+    /// The beginning of the group.
     pub begin: BeginSearch,
-    /// Which arguments from there are keys.
+    /// The arguments from there that are keys.
     pub find: FindKeys,
 }
 
-/// Where a group of keys begins.
+/// The beginning of a group of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "fixed by the protocol")]
 pub enum BeginSearch {
@@ -163,7 +163,7 @@ pub enum BeginSearch {
     Unknown,
 }
 
-/// Which arguments from the beginning of a group are keys.
+/// The arguments from the beginning of a group that are keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "fixed by the protocol")]
 #[expect(

@@ -1,7 +1,8 @@
 //! The file of the log's folder that keeps the count of missing entries until a `gap` says it.
 //!
-//! The file has its whole length from the start of the proxy on, so that a full disk does not keep the count from being written. The log's
-//! keys authenticate it. It is no evidence: whoever can write to the log's folder can remove it, until the entry is in the log.
+//! The file has its whole length from the start of the proxy on, so that a full disk does not keep
+//! the count from being written. The log's keys authenticate it. It is no evidence: a process that
+//! can write to the log's folder can remove it, until the entry is in the log.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _};
@@ -19,7 +20,7 @@ use crate::sink::SinkError;
 
 /// Its name in the log's folder.
 const NAME: &str = "missed";
-/// Its length in bytes: an authenticator, what is said, then line ends.
+/// Its length in bytes: an authenticator, the count, then line ends.
 const LENGTH: usize = 1024;
 /// Bytes of the authenticator.
 const TAG_BYTES: usize = 32;
@@ -27,7 +28,7 @@ const TAG_BYTES: usize = 32;
 const DOMAIN: &str = "probity/missed/v2";
 /// Times that a lock is tried which another process holds: some five seconds.
 const LOCK_TRIES_MAX: u32 = 500;
-/// How often such a process is looked for.
+/// The interval between two looks for such a process.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Entries of a stream that are missing, or may be.
@@ -66,7 +67,7 @@ impl Account {
         }
         Ok(match self.attempt.record(self.number, log, &self.stream)? {
             Recorded::Now => next,
-            // It is behind what was handed in, and in front of `next`.
+            // Its index lies behind the entries that were handed in, and before `next`.
             Recorded::Before => next.saturating_sub(1),
         })
     }
@@ -242,13 +243,14 @@ impl MissedFile {
     }
 }
 
-/// What [`settle`] recorded.
+/// The result of [`settle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "all that can be")]
 pub enum Settled {
-    /// How many entries are missing.
+    /// The number of missing entries.
     Counted(Missed),
-    /// That nobody knows how many are: the file was not written with the log's keys, or not as a whole.
+    /// An unknown number of entries is missing: the file was not written with the log's keys, or
+    /// not as a whole.
     Unknown,
     /// Nothing: something else than a file has its name.
     NoFile,

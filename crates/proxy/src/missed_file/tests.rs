@@ -130,7 +130,7 @@ fn a_crash_at_any_moment_of_settling_leaves_each_gap_once() {
         let file = place.file();
         let mut account = place.account();
         let next = place.next();
-        // As `settle_account` goes, and ends after so many steps.
+        // As `settle_account` goes, and ends after `steps` steps.
         if step == 0 {
             file.say(&account).unwrap();
         }

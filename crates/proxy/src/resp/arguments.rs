@@ -3,7 +3,7 @@
 /// One argument of the last command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argument<'a> {
-    /// What was kept of it: all, or a prefix.
+    /// The kept bytes of the argument: all of them, or a prefix.
     pub kept: &'a [u8],
     /// Its whole length, in bytes.
     pub length: u64,
@@ -12,7 +12,7 @@ pub struct Argument<'a> {
 }
 
 impl Argument<'_> {
-    /// Whether all of it was kept.
+    /// Returns whether all of the argument was kept.
     pub fn is_whole(&self) -> bool {
         self.kept.len() as u64 == self.length
     }
@@ -36,12 +36,12 @@ struct Span {
 }
 
 impl Arguments {
-    /// How many there are.
+    /// Returns the number of arguments.
     pub const fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no arguments.
     pub const fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -65,12 +65,13 @@ impl Arguments {
         Some(argument.kept)
     }
 
-    /// What was kept of the argument at `index`, which may be its beginning alone; empty when there is none.
+    /// Returns the kept bytes of the argument at `index`, which may be its beginning alone; empty
+    /// if there is none.
     pub fn beginning(&self, index: usize) -> &[u8] {
         self.at(index).map_or(&[], |argument| argument.kept)
     }
 
-    /// Whether there is an argument at `index` that has no bytes.
+    /// Returns whether there is an argument at `index` without any bytes.
     pub fn is_empty_at(&self, index: usize) -> bool {
         self.at(index).is_some_and(|argument| argument.length == 0)
     }
@@ -81,13 +82,13 @@ impl Arguments {
         self.before_zero(index).to_ascii_lowercase()
     }
 
-    /// Whether a server takes the argument at `index` for `word`.
+    /// Returns whether a server takes the argument at `index` for `word`.
     pub fn is_word(&self, index: usize, word: &str) -> bool {
         self.before_zero(index)
             .eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// Whether there is a zero byte in what was kept of the argument at `index`.
+    /// Returns whether the kept bytes of the argument at `index` have a zero byte.
     pub fn has_zero(&self, index: usize) -> bool {
         memchr::memchr(0, self.beginning(index)).is_some()
     }
@@ -131,7 +132,8 @@ impl Arguments {
         }
     }
 
-    /// Where the next kept byte goes. What is kept of one command is bounded far below 4 GiB.
+    /// Returns the place of the next kept byte. The kept bytes of one command are bounded far below
+    /// 4 GiB.
     fn place(&self) -> u32 {
         u32::try_from(self.kept.len()).unwrap_or(u32::MAX)
     }
@@ -143,7 +145,7 @@ impl Arguments {
             + self.digests.len() * size_of::<(usize, [u8; 32])>()
     }
 
-    /// Forgets all arguments; overwrites what was kept when it may hold a secret.
+    /// Forgets all arguments, and overwrites kept bytes that may be a secret.
     pub fn clear(&mut self, secret: bool) {
         if secret {
             self.kept.fill(0);

@@ -1,4 +1,4 @@
-//! What a client sends, scanned as it arrives: the arguments that matter are kept, the rest passes by.
+//! The scanner of a client's bytes: it keeps the arguments that matter and passes over the rest.
 
 use sha2::{Digest as _, Sha256};
 
@@ -8,15 +8,15 @@ use super::{Limits, RespError, Scan, parse_canonical};
 
 /// Arguments up to this length are always kept whole, in bytes.
 const SHORT_BYTES: u64 = 256;
-/// What is kept of an argument that cannot be a key, in bytes.
+/// Bytes that are kept of an argument that cannot be a key.
 const VALUE_BYTES_KEPT: u64 = 64;
-/// What is kept of a key that is longer than an entry holds, in bytes.
+/// Bytes that are kept of a key that is longer than an entry holds.
 const LONG_KEY_BYTES_KEPT: u64 = 1024;
 
 /// Scans commands: arrays of bulk strings, and inline commands, exactly as Redis reads them.
 ///
-/// Where Redis is lenient (it does not look at the bytes after a bulk string or after a carriage
-/// return) so is this: whoever forwards bytes must never understand them differently.
+/// Redis does not look at the bytes after a bulk string or after a carriage return, and neither
+/// does this scanner. A proxy that forwards bytes must never understand them differently.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -24,12 +24,12 @@ const LONG_KEY_BYTES_KEPT: u64 = 1024;
 )]
 pub struct CommandScanner {
     limits: Limits,
-    /// Whether every argument is kept whole.
+    /// True if every argument is kept whole.
     whole: bool,
-    /// Whether nothing of the command under way is kept any more.
+    /// True while nothing more of the command under way is kept.
     skips: bool,
     state: State,
-    /// Whether the last command is one on a line of its own.
+    /// True if the last command stands on a line of its own.
     inline: bool,
     line: Vec<u8>,
     left: u64,
@@ -63,7 +63,8 @@ impl CommandScanner {
         }
     }
 
-    /// A scanner that keeps every argument whole, for whoever carries out the commands.
+    /// Creates a scanner that keeps every argument whole, for a store that carries out the
+    /// commands.
     pub fn keeping_all(limits: Limits) -> Self {
         Self {
             whole: true,
@@ -71,7 +72,8 @@ impl CommandScanner {
         }
     }
 
-    /// What Redis answers, before it closes the connection, to the line that was refused last.
+    /// Returns the answer of Redis to the line that was refused last, after which it closes the
+    /// connection.
     pub fn complaint(&self, error: RespError) -> String {
         let counting = self.state == State::CountLine;
         let reason = match error {
@@ -110,12 +112,12 @@ impl CommandScanner {
         }
     }
 
-    /// Whether the scanner stands between two commands.
+    /// Returns whether the scanner stands between two commands.
     pub const fn is_between_commands(&self) -> bool {
         matches!(self.state, State::Start)
     }
 
-    /// Whether the name of the command under way is all there, or too long to be one.
+    /// Returns whether the name of the command under way is complete, or too long to be one.
     pub fn name_is_known(&self) -> bool {
         let in_name = self.arguments.len() == 1 && matches!(self.state, State::Body { .. });
         match self.state {
@@ -128,7 +130,7 @@ impl CommandScanner {
         }
     }
 
-    /// Whether the last command, or the one under way, is one on a line of its own.
+    /// Returns whether the last command, or the one under way, stands on a line of its own.
     pub const fn is_inline(&self) -> bool {
         self.inline
     }

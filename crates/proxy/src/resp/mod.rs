@@ -14,7 +14,7 @@ pub use command::CommandScanner;
 pub use frame::{Frame, FrameReader, put_command};
 pub use reply::{Event, Kind, ReplyScanner};
 
-/// Bounds on what a peer may send.
+/// Bounds of a peer's input.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Deepest nesting of aggregates in a reply.
@@ -34,7 +34,7 @@ impl Limits {
     pub const DEPTH_MAX: usize = 128;
     /// Default longest bulk string: what Redis itself accepts.
     pub const BULK_BYTES_MAX: u64 = 512 << 20;
-    /// Deepest nesting of what a server sends: a script may nest far deeper than a command's reply.
+    /// Deepest nesting of a server's reply: a script may nest far deeper than a command.
     pub const DEPTH_MAX_SERVER: usize = 1 << 16;
     /// Default longest line: what Redis itself accepts.
     pub const LINE_BYTES_MAX: usize = 64 << 10;
@@ -43,7 +43,7 @@ impl Limits {
     /// Default most bytes of one command that are kept to find its keys.
     pub const COMMAND_BYTES_KEPT_MAX: usize = 64 << 20;
 
-    /// The defaults for what a client sends.
+    /// The defaults for a client's input.
     pub const CLIENT: Self = Self {
         depth_max: Self::DEPTH_MAX,
         elements_max: Self::ELEMENTS_MAX,
@@ -52,13 +52,13 @@ impl Limits {
         command_bytes_kept_max: Self::COMMAND_BYTES_KEPT_MAX,
     };
 
-    /// The defaults for what is carried out here, and therefore kept whole.
+    /// The defaults for commands that are carried out here, and therefore kept whole.
     pub const STORE: Self = Self {
         command_bytes_kept_max: 1 << 30,
         ..Self::CLIENT
     };
 
-    /// The defaults for what a server sends: it may answer more than a client may ask.
+    /// The defaults for a server's replies, which may be longer than a client's commands.
     pub const SERVER: Self = Self {
         depth_max: Self::DEPTH_MAX_SERVER,
         elements_max: u32::MAX as u64,
@@ -107,12 +107,12 @@ pub enum RespError {
     TooMuchKept(usize),
 }
 
-/// What one call of a scanner did.
+/// The result of one call of a scanner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
     /// Bytes of the input that were taken.
     pub consumed: usize,
-    /// Whether the last of them ends a value; if not, all input was taken.
+    /// True if the last byte ends a value; otherwise all input was taken.
     pub complete: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a server sends, scanned as it arrives: events for a visitor, no copy of the contents.
+//! The scanner of a server's bytes: events for a visitor, and no copy of the contents.
 
 use super::{Limits, RespError, Scan, parse_integer};
 
@@ -89,7 +89,7 @@ impl ReplyScanner {
         self.flatten = flatten;
     }
 
-    /// Whether the scanner stands between two values.
+    /// Returns whether the scanner stands between two values.
     pub const fn is_between_values(&self) -> bool {
         matches!(self.state, State::Header) && self.line.is_empty() && self.open.is_empty()
     }

@@ -10,7 +10,8 @@ use crate::config::{OnLogFailure, Release};
 use crate::sink::{EntrySink, SinkError};
 
 impl<K: EntrySink> Connection<K> {
-    /// Hands the entries to the log, and lets go what they were made of when it has them.
+    /// Hands the entries to the log, and releases the bytes that they were made of once it has
+    /// them.
     pub(super) fn poll_append(&mut self, context: &mut Context<'_>) -> Flow {
         let reach = Reach {
             place: self.session.settled(),
@@ -61,7 +62,7 @@ impl<K: EntrySink> Connection<K> {
         }
     }
 
-    /// Whether nothing may be done any more, because nothing can be recorded.
+    /// Returns whether nothing may be done any more, because nothing can be recorded.
     pub(super) fn log_is_lost(&self) -> bool {
         self.shared.config.on_log_failure == OnLogFailure::Refuse
             && self.shared.sink.borrow().is_failed()
@@ -125,7 +126,7 @@ impl<K: EntrySink> Connection<K> {
                         break;
                     }
                 }
-                // What waits to be handed in may still be taken: the log may be open again.
+                // Waiting entries may still be taken: the log may be open again.
                 Err(_) if self.shared.config.on_log_failure == OnLogFailure::Forward => {
                     self.outbox.let_go();
                     moved = true;

@@ -31,17 +31,18 @@ const BUFFER_BYTES_MAX: usize = 1 << 20;
 const AWAITED_BYTES_MAX: usize = 4 << 20;
 /// Rounds through all steps after which the other clients of the worker have a turn.
 const ROUNDS_MAX: usize = 4;
-/// How often a client that is not read is asked for a sign of life.
+/// The interval at which a client that is not read is asked for a sign of life.
 const HANG_UP_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a blocking command of a client that has gone may go on before its connection is ended.
+/// Longest time that a blocking command of a client that has gone may go on before its connection
+/// is ended.
 const BLOCKED_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long the server may take to notice that a connection is ended.
+/// Longest time that the server may take to notice the end of a connection.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the connections of one worker share.
+/// The state that the connections of one worker share.
 pub(super) struct Shared<K> {
     pub(super) config: ProxyConfig,
-    /// Whether the server sends nobody to another one.
+    /// True if the server sends no client to another server.
     pub(super) alone: bool,
     pub(super) side: Rc<Side>,
     pub(super) sink: RefCell<K>,
@@ -50,7 +51,7 @@ pub(super) struct Shared<K> {
     pub(super) stopping: Cell<bool>,
     /// Told when the worker stops, and again when waiting for replies is over.
     pub(super) stop: Notify,
-    /// Where every connection reads into.
+    /// The buffer that every connection reads into.
     pub(super) scratch: RefCell<Box<[u8]>>,
 }
 
@@ -72,12 +73,12 @@ pub(super) struct Connection<K: EntrySink> {
     pub(super) outbox: Outbox<K::Ticket>,
     pub(super) batch: EntryBatch,
     answer: Option<Asking>,
-    /// What the server's clock shows, for what is to be recorded.
+    /// The question for the server's time, which an entry needs.
     clock: Option<Asking>,
-    /// Whether a command waits until everything before it is answered.
+    /// True while a command waits until everything before it is answered.
     waits: bool,
     client_ended: bool,
-    /// Whether the client has closed its end, behind bytes that are not read yet.
+    /// True once the client has closed its end, behind bytes that are not read yet.
     hung_up: bool,
     server_ended: bool,
     /// Since when the server has been told that nothing more comes.
@@ -151,7 +152,7 @@ impl<K: EntrySink> Connection<K> {
             () = poll_fn(|context| self.poll(context)) => return,
             () = shared.stop.notified() => {}
         }
-        // Stopping: what is under way may finish until the worker's stop timeout.
+        // Stopping: commands under way may finish until the worker's stop timeout.
         tokio::select! {
             () = poll_fn(|context| self.poll(context)) => return,
             () = shared.stop.notified() => self.abandon(),
@@ -159,7 +160,7 @@ impl<K: EntrySink> Connection<K> {
         poll_fn(|context| self.poll(context)).await;
     }
 
-    /// Waits for nothing more from either side, and records what was forwarded without an answer.
+    /// Waits for nothing more from either side, and records forwarded commands without an answer.
     fn abandon(&mut self) {
         self.client_ended = true;
         self.outbox.discard();
@@ -248,7 +249,7 @@ impl<K: EntrySink> Connection<K> {
         }
     }
 
-    /// Learns what the server's clock shows where that decides what was done.
+    /// Asks for the server's time if it decides the fate of a key.
     fn poll_clock(&mut self, context: &mut Context<'_>) -> Flow {
         if !self.session.wants_time() {
             return Flow::Stuck;
@@ -277,7 +278,7 @@ impl<K: EntrySink> Connection<K> {
         Flow::Moved
     }
 
-    /// Whether more of the client is wanted at all.
+    /// Returns whether more of the client is wanted at all.
     fn listens(&self) -> bool {
         !self.client_ended
             && !self.server_ended
@@ -285,12 +286,13 @@ impl<K: EntrySink> Connection<K> {
             && !self.shared.stopping.get()
     }
 
-    /// Whether the client has said as much as is kept for it.
+    /// Returns whether as many bytes of the client wait as are kept for it.
     fn is_crowded(&self) -> bool {
         self.inbox.len() >= BUFFER_BYTES_MAX || self.session.awaited_bytes() >= AWAITED_BYTES_MAX
     }
 
-    /// Whether the client is read. It is while a command waits, because its end is seen only behind what it has said.
+    /// Returns whether the client is read. It is read while a command waits, because its end is
+    /// seen only behind its bytes.
     fn reads(&self) -> bool {
         self.listens() && !self.is_crowded()
     }
@@ -328,12 +330,12 @@ impl<K: EntrySink> Connection<K> {
         }
     }
 
-    /// Whether the client has said something that may be understood now.
+    /// Returns whether bytes of the client wait that may be understood now.
     fn has_more(&self) -> bool {
         !self.inbox.rest().is_empty() && self.session.awaited_bytes() < AWAITED_BYTES_MAX
     }
 
-    /// Goes on with what was said while as much as may be was under way.
+    /// Goes on with bytes that came while as many commands as may be were under way.
     fn poll_understand(&mut self, _: &mut Context<'_>) -> Flow {
         let held_up = self.answer.is_some() || self.waits || self.refusal.is_some();
         if held_up || !self.has_more() {
@@ -399,7 +401,7 @@ impl<K: EntrySink> Connection<K> {
         false
     }
 
-    /// Puts the session's own questions behind what is allowed.
+    /// Puts the session's own questions behind the admitted bytes.
     fn put_question(&mut self) {
         if let Some(bytes) = self.session.take_question() {
             self.inbox.insert(bytes);
@@ -425,7 +427,8 @@ impl<K: EntrySink> Connection<K> {
                 Flow::Moved
             }
             Poll::Ready(_) => {
-                // What was not sent was not done; what the server still says is read.
+                // A command that was not sent was not done. The server's remaining replies are
+                // read.
                 self.inbox = Inbox::default();
                 (self.answer, self.waits, self.client_ended) = (None, false, true);
                 Flow::Moved
@@ -555,7 +558,7 @@ impl<K: EntrySink> Connection<K> {
             closed.map(|since| since + FAREWELL_TIMEOUT)
         };
         let end = [idle, farewell].into_iter().flatten().min();
-        // What only waits for the log waits as long as the log may take.
+        // Replies that wait for the log alone wait as long as the log may take.
         let recorded = self.batch.is_empty() && self.outbox.ticket().is_none();
         let end = end.filter(|_| !self.server_ended || recorded);
         let unread = !self.reads() && !self.client_ended && !self.hung_up;

@@ -16,33 +16,34 @@ use crate::resp::{Arguments, CommandScanner, Limits};
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// The reply to a command that the store did not begin.
 const FAILED: &[u8] = b"-ERR probity: the store has failed; nothing is done any more\r\n";
-/// The same of an EXEC, whose transaction ends with it: any other error would leave it open.
+/// The reply to an EXEC that the store did not begin, whose transaction ends with it. Any other
+/// error would leave it open.
 const FAILED_EXEC: &[u8] = b"-EXECABORT Transaction discarded because of: probity: the store has failed; nothing is done any more\r\n";
 
 /// One client's connection to the store.
 pub(super) struct StoreSocket {
     store: Arc<Store>,
     scanner: CommandScanner,
-    /// What the command under way takes of the memory of all clients.
+    /// The share that the command under way takes of the memory of all clients.
     share: Option<Share>,
-    /// What stands for it where nothing of it is kept any more.
+    /// The refusal that replaces the command under way once nothing more of it is kept.
     refusal: Option<Command>,
     /// Whole commands that were not handed over yet.
     commands: Commands,
     /// The client's state, while it is not with the store.
     client: Option<Client>,
-    /// Whether the first command that the store has is EXEC.
+    /// True if the first command with the store is EXEC.
     asks_exec: bool,
     slot: Arc<Mutex<Slot>>,
     /// Replies, of which the first `read` bytes were read.
     replies: Vec<u8>,
-    /// What they take of the memory of all clients.
+    /// The share that the replies take of the memory of all clients.
     replies_share: Option<Share>,
     read: usize,
-    /// What ends the connection once everything before is answered.
+    /// The error that ends the connection once everything before it is answered.
     complaint: Option<String>,
     peer: Peer,
-    /// Nothing more comes from the store.
+    /// True once nothing more comes from the store.
     closed: bool,
 }
 
@@ -56,7 +57,7 @@ enum Peer {
     Gone,
 }
 
-/// Where the store's thread leaves an answer.
+/// The place where the store's thread leaves an answer.
 #[derive(Default)]
 struct Slot {
     answer: Option<Result<Answer, Unanswered>>,
@@ -168,7 +169,8 @@ impl StoreSocket {
                 self.replies = said.to_vec();
                 self.closed = true;
             }
-            // It may have been done: as of a server that has gone, there is no reply, and so the log says.
+            // It may have been done. As with a server that has gone, there is no reply, and the log
+            // says so.
             Err(Unanswered::Unsure) => self.closed = true,
         }
         true
@@ -181,7 +183,7 @@ impl StoreSocket {
         self.closed = answer.closes;
         let mut commands = answer.rest;
         commands.append(&mut self.commands);
-        // Of a client that has gone, what has had no turn yet is dropped.
+        // Commands of a client that has gone are dropped if they had no turn yet.
         self.commands = if self.peer == Peer::Gone {
             Commands::default()
         } else {

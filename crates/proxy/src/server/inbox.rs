@@ -1,10 +1,10 @@
-//! What came from the client, and how far it may go to the server.
+//! The bytes of the client, and how far they may go to the server.
 
 /// Bytes of the client in order: those that may go, those that are understood and held, and those that are not understood. What is put
 /// in place of some moves none of the others.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// Understood: all that may go, then what is held.
+    /// Understood bytes: those that may go, then the held ones.
     understood: Vec<u8>,
     held: usize,
     /// Not understood yet, from `at` on.
@@ -22,12 +22,13 @@ impl Inbox {
         self.arrived.extend_from_slice(bytes);
     }
 
-    /// What is not understood.
+    /// Returns the bytes that are not understood yet.
     pub(super) fn rest(&self) -> &[u8] {
         self.arrived.get(self.at..).unwrap_or_default()
     }
 
-    /// So many bytes of the rest are understood, and at the end of all that are so many are held.
+    /// Marks `count` bytes of the rest as understood; the last `held` of all understood bytes are
+    /// held back.
     pub(super) fn understand(&mut self, count: usize, held: usize) {
         let end = self.at.saturating_add(count).min(self.arrived.len());
         let taken = self.arrived.get(self.at..end).unwrap_or_default();
@@ -45,17 +46,17 @@ impl Inbox {
         self.understood.len().saturating_sub(self.held)
     }
 
-    /// What may go to the server.
+    /// Returns the bytes that may go to the server.
     pub(super) fn ready(&self) -> &[u8] {
         self.understood.get(..self.allowed()).unwrap_or_default()
     }
 
-    /// So many bytes have gone.
+    /// Removes `count` bytes that have gone.
     pub(super) fn sent(&mut self, count: usize) {
         self.understood.drain(..count.min(self.allowed()));
     }
 
-    /// Puts `bytes` in place of what is held, and lets them go.
+    /// Puts `bytes` in place of the held bytes, and lets them go.
     pub(super) fn replace_held(&mut self, bytes: &[u8]) {
         self.understood.truncate(self.allowed());
         self.understood.extend_from_slice(bytes);

@@ -36,7 +36,7 @@ pub use side::Support;
 use side::{Side, examine};
 use upstream::{BoxSocket, connect, keep_alive};
 
-/// Why the proxy does not start or did not stop cleanly.
+/// Reason why the proxy does not start or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
@@ -54,7 +54,7 @@ pub enum ProxyError {
     Upstream {
         /// The place.
         place: String,
-        /// What it said, or the system's error.
+        /// The server's reply, or the system's error.
         #[source]
         source: io::Error,
     },
@@ -65,7 +65,7 @@ pub enum ProxyError {
     Descriptors {
         /// Most files that it may have open.
         limit: usize,
-        /// How many are not for clients.
+        /// The number of files that are not for clients.
         reserved: usize,
     },
     /// The log or the stream is not there.
@@ -160,12 +160,13 @@ impl Proxy {
         &self.addresses
     }
 
-    /// What the server behind is, and how its commands are known.
+    /// Returns the kind of the server, and the source of its command table.
     pub const fn support(&self) -> &Support {
         &self.support
     }
 
-    /// Most clients at once: fewer than were asked for where the process may not have so many files open.
+    /// Returns the most clients at once. They are fewer than configured if the process may not have
+    /// that many files open.
     pub const fn clients_max(&self) -> usize {
         self.clients_max
     }
@@ -232,7 +233,7 @@ impl Listener {
     }
 }
 
-/// How long nobody is accepted after an attempt failed: out of descriptors, most likely.
+/// The pause after a failed attempt to accept a client, which most likely found no free descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 struct Acceptor {
@@ -310,7 +311,7 @@ impl Client {
 struct Worker<S: SinkSource> {
     config: ProxyConfig,
     table: Arc<Table>,
-    /// Whether the server sends nobody to another one.
+    /// True if the server sends no client to another server.
     alone: bool,
     source: Arc<S>,
     clients: Arc<AtomicUsize>,
@@ -371,13 +372,13 @@ impl<S: SinkSource> Worker<S> {
         shared.stopping.set(true);
         shared.stop.notify_waiters();
         finish(&shared, &mut tasks, shared.config.stop_timeout).await;
-        // What has no reply by now is recorded as lost.
+        // Commands without a reply by now are recorded as lost.
         shared.stop.notify_waiters();
         finish(&shared, &mut tasks, shared.config.log_timeout).await;
     }
 }
 
-/// How often connections look again while the worker stops.
+/// The interval at which connections look again while the worker stops.
 const STOP_POLL: Duration = Duration::from_millis(5);
 
 /// Waits until every connection has ended, but no longer than `timeout`.

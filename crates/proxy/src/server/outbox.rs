@@ -1,4 +1,4 @@
-//! What came from the server, and how far the client may see it.
+//! The bytes of the server, and how far the client may see them.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 pub(super) struct Reach {
     /// Bytes before it.
     pub(super) place: u64,
-    /// Whether a reply is under way there, so that nothing of our own may follow.
+    /// True if a reply is under way there, so that nothing of the proxy's own may follow.
     pub(super) midway: bool,
 }
 
@@ -37,7 +37,8 @@ impl<T: Copy> Outbox<T> {
         }
     }
 
-    /// Where what the server said is put; what is not released there may be taken back.
+    /// Returns the buffer for the server's bytes; bytes that are not released there may be taken
+    /// back.
     pub(super) const fn arriving(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -63,7 +64,7 @@ impl<T: Copy> Outbox<T> {
         more
     }
 
-    /// Whether there is nothing more to let go up to `reach`.
+    /// Returns whether there is nothing more to release up to `reach`.
     pub(super) fn is_released(&self, reach: Reach) -> bool {
         let last = self.marks.back().map_or(self.released, |(last, _)| *last);
         last == reach || self.withheld
@@ -81,7 +82,7 @@ impl<T: Copy> Outbox<T> {
         }
     }
 
-    /// Lets the client read what is held, though it never becomes durable.
+    /// Lets the client read held bytes, even though their entries never become durable.
     pub(super) fn let_go(&mut self) {
         if let Some((reach, _)) = self.marks.pop_back() {
             self.released = reach;
@@ -89,14 +90,14 @@ impl<T: Copy> Outbox<T> {
         }
     }
 
-    /// What may go to the client now.
+    /// Returns the bytes that may go to the client now.
     pub(super) fn ready(&self) -> &[u8] {
         let count = usize::try_from(self.released.place.saturating_sub(self.base));
         let count = count.unwrap_or(usize::MAX).min(self.bytes.len());
         self.bytes.get(..count).unwrap_or_default()
     }
 
-    /// So many bytes have gone.
+    /// Removes `count` bytes that have gone.
     pub(super) fn sent(&mut self, count: usize) {
         self.bytes.drain(..count.min(self.bytes.len()));
         self.base += count as u64;
@@ -108,7 +109,7 @@ impl<T: Copy> Outbox<T> {
         self.bytes.clear();
     }
 
-    /// What is not released never will be.
+    /// Drops the bytes that are not released; they never will be.
     pub(super) fn withhold(&mut self) {
         let ready = self.ready().len();
         self.bytes.truncate(ready);
@@ -120,12 +121,12 @@ impl<T: Copy> Outbox<T> {
         self.bytes.len()
     }
 
-    /// Whether nothing waits: neither for a commit nor for the client.
+    /// Returns whether no byte waits, neither for a commit nor for the client.
     pub(super) fn is_quiet(&self) -> bool {
         self.marks.is_empty() && self.released.place <= self.base
     }
 
-    /// Whether the client has seen, or will see, the beginning of a reply and not its end.
+    /// Returns whether the client has seen, or will see, the beginning of a reply and not its end.
     pub(super) const fn is_midway(&self) -> bool {
         self.released.midway
     }

@@ -1,4 +1,5 @@
-//! Where clients connect, and how many of them fit beside everything else that the process has open.
+//! The places where clients connect, and the number of clients that fit beside all other open
+//! files.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -15,8 +16,8 @@ use tokio::time::Instant;
 use super::{Listener, ProxyError};
 use crate::config::{Backend, Listen, ProxyConfig};
 
-/// How many clients may be there at once: as many as are asked for, unless the process may have fewer files open. What the log needs
-/// is no client's.
+/// Returns the most clients at once: the configured number, unless the process may have fewer files
+/// open. Files of the log are not for clients.
 pub(super) fn clients_max(config: &ProxyConfig) -> Result<usize, ProxyError> {
     let Some(limit) = getrlimit(Resource::Nofile).current else {
         return Ok(config.clients_max);
@@ -67,13 +68,15 @@ async fn bind_one(place: &Listen) -> io::Result<Listener> {
     }
 }
 
-/// Behind the name of a socket: the file that is locked while somebody looks for it and binds.
+/// Ending of the file beside a socket that is locked while a process looks for the socket and binds
+/// it.
 const LOCK: &str = ".lock";
-/// How long somebody else may have it locked, who only binds meanwhile.
+/// Longest time that another process may hold the lock, which only binds meanwhile.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// The file of a socket's lock. What is no plain file is not opened: a pipe or a device might wait, or do something.
+/// Opens the file of a socket's lock. Only a plain file is opened: a pipe or a device might block,
+/// or act.
 fn open_lock(path: &Path) -> io::Result<File> {
     let refuse = || {
         let text = format!("{} is no plain file; remove it", path.display());
@@ -122,7 +125,7 @@ async fn lock(path: &Path) -> io::Result<File> {
 /// Listens on a socket in the file system. The one that a process left that has ended is replaced; no other file is.
 async fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     // A file of its own: the store may hold the lock of the folder, and so may anybody who reads it. Until it listens, a
-    // socket looks abandoned to whoever starts at the same time.
+    // socket looks abandoned to a process that starts at the same time.
     let _lock = lock(path).await?;
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
@@ -135,7 +138,7 @@ async fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Whether a socket of this user lies there on which nobody listens.
+/// Returns whether a socket of this user lies there on which nobody listens.
 fn is_abandoned(path: &Path) -> bool {
     let is_ours = fs::symlink_metadata(path)
         .is_ok_and(|found| found.file_type().is_socket() && found.uid() == geteuid().as_raw());

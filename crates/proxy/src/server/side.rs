@@ -1,4 +1,5 @@
-//! The proxy's own questions to the server: what it is, which commands it has, which arguments are keys.
+//! The proxy's own questions to the server: its kind, its commands, and the arguments that are
+//! keys.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use crate::command::{Access, KeyUse, KnownCommands, Table};
 use crate::config::{Backend, ProxyConfig};
 use crate::resp::{Arguments, Frame, FrameReader, Limits, parse_canonical};
 
-/// What the server behind is, and how its commands are known: for the operator to read.
+/// The kind of the server, and the source of its command table: for the operator to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
     server: String,
@@ -23,7 +24,8 @@ pub struct Support {
 }
 
 impl Support {
-    /// Whether the server says that it is alone, so that it sends no client to another one.
+    /// Returns whether the server says that it is alone, so that it sends no client to another
+    /// server.
     pub(super) const fn is_alone(&self) -> bool {
         self.alone
     }
@@ -33,9 +35,9 @@ impl Support {
 enum Commands {
     /// The server tells its commands, and which arguments are keys.
     Served,
-    /// It tells its commands, but not which arguments are keys.
+    /// The server tells its commands, but not which arguments are keys.
     Old,
-    /// It tells nothing.
+    /// The server tells nothing.
     Builtin,
 }
 
@@ -129,7 +131,7 @@ fn describe(info: &Frame) -> io::Result<(String, bool)> {
     }
 }
 
-/// Whether a server says that it answers nobody now, or nobody without a login.
+/// Returns whether a server says that it answers no client now, or none without a login.
 fn is_unready(error: &[u8]) -> bool {
     [
         &b"NOAUTH"[..],
@@ -142,15 +144,15 @@ fn is_unready(error: &[u8]) -> bool {
     .any(|word| error.starts_with(word))
 }
 
-/// What a question was answered.
+/// The answer to a question.
 pub(super) enum Answer {
     /// The table may know the command now.
     Learned,
     /// The keys of a command; `None` when the server does not say.
     Keys(Option<Vec<KeyUse>>),
-    /// The keys of a command of which the server does not say what it does with them.
+    /// The keys of a command whose use of them the server does not describe.
     BareKeys(Option<Vec<KeyUse>>),
-    /// What the server's clock shows, in milliseconds since 1970; `None` when it does not say.
+    /// The server's time in milliseconds since 1970; `None` if it does not say.
     Time(Option<i64>),
 }
 
@@ -159,7 +161,7 @@ pub(super) struct Side {
     config: ProxyConfig,
     commands: RefCell<KnownCommands>,
     socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
-    /// How far the server's clock was ahead of the proxy's when it was asked last, in milliseconds.
+    /// The lead of the server's clock over the proxy's when it was asked last, in milliseconds.
     ahead: Cell<Option<i64>>,
 }
 
@@ -204,7 +206,8 @@ impl Side {
         Ok(Answer::BareKeys(keys_of(&reply, &asked)))
     }
 
-    /// What the server's clock shows. Without an answer nobody knows, which is no reason to refuse anything.
+    /// Asks for the server's time. A missing answer leaves it unknown, which is no reason to refuse
+    /// anything.
     pub(super) async fn time(&self) -> io::Result<Answer> {
         let reply = self.ask(&[b"TIME"]).await;
         let time = reply.ok().and_then(|reply| milliseconds(&reply));
@@ -213,7 +216,8 @@ impl Side {
         Ok(Answer::Time(time))
     }
 
-    /// Whether the server's clock may have passed `deadline`, as far as the proxy can guess.
+    /// Returns whether the server's clock may have passed `deadline`, as far as the proxy can
+    /// guess.
     pub(super) fn may_be_over(&self, deadline: i64) -> bool {
         let guess = |ahead: i64| {
             let soon = milliseconds_now().saturating_add(SURELY_AHEAD);
@@ -287,7 +291,7 @@ fn keys_of(reply: &Frame, asked: &Asked) -> Option<Vec<KeyUse>> {
 /// The arguments of a command as they were kept, for a question.
 pub(super) struct Asked(Vec<(Vec<u8>, Extent)>);
 
-/// How much of an argument was kept.
+/// The kept part of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Whole,
@@ -318,11 +322,11 @@ impl Asked {
     }
 }
 
-/// Where a word stands among the arguments, in order.
+/// The places of a word among the arguments, in order.
 #[derive(Default)]
 struct WordPositions {
     all: Vec<usize>,
-    /// Whether it is the beginning of a longer one somewhere.
+    /// True if it is the beginning of a longer one somewhere.
     is_cut: bool,
 }
 

@@ -20,10 +20,11 @@ use crate::resp::{Frame, FrameReader, Limits, put_command};
 
 /// A socket of any kind.
 pub(super) trait Socket: AsyncRead + AsyncWrite {
-    /// Whether the peer has closed its end, though there may be bytes that are not read yet.
+    /// Returns whether the peer has closed its end, even if there are bytes that are not read yet.
     fn has_hung_up(&self) -> bool;
 
-    /// Says that nobody reads what is still answered, so that what was not begun need not be.
+    /// Notes that no client reads further answers, so that commands that were not begun need not
+    /// be.
     fn forsake(self: Pin<&mut Self>) {}
 }
 
@@ -61,7 +62,7 @@ pub(super) struct Connected {
     pub(super) db: u64,
     /// The database to choose once the client has logged in.
     pub(super) db_owed: Option<u64>,
-    /// Whether it knows users.
+    /// True if it knows users.
     pub(super) users: bool,
 }
 
@@ -115,7 +116,7 @@ pub(super) async fn connect_own(config: &ProxyConfig) -> io::Result<BoxSocket> {
     }
 }
 
-/// What `work` gives, unless that takes longer than `timeout`.
+/// Returns the result of `work`, unless that takes longer than `timeout`.
 pub(super) async fn in_time<T>(
     timeout: Duration,
     what: &str,
@@ -197,7 +198,7 @@ fn refused_login(text: &[u8]) -> io::Error {
     io::Error::other("it refuses the login with an error that may repeat the password")
 }
 
-/// What the server said, fit for one line.
+/// Returns an error with the server's text, made fit for one line.
 pub(super) fn refused(text: &[u8]) -> io::Error {
     let mut said = String::new();
     put_name(&mut said, text);
@@ -217,7 +218,7 @@ pub(super) async fn ask(
     reader: &mut FrameReader,
     command: &[&[u8]],
 ) -> io::Result<Frame> {
-    // It may hold a password, and does not move.
+    // The buffer may hold a password, and does not move in memory.
     let room = |words: &[u8]| words.len() + COMMAND_WORD_BYTES;
     let room = COMMAND_WORD_BYTES + command.iter().map(|words| room(words)).sum::<usize>();
     let mut bytes = Zeroizing::new(Vec::with_capacity(room));

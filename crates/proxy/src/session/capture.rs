@@ -1,4 +1,4 @@
-//! What is remembered of one reply: its kind, its number, its first elements; never its contents.
+//! The summary of one reply: its kind, its number and its first elements, and never its contents.
 
 use std::cell::OnceCell;
 
@@ -22,7 +22,7 @@ pub(super) struct Value {
     pub(super) text: Text,
 }
 
-/// How much of what matters in a value is known.
+/// The known part of the elements that matter in a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Extent {
     #[default]
@@ -46,7 +46,7 @@ pub(super) struct Capture {
     digest: Option<Sha256>,
     depth: usize,
     attributes: usize,
-    /// Whether the element under way has its text already.
+    /// True if the element under way has its text already.
     named: bool,
     in_head_text: bool,
 }
@@ -77,7 +77,7 @@ impl Capture {
         self.wanted = 0;
     }
 
-    /// Whether everything that matters is known: not before the end of the value.
+    /// Returns whether everything that matters is known, which is only at the end of the value.
     pub(super) fn is_whole(&self) -> bool {
         self.extent == Extent::Whole
     }
@@ -88,7 +88,7 @@ impl Capture {
         self.names.get_or_init(names)
     }
 
-    /// Whether the kind of the value is known.
+    /// Returns whether the kind of the value is known.
     pub(super) const fn has_head(&self) -> bool {
         self.head.kind.is_some()
     }

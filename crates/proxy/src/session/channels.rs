@@ -1,4 +1,4 @@
-//! How many channels a connection hears, counted from the server's own confirmations.
+//! The number of channels that a connection hears, counted from the server's own confirmations.
 
 use super::capture::Capture;
 
@@ -11,7 +11,7 @@ impl Channels {
         self.0.iter().any(|count| *count > 0)
     }
 
-    /// How many there are of the kind that `command` is about.
+    /// Returns the number of channels of the kind that `command` is about.
     pub(super) fn of(self, command: &str) -> u64 {
         self.0.get(kind(command)).copied().unwrap_or_default()
     }

@@ -1,10 +1,10 @@
-//! What a command changes about the session once its reply says that it succeeded.
+//! The effect of a command on the session, once its reply says that it succeeded.
 
 use super::capture::Capture;
 use crate::audit::hex;
 use crate::resp::{Arguments, Kind};
 
-/// What a pending command changes about the session when it succeeds.
+/// The change of the session by a pending command that succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Effect {
     #[default]
@@ -42,7 +42,7 @@ pub(super) enum Effect {
     },
 }
 
-/// What a client wants to hear.
+/// The choice of a client which replies it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplyMode {
     On,
@@ -62,7 +62,7 @@ impl ReplyMode {
 }
 
 impl Effect {
-    /// What the command called `name` changes.
+    /// Returns the effect of the command `name`.
     pub(super) fn of(name: &str, arguments: &Arguments) -> Self {
         let text = |index: usize| name_in(arguments, index);
         match name {
@@ -96,7 +96,8 @@ impl Effect {
         }
     }
 
-    /// Whether `reply`, which is no error, is what a server says when the effect has come about.
+    /// Returns whether `reply`, which is no error, is a server's reply once the effect has come
+    /// about.
     pub(super) fn is_confirmed_by(&self, reply: &Capture) -> bool {
         let head = &reply.head;
         let simple = |text: &[u8]| head.kind == Some(Kind::Simple) && head.text.is(text);

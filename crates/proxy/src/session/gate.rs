@@ -1,11 +1,11 @@
-//! Which commands are let through when, and what the server is sent in place of some.
+//! The gate of commands: when each is let through, and what the server is sent instead of some.
 
 use super::Session;
 use super::effect::ReplyMode;
 use crate::command::CommandFacts;
 use crate::resp::{Arguments, put_command};
 
-/// Whether a command may go to the server.
+/// The decision whether a command may go to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gate {
     Open,
@@ -25,7 +25,7 @@ const ZERO_BEFORE_KEYS: &str =
 const WHILE_MONITORING: &str = "only PING, RESET and QUIT pass through the proxy after MONITOR";
 
 impl Session {
-    /// Whether the command called `name` may go now.
+    /// Returns whether the command `name` may go now.
     pub(super) fn gate(&self, name: &str) -> Gate {
         if self.monitoring && !matches!(name, "ping" | "reset" | "quit") {
             return Gate::Refuse(WHILE_MONITORING);
@@ -41,8 +41,9 @@ impl Session {
                 let silent = matches!(mode, Some(ReplyMode::Off | ReplyMode::SkipNext));
                 (silent && arguments.len() == 3).then_some(REPLY_IN_MULTI)
             }
-            // Whoever logs in halfway through EXEC, or changes what a message looks like, cannot be followed. Which
-            // channels there will be then is not known yet. The store has neither users nor channels.
+            // A client that logs in halfway through EXEC, or changes the form of messages, cannot
+            // be followed. Its channels at that time are not known yet. The store has neither users
+            // nor channels.
             "hello" => (self.users && arguments.len() > 1).then_some(IN_MULTI),
             "monitor" | "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe"
             | "punsubscribe" | "sunsubscribe" => Some(IN_MULTI),
@@ -60,9 +61,9 @@ impl Session {
         Gate::Open
     }
 
-    /// What goes to the server in place of the command as it was written: of a line its words, so that
-    /// nobody takes it apart differently, and of `CLIENT REPLY` and `CLIENT CAPA` a request that the server answers with
-    /// the same permission or the same error, and that changes nothing.
+    /// Returns the bytes that replace the command as it was written. A line becomes its words, so
+    /// that the server splits it in no other way. `CLIENT REPLY` and `CLIENT CAPA` become a request
+    /// that the server answers with the same permission or error, and that changes nothing.
     pub(super) fn replace(&self, name: &str) -> Option<Vec<u8>> {
         let arguments = self.commands.arguments();
         let text = |index: usize| arguments.beginning(index);
@@ -87,12 +88,12 @@ impl Session {
     }
 }
 
-/// Whether the command is `CLIENT CAPA`, which a server may not describe.
+/// Returns whether the command is `CLIENT CAPA`, which a server may not describe.
 fn is_capa(name: &str, arguments: &Arguments) -> bool {
     name == "client|capa" || name == "client" && arguments.is_word(1, "capa")
 }
 
-/// How many options AUTH a HELLO has.
+/// Returns the number of options AUTH in a HELLO.
 fn logins(arguments: &Arguments) -> usize {
     let (mut count, mut index) = (0, 2);
     while index < arguments.len() {
@@ -107,7 +108,7 @@ fn logins(arguments: &Arguments) -> usize {
     count
 }
 
-/// Why a command never passes, by what is known of it.
+/// Reason why a command never passes, by its facts.
 pub(super) fn refusal(facts: Option<&CommandFacts>, arguments: &Arguments) -> Option<&'static str> {
     let ambiguous = || facts.is_some_and(|facts| facts.is_ambiguous(arguments));
     refusal_of_name(facts, arguments).or_else(|| ambiguous().then_some(ZERO_BEFORE_KEYS))
@@ -135,8 +136,8 @@ fn is_replication(name: &[u8]) -> bool {
         .any(|word| name.eq_ignore_ascii_case(word))
 }
 
-/// Whether the beginning of a long command may go before its end is there: not where the command
-/// changes the connection, or may be answered here.
+/// Returns whether the beginning of a long command may go before its end has come. A command that
+/// changes the connection, or may be answered here, may not.
 pub(super) fn may_stream(facts: &CommandFacts) -> bool {
     let name = &*facts.name;
     let container = name

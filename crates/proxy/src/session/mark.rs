@@ -1,12 +1,12 @@
-//! What is recorded of a command besides its keys: places that are no key, and facts for the payload.
+//! The records of a command besides its keys: places that are no key, and facts for the payload.
 
 use std::fmt::Write as _;
 
+use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use super::effect::Effect;
 use super::pending::Keys;
-use super::sha1::sha1;
 use crate::audit::{Key, hex, put_json};
 use crate::command::{CommandFacts, Flags};
 use crate::resp::Arguments;
@@ -65,7 +65,7 @@ pub(super) fn marks_of(
         "keys" => one("list", 1),
         "scan" => vec![scan_pattern(arguments)],
         "randomkey" | "dbsize" | "cluster|getkeysinslot" | "cluster|countkeysinslot" => all("list"),
-        // It tells the client the names of keys that others change.
+        // The reply tells the client the names of keys that others change.
         "client|tracking" => all("list"),
         "publish" | "spublish" => one("publish", 1),
         "subscribe" | "psubscribe" | "ssubscribe" => (1..arguments.len())
@@ -82,7 +82,7 @@ pub(super) fn marks_of(
     }
 }
 
-/// Whether the reply to the command `name` is written by a client's script.
+/// Returns whether a client's script writes the reply to the command `name`.
 pub(super) fn is_script(name: &str) -> bool {
     matches!(
         name,
@@ -147,7 +147,8 @@ fn sort_patterns(arguments: &Arguments) -> Vec<Mark> {
 /// Most names of parameters, or of users, that one entry lists.
 const NAMES_MAX: usize = 16;
 
-/// What the payload says besides: which script or function, which parameter or user, where data goes.
+/// Returns further facts for the payload: the script or function, the parameter or user, the
+/// destination of data.
 pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String {
     let mut facts = String::new();
     match name {
@@ -221,7 +222,7 @@ fn put_digest(facts: &mut String, member: &str, arguments: &Arguments, index: us
     let digest = match arguments.at(index) {
         Some(script) => match script.digest {
             Some(digest) => format!("sha256:{}", hex(&digest)),
-            None => hex(&sha1(script.kept)),
+            None => hex(&Sha1::digest(script.kept)),
         },
         None => return,
     };

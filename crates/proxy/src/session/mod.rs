@@ -14,7 +14,6 @@ mod perhaps;
 mod question;
 mod record;
 mod reply;
-mod sha1;
 mod text;
 mod verdict;
 
@@ -35,7 +34,7 @@ use pending::{Pending, is_secret};
 use record::Work;
 pub use reply::End;
 
-/// What to do after commands were taken.
+/// The next step after commands were taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Forward, then read on.
@@ -55,14 +54,14 @@ pub enum Next {
     Refuse(String),
 }
 
-/// What taking commands did.
+/// The result of taking commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     /// Bytes of the input that were understood.
     pub consumed: usize,
-    /// Bytes at the end of what was understood that may not be forwarded yet.
+    /// Bytes at the end of the understood ones that may not be forwarded yet.
     pub hold: usize,
-    /// What to do.
+    /// The next step.
     pub next: Next,
 }
 
@@ -82,15 +81,15 @@ pub struct Session {
     asked: Option<Arc<CommandFacts>>,
     /// Bytes of the command under way that are not forwarded.
     held: usize,
-    /// What goes to the server in place of the command as the client wrote it.
+    /// The bytes that replace the command as the client wrote it.
     replacement: Option<Vec<u8>>,
-    /// Questions of the proxy's own for the server, to be forwarded behind what was admitted.
+    /// Questions of the proxy's own for the server, to be forwarded behind the admitted bytes.
     question: Option<Vec<u8>>,
-    /// Whether anything was forwarded that the server answers.
+    /// True once a command was forwarded that the server answers.
     spoke: bool,
     /// Commands `MULTI` without a reply yet.
     multis: usize,
-    /// Whether nothing is forwarded until everything is answered.
+    /// True while nothing is forwarded until everything is answered.
     fence: bool,
     pending: VecDeque<Pending>,
     queued: VecDeque<Pending>,
@@ -99,39 +98,39 @@ pub struct Session {
     in_multi: bool,
     /// Elements of an `EXEC` reply still to come.
     exec_left: u64,
-    /// Whether the reply under way is recorded already.
+    /// True if the reply under way is recorded already.
     early: bool,
-    /// Whether the rest of the reply under way is kept from the client.
+    /// True while the rest of the reply under way is kept from the client.
     hiding: bool,
     /// Bytes of the value under way.
     value_bytes: usize,
     monitoring: bool,
-    /// Whether the connection speaks RESP3.
+    /// True if the connection speaks RESP3.
     resp3: bool,
     channels: Channels,
     muted: Muted,
     received: u64,
     settled: u64,
     work: VecDeque<Work>,
-    /// What the server's clock showed before the command under way, once that was asked.
+    /// The server's time before the command under way, once it was asked.
     time_before: Time,
-    /// What it showed after the replies that came last, once that was asked.
+    /// The server's time after the latest replies, once it was asked.
     time_after: Time,
     db: u64,
     /// The database to choose once the server lets the client in.
     db_owed: Option<u64>,
-    /// Whether the name is to be asked for once the server lets the client in.
+    /// True if the name is to be asked for once the server lets the client in.
     name_owed: bool,
-    /// Whether what answers knows users at all.
+    /// True if the backend knows users at all.
     users: bool,
-    /// Whether the server may send the client to another one.
+    /// True if the server may send the client to another one.
     redirects: bool,
     principal: Option<String>,
     name: Option<String>,
     actor: Actor,
 }
 
-/// What the server's clock shows, in milliseconds since 1970, as far as it was asked and said so.
+/// The server's time in milliseconds since 1970, if it was asked and answered.
 #[derive(Debug, Clone, Copy, Default)]
 enum Time {
     #[default]
@@ -148,7 +147,7 @@ impl Time {
     }
 }
 
-/// What the client does not want to hear, as `CLIENT REPLY` said.
+/// The replies that the client does not want, by `CLIENT REPLY`.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -233,7 +232,7 @@ impl Session {
         self.db_owed = Some(db);
     }
 
-    /// Understands commands in `input`, which follows what was given before.
+    /// Understands commands in `input`, which continues the earlier input.
     pub fn take_commands(&mut self, table: &Table, input: &[u8]) -> Taken {
         let may_be_key = |arguments: &Arguments| {
             table
@@ -276,7 +275,7 @@ impl Session {
         self.commands.arguments()
     }
 
-    /// What the server is sent in place of the command that was admitted last.
+    /// Returns the bytes that replace the command that was admitted last.
     pub const fn take_replacement(&mut self) -> Option<Vec<u8>> {
         self.replacement.take()
     }
@@ -323,7 +322,7 @@ impl Session {
             return refuse(reason);
         }
         if !self.commands.is_between_commands() {
-            // What the server does not know either it refuses, whatever it is.
+            // The server refuses a command that it does not know either.
             let streams = facts.is_none_or(|facts| gate::may_stream(&facts));
             return if streams {
                 Next::Continue
@@ -356,22 +355,24 @@ impl Session {
         self.pending_bytes
     }
 
-    /// Whether the server owes a reply.
+    /// Returns whether the server owes a reply.
     pub fn is_owed(&self) -> bool {
         !self.pending.is_empty() || self.is_midway()
     }
 
-    /// Whether the server answers nothing until something happens elsewhere, as with `BLPOP`.
+    /// Returns whether the server answers nothing until something happens elsewhere, as with
+    /// `BLPOP`.
     pub fn is_blocked(&self) -> bool {
         !self.in_multi && self.pending.front().is_some_and(|head| head.blocks)
     }
 
-    /// Whether a reply goes on behind [`Session::settled`].
+    /// Returns whether a reply goes on behind [`Session::settled`].
     pub const fn is_midway(&self) -> bool {
         self.early || self.exec_left > 0
     }
 
-    /// How far into the server's bytes the client may read once the entries made so far are safe.
+    /// Returns the place in the server's bytes up to which the client may read once the entries so
+    /// far are safe.
     pub const fn settled(&self) -> u64 {
         self.settled
     }
@@ -469,7 +470,7 @@ impl Session {
         self.commands.forget(is_secret(name));
         self.fence = match &pending.effect {
             Effect::Monitor | Effect::Hello { user: Some(_), .. } => true,
-            // Not so the store, which takes nothing of what it refuses.
+            // The store takes nothing of a command that it refuses.
             Effect::Hello { name: Some(_), .. } => self.users,
             Effect::Auth { .. } => self.db_owed.is_some() || self.name_owed,
             _ => false,

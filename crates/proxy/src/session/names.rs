@@ -32,7 +32,7 @@ impl Names {
         names
     }
 
-    /// Whether one of them is `key`.
+    /// Returns whether one of the names is `key`.
     pub(super) fn fit(&self, key: &Key<'_>) -> Fit {
         if self.whole.contains(&Identity::of_key(key)) {
             return Fit::Yes;
@@ -59,7 +59,7 @@ mod tests {
         value
     }
 
-    /// What is looked up says of each key what comparing it with every name says.
+    /// A lookup gives the same result for each key as a comparison with every name.
     #[test]
     fn a_key_that_is_looked_up_fits_as_one_that_is_compared() {
         let lengths = [0, 1, 2, 1023, 1024, 1025, 5000];

@@ -99,7 +99,7 @@ impl Keys {
         })
     }
 
-    /// The key that what was read from the others goes to, if the command has one that it only writes.
+    /// The key that takes data from the others, if the command has one that it only writes.
     pub(super) fn destination(&self) -> Option<PendingKey<'_>> {
         let reads = |place: &KeyPlace| place.access.contains(Access::ACCESS);
         if self.places.len() < 2 || !self.places.iter().any(reads) {
@@ -120,7 +120,7 @@ impl Keys {
     }
 }
 
-/// Who chose the words of a reply.
+/// The author of a reply's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
     Servers,
@@ -156,17 +156,18 @@ pub(super) struct Pending {
     pub(super) facts: Box<str>,
     pub(super) rule: Rule,
     pub(super) words: Words,
-    /// Whether nobody said what it does with its keys.
+    /// True if its treatment of its keys is a guess.
     pub(super) is_guessed: bool,
     pub(super) deadline: Deadline,
-    /// What the server's clock had shown before the command went there, in milliseconds since 1970, where that was asked.
+    /// The server's time before the command went there, in milliseconds since 1970, if it was
+    /// asked.
     pub(super) time_before: Option<i64>,
     pub(super) effect: Effect,
-    /// Whether it may wait on the server for what others do.
+    /// True if the command may wait on the server for other clients.
     pub(super) blocks: bool,
-    /// Whether the proxy itself asks: the client does not see the reply.
+    /// True if the proxy itself asks, so that the client does not see the reply.
     pub(super) own: bool,
-    /// Whether a command without words followed, which ends a skip.
+    /// True if a command without words followed, which ends a skip.
     pub(super) blank_after: bool,
     /// Confirmations still to come, once the first of them tells how many there are.
     pub(super) confirmations: Option<usize>,
@@ -253,7 +254,7 @@ impl Pending {
             + self.effect.bytes()
     }
 
-    /// Which texts of the reply are compared with all of something.
+    /// Returns the texts of the reply that are compared as a whole.
     pub(super) const fn digests(&self) -> Digests {
         let names = matches!(self.rule, Rule::Named | Rule::NamedEach | Rule::Delivers(_));
         if names || self.own {
@@ -268,7 +269,7 @@ impl Pending {
     }
 }
 
-/// Whether the command's arguments may hold a secret.
+/// Returns whether the command's arguments may hold a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     matches!(
         name,

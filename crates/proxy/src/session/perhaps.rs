@@ -1,4 +1,4 @@
-//! Who may have been logged in, and which databases may have been chosen, when replies were lost.
+//! The users and databases that may have been in force when replies were lost.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ const PERHAPS_MAX: usize = 16;
 pub(super) struct Perhaps {
     actors: Vec<String>,
     dbs: Vec<u64>,
-    /// Whether there were more before them.
+    /// True if there were more before them.
     more: bool,
-    /// Whether nobody may be logged in any more.
+    /// True if the login may have ended.
     reset: bool,
 }
 
 impl Perhaps {
-    /// Whether a login may have succeeded.
+    /// Returns whether a login may have succeeded.
     pub(super) const fn names_actors(&self) -> bool {
         !self.actors.is_empty()
     }
 
-    /// Whether a login from before may have ended.
+    /// Returns whether an earlier login may have ended.
     pub(super) const fn holds_reset(&self) -> bool {
         self.reset
     }

@@ -26,7 +26,7 @@ pub(super) enum Known {
     Aborted,
 }
 
-/// What is to be done in order before the next reply is looked at.
+/// The steps to take in order before the next reply is looked at.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -43,9 +43,9 @@ pub(super) struct Recording {
     pending: Pending,
     known: Known,
     next: usize,
-    /// Who is named in place of the session's actor.
+    /// The actor that replaces the session's.
     actor: Option<Box<Actor>>,
-    /// What was lost before it, as members of the payload.
+    /// The replies that were lost before it, as members of the payload.
     perhaps: Option<Arc<str>>,
 }
 
@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// Whether entries are still to be made before anything else is looked at.
+    /// Returns whether entries are still to be made before anything else is looked at.
     pub fn has_work(&self) -> bool {
         !self.work.is_empty()
     }
@@ -97,7 +97,7 @@ impl Session {
         self.settled = self.received;
     }
 
-    /// Whether the work goes on only when the server has said what its clock shows, by [`Session::tell_time`].
+    /// Returns whether the work waits for the server's time, which [`Session::tell_time`] gives.
     pub fn wants_time(&self) -> bool {
         let next = self.work.front();
         next.is_some_and(
@@ -138,7 +138,7 @@ impl Session {
         if let Some(count) = self.found_of_count(pending, recording.known) {
             facts.push_str(&count);
         }
-        // A script writes its own reply: nothing there says what it did.
+        // A script writes its own reply, which tells nothing of its effect.
         let tells = recording.known == Known::Reply && overall == Outcome::Ok;
         let plain = tells && pending.words == Words::Servers;
         let deed = |verdict: Verdict| Deed {
@@ -214,7 +214,7 @@ impl Session {
         matches!(self.capture.head.kind, Some(Kind::Error | Kind::BlobError))
     }
 
-    /// Whether the reply is an error that begins with one of `words`.
+    /// Returns whether the reply is an error that begins with one of `words`.
     pub(super) fn is_error_of(&self, words: &[&[u8]]) -> bool {
         let text = &self.capture.head.text;
         self.is_error() && words.iter().any(|word| text.begins_with(word))
@@ -223,7 +223,7 @@ impl Session {
     /// The outcome as far as the kind of the reply tells it.
     fn overall(&self, pending: &Pending, known: Known) -> (Outcome, &'static str) {
         match known {
-            // Whether the server refused it or the client says so cannot be told.
+            // A refusal by the server and one by the client's script cannot be told apart.
             Known::Reply if pending.words == Words::Scripts && self.is_error() => {
                 (Outcome::Failed, PERHAPS)
             }

@@ -41,24 +41,25 @@ pub enum End {
 }
 
 const REMEDY: &str = "put the proxy before a primary without cluster mode";
-/// How errors begin that name another server: of a node of a cluster, and of a replica to a client that can be led so.
+/// Beginnings of errors that name another server: of a node of a cluster, and of a replica to a
+/// client that can be redirected.
 const REDIRECTS: [&[u8]; 3] = [b"MOVED ", b"ASK ", b"REDIRECT "];
 /// Messages of Redis Enterprise that name another server.
 const MOVES: [&[u8]; 2] = [b"MOVING", b"SMIGRATED"];
 
-/// What a value from the server is.
+/// The class of a value from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Reply,
     /// The confirmation of a channel of the subscription under way.
     Confirmation,
-    /// What the server sends on its own, and whether `CLIENT REPLY` leaves it alone.
+    /// A message that the server sends on its own, and whether `CLIENT REPLY` leaves it alone.
     Message {
         always: bool,
     },
 }
 
-/// Who and where it may have been, and the same as members of a payload.
+/// The possible users and databases, and the same as members of a payload.
 type Lost = (Perhaps, Option<Arc<str>>);
 
 /// A member of the payload of a mismatch within EXEC.
@@ -115,7 +116,7 @@ impl Session {
         out.extend_from_slice(input.get(copied..at).unwrap_or_default());
         match outcome {
             Err(End::Mismatch(found)) => {
-                // What came before it in a transaction may have been another command's.
+                // Elements before it in a transaction may have been another command's.
                 let doubt = if self.exec_left > 0 { IN_DOUBT } else { "" };
                 entries.record_mismatch(&self.actor, found, doubt);
             }
@@ -168,10 +169,10 @@ impl Session {
         Ok(())
     }
 
-    /// Records what is still without a reply when none can come any more.
+    /// Records commands that are still without a reply when none can come any more.
     pub fn server_lost(&mut self) {
         let is_exec = |pending: &Pending| pending.effect == Effect::Exec;
-        // What was queued and never asked to be executed was not.
+        // A queued command without an EXEC was not executed.
         let executed = self.exec_left > 0 || self.pending.iter().any(is_exec);
         let known = if executed {
             Known::Lost
@@ -337,7 +338,7 @@ impl Session {
         }
     }
 
-    /// Whether the server itself would not have shown this reply.
+    /// Returns whether the server itself would not have shown this reply.
     fn is_hidden(&mut self, effect: &Effect) -> bool {
         let queued = self.in_multi && *effect != Effect::Reset;
         if self.is_error() || queued {
@@ -485,7 +486,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the reply to `pending` sends the client to another server.
+    /// Returns whether the reply to `pending` sends the client to another server.
     fn is_redirect(&self, pending: &Pending) -> bool {
         // A script may answer with any error it likes, and a server that is alone redirects nobody.
         let own_words = pending.words != Words::Servers && !self.redirects;
@@ -521,7 +522,7 @@ impl Session {
         Ok(muted)
     }
 
-    /// What a reply is that nobody asked for.
+    /// Returns the end for a reply without a command.
     fn unasked(&self) -> End {
         // A server that closes the connection says why.
         if self.is_error() {

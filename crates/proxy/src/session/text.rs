@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::audit::{Key, hex};
 
-/// What is kept of one text in a reply, in bytes.
+/// Bytes that are kept of one text in a reply.
 const TEXT_BYTES_KEPT: usize = 1024;
 
 /// A text of which only the beginning may be kept.
@@ -20,7 +20,7 @@ pub(super) struct Text {
     ended: bool,
 }
 
-/// Whether a text is a key.
+/// The result of comparing a text with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
     No,
@@ -79,7 +79,7 @@ impl Text {
         self.ended = true;
     }
 
-    /// Whether nothing of it has come.
+    /// Returns whether nothing of the text has come.
     pub(super) const fn is_unsaid(&self) -> bool {
         self.length == 0 && !self.ended
     }
@@ -88,17 +88,17 @@ impl Text {
         self.kept.len() as u64 == self.length
     }
 
-    /// Whether it is `word`.
+    /// Returns whether the text is `word`.
     pub(super) fn is(&self, word: &[u8]) -> bool {
         self.ended && self.is_kept_whole() && self.kept == word
     }
 
-    /// Whether it begins with `word`, which is short.
+    /// Returns whether the text begins with `word`, which is short.
     pub(super) fn begins_with(&self, word: &[u8]) -> bool {
         self.kept.starts_with(word)
     }
 
-    /// Whether it ends with `word`, as far as that is known.
+    /// Returns whether the text ends with `word`, as far as that is known.
     pub(super) fn ends_with(&self, word: &[u8]) -> bool {
         self.ended && self.is_kept_whole() && self.kept.ends_with(word)
     }
@@ -127,7 +127,7 @@ impl Text {
         }
     }
 
-    /// Whether it is `key`.
+    /// Compares the text with `key`.
     pub(super) fn fits(&self, key: &Key<'_>) -> Fit {
         if !self.ended {
             return self.may_become(key);
@@ -138,7 +138,7 @@ impl Text {
         }
     }
 
-    /// Whether anything has come by which it may still be a key.
+    /// Returns whether the bytes so far may still be those of a key.
     pub(super) const fn may_fit(&self) -> bool {
         !self.ended && (self.length > 0 || self.announced.is_some())
     }
@@ -157,7 +157,7 @@ impl Text {
     }
 }
 
-/// Which texts of a reply are told from all others, whatever their length.
+/// The texts of a reply that are told from all others, whatever their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Digests {
     /// None: words alone matter.

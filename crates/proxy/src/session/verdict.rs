@@ -1,4 +1,4 @@
-//! What became of one key, from the reply to its command.
+//! The fate of one key, by the reply to its command.
 
 use probity_format::Outcome;
 
@@ -7,7 +7,7 @@ use super::pending::{Pending, PendingKey};
 use super::text::Fit;
 use crate::command::{Access, Meaning, Messages, Replaces, Rule, Sign};
 
-/// What an entry says was done, and how it ended.
+/// The action and the outcome that an entry records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) action: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Verdict {
 
 /// The reply does not tell whether anything changed.
 const UNTOLD: &str = ",\"changed\":\"perhaps\"";
-/// It tells that nothing did.
+/// The member of a payload that says that nothing changed.
 const SAME: &str = ",\"changed\":\"nothing\"";
 /// The key has an end, which may have passed already: nobody can say what the server's clock showed.
 const PERHAPS_ERASED: &str = ",\"erased\":\"perhaps\"";
@@ -37,7 +37,7 @@ impl Verdict {
         }
     }
 
-    /// The same, where the reply cannot tell what changed.
+    /// Marks the verdict as one whose changes the reply cannot tell.
     pub(super) fn untold(mut self) -> Self {
         if !matches!(self.action, "read" | "look") {
             self.note = UNTOLD;
@@ -53,7 +53,7 @@ impl Verdict {
     }
 }
 
-/// The word for what was tried: the strongest of delete, update, read, look.
+/// The word for the attempt: the strongest of delete, update, read, look.
 pub(super) const fn action_of(access: Access) -> &'static str {
     if access.contains(Access::DELETE) {
         "delete"
@@ -66,8 +66,8 @@ pub(super) const fn action_of(access: Access) -> &'static str {
     }
 }
 
-/// What became of key `index` of `pending`, by a reply that is no error and that the server wrote itself, and by what the
-/// server's clock showed after it.
+/// Returns the fate of key `index` of `pending`. It follows from a reply that is no error and that
+/// the server wrote itself, and from the server's time after it.
 pub(super) fn verdict(
     pending: &Pending,
     index: usize,
@@ -98,14 +98,14 @@ pub(super) fn verdict(
     }
 }
 
-/// Whether what became of the keys of `pending` depends on what the server's clock shows after its reply.
+/// Returns whether the fate of the keys of `pending` depends on the server's time after its reply.
 pub(super) fn depends_on_time(pending: &Pending, reply: &Capture) -> bool {
     let told = pending.deadline.is_over(pending.time_before, None);
     told.is_none()
         && (0..pending.keys.len()).any(|index| gives_an_end(&by_reply(pending, index, reply)))
 }
 
-/// Whether what was done gives the key an end, where the command names one.
+/// Returns whether the operation gives the key an end, if the command names one.
 fn gives_an_end(told: &Verdict) -> bool {
     told.outcome == Outcome::Ok && matches!(told.action, "create" | "update")
 }
@@ -175,7 +175,7 @@ fn by_reply(pending: &Pending, index: usize, reply: &Capture) -> Verdict {
     }
 }
 
-/// What became of something that is no key, like the keys of a pattern.
+/// Returns the outcome for a place that is no key, like the keys of a pattern.
 pub(super) fn place_outcome(rule: Rule, reply: &Capture) -> Outcome {
     match rule {
         Rule::When(sign, Meaning::Absent) if shows(reply, sign) => Outcome::Absent,
@@ -184,7 +184,7 @@ pub(super) fn place_outcome(rule: Rule, reply: &Capture) -> Outcome {
     }
 }
 
-/// Whether the sign is there. Nil is a sign of everything.
+/// Returns whether the sign is there. Nil is a sign of everything.
 fn shows(reply: &Capture, sign: Sign) -> bool {
     let head = &reply.head;
     let element = |index: usize| reply.elements.get(index);
@@ -215,7 +215,8 @@ fn means(action: &'static str, meaning: Meaning) -> Verdict {
     }
 }
 
-/// What a score says that was raised: a member whose score stays what it was is not changed, but with a score of zero it may be new.
+/// Reads the score that a command raised. A member whose score stays is not changed, but one with a
+/// score of zero may be new.
 #[expect(clippy::float_cmp, reason = "scores are the same or they are not")]
 fn summed(done: Verdict, by: Option<u64>, reply: &Capture) -> Verdict {
     let text = reply.head.text.name();
@@ -228,7 +229,7 @@ fn summed(done: Verdict, by: Option<u64>, reply: &Capture) -> Verdict {
     }
 }
 
-/// What one number for each field says of all of them.
+/// Combines the numbers of all fields into one verdict.
 fn codes(action: &'static str, reply: &Capture) -> Verdict {
     let any = |code: i64| reply.elements.iter().any(|it| it.integer == Some(code));
     if any(2) {
@@ -252,7 +253,7 @@ fn is_nothing(value: &Value) -> bool {
     value.null || value.integer == Some(0)
 }
 
-/// Whether the reply names the key.
+/// Compares the key with the names in the reply.
 fn fit(pending: &Pending, key: &PendingKey<'_>, reply: &Capture) -> Fit {
     if pending.rule == Rule::Named {
         let first = reply.elements.first();
@@ -265,7 +266,7 @@ fn fit(pending: &Pending, key: &PendingKey<'_>, reply: &Capture) -> Fit {
     }
 }
 
-/// What became of a key by whether the reply names it.
+/// Returns the fate of a key by whether the reply names it.
 fn named(pending: &Pending, fit: Fit, action: &'static str) -> Verdict {
     let groups = matches!(pending.rule, Rule::Delivers(_));
     let is_certain = !groups || pending.rule == Rule::Delivers(Messages::New);

@@ -1,4 +1,4 @@
-//! Who an entry is from: the user whom the server accepted, what a client only claims, and what decided.
+//! The actor of an entry: the user whom the server accepted, a client's mere claim, and the reason.
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::sync::Arc;
@@ -100,8 +100,9 @@ const ROLES: &str = "[defaults]\ncontroller = 'Example GmbH'\nbasis = 'none give
     [[actor]]\nclient = 'shop'\nfor_users = true\ncontroller = 'Shop Corp'\n\
     [[actor]]\nclient = 'bare'";
 
-/// Whoever had logged in and called itself `billing` had its controller, processor and legal basis, and nothing marked that. The
-/// name says nothing of a user now unless the policy says that it does, and whatever follows from it is claimed.
+/// A logged-in client that called itself `billing` got its controller, processor and legal basis
+/// without a mark. A name gives roles only where the policy says so, and they are marked as
+/// claimed.
 #[test]
 fn roles_follow_from_a_name_that_a_client_gives_itself_only_as_a_claim() {
     let redis = redis();

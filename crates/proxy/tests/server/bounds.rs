@@ -30,8 +30,8 @@ fn a_large_transaction_works() {
     proxy.stop();
 }
 
-/// Where a transaction is too large to be remembered the client is told, and nothing of it is done.
-/// It never hangs.
+/// A client whose transaction is too large to be remembered is told, and nothing of it is done. It
+/// never hangs.
 #[test]
 fn a_transaction_beyond_the_bound_is_refused() {
     let redis = Redis::start(&[]);
@@ -281,8 +281,8 @@ fn what_waits_behind_a_command_that_blocks_is_bounded_in_time() {
     proxy.stop();
 }
 
-/// Replies that a server may send ended the connection: deep nesting, a script's big number, a long status
-/// (proxy 19). Whoever forwards is not stricter than the server.
+/// Replies that a server may send ended the connection: deep nesting, a script's big number, a long
+/// status. The proxy is no stricter than the server.
 #[test]
 fn replies_pass_as_the_server_sends_them() {
     let redis = Redis::start(&[]);

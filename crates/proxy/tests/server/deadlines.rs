@@ -1,4 +1,4 @@
-//! Whether a key was erased by a deadline in the past is the server's clock's word, and never the proxy's.
+//! The server's clock, and never the proxy's, decides whether a deadline in the past erased a key.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +32,7 @@ fn now() -> i64 {
     since.as_millis() as i64
 }
 
-/// A server whose clock is wrong by so many hours.
+/// Starts a server whose clock is wrong by `hours`.
 fn skewed(kind: Kind, hours: i64) -> Redis {
     let folder = tempfile::tempdir().unwrap();
     let (source, library) = (
@@ -53,7 +53,7 @@ fn skewed(kind: Kind, hours: i64) -> Redis {
     Redis::start_in(kind, &users, &[("LD_PRELOAD", library), ("SKEW", &skew)])
 }
 
-/// What the server says by itself.
+/// Returns the server's own reply.
 fn ask(address: SocketAddr, line: &str) -> String {
     String::from_utf8_lossy(&heard(address, line))
         .trim_end()

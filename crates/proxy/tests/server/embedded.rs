@@ -170,8 +170,8 @@ fn commands_are_described_as_a_server_describes_them() {
     }
 }
 
-/// What is said about a command but its subcommands, of which a server has more, and the notes in
-/// words about its keys.
+/// Returns the description of a command without its subcommands, of which a server has more, and
+/// without notes about its keys.
 fn described(reply: &Frame) -> String {
     let fields = reply.elements().unwrap()[0].elements().unwrap();
     let (_, fields) = fields.split_last().unwrap();
@@ -278,7 +278,7 @@ fn the_memory_of_all_clients_of_a_store_is_bounded_together() {
     let mut reply = vec![0; refused.len()];
     second.read_exact(&mut reply).unwrap();
     assert_eq!(String::from_utf8_lossy(&reply), refused);
-    // What the transaction held is free again.
+    // The memory of the transaction is free again.
     first.write_all(&script("EXEC")).unwrap();
     let mut reply = [0; 9];
     first.read_exact(&mut reply).unwrap();
@@ -377,7 +377,7 @@ fn replies_that_nobody_reads_are_bounded_for_all_clients_together() {
         format!("{full}{full}{full}{moved}{moved}:10485760\r\n:1\r\n+OK\r\n:2\r\n+OK\r\n");
     assert_eq!(heard, expected);
     drop(unread);
-    // What nobody will read any more is free again.
+    // The memory of replies that will not be read is free again.
     for _ in 0..200 {
         let heard = talk(address, &script("GET a"), usize::MAX);
         if heard.len() > whole.len() {

@@ -1,4 +1,4 @@
-//! What the log says of commands during which the embedded store fails.
+//! Entries of commands during which the embedded store fails.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use crate::support::{Recorder, script, start, talk, talk_only};
 
-/// A proxy before the store at `path`, in which each key is about somebody.
+/// Starts a proxy before the store at `path`, in which each key is about a subject.
 fn start_at(path: &Path) -> (Proxy, SocketAddr, Arc<Recorder>) {
     let options = Options {
         subject_of: SubjectOf::new(|key| Some(key.to_vec())),

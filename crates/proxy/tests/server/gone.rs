@@ -18,7 +18,7 @@ const SHORT: Duration = Duration::from_millis(300);
 fn say_and_go(address: SocketAddr, bytes: &[u8]) {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.write_all(bytes).unwrap();
-    // So that the server has begun before nobody is there any more.
+    // The server begins before its client has gone.
     wait(20);
 }
 

@@ -1,4 +1,4 @@
-//! Who did it: the user whose login the server confirmed, and nobody else.
+//! The actor of an entry is the user whose login the server confirmed, and no other.
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use probity_format::Outcome;

@@ -1,4 +1,5 @@
-//! Where clients connect is free again once a proxy has ended, and taken from nobody.
+//! The place where clients connect is free again once a proxy has ended, and is taken from no other
+//! process.
 #![expect(clippy::disallowed_methods, reason = "a test prepares files")]
 
 use std::error::Error as _;
@@ -13,8 +14,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::support::{Recorder, Redis, Source, config};
 
-/// The socket of a proxy that was killed, or stopped, stayed in the file system, and none started there again before somebody removed
-/// it. It is replaced where nobody listens on it; a socket that somebody serves, another kind of file and a link are not.
+/// The socket file of a proxy that was killed, or stopped, kept the next one from starting. It is
+/// replaced if nobody listens on it; a socket in use, another kind of file and a link are not.
 #[test]
 fn a_socket_that_nobody_listens_on_is_replaced_and_no_other_file() {
     let redis = Redis::start(&[]);
@@ -77,8 +78,9 @@ fn a_socket_may_lie_in_a_folder_that_is_locked() {
     }
 }
 
-/// The lock of a socket was opened whatever lay there, and waited for without a bound: a pipe of its name, or somebody who kept it
-/// locked, had the proxy wait without a word. What is no plain file is refused, and so is a lock that is not free in time.
+/// The lock of a socket could be a pipe, or be kept by another process, and the proxy waited for it
+/// without a bound. Anything but a plain file is refused, and so is a lock that is not free in
+/// time.
 #[test]
 fn a_socket_whose_lock_cannot_be_had_is_refused_in_time() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What changes how a connection speaks, and what waits: through the proxy as without it, and recorded.
+//! Commands that change a connection, and commands that wait: the same through the proxy as without
+//! it, and recorded.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 use std::io::{Read as _, Write as _};
@@ -379,6 +380,27 @@ fn keys_of_scripts_and_functions_are_recorded() {
             "run  failed"
         ]
     );
+    proxy.stop();
+}
+
+/// An entry names a script of `EVAL` by a digest that the proxy computes. It is the name that the
+/// server gives the same script, whatever its length.
+#[test]
+fn a_script_is_recorded_by_the_name_that_the_server_gives_it() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    for length in [0, 1, 40, 100] {
+        let text = format!("return 'x{}'", "y".repeat(length));
+        let load = command(&["SCRIPT", "LOAD", &text]);
+        let heard = String::from_utf8(talk(address, &load, usize::MAX)).unwrap();
+        let name = heard.split("\r\n").nth(1).unwrap().to_owned();
+        assert_eq!(name.len(), 40, "{heard}");
+        talk(address, &command(&["EVAL", &text, "0"]), usize::MAX);
+        let entries = recorder.entries();
+        let said = format!("\"script\":\"{name}\"");
+        let named = entries.iter().filter(|it| it.payload.contains(&said));
+        assert_eq!(named.count(), 2, "{said}");
+    }
     proxy.stop();
 }
 

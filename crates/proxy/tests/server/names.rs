@@ -41,7 +41,7 @@ impl Stage {
         }
     }
 
-    /// What the client heard, and its reads.
+    /// Returns the replies to the client, and the entries of its reads.
     fn record(&self, lines: &str, piece: usize) -> (String, Vec<Seen>) {
         self.recorder.seen.lock().unwrap().clear();
         let heard = talk(self.address, &script(lines), piece);
@@ -126,8 +126,9 @@ fn a_name_within_a_transaction_counts_once_it_was_executed() {
     stage.proxy.stop();
 }
 
-/// Before a login the server answers no question, yet Redis keeps the name of a HELLO that it refuses for want of one. It is asked
-/// once somebody has logged in, and where that user may not ask, no name counts.
+/// Before a login the server answers no question, yet Redis keeps the name of a HELLO that it
+/// refuses for lack of one. The name is asked for after a login, and if that user may not ask, no
+/// name counts.
 #[test]
 fn a_name_from_before_the_login_is_asked_for_after_it() {
     for kind in [Kind::Redis7, Kind::Valkey] {
@@ -171,8 +172,9 @@ fn after_a_lost_name_both_are_named() {
     );
 }
 
-/// A lost RESET may have ended a login, and yet a name that was set behind it was left out, because somebody was logged in before:
-/// whoever did it was not named at all. Names from behind a lost RESET are named, those from before it are not.
+/// A lost RESET may have ended a login, and yet a name that was set behind it was left out, so that
+/// the actor had no name at all. Names from behind a lost RESET are recorded, those from before it
+/// are not.
 #[test]
 fn after_a_lost_reset_a_name_is_named_beside_the_login() {
     let redis = Redis::start(&[]);

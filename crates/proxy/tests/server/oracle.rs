@@ -1,4 +1,4 @@
-//! What the server says of its commands, and what is done where it says nothing.
+//! The server's description of its commands, and the built-in table for a server without one.
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::net::TcpListener;

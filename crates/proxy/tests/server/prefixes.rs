@@ -1,4 +1,4 @@
-//! What is kept of a long text is its beginning, and no beginning is taken for the whole.
+//! The kept beginning of a long text is never taken for the whole.
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ fn record(setup: &[&[&str]], lines: &[&[&str]]) -> (String, Vec<Seen>) {
     )
 }
 
-/// What became of each key, by the end of its name.
+/// Returns the fate of each key, by the end of its name.
 fn ends(entries: &[Seen]) -> Vec<String> {
     let end = |seen: &Seen| {
         let key = seen.key.rsplit(':').next().unwrap_or_default();

@@ -3,7 +3,7 @@
 use crate::scripted::before;
 use crate::support::{Kind, Redis, config, script, start, talk, told, wait};
 
-/// What the proxy says in place of a redirect.
+/// The error that replaces a redirect.
 const REDIRECTS: &str = "-ERR probity: the server redirects";
 
 /// A replica of Valkey, and its primary.
@@ -20,9 +20,9 @@ fn replica() -> (Redis, Redis) {
     (primary, replica)
 }
 
-/// Of redirects only MOVED and ASK were known, and `CLIENT CAPA redirect` passed: a replica of Valkey, also one that a failover had
-/// made of a primary, sent clients to its primary by `-REDIRECT`, past the log. No capability reaches the server, so that the
-/// replica answers as it does to whoever has none.
+/// The proxy knew MOVED and ASK alone, and `CLIENT CAPA redirect` passed, so that a replica of
+/// Valkey sent clients to its primary, past the log. No capability reaches the server, and the
+/// replica answers as it does to a client without one.
 #[test]
 fn a_replica_leads_no_client_past_the_log() {
     let (_primary, replica) = replica();

@@ -11,7 +11,7 @@ use std::thread;
 
 use probity_proxy::{Backend, Listen, ProxyConfig, Upstream};
 
-/// What it says of itself: one that is alone.
+/// The INFO of a server that is alone.
 const INFO: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\n";
 
 /// The configuration of a proxy before a server that answers each command as `answer` says, its words in capitals with blanks

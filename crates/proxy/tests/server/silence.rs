@@ -1,4 +1,4 @@
-//! What a client does not want to hear is answered to the proxy all the same.
+//! The server answers the proxy even where a client wants no replies.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -57,7 +57,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// A server; on another port where somebody else was faster.
+    /// Starts a server, again on another port if the first was taken meanwhile.
     pub fn start(extra: &[&str]) -> Self {
         Self::start_of(Kind::Redis7, extra)
     }
@@ -112,7 +112,7 @@ impl Redis {
                 if socket.read_exact(&mut reply).is_ok()
                     && (&reply == b"+PONG" || &reply == b"-NOAU")
                 {
-                    // Who answered may be another server, which kept this one from the port.
+                    // Another server may have answered, which kept this one from the port.
                     wait(5);
                     return redis.child.try_wait().unwrap().is_none().then_some(redis);
                 }
@@ -175,7 +175,7 @@ pub struct Recorder {
     pub manual: AtomicBool,
     pub full: AtomicBool,
     pub failed: AtomicBool,
-    /// What the proxy says is missing.
+    /// The missing entries that the proxy reports.
     pub missed: Mutex<Vec<(u64, OnLogFailure)>>,
     callback: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
@@ -331,7 +331,8 @@ pub fn told(entries: &[Seen]) -> Vec<String> {
     entries.iter().map(told).collect()
 }
 
-/// What a client hears directly and through the proxy, which must be the same, and the entries.
+/// Returns the replies to a client, which must be the same directly and through the proxy, and the
+/// entries.
 pub fn both(lines: &str, arguments: &[&str]) -> (String, Vec<Seen>) {
     let bytes = script(lines);
     let direct = {

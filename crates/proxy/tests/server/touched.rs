@@ -1,4 +1,4 @@
-//! What a command touches besides its keys leaves an entry that says so.
+//! An entry records the places that a command touches besides its keys.
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::sync::Arc;
@@ -120,8 +120,8 @@ fn the_patterns_of_sort_are_read() {
     );
 }
 
-/// Where data goes out of the personal keys, the source's entry names the other key (proxy 22). What is
-/// read there later is not recorded, by the policy's own words.
+/// Data that left the personal keys could not be followed. The source's entry names the other key;
+/// later reads of that key are not recorded, as the policy says.
 #[test]
 fn the_source_says_where_its_data_went() {
     let (_, entries) = record(&script("COPY user:7 cache:copy\nRENAME user:7 cache:free"));
@@ -269,8 +269,8 @@ fn migrate_says_what_was_there() {
     assert!(entries[6].payload.contains("\"changed\":\"perhaps\""));
 }
 
-/// What was shortened in an entry could be taken for all of it (outsider 6). A key says so and bears the digest
-/// of all of it, and of two people with long names that begin alike neither is taken for the other.
+/// A shortened text in an entry could be taken for the whole. A shortened key says so and bears the
+/// digest of the whole, so that two people with long names that begin alike are told apart.
 #[test]
 fn what_is_shortened_says_so() {
     let long = |end: &str| format!("user:{}{end}", "k".repeat(70_000));

@@ -22,7 +22,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("zintercard", -3, zintercard),
 ];
 
-/// How sorted sets become one.
+/// The way in which sorted sets become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Union,
@@ -30,7 +30,7 @@ enum Way {
     Diff,
 }
 
-/// What becomes of the scores that a member has in several sets.
+/// The combination of a member's scores in several sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aggregate {
     Sum,
@@ -45,7 +45,7 @@ struct Source {
     weight: f64,
 }
 
-/// What a command says.
+/// The arguments of a command.
 struct Said {
     sources: Vec<Source>,
     aggregate: Aggregate,
@@ -101,7 +101,7 @@ impl Aggregate {
     }
 }
 
-/// What is no number, like infinity less infinity, counts as zero.
+/// Counts a value that is no number, like infinity less infinity, as zero.
 const fn number(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value }
 }
@@ -142,7 +142,7 @@ fn read(call: &mut Call<'_, '_>, index: usize, way: Way, mode: Mode) -> Result<S
     Ok(said)
 }
 
-/// What is done with what comes out.
+/// The use of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Answer,

@@ -101,7 +101,8 @@ fn hello(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     Ok(())
 }
 
-/// As a Redis server without users answers: the user `default` needs no password, nobody else is known.
+/// Answers as a Redis server without users: the user `default` needs no password, and no other is
+/// known.
 fn log_in(user: &[u8]) -> Result<(), Fail> {
     if user == b"default" {
         return Ok(());

@@ -143,7 +143,8 @@ fn describe(name: &[u8], reply: &mut Reply) {
     }
 }
 
-/// Where a group of keys stands: `FLAGS:INDEX:range,LAST,STEP,LIMIT` or `keynum,INDEX,FIRST,STEP`.
+/// Describes the places of a group of keys: `FLAGS:INDEX:range,LAST,STEP,LIMIT` or
+/// `keynum,INDEX,FIRST,STEP`.
 fn describe_keys(spec: &str, reply: &mut Reply) {
     let mut fields = spec.split(':');
     let mut next = || fields.next().unwrap_or_default();

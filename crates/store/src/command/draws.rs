@@ -1,4 +1,5 @@
-//! What HRANDFIELD, SRANDMEMBER and ZRANDMEMBER share: how many are wanted, and whether again and again.
+//! The arguments that HRANDFIELD, SRANDMEMBER and ZRANDMEMBER share: a count, and whether elements
+//! may repeat.
 
 use super::Call;
 use crate::collection::Element;
@@ -7,11 +8,11 @@ use crate::limits::DRAWN_MAX;
 use crate::number::parse_integer;
 use crate::space::Held;
 
-/// What a command that draws is told.
+/// The arguments of a command that draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Draw {
     count: u64,
-    /// Whether the same element may come several times.
+    /// True if an element may be drawn several times.
     again: bool,
 }
 

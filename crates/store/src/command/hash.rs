@@ -114,7 +114,7 @@ fn length(hash: Option<&Held>) -> usize {
     hash.map_or(0, |hash| usize::try_from(hash.len()).unwrap_or(usize::MAX))
 }
 
-/// What is told of each element.
+/// The parts of each element that a reply has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parts {
     Both,
@@ -253,7 +253,7 @@ fn hscan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     })
 }
 
-/// What HSCAN, SSCAN and ZSCAN share; `take` says what of an element is told.
+/// Carries out HSCAN, SSCAN and ZSCAN; `take` puts an element's parts into the reply.
 pub(super) fn scan_elements(
     call: &mut Call<'_, '_>,
     kind: Kind,

@@ -172,7 +172,8 @@ fn copy(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     Ok(())
 }
 
-/// How Redis would keep the value, as far as its form depends on what can be seen.
+/// Answers with the form in which Redis would keep the value, as far as visible properties
+/// determine it.
 fn object_encoding(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let Some(record) = call.space.find(call.arg(2))? else {
         call.reply.null();

@@ -77,7 +77,8 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
     call.space.save(&list)
 }
 
-/// Answers with the element at an end, before it is removed: what is not answered is not done.
+/// Answers with the element at an end before it is removed: a removal without an answer must not be
+/// made.
 fn reply_end(call: &mut Call<'_, '_>, list: &Held, end: End) -> Result<(), Fail> {
     let index = match end {
         End::Left => 0,
@@ -310,7 +311,7 @@ fn move_between(call: &mut Call<'_, '_>, from: End, to: End) -> Result<(), Fail>
     call.space.save(&source)
 }
 
-/// What LPOS is told.
+/// The arguments of LPOS.
 struct Position {
     /// Matches that are passed over.
     skipped: u64,

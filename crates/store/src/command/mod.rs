@@ -79,7 +79,7 @@ static TABLE: LazyLock<HashMap<&'static [u8], &'static Spec>> = LazyLock::new(||
 
 /// Longest name of a command with its subcommand, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 64;
-/// What an error repeats of a name and of arguments, in bytes.
+/// Most bytes of a name and of arguments that an error repeats.
 const REPEATED_BYTES_MAX: usize = 128;
 
 impl Spec {
@@ -272,7 +272,8 @@ pub(crate) fn word(text: &[u8]) -> Vec<u8> {
     c_string(text, usize::MAX).to_ascii_lowercase()
 }
 
-/// What C sees of a text: up to the first NUL, and at most so much.
+/// Returns the beginning of a text that C would read: up to the first NUL, and at most `most`
+/// bytes.
 fn c_string(text: &[u8], most: usize) -> &[u8] {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     text.get(..most.min(text.len())).unwrap_or_default()

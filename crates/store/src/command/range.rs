@@ -29,7 +29,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("zrangestore", -5, store),
 ];
 
-/// What the bounds of a range are.
+/// The kind of a range's bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Unsaid,
@@ -38,7 +38,7 @@ enum By {
     Text,
 }
 
-/// What the options say.
+/// The options of a range.
 struct Options {
     by: By,
     order: Order,
@@ -48,7 +48,7 @@ struct Options {
     limit: i64,
 }
 
-/// Reads the options from `index` on; what the command itself says cannot be said again.
+/// Reads the options from `index` on; an option that the command's name implies is refused.
 fn options(
     call: &Call<'_, '_>,
     mut index: usize,
@@ -153,7 +153,7 @@ fn store(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     store_scored(call, &scored, Growth::OneByOne)
 }
 
-/// How Redis would build a sorted set, which shows in what it keeps of minus zeros.
+/// The way in which Redis would build a sorted set, which decides whether it keeps minus zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growth {
     /// In the compact form as long as that takes the members.
@@ -206,7 +206,8 @@ pub(super) fn score_range(least: &[u8], most: &[u8]) -> Result<ScoreRange, Fail>
     })
 }
 
-/// A bound is read less strictly than a score: nothing is zero, and what is too large is infinite.
+/// Reads a bound, less strictly than a score: an empty text is zero, and a too large number is
+/// infinite.
 fn parse_bound(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);

@@ -8,7 +8,7 @@ use crate::record::Kind;
 
 pub(super) const SPECS: &[Spec] = &[Spec::new("scan", -2, scan)];
 
-/// What a scan is told.
+/// The arguments of a scan.
 pub(super) struct Scan<'a> {
     pub(super) place: u64,
     pub(super) count: u64,
@@ -108,7 +108,7 @@ fn is_kind(word: &[u8], kind: Kind) -> bool {
     super::word(word) == kind.name().to_ascii_lowercase().as_bytes()
 }
 
-/// How far a scan goes: as many rows as were wanted, and those with the same hash as the last.
+/// The end of a scan: after the wanted number of rows, and those with the same hash as the last.
 pub(super) struct Walk {
     left: u64,
     last: Option<u64>,
@@ -124,7 +124,7 @@ impl Walk {
         }
     }
 
-    /// Whether the row with this hash still belongs to the answer.
+    /// Returns whether the row with this hash still belongs to the answer.
     pub(super) fn goes_on(&mut self, hash: u64) -> bool {
         if self.left == 0 && self.last != Some(hash) {
             self.stopped = true;

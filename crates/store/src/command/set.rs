@@ -188,7 +188,7 @@ fn smove(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     Ok(())
 }
 
-/// How sets become one.
+/// The way in which sets become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Inter,
@@ -317,7 +317,7 @@ fn sintercard(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     Ok(())
 }
 
-/// How many are counted at most, from `LIMIT` at `index` on; none is no limit.
+/// Reads the bound of a count, from `LIMIT` at `index` on; none is no limit.
 pub(super) fn limit(call: &Call<'_, '_>, index: usize) -> Result<usize, Fail> {
     let mut most = usize::MAX;
     let mut index = index;

@@ -37,7 +37,7 @@ fn held(call: &mut Call<'_, '_>) -> Result<Option<Held>, Fail> {
     call.space.look_up_held(call.arg(1), Kind::SortedSet)
 }
 
-/// Under which conditions ZADD changes a score, and what it answers.
+/// The conditions under which ZADD changes a score, and the form of its answer.
 #[derive(Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -91,7 +91,7 @@ impl Conditions {
         Ok(())
     }
 
-    /// The score that a member gets; none if it keeps what it has.
+    /// Returns the new score of a member; none if its score stays.
     fn resulting(&self, old: Option<f64>, score: f64) -> Result<Option<f64>, Fail> {
         let Some(old) = old else {
             return Ok((!self.only_old).then_some(score));
@@ -153,7 +153,7 @@ fn zadd(call: &mut Call<'_, '_>, increment: bool) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Whether two scores are the same number; both zeros are.
+/// Returns whether two scores are one number; both zeros are.
 #[expect(clippy::float_cmp, reason = "scores are the same or they are not")]
 fn same(left: f64, right: f64) -> bool {
     left == right
@@ -260,7 +260,7 @@ fn zpop(call: &mut Call<'_, '_>, order: Order) -> Result<(), Fail> {
     remove_all(call, &mut set, &popped)
 }
 
-/// How scores are told beside their members.
+/// The form of scores beside their members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scores {
     Untold,
@@ -271,7 +271,7 @@ pub(super) enum Scores {
 }
 
 impl Scores {
-    /// How WITHSCORES has them told to this client.
+    /// Returns the form of scores for this client.
     pub(super) fn wanted(call: &Call<'_, '_>, with_scores: bool) -> Self {
         match call.client.protocol {
             _ if !with_scores => Self::Untold,

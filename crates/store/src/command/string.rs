@@ -44,7 +44,7 @@ fn reply_text(call: &mut Call<'_, '_>, found: Option<&Record>) -> Result<(), Fai
     call.reply.check_whole()
 }
 
-/// What the options of SET and GETEX say.
+/// The options of SET and GETEX.
 #[derive(Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -273,7 +273,7 @@ fn msetnx(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         }
     }
     for [key, text] in pairs {
-        // The same key may stand twice.
+        // A key may stand twice.
         let old = call.space.find(key)?;
         put(call, key, old.as_ref(), text, None)?;
     }
@@ -350,7 +350,7 @@ fn setrange(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     write(call, key, &old, offset, text)
 }
 
-/// A string without a byte, for what is written into where nothing was.
+/// Returns an empty string, for a write where no value was.
 pub(super) const fn empty() -> Record {
     Record::new(Value::Short {
         bytes: Vec::new(),

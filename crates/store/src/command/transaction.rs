@@ -18,14 +18,14 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("unwatch", 1, unwatch),
 ];
 
-/// What the list of a transaction's commands takes for each of them; it grows by doubling.
+/// Bytes that the list of a transaction's commands takes for each of them; it grows by doubling.
 const SPEC_BYTES: usize = 2 * size_of::<&Spec>();
 
-/// Bytes of the longest reply that is made after the change: the number of INCRBYFLOAT and what surrounds it. Whoever says more
-/// looks first for the room.
+/// Bytes of the longest reply that is made after its change: the number of INCRBYFLOAT with its
+/// frame. Commands with longer replies look for the room first.
 const RESULT_BYTES_MAX: usize = TEXT_BYTES_MAX + 64;
 
-/// Whether a command is carried out at once even between MULTI and EXEC.
+/// Returns whether a command is carried out at once even between MULTI and EXEC.
 pub(super) fn is_immediate(name: &str) -> bool {
     matches!(
         name,
@@ -44,7 +44,7 @@ pub(super) fn queue(
         transaction.broken = true;
         return Err(Fail::said("ERR the transaction is too long"));
     }
-    // What was refused already will not be carried out.
+    // A command that was refused already will not be carried out.
     if !transaction.broken {
         let mut share = command.share.take().unwrap_or_else(|| memory.share());
         if let Err(full) = share.hold(command.cost().saturating_add(SPEC_BYTES)) {
@@ -63,7 +63,7 @@ pub(super) fn queue(
     Ok(())
 }
 
-/// What becomes of a transaction when a command is refused before it is looked at closer.
+/// Ends or marks a transaction when a command is refused before its arguments are read.
 pub(super) fn refuse(client: &mut Client, args: &[&[u8]], fail: Fail) -> Fail {
     let name = args.first().copied().unwrap_or_default();
     if !name.eq_ignore_ascii_case(b"exec") {
@@ -122,7 +122,8 @@ fn exec(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         let command = transaction.commands.pop().unwrap_or_default();
         let start = call.reply.len();
         let (args, space) = (command.arguments(), &mut *call.space);
-        // What does not fit into the reply is not done. Some commands say their result when they have put it.
+        // A command whose reply does not fit is not carried out. Some commands make their reply
+        // only after their change.
         let outcome = match call.reply.check_for(RESULT_BYTES_MAX) {
             Ok(()) => run(spec, &args, call.client, space, call.reply),
             refused => refused,

@@ -329,7 +329,7 @@ impl Adversary {
         }
     }
 
-    /// What is hardly a command: nothing at all, lines, other databases, unknown names.
+    /// Draws odd input: empty lines, commands in lines, other databases, unknown names.
     fn odd(&mut self, user: &str) -> Vec<u8> {
         let key = key(user);
         match self.random.below(8) {
@@ -356,7 +356,8 @@ impl Adversary {
         command(&["EVAL", text, "1", &key(user)])
     }
 
-    /// What changes the server, its users and its other clients, as far as the server goes on.
+    /// Draws commands that change the server, its users and its other clients, as far as the server
+    /// goes on.
     fn administer(&mut self, user: &str) -> Vec<u8> {
         let key = key(user);
         let number = self.random.below(1000).to_string();

@@ -132,7 +132,7 @@ fn found_for<'a>(
         .collect()
 }
 
-/// Whether the list called `member` in an entry's payload holds `item`.
+/// Returns whether the list `member` in an entry's payload holds `item`.
 fn says(entry: &Seen, member: &str, item: &str) -> bool {
     let list = entry.payload.split_once(&format!("\"{member}\":["));
     let list = list.and_then(|(_, rest)| rest.split_once(']'));
@@ -258,7 +258,7 @@ fn judge_claims(executed: &[Executed], entries: &[Seen], seed: u64) {
                 .any(|name| entry.payload.contains(&format!("\"command\":\"{name}\"")));
             let ok = ["ok", "absent"].contains(&entry.outcome.as_str());
             let known = done.contains(&(db, key.clone().into_bytes()));
-            // What scripts are given MONITOR shows as Lua's own; these commands it leaves out.
+            // MONITOR shows the commands of scripts as Lua's own; these commands it leaves out.
             let unseen = ["eval", "fcall", "debug"]
                 .iter()
                 .any(|name| entry.payload.contains(&format!("\"command\":\"{name}")));
@@ -306,7 +306,7 @@ fn run(kind: Kind, commands: u64, extra: &[&str], seed: u64) {
         round += 1;
     }
     println!("{sent} commands, {judged} executed on keys and recorded, {counted} on the server");
-    // Where connections are killed, much that was sent is never executed.
+    // Many commands of killed connections are never executed.
     assert!(judged as u64 > commands / 20, "{judged} of {sent}");
 }
 
@@ -319,8 +319,8 @@ fn what_random_clients_did_is_recorded_as_theirs() {
     run(Kind::Redis7, commands, &[], seed);
 }
 
-/// The same before a server that does not say which commands it has: the built-in table knows them
-/// (proxy 7). A quarter of the commands are enough for what differs.
+/// Random clients before a server without descriptions of its commands: the built-in table knows
+/// them. A quarter of the commands are enough for the difference.
 #[test]
 fn what_random_clients_did_to_a_server_without_command_is_recorded() {
     let seed = asked("PROBITY_SEED").unwrap_or(43);
@@ -332,14 +332,14 @@ fn what_random_clients_did_to_a_server_without_command_is_recorded() {
     );
 }
 
-/// The same before Valkey, whose commands are more.
+/// Random clients before Valkey, which has more commands.
 #[test]
 fn what_random_clients_did_to_valkey_is_recorded_as_theirs() {
     let seed = asked("PROBITY_SEED").unwrap_or(45);
     run(Kind::Valkey, COMMANDS / 4, &[], seed);
 }
 
-/// The same before the oldest server that is supported.
+/// Random clients before the oldest supported server.
 #[test]
 fn what_random_clients_did_to_redis_6_is_recorded_as_theirs() {
     let seed = asked("PROBITY_SEED").unwrap_or(46);

@@ -1,4 +1,4 @@
-//! What the server executed, as its `MONITOR` tells.
+//! The commands that the server executed, by its `MONITOR`.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -83,7 +83,7 @@ pub(crate) fn take_keys(server: SocketAddr) -> Vec<(u64, String)> {
     all
 }
 
-/// How often commands that `MONITOR` leaves out were executed since the last time.
+/// Returns how often commands that `MONITOR` leaves out were executed since the last call.
 pub(crate) fn take_counts(server: SocketAddr) -> Vec<(String, usize)> {
     let mut socket = TcpStream::connect(server).unwrap();
     let mut ask = |line: &str, end: &[u8]| {

@@ -1,6 +1,6 @@
 //! The templates: every command the store knows, how often it is drawn, and how replies are compared.
 
-/// How two replies are compared.
+/// The way in which two replies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// Byte for byte.

@@ -11,7 +11,7 @@ pub struct Answer {
     pub frame: Frame,
 }
 
-/// Whether two replies agree.
+/// Returns whether two replies agree.
 pub fn agree(how: How, left: &Answer, right: &Answer) -> bool {
     if left.bytes == right.bytes {
         return true;
@@ -23,7 +23,7 @@ pub fn agree(how: How, left: &Answer, right: &Answer) -> bool {
     frames_agree(how, &left.frame, &right.frame)
 }
 
-/// The same for frames alone, as the elements of EXEC are.
+/// Returns whether two frames agree, like the elements of EXEC.
 pub fn frames_agree(how: How, left: &Frame, right: &Frame) -> bool {
     if left == right || both_nan(left, right) {
         return true;
@@ -31,7 +31,7 @@ pub fn frames_agree(how: How, left: &Frame, right: &Frame) -> bool {
     match how {
         How::Exactly => false,
         How::Near(most) => match (left, right) {
-            // What says that there is no time is exact.
+            // A reply without a time is compared exactly.
             (Frame::Integer(left), Frame::Integer(right)) => {
                 *left > 0 && *right > 0 && (left - right).abs() <= most
             }

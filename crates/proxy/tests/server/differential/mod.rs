@@ -32,7 +32,7 @@ const ROUND: usize = 500;
 /// Commands sent before their replies are read.
 const PIPELINE: usize = 25;
 
-/// Whether a key would expire while the others are compared; a test of its own does that.
+/// Returns whether a key would expire during the comparison; a test of its own does that.
 fn expires_soon(words: &[Vec<u8>]) -> bool {
     let soon = |word: Option<&Vec<u8>>| {
         let number = word.and_then(|word| std::str::from_utf8(word).ok()?.parse::<i64>().ok());
@@ -48,7 +48,7 @@ fn expires_soon(words: &[Vec<u8>]) -> bool {
     }
 }
 
-/// Whether what is drawn would change what is there in two ways, or fill the memory.
+/// Returns whether a draw would differ between both sides in its effect, or fill the memory.
 fn draws_too_much(words: &[Vec<u8>]) -> bool {
     let count = words
         .get(2)
@@ -64,14 +64,14 @@ fn draws_too_much(words: &[Vec<u8>]) -> bool {
     }
 }
 
-/// Whether the second word is the name of a subcommand.
+/// Returns whether the second word is the name of a subcommand.
 fn has_subcommand(words: &[Vec<u8>]) -> bool {
     let containers = ["CLIENT", "COMMAND", "CONFIG", "OBJECT"];
     let mut names = containers.iter().map(|name| name.as_bytes());
     names.any(|name| words[0].eq_ignore_ascii_case(name))
 }
 
-/// Whether the name of a subcommand has a zero byte: the proxy lets no such command through.
+/// Returns whether the name of a subcommand has a zero byte: the proxy refuses such a command.
 fn is_not_let_through(words: &[Vec<u8>]) -> bool {
     has_subcommand(words) && words.get(1).is_some_and(|word| word.contains(&0))
 }

@@ -2,7 +2,7 @@
 //!
 //! Before each, [`SETUP`] makes one key of every type, and of what comes before a `;` nothing is judged.
 
-/// What is there before each command.
+/// The state before each command.
 pub(super) const SETUP: &str = "FLUSHALL\nSET s hello\nSET n 10\nSET t x EX 1000\nHSET h f 1 g 2\n\
     RPUSH l a b c\nSADD e a b c\nSADD e2 c d\nZADD z 1 a 2 b 3 c\nZADD z2 1 c 2 d\n\
     GEOADD g 13 38 P 15 37 C\nPFADD p a b\nXADD x 1-1 f v\nXADD x 2-1 f v\nXGROUP CREATE x gr 0\n\

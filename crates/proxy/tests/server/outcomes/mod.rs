@@ -1,4 +1,4 @@
-//! What an entry says became of a key is what the server itself says: whether it was there, is there, and changed.
+//! The fate of a key in an entry is the server's own: the key was there, is there, and changed.
 //!
 //! `EXISTS` tells the first two. A transaction that watched the key, and the number of changes that the server
 //! counts, tell the third. Every command of the server's own list is tried, and many drawn ones.
@@ -74,7 +74,7 @@ fn brief(entries: &[Seen]) -> String {
     entries.iter().map(brief).collect::<Vec<_>>().join(", ")
 }
 
-/// What the entry says of change, where the reply did not say that it was done.
+/// Returns whether the entry has `word` about a change that the reply did not confirm.
 fn says(entry: &Seen, word: &str) -> bool {
     let members = ["changed", "erased"];
     members
@@ -133,7 +133,7 @@ fn judge(entries: &[Seen], name: &str, witness: &Witness, faults: &mut Faults) {
     }
 }
 
-/// What is wrong, all of it, so that one run tells everything.
+/// All faults of a run, so that one run shows everything.
 #[derive(Default)]
 struct Faults {
     context: String,
@@ -176,7 +176,7 @@ fn try_all(kind: Kind) {
         let reply = client.ask(&command);
         witness.end();
         if kind == Kind::Redis6 && shown.starts_with("BITFIELD n OVERFLOW") {
-            // It counts as a change what it does not change.
+            // The server counts a change that it does not make.
             continue;
         }
         let name = shown.to_lowercase();
@@ -228,7 +228,7 @@ fn every_command_says_what_it_did_on_redis_6() {
     try_all(Kind::Redis6);
 }
 
-/// The same of commands that are drawn, in whatever state those before have left.
+/// Drawn commands, in whatever state earlier ones have left, record their effect.
 #[test]
 fn drawn_commands_say_what_they_did() {
     let asked = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());

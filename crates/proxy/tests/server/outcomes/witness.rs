@@ -1,4 +1,4 @@
-//! What the server says of keys while another client does something.
+//! The server's own word about keys while another client works.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -58,7 +58,7 @@ impl Client {
     }
 }
 
-/// What became of one key.
+/// The fate of one key.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(
     clippy::struct_excessive_bools,
