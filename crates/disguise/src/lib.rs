@@ -5,6 +5,8 @@ mod crypto;
 pub mod database;
 mod error;
 mod execute;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod operations;
 mod plan;
 mod records;

@@ -1,5 +1,7 @@
 //! Every program ends well, and prints what its library did.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::process::Command;
 
 /// Runs `program` in a new folder and returns the lines that it printed.

@@ -1,9 +1,12 @@
 //! The targets by the room they feed. A new target is one entry in its room's list.
 
+mod disguise;
 mod entry;
 mod frame;
 mod geometry;
+mod http;
 mod json;
+mod pocketdb;
 mod policy;
 mod proof;
 mod resp;
@@ -23,6 +26,9 @@ pub(crate) const ALL: &[&[Target]] = &[
     policy::TARGETS,
     proof::TARGETS,
     resp::TARGETS,
+    disguise::TARGETS,
+    pocketdb::TARGETS,
+    http::TARGETS,
 ];
 
 /// The input as text, nothing when it is not UTF-8.

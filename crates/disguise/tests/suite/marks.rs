@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{
     ApplyRequest, Authority, DisguiseId, Error, Holding, Progress, Protection, SecretKey, SpecFile,
@@ -197,7 +197,7 @@ pub(crate) fn a_mark_stays_that_of_its_person() {
     member.forget(None).unwrap();
     member.sql(&["DELETE FROM people WHERE id = 1"]);
     go_on(&mut member, id).unwrap();
-    assert!(member.rows(["posts"]).iter().all(|rows| rows.is_empty()));
+    assert!(member.rows(["posts"]).iter().all(BTreeSet::is_empty));
     let gone = member.return_at(id, time());
     assert!(matches!(gone, Err(Error::WrongCredential)), "{gone:?}");
 }
