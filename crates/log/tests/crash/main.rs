@@ -17,6 +17,7 @@ mod kept;
 mod ledger;
 mod one_head;
 mod openings;
+mod remembered;
 mod scenario;
 mod twice;
 mod workload;
