@@ -22,6 +22,7 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
 use crate::heads::Heads;
 use crate::journal::History;
+use crate::repairs::announced;
 use crate::scan::{End, Position, read_there, scan_believed};
 use crate::segments::{Identity, path};
 
@@ -166,7 +167,7 @@ pub(crate) fn read_history(
     master: Option<&MasterKey>,
 ) -> Result<History, LogError> {
     let Some(master) = master.filter(|_| geometry.version() != Version::V2) else {
-        let read = read_journal(files, geometry, None, u64::MAX)?;
+        let read = read_journal(files, geometry, None, (u64::MAX, None))?;
         return match read.refused {
             Some((_, error)) => Err(broken(&error)),
             None => Ok(read.history),
@@ -176,8 +177,9 @@ pub(crate) fn read_history(
 }
 
 /// Reads the journal like [`read_history`], for the writer, which checks the second copies of heads
-/// too. Of an opening that ended before anybody had signed for it, only its first frame is left,
-/// which is set aside. The log's very first frame stays, because a creation left it.
+/// too. It also believes the frames for which an earlier opening was about to sign, as `repairs`
+/// says: somebody may hold that head. Of an opening that ended before that, only its first frame is
+/// left, which is set aside. The log's very first frame stays, because a creation left it.
 pub(crate) fn read_history_to_write(
     files: &Files,
     heads: &Heads,
@@ -199,8 +201,15 @@ fn read_signed(
     master: &MasterKey,
     taken: u64,
 ) -> Result<History, LogError> {
-    let mut read = read_journal(files, geometry, Some(master), u64::MAX)?;
+    let announced = match copies {
+        Some(_) => announced(files, &master.note_key())?,
+        None => None,
+    };
+    let mut read = read_journal(files, geometry, Some(master), (u64::MAX, announced))?;
+    let begun = announced.filter(|_| read.has_announced);
+    let begun = begun.map(|journal| journal.size);
     let signed = signed_frames(files, copies, geometry, &read.history)?;
+    let signed = signed.map(|signed| signed.max(begun.unwrap_or_default()));
     let refused = read.refused.as_ref().map(|(frame, _)| *frame);
     let first_of = |signed| read.openings.range(signed..).next().copied();
     let unsigned = signed.and_then(first_of).map(|first| first.max(taken));
@@ -209,12 +218,13 @@ fn read_signed(
     let is_foreign = |frame: &u64| signed.is_some_and(|signed| *frame >= signed);
     let ends = unsigned.into_iter().chain(refused.filter(is_foreign));
     if let Some(end) = ends.min() {
-        read = read_journal(files, geometry, Some(master), end)?;
+        read = read_journal(files, geometry, Some(master), (end, None))?;
     }
     if let Some((_, error)) = read.refused {
         return Err(broken(&error));
     }
     read.history.signed = signed;
+    read.history.begun = begun;
     read.history.unfinished = unsigned.filter(|frame| *frame == read.history.frames());
     Ok(read.history)
 }
@@ -226,14 +236,17 @@ struct JournalRead {
     openings: BTreeSet<u64>,
     /// The frame at which it ends, because no log writes such content.
     refused: Option<(u64, DecodeError)>,
+    /// True when the journal has the frames that were sought.
+    has_announced: bool,
 }
 
-/// Reads the journal up to frame `end`; with `master` only the frames that its holder sealed.
+/// Reads the journal up to frame `end`, and looks whether it begins with the frames of `sought`;
+/// with `master` only the frames that its holder sealed.
 fn read_journal(
     files: &Files,
     geometry: &Geometry,
     master: Option<&MasterKey>,
-    end: u64,
+    (end, sought): (u64, Option<Bound>),
 ) -> Result<JournalRead, LogError> {
     let (name, identity) = (StreamName::journal(), Identity::journal(geometry));
     let history = RefCell::new(History::new(geometry));
@@ -245,6 +258,7 @@ fn read_journal(
     let size = claimed_size(files, &name)?;
     let mut position = Position::start(identity);
     let mut tree = Frontier::new();
+    let mut has_announced = false;
     let refused = Cell::new(None);
     let mut believe = |record: &Record, frame: &Frame<'_>| {
         record.frame < end
@@ -269,6 +283,8 @@ fn read_journal(
             openings.insert(epoch);
         }
         tree.push(leaf_hash(&record.encode()));
+        let at_size = sought.filter(|sought| sought.size == tree.size());
+        has_announced |= at_size.is_some_and(|sought| sought.root == tree.root());
         Ok::<(), LogError>(())
     };
     let _end: End = scan_believed(files, &name, &mut position, &mut believe, &mut add)?;
@@ -281,6 +297,7 @@ fn read_journal(
         history,
         openings,
         refused: refused.into_inner(),
+        has_announced,
     })
 }
 

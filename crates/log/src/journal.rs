@@ -238,6 +238,8 @@ pub(crate) struct History {
     /// Frames covered by a head that a key of the chain signed; nothing where none was found, and
     /// all count.
     pub(crate) signed: Option<u64>,
+    /// Frames of the journal for which a writer was about to sign, as `repairs` says.
+    pub(crate) begun: Option<u64>,
     /// The frame, at which reading ended, of an opening that ended before anybody had signed for
     /// it.
     pub(crate) unfinished: Option<u64>,
@@ -281,6 +283,7 @@ impl History {
                 root: EMPTY_ROOT,
             },
             signed: None,
+            begun: None,
             unfinished: None,
             has_lost_slots: false,
             next: 0,

@@ -188,10 +188,7 @@ impl KeyStore {
         {
             return Ok(Some(successor));
         }
-        Err(LogError::Broken {
-            place: SIGNING.into(),
-            reason: OLDER.into(),
-        })
+        Err(older_key())
     }
 
     /// Makes a successor and stores it beside the present key. The successor replaces the present
@@ -352,6 +349,14 @@ impl Witness {
                 "is not the key that probity.toml names: put it back from a backup of this log",
             ),
         }
+    }
+}
+
+/// The error where no key that signs is the one that the journal certified last.
+pub(crate) fn older_key() -> LogError {
+    LogError::Broken {
+        place: SIGNING.into(),
+        reason: OLDER.into(),
     }
 }
 

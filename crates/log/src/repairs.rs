@@ -390,14 +390,31 @@ impl RecoveryReport {
         repairs: Vec<Repair>,
     ) -> Result<(), LogError> {
         self.done.extend(repairs);
-        let lines: Vec<String> = self.done.iter().map(Repair::line).collect();
+        let lines = self.done.iter().map(|repair| repair.line() + "\n");
+        let lines: String = lines.collect();
         let Bound { size, root } = &self.journal;
         let mut rest = [size.to_le_bytes().as_slice(), root.as_bytes()].concat();
-        rest.extend_from_slice((lines.join("\n") + "\n").as_bytes());
+        rest.extend_from_slice(lines.as_bytes());
         let content = [self.key.tag(&tagged(&rest)).as_slice(), &rest].concat();
         files.replace(PENDING, &content)?;
         self.stored = true;
         Ok(())
+    }
+
+    /// Notes durably that `journal`, with the first frame of this opening, is signed next; the
+    /// journal does not have the repairs `unsaid` by then.
+    ///
+    /// A crash after the signature may leave no other trace of it in the folder of the log. The
+    /// next opening finishes this publication, so that no second head of the same size is signed.
+    pub(crate) fn begin_publication(
+        &mut self,
+        files: &Files,
+        journal: Bound,
+        unsaid: &[Repair],
+    ) -> Result<(), LogError> {
+        self.journal = journal;
+        self.done = unsaid.to_vec();
+        self.announce_all(files, Vec::new())
     }
 
     /// Each repair once, in the order in which they were noted.
@@ -416,6 +433,14 @@ impl RecoveryReport {
         }
         Ok(())
     }
+}
+
+/// The journal to which the file of pending repairs is bound, if a holder of the log's keys wrote
+/// it.
+pub(crate) fn announced(files: &Files, key: &NoteKey) -> Result<Option<Bound>, LogError> {
+    let pending = unless_strange(files.read(PENDING, PENDING_BYTES_MAX))?;
+    let pending = pending.and_then(|content| authentic(key, &content));
+    Ok(pending.map(|(journal, _)| journal))
 }
 
 /// Parses the journal's size at the announcement and the repairs, if a holder of the log's keys

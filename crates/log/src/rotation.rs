@@ -14,7 +14,7 @@ use crate::journal::JournalEntry;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::signing_key;
 use crate::log_state::LogState;
-use crate::stream::lock;
+use crate::stream::{Stream, lock};
 
 /// The signatures of the present key, except on the journal with its own certificate.
 #[derive(Debug, Default)]
@@ -45,7 +45,8 @@ impl LogState {
     /// and anchors its head.
     pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
         let mut journal = lock(&self.journal);
-        self.certify_successor(&mut journal, Vec::new(), Vec::new())?;
+        let entries = (Vec::new(), Vec::new());
+        self.certify_successor(&mut journal, entries, &mut |_journal| Ok(()))?;
         drop(journal);
         self.anchor_heads()
     }
@@ -53,7 +54,7 @@ impl LogState {
     /// Certifies a new signing key behind the entries `before`, in the same frame, publishes the
     /// journal with it, and destroys the present one. The journal and the heads stay locked
     /// meanwhile, so that nothing is published between. The entries `after` follow, in as many
-    /// frames as they take.
+    /// frames as they take. `before_signing` gets the journal that is signed next.
     ///
     /// The first certificate begins the epoch of this opening. Until it is signed for, only its
     /// frame is written: no note of durable frames, and not the new key in the place of the old
@@ -62,17 +63,13 @@ impl LogState {
     pub(crate) fn certify_successor(
         &self,
         journal: &mut JournalWriter,
-        before: Vec<JournalEntry>,
-        after: Vec<JournalEntry>,
+        (before, after): (Vec<JournalEntry>, Vec<JournalEntry>),
+        before_signing: &mut dyn FnMut(Bound) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let origin = self.geometry.origin();
         let mut heads = lock(&self.anchors);
         heads.name_all_next();
-        let bounds = [journal.stream(), heads.stream()].map(|stream| {
-            let (size, root) = stream.head();
-            Bound { size, root }
-        });
-        let [journal_bound, heads_bound] = bounds;
+        let [journal_bound, heads_bound] = [journal.stream(), heads.stream()].map(|it| bound(it));
         let mut keys = lock(&self.keys);
         let successor = keys.prepare_successor(&self.files)?;
         let successor_key = signing_key(origin, &successor)?.verifier_key().clone();
@@ -99,6 +96,7 @@ impl LogState {
             });
         }
         lock(&self.keys).sign_with(successor);
+        before_signing(bound(journal.stream()))?;
         // Published before the new key signs any other stream: the certificate must be covered by a
         // signed head by then. Readers without the root key trust nothing behind a signed head.
         self.publish_stream(journal.stream())?;
@@ -107,4 +105,10 @@ impl LogState {
         }
         lock(&self.keys).settle(&self.files)
     }
+}
+
+/// The size and root of `stream`.
+fn bound(stream: &Stream) -> Bound {
+    let (size, root) = stream.head();
+    Bound { size, root }
 }

@@ -31,7 +31,7 @@ use crate::history::{read_geometry, read_history_to_write};
 use crate::journal::{History, JournalEntry};
 use crate::journal_writer::JournalWriter;
 use crate::keys_missed::KeysMissed;
-use crate::keystore::KeyStore;
+use crate::keystore::{KeyStore, older_key, signer_of_key};
 use crate::log::{Log, Threads};
 use crate::log_location::LogLocation;
 use crate::log_state::{LogState, Queue};
@@ -174,7 +174,7 @@ fn begin(
     mut repairs: RecoveryReport,
 ) -> Result<Log, LogError> {
     let repaired = repairs.distinct();
-    begin_journal(&core, first, &repaired)?;
+    begin_journal(&core, first, &repaired, &mut repairs)?;
     repairs.reported(&core.files)?;
     // The threads that were started end when they see the poison.
     let threads = start(&core).map_err(|error| core.fail(error))?;
@@ -294,9 +294,13 @@ impl Recovering<'_> {
         {
             let (id, origin) = (found.recovery.identity.id, found.recovery.origin.clone());
             let is_lossless = found.is_lossless;
+            let signed_size = found.signed_size;
             let found = found.settle(self.witness, repairs)?;
             let note = DurableNote::new(self.notes.notes(), ordinal);
             let stream = Stream::new(name.clone(), *config, id, origin, note, found);
+            if name.as_str() == StreamName::JOURNAL {
+                self.finish_begun(&stream, signed_size)?;
+            }
             // Until the journal records the loss, only the note shows it. Should this opening end
             // before, the next one must miss the frames too.
             if is_lossless {
@@ -306,6 +310,28 @@ impl Recovering<'_> {
         }
         self.notes.settle(self.files, self.history.streams.len())?;
         Ok((streams, slots))
+    }
+
+    /// Publishes the journal where an earlier opening was about to, and neither checkpoint nor
+    /// second copy covers more than `signed` frames: somebody may hold the head that it signed.
+    ///
+    /// As with a second copy ahead of the checkpoint, no note of durable frames is written before.
+    fn finish_begun(&self, journal: &Stream, signed: u64) -> Result<(), LogError> {
+        let (size, _) = journal.head();
+        if self.history.begun.is_none_or(|begun| begun <= signed) {
+            return Ok(());
+        }
+        // The key of the last certificate within these frames signs for them.
+        let place = self.history.certificates_within(size);
+        let key = self.history.keys.get(place).map(|(key, _)| key);
+        let key = key.unwrap_or_else(|| self.history.last_key());
+        let signer = signer_of_key(self.files, self.wrapping, &journal.origin, key)?;
+        let signer = signer.ok_or_else(older_key)?;
+        journal.withhold_notes();
+        let witness = Some(self.witness);
+        journal.publish(self.files, self.heads, &signer, witness, &|| Ok(()))?;
+        journal.release_notes();
+        Ok(())
     }
 
     /// Checks that the frames which the journal's unsigned end calls lost are gone. If they are
@@ -405,7 +431,8 @@ fn refuse_losses(found: &[FoundStream<'_>], missed: &KeysMissed) -> Result<(), L
 fn begin_journal(
     core: &LogState,
     first: Option<&First<'_>>,
-    repairs: &[Repair],
+    repaired: &[Repair],
+    repairs: &mut RecoveryReport,
 ) -> Result<(), LogError> {
     let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
     let mut entries = Vec::new();
@@ -424,13 +451,18 @@ fn begin_journal(
         core.publish_stream(journal.stream())?;
     }
     // Losses first: they are in the frame of the certificate, or nowhere.
-    let (losses, others): (Vec<_>, Vec<_>) = repairs
+    let (losses, others): (Vec<_>, Vec<_>) = repaired
         .iter()
         .cloned()
         .partition(|repair| repair.kind.is_loss());
-    let mut repaired = JournalEntry::recover(&[losses, others].concat());
-    let later = repaired.split_off(repaired.len().min(REPAIRS_WITH_CERTIFICATE));
-    core.certify_successor(&mut journal, entries, repaired)?;
+    let repaired = [losses, others].concat();
+    let mut now = JournalEntry::recover(&repaired);
+    let later = now.split_off(now.len().min(REPAIRS_WITH_CERTIFICATE));
+    let said = now.iter().map(|entry| entry.payload.lines().count()).sum();
+    let unsaid = repaired.get(said..).unwrap_or_default();
+    core.certify_successor(&mut journal, (entries, now), &mut |journal| {
+        repairs.begin_publication(&core.files, journal, unsaid)
+    })?;
     core.note_all_durable()?;
     // A key that is gone without a signed erasure is damage.
     core.subjects.finish_erasures(&core.files)?;

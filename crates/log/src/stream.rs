@@ -390,10 +390,15 @@ impl Stream {
         self.withheld.store(true, Ordering::Relaxed);
     }
 
+    /// Ends [`Stream::withhold_notes`] without another epoch.
+    pub(crate) fn release_notes(&self) {
+        self.withheld.store(false, Ordering::Relaxed);
+    }
+
     /// Notes durable frames as of `epoch` from now on, for all streams of the log.
     pub(crate) fn enter(&self, epoch: Epoch, files: &Files) -> Result<(), LogError> {
         self.note.enter(epoch);
-        self.withheld.store(false, Ordering::Relaxed);
+        self.release_notes();
         self.note_durable(files)
     }
 

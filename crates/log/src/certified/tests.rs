@@ -79,8 +79,10 @@ fn move_on(log: &Log, keys: u64) {
     for _ in 0..keys {
         let core = log.core();
         let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        core.certify_successor(&mut journal, Vec::new(), Vec::new())
-            .unwrap();
+        core.certify_successor(&mut journal, (Vec::new(), Vec::new()), &mut |_journal| {
+            Ok(())
+        })
+        .unwrap();
     }
     let core = log.core();
     let journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);

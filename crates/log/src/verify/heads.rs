@@ -288,16 +288,16 @@ impl Verifier<'_> {
 
     /// The size in the published checkpoint of a stream, by any signer.
     pub(super) fn claimed_size(&self, name: &StreamName) -> Result<Option<u64>, LogError> {
-        let note = self.notes(name)?.published;
-        let head = note.and_then(|note| claimed(&note));
+        let head = self.notes(name)?.published.and_then(|note| claimed(&note));
         Ok(head.map(|head| head.size()))
     }
 
-    /// The larger of the sizes in the checkpoint of a stream and in its second copy, by any signer.
-    /// Frames behind it are not signed for.
+    /// The largest of the sizes in the checkpoint of a stream, in its second copy and in the head
+    /// that the verifier remembers, by any signer. Frames behind it are not signed for.
     pub(super) fn claimed_most(&self, name: &StreamName) -> Result<u64, LogError> {
         let notes = self.notes(name)?;
-        let heads = [notes.published, notes.kept].into_iter().flatten();
+        let heads = [notes.published, notes.kept, self.since_of(name)];
+        let heads = heads.into_iter().flatten();
         let sizes = heads.filter_map(|note| Some(claimed(&note)?.size()));
         Ok(sizes.max().unwrap_or_default())
     }

@@ -36,6 +36,14 @@ impl Verifier<'_> {
         Some(subject.name.to_string())
     }
 
+    /// The given checkpoint, if it is of the stream `name`.
+    pub(super) fn since_of(&self, name: &StreamName) -> Option<Vec<u8>> {
+        let origin = self.geometry.stream_origin(name.as_str());
+        let since = self.options.since.as_ref();
+        let since = since.filter(|note| note_origin(note) == Some(origin.as_str()));
+        since.cloned()
+    }
+
     /// Returns whether the frame of `record` is to be read.
     pub(super) fn wants(&self, subject: &Subject, record: &Record) -> bool {
         self.leaves_out(subject, record).is_none()

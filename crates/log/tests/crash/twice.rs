@@ -11,7 +11,7 @@ use probity_log::{Durability, Log, LogError, LogLocation, Options, StreamName, k
 
 use crate::scenario::for_each;
 use crate::workload::{append, options, streams};
-use crate::world::{World, root};
+use crate::world::{SignedHeads, World, root};
 
 pub(crate) fn open(places: &LogLocation) -> Result<Log, LogError> {
     let clock = Arc::new(SystemClock::new());
@@ -36,7 +36,7 @@ pub(crate) fn base() -> Memory {
 }
 
 /// Opens the log, appends entry `id`, and moves the signing key on.
-fn live(places: &LogLocation, id: u64) {
+pub(crate) fn live(places: &LogLocation, id: u64) {
     let log = open(places).unwrap();
     let mut appender = log.appender(&StreamName::default()).unwrap();
     let ticket = append(&mut appender, id).unwrap();
@@ -57,27 +57,40 @@ fn leaves_another(call: Call) -> bool {
 /// The states that a kill leaves before each call that changes something, while `work` is done with
 /// `memory`.
 pub(crate) fn moments(memory: &Memory, work: impl FnOnce(&LogLocation)) -> Vec<(String, Memory)> {
+    let moments = moments_of(&World::of(memory.clone_live()), work);
+    let images = moments.into_iter().map(|(name, image, _)| (name, image));
+    images.collect()
+}
+
+/// The states like [`moments`], each with the heads that were signed until then.
+pub(crate) fn moments_of(
+    world: &World,
+    work: impl FnOnce(&LogLocation),
+) -> Vec<(String, Memory, SignedHeads)> {
     /// More calls than any work here makes.
     const CALLS: u64 = 2_000;
-    let world = World::of(memory.clone_live());
     let found = Arc::new(Mutex::new(Vec::new()));
     for number in 0..CALLS {
-        let (memory, found) = (world.memory.clone(), Arc::clone(&found));
-        let image = move || found.lock().unwrap().push((number, memory.clone_live()));
-        world.faulty.before(number, image);
+        let (memory, signed) = (world.memory.clone(), Arc::clone(&world.signed));
+        let found = Arc::clone(&found);
+        world.faulty.before(number, move || {
+            let signed = signed.lock().unwrap().clone();
+            let moment = (number, memory.clone_live(), signed);
+            found.lock().unwrap().push(moment);
+        });
     }
     work(&world.places());
     assert!(world.faulty.calls() < CALLS);
     let trace = world.faulty.trace();
     let found = std::mem::take(&mut *found.lock().unwrap());
-    let named = found.into_iter().map(|(number, image)| {
+    let named = found.into_iter().map(|(number, image, signed)| {
         let next = trace.get(usize::try_from(number).unwrap()).unwrap();
-        (next.clone(), number, image)
+        (next.clone(), number, image, signed)
     });
     let changing = named.filter(|(next, ..)| leaves_another(next.call));
-    let named = changing.map(|(next, number, image)| {
+    let named = changing.map(|(next, number, image, signed)| {
         let name = format!("call {number}, {:?} {}", next.call, next.name);
-        (name, image)
+        (name, image, signed)
     });
     named.collect()
 }

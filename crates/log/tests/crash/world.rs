@@ -1,10 +1,13 @@
 //! A log and the second copies of its heads in one storage, so that calls have one order and a
 //! crash hits both.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use probity_format::checkpoint::Checkpoint;
 use probity_format::keys::{RootKey, Secret};
+use probity_format::note::SignedNote;
 use probity_log::LogLocation;
 use probity_log::storage::{FaultPlan, Faulty, File, Lock, Memory, Storage};
 
@@ -13,11 +16,16 @@ pub(crate) fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
 }
 
+/// Every head that was signed: origin, size and root.
+pub(crate) type SignedHeads = BTreeSet<(String, u64, String)>;
+
 /// Files in memory behind a storage that fails on command.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) memory: Memory,
     pub(crate) faulty: Arc<Faulty<Memory>>,
+    /// The heads in all files that were ever begun, temporary ones and second copies included.
+    pub(crate) signed: Arc<Mutex<SignedHeads>>,
 }
 
 impl World {
@@ -27,7 +35,12 @@ impl World {
 
     pub(crate) fn of(memory: Memory) -> Self {
         let faulty = Arc::new(Faulty::new(memory.clone(), FaultPlan::none()));
-        Self { memory, faulty }
+        let signed = Arc::default();
+        Self {
+            memory,
+            faulty,
+            signed,
+        }
     }
 
     /// The current files without the second copies of the heads, as somebody has who got only the
@@ -44,6 +57,7 @@ impl World {
         let part = |folder| {
             Arc::new(Part {
                 whole: Arc::clone(&self.faulty),
+                signed: Arc::clone(&self.signed),
                 folder,
             })
         };
@@ -55,6 +69,7 @@ impl World {
 #[derive(Debug)]
 struct Part {
     whole: Arc<Faulty<Memory>>,
+    signed: Arc<Mutex<SignedHeads>>,
     folder: &'static str,
 }
 
@@ -64,6 +79,17 @@ impl Part {
             return self.folder.to_owned();
         }
         format!("{}/{name}", self.folder)
+    }
+
+    /// Records the head in `content`, if it is one.
+    fn record(&self, content: &[u8]) {
+        let note = SignedNote::parse(content).ok();
+        let Some(head) = note.and_then(|note| Checkpoint::parse(note.text()).ok()) else {
+            return;
+        };
+        let root = format!("{:?}", head.root());
+        let head = (head.origin().to_owned(), head.size(), root);
+        self.signed.lock().unwrap().insert(head);
     }
 }
 
@@ -81,10 +107,13 @@ impl Storage for Part {
     }
 
     fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        // Before it is done: a kill on the way leaves a temporary file.
+        self.record(content);
         self.whole.replace(&self.name(name), content)
     }
 
     fn place(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.record(content);
         self.whole.place(&self.name(name), content)
     }
 

@@ -1,0 +1,79 @@
+//! Two broken-off openings in a row, with and without the second copies of the heads: the log never
+//! signs two heads of one size.
+
+use probity_log::storage::Memory;
+use probity_log::verify::{VerifyOptions, verify_at};
+
+use crate::scenario::for_each;
+use crate::twice::{base, live, moments_of, open};
+use crate::world::{SignedHeads, World, root};
+
+/// Checks that no two of the heads have one size and different roots.
+fn check_heads(context: &str, signed: &SignedHeads) {
+    let mut heads = signed.iter().peekable();
+    while let Some((origin, size, root)) = heads.next() {
+        if let Some((other, same, other_root)) = heads.peek()
+            && (origin, size) == (other, same)
+        {
+            panic!(
+                "{context}: two heads of one size were signed of {origin} over {size} frames: {root}, {other_root}"
+            );
+        }
+    }
+}
+
+/// Checks that no reader finds a fault in what is left of a log.
+fn check_intact(context: &str, image: &Memory) {
+    let options = VerifyOptions {
+        root: Some(root()),
+        ..VerifyOptions::default()
+    };
+    let report = verify_at(&World::of(image.clone_live()).places(), &options).unwrap();
+    assert_eq!(report.faults, [], "{context}");
+}
+
+/// `world` as the next opening finds it, where it `forgets` the second copies.
+fn next(world: World, signed: SignedHeads, forgets: bool) -> World {
+    let world = if forgets {
+        world.without_copies()
+    } else {
+        world
+    };
+    *world.signed.lock().unwrap() = signed;
+    world
+}
+
+/// An opening was killed between the second copy of the journal's head and its checkpoint, and the
+/// next one did not have that copy. It set the frame aside and signed another head of the same
+/// size, which is what a forger's fork looks like.
+#[test]
+fn no_two_heads_of_one_size_are_signed_whatever_became_of_the_second_copies() {
+    let world = World::of(base());
+    let firsts = moments_of(&world, |places| live(places, 1));
+    assert!(firsts.len() > 50, "only {} moments", firsts.len());
+    for_each(&firsts, |(first, image, signed)| {
+        for forgets in [false, true] {
+            let world = World::of(image.clone_live());
+            let world = next(world, signed.clone(), forgets);
+            let seconds = moments_of(&world, |places| open(places).unwrap().close().unwrap());
+            check_heads(first, &world.signed.lock().unwrap());
+            for (second, image, signed) in seconds {
+                check_intact(
+                    &format!("{first}, then {second}, forgotten: {forgets}"),
+                    &image,
+                );
+                for forgets_again in [false, true] {
+                    let context = format!(
+                        "{first}, then {second}, second copies forgotten: {forgets}, {forgets_again}"
+                    );
+                    let world = World::of(image.clone_live());
+                    let world = next(world, signed.clone(), forgets_again);
+                    let log = open(&world.places());
+                    let log = log.unwrap_or_else(|error| panic!("{context}: {error:?}"));
+                    log.close().unwrap();
+                    check_heads(&context, &world.signed.lock().unwrap());
+                }
+            }
+        }
+    });
+}
