@@ -5,8 +5,6 @@ mod crypto;
 pub mod database;
 mod error;
 mod execute;
-#[cfg(feature = "fuzz")]
-pub mod fuzz;
 mod operations;
 mod plan;
 mod records;
@@ -32,6 +30,8 @@ pub use plan::cascade::Referring;
 pub use plan::step::PlannedStep;
 pub use records::credential::{Credential, KeyCost, Protection, RecoveryToken};
 pub use records::credential_text::CredentialLine;
+#[cfg(feature = "fuzz")]
+pub use records::fuzz;
 pub use records::hold::{Authority, Hold, HoldId, Holding};
 pub use records::principal::Registration;
 pub use records::receipt::{Receipt, ReceiptError};

@@ -40,7 +40,7 @@ pub(super) const TARGETS: &[Target] = &[
 ];
 
 const NATIVE: &str = r#"
-inactive = "seen < {since}"
+inactive = "seen < 20260101"
 [users]
 table = "people"
 id = "id"
@@ -48,20 +48,21 @@ placeholder = { id = { RandNum = { lb = 1, ub = 9 } }, name = { RandStr = { len 
 [[decorrelate]]
 table = "posts"
 owners = ["author"]
-where = "NOT (text LIKE '%draft%' OR id IN (1, 2)) AND author = {user}"
+where = "NOT (text LIKE '%draft%' OR id IN (1, 2))"
 [[modify]]
 table = "posts"
-columns = { text = { Set = "[removed]" } }
+column = "text"
+value = { ConstStr = "[removed]" }
 [[remove]]
 table = "people"
 "#;
 
-const EDNA: &str = r#"{"posts": [{"Decor": {"pred": "author = $UID", "group_by_cols": [],
-    "principal_fks": [{"fk_col": "author", "referenced_table": "people"}]}}],
-    "people": [{"Remove": {"pred": "id = $UID", "from": "people"}}]}"#;
+const EDNA: &str = r#"{"posts": [{"Decor": {"pred": "id > 3", "from": "posts",
+    "group_by_cols": [], "user_fk_cols": ["author"]}}],
+    "people": [{"Remove": {"pred": "True", "from": "people"}}]}"#;
 
 fn specification_seeds() -> Vec<Vec<u8>> {
-    vec![NATIVE.into(), EDNA.into(), b"{}".to_vec()]
+    vec![NATIVE.into(), EDNA.into()]
 }
 
 /// A file is a specification, or an error that names its place.
@@ -78,16 +79,22 @@ fn check_specification(data: &[u8]) -> bool {
 
 const MIGRATION: &str = r#"
 [[update]]
-name = "0002_threads"
-from = "posts"
+name = "0042 texts apart"
+table = "stories"
 [[update.into]]
-table = "threads"
-columns = { id = "id", title = "text" }
-values = { kind = 1, open = true, weight = 0.5, state = "new" }
+table = "stories"
+rest = true
+drop = ["body"]
+sql = { normal_url = "lower(url)" }
+[[update.into]]
+table = "story_texts"
+columns = { story_id = "id", body = "body" }
+values = { edited = 0, open = true, weight = 0.5, state = "new" }
+where = "id > 0"
 "#;
 
 fn migration_seeds() -> Vec<Vec<u8>> {
-    let json = br#"{"update": [{"name": "a", "from": "posts", "into": []}]}"#;
+    let json = br#"{"update": [{"name": "a", "table": "posts", "into": []}]}"#;
     vec![MIGRATION.into(), json.to_vec()]
 }
 
@@ -170,7 +177,7 @@ fn check_receipt(data: &[u8]) -> bool {
     }
 }
 
-/// What is accepted encodes to bytes that are read as the same bag.
+/// Checks that an accepted bag encodes to bytes that are read as the same bag.
 fn check_bag(data: &[u8]) -> bool {
     let Some(encoded) = fuzz::bag(data) else {
         return false;

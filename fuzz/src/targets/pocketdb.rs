@@ -62,19 +62,18 @@ fn filled() -> Store<Simulator, MemoryStore> {
 }
 
 fn sql_seeds() -> Vec<Vec<u8>> {
-    let queries = [
+    let statements = [
+        "CREATE TABLE rooms (id INTEGER PRIMARY KEY, floor INTEGER NOT NULL, name CHAR(8) UNIQUE)",
         "SELECT name, COUNT(*) FROM visits JOIN doctors ON visits.doctor = doctors.id \
-         WHERE day BETWEEN 20260101 AND 20261231 AND NOT name LIKE 'A%' GROUP BY name \
-         ORDER BY name DESC LIMIT 3",
-        "UPDATE visits SET day = day + 1 WHERE doctor IN (1, 2) OR day IS NULL",
+         WHERE day BETWEEN 20260101 AND 20261231 AND NOT name = 'Bea' GROUP BY name",
+        "SELECT day FROM visits WHERE day >= 20260101 ORDER BY day DESC LIMIT 3",
+        "UPDATE visits SET day = 20260322 WHERE id IN (1, 2) OR day = 0",
         "DELETE FROM visits WHERE day < 20260101",
         "BEGIN",
     ];
-    SCRIPT
-        .iter()
-        .chain(&queries)
-        .map(|it| (*it).into())
-        .collect()
+    let filling = SCRIPT.iter().skip(2);
+    let all = filling.chain(&statements);
+    all.map(|it| (*it).into()).collect()
 }
 
 /// A statement is carried out or refused with words; the database answers afterwards as before.

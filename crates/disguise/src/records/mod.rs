@@ -9,6 +9,8 @@ pub(crate) mod credential_text;
 pub(crate) mod day;
 pub(crate) mod deadline;
 pub(crate) mod forgotten;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub(crate) mod hold;
 pub(crate) mod holder;
 pub(crate) mod installation;
