@@ -20,7 +20,7 @@ use crate::head_signer::HeadSigner;
 use crate::heads::Heads;
 use crate::history::read_checkpoint;
 use crate::known::{KnownHeads, Source};
-use crate::prove::ProveError;
+use crate::prove_error::ProveError;
 use crate::reader::Reader;
 use crate::records::Records;
 use crate::repairs::RecoveryReport;

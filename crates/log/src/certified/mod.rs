@@ -19,7 +19,7 @@ use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::history::{read_checkpoint, read_history};
 use crate::journal::History;
 use crate::log_location::LogLocation;
-use crate::prove::ProveError;
+use crate::prove_error::ProveError;
 use crate::records::Records;
 use crate::segments::Identity;
 use crate::verify::{Verifier, VerifyOptions};
