@@ -206,7 +206,7 @@ impl Reader {
         }
         let (signer, mut checkpoint) = match signer_of(&note, history, &origin) {
             Err(_) if recipient.stream.is_some() => {
-                return Err(ProveError::Head { reason: UNSIGNED });
+                return Err(ProveError::of_head(stream, UNSIGNED));
             }
             opened => opened?,
         };
@@ -224,7 +224,7 @@ impl Reader {
                 Some((newest, _)) if head.signer != signer => {
                     if let Some(anchored) = signing.anchored_before(stream, &checkpoint)? {
                         if recipient.stream.is_some() {
-                            return Err(ProveError::Head { reason: UNANCHORED });
+                            return Err(ProveError::of_head(stream, UNANCHORED));
                         }
                         checkpoint = anchored;
                     }

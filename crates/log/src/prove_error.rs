@@ -1,5 +1,7 @@
 //! The reasons why an entry could not be proved.
 
+use probity_format::stream::StreamName;
+
 use crate::error::LogError;
 
 /// The reason why an entry could not be proved.
@@ -59,12 +61,16 @@ pub enum ProveError {
     /// The head that the recipient keeps does not fit any proof.
     #[error("the head that the recipient keeps {reason}")]
     Head {
+        /// The stream of which a head was wanted.
+        stream: String,
         /// The reason, one clause.
         reason: &'static str,
     },
     /// The log signed the head that the recipient keeps, and has not grown from it.
     #[error("the head that the recipient keeps {reason}")]
     NotGrown {
+        /// The stream of the head.
+        stream: String,
         /// The reason, one clause.
         reason: &'static str,
     },
@@ -82,4 +88,12 @@ pub enum ProveError {
     /// The log could not be read, or is damaged.
     #[error(transparent)]
     Log(#[from] LogError),
+}
+
+impl ProveError {
+    /// The error for a kept head of `stream`.
+    pub(crate) fn of_head(stream: &StreamName, reason: &'static str) -> Self {
+        let stream = stream.to_string();
+        Self::Head { stream, reason }
+    }
 }
