@@ -173,7 +173,22 @@ pub(crate) fn read_history(
             None => Ok(read.history),
         };
     };
-    read_signed(files, None, geometry, master, 0)
+    read_signed(files, geometry, master, &Believed::default())
+}
+
+/// Reads the journal like [`read_history`], for a reader that verified the journal under the second
+/// copy of its head: a killed writer leaves that copy ahead of the checkpoint.
+pub(crate) fn read_history_under_copies(
+    files: &Files,
+    copies: &Heads,
+    geometry: &Geometry,
+    master: &MasterKey,
+) -> Result<History, LogError> {
+    let believed = Believed {
+        copies: Some(copies),
+        ..Believed::default()
+    };
+    read_signed(files, geometry, master, &believed)
 }
 
 /// Reads the journal like [`read_history`], for the writer, which checks the second copies of heads
@@ -189,22 +204,37 @@ pub(crate) fn read_history_to_write(
     if geometry.version() == Version::V2 {
         return read_history(files, geometry, Some(master));
     }
-    read_signed(files, Some(heads), geometry, master, 1)
+    let believed = Believed {
+        copies: Some(heads),
+        announced: announced(files, &master.note_key())?,
+        taken: 1,
+    };
+    read_signed(files, geometry, master, &believed)
 }
 
-/// Reads up to the first frame of an opening that nobody has signed for. The first `taken` frames
-/// are believed, signed for or not.
+/// The signs of a journal's frames besides the checkpoints.
+#[derive(Default)]
+struct Believed<'a> {
+    /// The second copies of heads.
+    copies: Option<&'a Heads>,
+    /// The frames for which an opening was about to sign.
+    announced: Option<Bound>,
+    /// The number of first frames that are believed, signed for or not.
+    taken: u64,
+}
+
+/// Reads up to the first frame of an opening that nobody has signed for.
 fn read_signed(
     files: &Files,
-    copies: Option<&Heads>,
     geometry: &Geometry,
     master: &MasterKey,
-    taken: u64,
+    believed: &Believed<'_>,
 ) -> Result<History, LogError> {
-    let announced = match copies {
-        Some(_) => announced(files, &master.note_key())?,
-        None => None,
-    };
+    let Believed {
+        copies,
+        announced,
+        taken,
+    } = *believed;
     let mut read = read_journal(files, geometry, Some(master), (u64::MAX, announced))?;
     let begun = announced.filter(|_| read.has_announced);
     let begun = begun.map(|journal| journal.size);
