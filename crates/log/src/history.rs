@@ -173,22 +173,7 @@ pub(crate) fn read_history(
             None => Ok(read.history),
         };
     };
-    read_signed(files, geometry, master, &Believed::default())
-}
-
-/// Reads the journal like [`read_history`], for a reader that verified the journal under the second
-/// copy of its head: a killed writer leaves that copy ahead of the checkpoint.
-pub(crate) fn read_history_under_copies(
-    files: &Files,
-    copies: &Heads,
-    geometry: &Geometry,
-    master: &MasterKey,
-) -> Result<History, LogError> {
-    let believed = Believed {
-        copies: Some(copies),
-        ..Believed::default()
-    };
-    read_signed(files, geometry, master, &believed)
+    read_signed(files, None, geometry, master, 0)
 }
 
 /// Reads the journal like [`read_history`], for the writer, which checks the second copies of heads
@@ -204,37 +189,22 @@ pub(crate) fn read_history_to_write(
     if geometry.version() == Version::V2 {
         return read_history(files, geometry, Some(master));
     }
-    let believed = Believed {
-        copies: Some(heads),
-        announced: announced(files, &master.note_key())?,
-        taken: 1,
-    };
-    read_signed(files, geometry, master, &believed)
+    read_signed(files, Some(heads), geometry, master, 1)
 }
 
-/// The signs of a journal's frames besides the checkpoints.
-#[derive(Default)]
-struct Believed<'a> {
-    /// The second copies of heads.
-    copies: Option<&'a Heads>,
-    /// The frames for which an opening was about to sign.
-    announced: Option<Bound>,
-    /// The number of first frames that are believed, signed for or not.
-    taken: u64,
-}
-
-/// Reads up to the first frame of an opening that nobody has signed for.
+/// Reads up to the first frame of an opening that nobody has signed for. The first `taken` frames
+/// are believed, signed for or not.
 fn read_signed(
     files: &Files,
+    copies: Option<&Heads>,
     geometry: &Geometry,
     master: &MasterKey,
-    believed: &Believed<'_>,
+    taken: u64,
 ) -> Result<History, LogError> {
-    let Believed {
-        copies,
-        announced,
-        taken,
-    } = *believed;
+    let announced = match copies {
+        Some(_) => announced(files, &master.note_key())?,
+        None => None,
+    };
     let mut read = read_journal(files, geometry, Some(master), (u64::MAX, announced))?;
     let begun = announced.filter(|_| read.has_announced);
     let begun = begun.map(|journal| journal.size);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use probity_format::content::Closed;
 use probity_format::geometry::Geometry;
-use probity_format::keys::{MasterKey, RootKey};
+use probity_format::keys::RootKey;
 use probity_format::note::VerifierKey;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::{Entry, Outcome, Version};
@@ -13,8 +13,7 @@ use crate::config::Options;
 use crate::error::{LogError, Missing};
 use crate::files::{Files, shown};
 use crate::filtering::{Past, Reading};
-use crate::heads::Heads;
-use crate::history::{read_geometry, read_history, read_history_under_copies};
+use crate::history::{read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
 use crate::log_location::LogLocation;
@@ -172,7 +171,7 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
-        let history = history_at(places, &files, &geometry, &opener.master)?;
+        let history = read_history(&files, &geometry, Some(&opener.master))?;
         let opener = opener.with_history(&history);
         Ok(Self {
             places: places.clone(),
@@ -192,7 +191,7 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new_past_damage(&files, root, &geometry)?;
-        let history = match history_at(places, &files, &geometry, &opener.master) {
+        let history = match read_history(&files, &geometry, Some(&opener.master)) {
             Err(LogError::Broken { .. }) => History::new(&geometry),
             history => history?,
         };
@@ -397,8 +396,7 @@ impl Reader {
 
     /// Reads the journal as it is now.
     pub(crate) fn read_history(&self) -> Result<History, LogError> {
-        let (places, master) = (&self.places, &self.opener.master);
-        history_at(places, &self.files, &self.geometry, master)
+        read_history(&self.files, &self.geometry, Some(&self.opener.master))
     }
 
     /// The error for damage at `place`, with the entries that this and other damage make
@@ -421,23 +419,6 @@ impl Reader {
             missing: damage.missing(),
         })
     }
-}
-
-/// Reads the journal, under the second copy of its head where verification believes that. An
-/// accepted loss is then known to readers when verification knows it.
-fn history_at(
-    places: &LogLocation,
-    files: &Files,
-    geometry: &Geometry,
-    master: &MasterKey,
-) -> Result<History, LogError> {
-    let options = VerifyOptions::default();
-    let is_older = geometry.version() == Version::V2;
-    if !is_older && Verifier::new(places, &options)?.is_copy_believed()? {
-        let copies = Heads::new(Files::of_heads(places, &Options::default()));
-        return read_history_under_copies(files, &copies, geometry, master);
-    }
-    read_history(files, geometry, Some(master))
 }
 
 impl Filter {

@@ -144,20 +144,6 @@ impl Verifier<'_> {
         })
     }
 
-    /// Returns whether the second copy of the journal's head is ahead of the checkpoint, and the
-    /// streams that it covers are without fault, as a full verification finds them.
-    pub(crate) fn is_copy_believed(&self) -> Result<bool, LogError> {
-        let journal = StreamName::journal();
-        let published = self.claimed_size(&journal)?.unwrap_or_default();
-        if self.claimed_most(&journal)? <= published {
-            return Ok(false);
-        }
-        match self.check_built_in() {
-            Err(LogError::Broken { .. }) => Ok(false),
-            checked => checked.map(|()| true),
-        }
-    }
-
     fn check_streams(
         &self,
         opener: Option<&Opener>,

@@ -15,7 +15,6 @@ mod creation;
 mod erasure;
 mod kept;
 mod ledger;
-mod loss;
 mod one_head;
 mod openings;
 mod remembered;
