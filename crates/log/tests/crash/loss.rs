@@ -145,7 +145,8 @@ fn is_ahead(context: &str) -> bool {
 }
 
 /// The files of a log that a copy of it may stand in for.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 7] = [
+    "log/durable",
     SEGMENTS,
     "log/streams/journal/segments",
     "log/streams/heads/segments",
