@@ -15,6 +15,7 @@ use probity_format::record::Record;
 use probity_format::segment::{SEGMENT_HEADER_BYTES, SEGMENT_MAGIC};
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
+use probity_format::wrap::WrappingKey;
 use probity_format::{DecodeError, Version, v2};
 
 use crate::epochs::{Epochs, Growing};
@@ -22,6 +23,7 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
 use crate::heads::Heads;
 use crate::journal::History;
+use crate::keystore::{KeyStore, signer_of_key};
 use crate::repairs::announced;
 use crate::scan::{End, Position, read_there, scan_believed};
 use crate::segments::{Identity, path};
@@ -184,30 +186,62 @@ pub(crate) fn read_history_to_write(
     files: &Files,
     heads: &Heads,
     geometry: &Geometry,
-    master: &MasterKey,
+    keys: &KeyStore,
 ) -> Result<History, LogError> {
     if geometry.version() == Version::V2 {
-        return read_history(files, geometry, Some(master));
+        return read_history(files, geometry, Some(&keys.master));
     }
-    read_signed(files, Some(heads), geometry, master, 1)
+    let writer = Writer {
+        heads,
+        wrapping: &keys.wrapping,
+    };
+    read_signed(files, Some(&writer), geometry, &keys.master, 1)
+}
+
+/// What the writer alone reads the journal with.
+struct Writer<'a> {
+    heads: &'a Heads,
+    wrapping: &'a WrappingKey,
+}
+
+impl Writer<'_> {
+    /// Returns the number of frames for which an earlier opening was about to sign with a key that
+    /// the log still has. Without the key, the frames and `repairs` are of a copy of the log that
+    /// was opened elsewhere.
+    fn begun(
+        &self,
+        files: &Files,
+        geometry: &Geometry,
+        (history, announced): (&History, Bound),
+    ) -> Result<Option<u64>, LogError> {
+        let place = history.certificates_within(announced.size);
+        let Some((key, _)) = history.keys.get(place) else {
+            return Ok(None);
+        };
+        let signer = signer_of_key(files, self.wrapping, geometry.origin(), key)?;
+        Ok(signer.map(|_signer| announced.size))
+    }
 }
 
 /// Reads up to the first frame of an opening that nobody has signed for. The first `taken` frames
 /// are believed, signed for or not.
 fn read_signed(
     files: &Files,
-    copies: Option<&Heads>,
+    writer: Option<&Writer<'_>>,
     geometry: &Geometry,
     master: &MasterKey,
     taken: u64,
 ) -> Result<History, LogError> {
-    let announced = match copies {
+    let announced = match writer {
         Some(_) => announced(files, &master.note_key())?,
         None => None,
     };
     let mut read = read_journal(files, geometry, Some(master), (u64::MAX, announced))?;
-    let begun = announced.filter(|_| read.has_announced);
-    let begun = begun.map(|journal| journal.size);
+    let begun = match (writer, announced.filter(|_| read.has_announced)) {
+        (Some(writer), Some(journal)) => writer.begun(files, geometry, (&read.history, journal))?,
+        _ => None,
+    };
+    let copies = writer.map(|writer| writer.heads);
     let signed = signed_frames(files, copies, geometry, &read.history)?;
     let signed = signed.map(|signed| signed.max(begun.unwrap_or_default()));
     let refused = read.refused.as_ref().map(|(frame, _)| *frame);

@@ -106,7 +106,7 @@ pub(crate) fn open_locked(
     }
     let witness = keys.witness(&files, &geometry)?;
     let heads = Heads::swept(Files::of_heads(places, &options))?;
-    let history = read_history_to_write(&files, &heads, &geometry, &keys.master)?;
+    let history = read_history_to_write(&files, &heads, &geometry, &keys)?;
     let certified = CertifiedEpochs::of(&history);
     let mut repairs = RecoveryReport::resume(&files, keys.master.note_key(), &history)?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master, certified.newest()))?;

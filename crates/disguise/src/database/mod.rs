@@ -321,6 +321,13 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError>;
+    /// Has everything checked at once that was put off to the commit. An error names the constraint.
+    ///
+    /// # Errors
+    /// When a constraint or a trigger refuses what was done.
+    fn check_deferred(&mut self) -> Result<(), DatabaseError> {
+        Ok(())
+    }
     /// Clears deleted rows of earlier transactions from the files, as far as the database keeps
     /// them there and other connections allow it. Returns a sentence about the rest: the place, the
     /// reason, and the remedy.
@@ -384,6 +391,9 @@ impl<P: DerefMut<Target: Database>> Database for P {
     }
     fn returns_deleted(&self) -> bool {
         (**self).returns_deleted()
+    }
+    fn check_deferred(&mut self) -> Result<(), DatabaseError> {
+        (**self).check_deferred()
     }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         (**self).defer_foreign_keys()

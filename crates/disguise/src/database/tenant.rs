@@ -269,6 +269,10 @@ impl<D: Database> Database for TenantScoped<D> {
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.database.defer_foreign_keys()
     }
+    fn check_deferred(&mut self) -> Result<(), DatabaseError> {
+        let done = self.database.check_deferred();
+        self.named("", done)
+    }
     fn clear_away(&mut self) -> Result<Option<String>, DatabaseError> {
         self.database.clear_away()
     }

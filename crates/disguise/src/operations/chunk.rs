@@ -216,6 +216,9 @@ impl<D: Database> Engine<D> {
             let so_far = intent.so_far(id);
             if usize::try_from(intent.place.step).is_ok_and(|step| step < steps) {
                 intent::put(&mut engine.database, id, &intent)?;
+                if engine.request.is_none() {
+                    engine.check_deferred()?;
+                }
                 return Ok(Progress::Going(so_far));
             }
             intent::remove(&mut engine.database, id)?;

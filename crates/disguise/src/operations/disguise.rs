@@ -12,6 +12,7 @@ use crate::execute::apply::principals::Principals;
 use crate::execute::apply::{
     self, Applied, ApplyRequest, Forgotten, Notes, PreviousChunks, StepCursor,
 };
+use crate::plan::likeness::declared;
 use crate::plan::step::{SCOPE, Step};
 use crate::records::chunk_note::ChunkNotes;
 use crate::records::credential::Credential;
@@ -321,7 +322,7 @@ impl<D: Database> Engine<D> {
             .1
             .table(&pseudo.table)
             .and_then(|table| table.catalog.column(&pseudo.id))
-            .map(|column| column.declared.clone())
+            .map(|column| declared(self.database.dialect(), column))
             .unwrap_or_default();
         let statements = [
             format!("CREATE TEMPORARY TABLE IF NOT EXISTS {SCOPE} (id {of})"),

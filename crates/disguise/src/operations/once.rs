@@ -120,6 +120,8 @@ impl<D: Database> Engine<D> {
         let told = self.tell_guesses(guesses.unwrap_or_default());
         told.map_err(|error| self.broken(error))?;
         self.request = None;
+        let checked = self.check_deferred();
+        checked.map_err(|error| self.broken(error))?;
         self.commit().map_err(|error| self.broken(error))?;
         Ok(Answered::Now(done))
     }

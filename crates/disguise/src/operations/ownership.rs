@@ -23,6 +23,35 @@ struct Question {
     is_converted: bool,
 }
 
+impl Question {
+    /// Returns the values of an answer that are no ids of the owners; refuses one that somebody else
+    /// is named by.
+    fn others(
+        &self,
+        own: &BTreeSet<Vec<u8>>,
+        answer: Vec<Vec<Value>>,
+    ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
+        let is_own = |it: &Value| own.contains(&it.principal());
+        let mut others = BTreeMap::new();
+        for row in answer {
+            let Ok([_, value, of]) = <[Value; 3]>::try_from(row) else {
+                continue;
+            };
+            if value.is_nobody() {
+                continue;
+            }
+            if !of.is_null() && !is_own(&of) {
+                let what = self.of_two_people.clone();
+                return Err(Error::Value { what });
+            }
+            if !is_own(&value) {
+                others.insert(value.principal(), value);
+            }
+        }
+        Ok(others)
+    }
+}
+
 impl<D: Database> Engine<D> {
     /// Returns the steps of `spec`, with rows that name the owners in another form than their ids.
     ///
@@ -78,15 +107,12 @@ impl<D: Database> Engine<D> {
             let answer = self.database.query(sql, parameters);
             let answer = answer.doing("looking whose the rows are")?;
             let Some(owners) = owners else {
-                if !answer.is_empty() {
-                    let what = if question.is_converted {
-                        question.of_conversion
-                    } else {
-                        question.of_two_people
-                    };
-                    return Err(Error::Value { what });
-                }
-                continue;
+                let what = match answer.into_iter().flatten().next() {
+                    None => continue,
+                    Some(Value::Int(1)) => question.of_conversion,
+                    Some(_) => question.of_two_people,
+                };
+                return Err(Error::Value { what });
             };
             let others = self.others_of(&question, owners, answer)?;
             if !others.is_empty() {
@@ -105,32 +131,30 @@ impl<D: Database> Engine<D> {
     ) -> Result<Vec<Value>, Error> {
         let own: BTreeSet<Vec<u8>> = owners.iter().map(Value::principal).collect();
         let is_own = |it: &Value| own.contains(&it.principal());
-        let mut others: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
-        for row in answer {
-            let Ok([_, value, of]) = <[Value; 3]>::try_from(row) else {
-                continue;
-            };
-            if value.is_nobody() {
-                continue;
-            }
-            if !of.is_null() && !is_own(&of) {
-                let what = question.of_two_people.clone();
-                return Err(Error::Value { what });
-            }
-            if !is_own(&value) {
-                others.insert(value.principal(), value);
-            }
+        let mut others = question.others(&own, answer)?;
+        if !others.is_empty() {
+            // The column may take further values for those that only the ids' comparison found, and
+            // other people, too.
+            let values: Vec<Value> = others.values().cloned().collect();
+            let Fragment { sql, parameters } = self.also_chosen(question, &values)?;
+            let answer = self.database.query(&sql, &parameters);
+            let answer = answer.doing("looking whose the rows are")?;
+            others.extend(question.others(&own, answer)?);
         }
         let others: Vec<Value> = others.into_values().collect();
         // The users' table has the last word: a reveal asks it in the same way.
         let pseudo = &self.pseudo;
         let held = found(&mut self.database, &pseudo.table, &pseudo.id, &others)?;
-        let is_known = |it: &Value| held.get(&it.principal()).is_some_and(is_own);
-        if !others.is_empty() && (question.is_converted || !others.iter().all(is_known)) {
-            let what = question.of_conversion.clone();
-            return Err(Error::Value { what });
-        }
-        Ok(others)
+        let holders = others.iter().map(|it| held.get(&it.principal()));
+        let doubt = holders
+            .filter(|it| question.is_converted || !it.is_some_and(is_own))
+            .max_by_key(Option::is_some);
+        let what = match doubt {
+            None => return Ok(others),
+            Some(Some(_)) if !question.is_converted => question.of_two_people.clone(),
+            Some(_) => question.of_conversion.clone(),
+        };
+        Err(Error::Value { what })
     }
 
     /// Refuses a user, or everybody, whose id the users table has twice, as values of two types: a
@@ -168,6 +192,17 @@ impl<D: Database> Engine<D> {
             self.pseudo.id
         );
         Err(Error::Value { what })
+    }
+
+    /// Returns the query for what the column of a question takes for one of `values`.
+    fn also_chosen(&self, question: &Question, values: &[Value]) -> Result<Fragment, Error> {
+        let (dialect, tenancy) = (self.database.dialect(), &self.database.tenancy);
+        let (_, live) = self.described()?;
+        let (table, column) = &question.place;
+        let table = live.table(table);
+        let naming = table.and_then(|table| live.unlike(dialect, table, column));
+        let naming = naming.ok_or(Error::NotInstalled)?;
+        Ok(naming.chosen((dialect, tenancy), values, None))
     }
 
     fn questions(&self, steps: &[Step], owners: Option<&[Value]>) -> Result<Vec<Question>, Error> {

@@ -15,12 +15,16 @@ use crate::transaction::payload::Payload;
 use crate::transaction::pending_entry::{Guess, PendingEntry};
 
 impl<D: Database> Engine<D> {
-    /// Tells of an operation that is about to be committed.
+    /// Tells of an operation that is about to be committed, once nothing refuses it any more. Several
+    /// operations of one request are checked together.
     pub(super) fn done(
         &mut self,
         asked: &OperationRequest<'_>,
         payload: Payload,
     ) -> Result<(), Error> {
+        if self.request.is_none() {
+            self.check_deferred()?;
+        }
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
@@ -45,6 +49,13 @@ impl<D: Database> Engine<D> {
         let salt = salt.unwrap_or_default();
         let names = (&self.naming, salt.as_slice());
         tell(sink.as_mut(), names, asked, Outcome::Ok, &payload)
+    }
+
+    /// Has everything checked that the database puts off to the commit.
+    pub(super) fn check_deferred(&mut self) -> Result<(), Error> {
+        self.database
+            .check_deferred()
+            .doing("checking what is checked at the commit")
     }
 
     /// Commits, and where the database refuses or is lost asks it what became of the transaction.

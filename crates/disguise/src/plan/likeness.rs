@@ -37,6 +37,20 @@ impl Class {
     }
 }
 
+/// Returns the type of a column with its collation, as a table made for its values declares it.
+pub(crate) fn declared(dialect: Dialect, column: &Column) -> String {
+    let collation = match (dialect, &column.collation) {
+        (_, None) => String::new(),
+        (Dialect::Sqlite, Some(it)) => format!(" COLLATE {}", dialect.quote(it)),
+        (Dialect::Postgres, Some(it)) => format!(" COLLATE {it}"),
+        (Dialect::Mysql, Some(it)) => {
+            let letters = it.split('_').next().unwrap_or_default();
+            format!(" CHARACTER SET {letters} COLLATE {it}")
+        }
+    };
+    format!("{}{collation}", column.declared)
+}
+
 /// Returns the class of a column. On `SQLite` it is the affinity, see
 /// <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>.
 fn class(dialect: Dialect, column: &Column) -> Class {
@@ -176,10 +190,14 @@ impl PlanContext<'_> {
         quoted: &str,
         owners: &[Value],
     ) -> Fragment {
-        let mut among = listed(quoted, owners, self.needs_scope_table());
+        let scope = self.needs_scope_table().then(|| {
+            let naming = self.live.unlike(self.dialect, table, column);
+            naming.map_or_else(|| "id".to_owned(), |it| it.scoped(self.dialect))
+        });
+        let mut among = listed(quoted, owners, scope.as_deref());
         let key = (table.name.clone(), column.to_owned());
         if let Some(others) = self.spellings.get(&key).filter(|it| !it.is_empty()) {
-            let more = listed(quoted, others, false);
+            let more = listed(quoted, others, None);
             among.sql = format!("({} OR {})", among.sql, more.sql);
             among.parameters.extend(more.parameters);
         }
@@ -187,17 +205,27 @@ impl PlanContext<'_> {
     }
 }
 
-/// Returns the condition that a column holds one of `ids`.
-pub(crate) fn listed(quoted: &str, ids: &[Value], are_many: bool) -> Fragment {
-    if are_many {
+/// Returns the condition that a column holds one of `ids`, or of those in the temporary table, in the
+/// form that `scope` gives them.
+pub(crate) fn listed(quoted: &str, ids: &[Value], scope: Option<&str>) -> Fragment {
+    if let Some(id) = scope {
         return Fragment {
-            sql: format!("{quoted} IN (SELECT id FROM {SCOPE})"),
+            sql: format!("{quoted} IN (SELECT {id} FROM {SCOPE})"),
             parameters: Vec::new(),
         };
     }
     Fragment {
         sql: format!("{quoted} IN ({})", placeholders(ids.len())),
         parameters: ids.to_vec(),
+    }
+}
+
+/// Returns a value as it is written, which no two values share that a collation takes for one.
+fn exact(dialect: Dialect, value: &str) -> String {
+    match dialect {
+        Dialect::Sqlite => format!("CAST({value} AS BLOB)"),
+        Dialect::Postgres => format!("({value}::text COLLATE \"C\")"),
+        Dialect::Mysql => format!("CAST({value} AS BINARY)"),
     }
 }
 
@@ -232,74 +260,122 @@ impl Naming<'_> {
         owners: &[Value],
         are_many: bool,
     ) -> Fragment {
-        let [table, column, users, id] = [
-            &self.table.name,
-            &self.column.name,
-            self.users,
-            &self.id.name,
-        ]
-        .map(|name| dialect.quote(name));
-        let chosen = listed(&format!("{table}.{column}"), owners, are_many);
-        let chosen = tenancy.bound(dialect, &self.table.name, &chosen);
-        let by_column = self.same(dialect, "q.k", &format!("u.{id}"), self.column);
-        let others = tenancy.and(dialect, self.users, "u");
+        let [table, column, users, id] = self.quoted(dialect);
+        let scope = are_many.then(|| self.scoped(dialect));
+        let mut meant = self.chosen((dialect, tenancy), owners, scope.as_deref());
         let by_id = self.same(dialect, &format!("u.{id}"), &format!("p.{column}"), self.id);
-        let own = listed(&format!("u.{id}"), owners, are_many);
+        let own = listed(&format!("u.{id}"), owners, are_many.then_some("id"));
+        let others = tenancy.and(dialect, self.users, "u");
         let rows = tenancy.and(dialect, &self.table.name, "p");
-        let sql = format!(
-            "SELECT 0, q.k, u.{id} FROM (SELECT DISTINCT {table}.{column} AS k FROM {table} WHERE {}) q LEFT JOIN {users} u ON {by_column}{}
+        meant.sql = format!(
+            "{}
              UNION ALL SELECT DISTINCT 1, p.{column}, u.{id} FROM {users} u JOIN {table} p ON {by_id} WHERE {}{}{}",
-            chosen.sql, others.sql, own.sql, others.sql, rows.sql
+            meant.sql, own.sql, others.sql, rows.sql
         );
-        let parameters = [
-            chosen.parameters,
-            others.parameters.clone(),
-            own.parameters,
-            others.parameters,
-            rows.parameters,
-        ];
-        Fragment {
-            sql,
-            parameters: parameters.concat(),
-        }
+        let parameters = [own.parameters, others.parameters, rows.parameters];
+        meant.parameters.extend(parameters.concat());
+        meant
     }
 
-    /// Returns the query for one row if, among all rows, a value is the id of two people, or is one
-    /// by a conversion that nothing declares.
+    /// Returns the query for the values that the column takes for one of `values`, letter by letter,
+    /// each with everybody whom it takes for the same.
+    pub(crate) fn chosen(
+        &self,
+        (dialect, tenancy): (Dialect, &TenantScope),
+        values: &[Value],
+        scope: Option<&str>,
+    ) -> Fragment {
+        let [table, column, users, id] = self.quoted(dialect);
+        let chosen = listed(&format!("{table}.{column}"), values, scope);
+        let mut chosen = tenancy.bound(dialect, &self.table.name, &chosen);
+        let exact = exact(dialect, &format!("{table}.{column}"));
+        let by_column = self.same(dialect, "q.k", &format!("u.{id}"), self.column);
+        let others = tenancy.and(dialect, self.users, "u");
+        chosen.sql = format!(
+            "SELECT 0, q.k, u.{id} FROM (SELECT DISTINCT {table}.{column} AS k, {exact} AS e FROM {table} WHERE {}) q LEFT JOIN {users} u ON {by_column}{}",
+            chosen.sql, others.sql
+        );
+        chosen.parameters.extend(others.parameters);
+        chosen
+    }
+
+    /// Returns the query for one number of people if, among all rows, a value is the id of so many:
+    /// of two, by the column's comparison and the id's together, or of one whom only a conversion
+    /// that nothing declares finds, or the column alone.
     pub(crate) fn doubtful(&self, dialect: Dialect, tenancy: &TenantScope) -> Fragment {
-        let [table, column, users, id] = [
-            &self.table.name,
-            &self.column.name,
-            self.users,
-            &self.id.name,
-        ]
-        .map(|name| dialect.quote(name));
+        let [table, column, users, id] = self.quoted(dialect);
         let some = Fragment {
             sql: format!("{table}.{column} IS NOT NULL"),
             parameters: Vec::new(),
         };
-        let mut some = tenancy.bound(dialect, &self.table.name, &some);
-        let by_column = self.same(dialect, "q.k", &format!("u.{id}"), self.column);
+        let some = tenancy.bound(dialect, &self.table.name, &some);
+        let own = exact(dialect, &format!("{table}.{column}"));
+        let values = format!(
+            "(SELECT DISTINCT {table}.{column} AS k, {own} AS e FROM {table} WHERE {}) q",
+            some.sql
+        );
+        let (named, of) = ("q.k", format!("u.{id}"));
+        let by_column = self.same(dialect, named, &of, self.column);
+        let by_id = self.same(dialect, &of, named, self.id);
         let others = tenancy.and(dialect, self.users, "u");
         let is_converted = if self.is_mixed(dialect) && !self.is_declared() {
-            let [one, other] = ["q.k".to_owned(), format!("u.{id}")].map(|it| match dialect {
-                Dialect::Sqlite => format!("CAST({it} AS TEXT)"),
-                Dialect::Postgres => format!("({it}::text COLLATE \"C\")"),
-                Dialect::Mysql => format!("CAST({it} AS BINARY)"),
-            });
-            format!(" OR MAX(CASE WHEN {one} <> {other} THEN 1 ELSE 0 END) = 1")
+            let of = exact(dialect, &of);
+            format!("CASE WHEN q.e <> {of} THEN 1 ELSE 0 END")
         } else {
-            String::new()
+            "0".to_owned()
+        };
+        let found = |is_id: u8, same: &str| {
+            let of = exact(dialect, &of);
+            format!(
+                "SELECT q.e AS e, {of} AS i, {is_id} AS d, {is_converted} AS c FROM {values} JOIN {users} u ON {same}{}",
+                others.sql
+            )
         };
         let sql = format!(
-            "SELECT 1 FROM (SELECT DISTINCT {table}.{column} AS k FROM {table} WHERE {}) q JOIN {users} u ON {by_column}{} GROUP BY q.k HAVING COUNT(*) > 1{is_converted} LIMIT 1",
-            some.sql, others.sql
+            "SELECT COUNT(DISTINCT f.i) FROM ({} UNION ALL {}) f GROUP BY f.e HAVING COUNT(DISTINCT f.i) > 1 OR MAX(f.d) = 0 OR MAX(f.c) = 1 ORDER BY 1 DESC LIMIT 1",
+            found(0, &by_column),
+            found(1, &by_id)
         );
-        some.parameters.extend(others.parameters);
+        let once = [some.parameters, others.parameters].concat();
         Fragment {
             sql,
-            parameters: some.parameters,
+            parameters: [once.clone(), once].concat(),
         }
+    }
+
+    /// Returns an id of the temporary table in the type and collation of the column, because a
+    /// statement would not say by which of two to compare.
+    fn scoped(&self, dialect: Dialect) -> String {
+        let classes = [self.column, self.id].map(|it| class(dialect, it));
+        match dialect {
+            Dialect::Postgres => {
+                let collation = self.column.collation.as_deref();
+                let collation = collation.map(|it| format!(" COLLATE {it}"));
+                format!(
+                    "id::text::{}{}",
+                    unbounded(self.column),
+                    collation.unwrap_or_default()
+                )
+            }
+            Dialect::Mysql if classes == [Class::Text; 2] => {
+                let collation = self.column.collation.as_deref().unwrap_or_default();
+                let letters = collation.split('_').next().unwrap_or_default();
+                format!("CONVERT(id USING {letters}) COLLATE {collation}")
+            }
+            _ => "id".to_owned(),
+        }
+    }
+
+    /// Returns the names of the table, the column, the users table and its id, as statements have
+    /// them.
+    fn quoted(&self, dialect: Dialect) -> [String; 4] {
+        let names = [
+            &self.table.name,
+            &self.column.name,
+            self.users,
+            &self.id.name,
+        ];
+        names.map(|name| dialect.quote(name))
     }
 
     /// Returns the condition that two values are equal by the comparison of the column `by`, to

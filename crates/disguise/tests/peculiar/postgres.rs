@@ -470,8 +470,8 @@ pub(crate) fn unique_keys_that_are_checked_late_keep_one_value_back() {
     }
 }
 
-/// H3: a trigger that is put off to the commit raises its error when no row can be told apart any more. The reveal is refused as a
-/// whole and changes nothing, and it succeeds once the trigger lets its rows in.
+/// H3: a trigger that is put off to the commit raises its error when no row can be told apart any more. The operation is refused as a
+/// whole, says which constraint it was and changes nothing, and it succeeds once the trigger lets its rows through.
 pub(crate) fn an_error_of_a_trigger_at_the_commit_changes_nothing() {
     let mut member = member_of(&[
         "CREATE TABLE members (id INT PRIMARY KEY)",
@@ -480,20 +480,33 @@ pub(crate) fn an_error_of_a_trigger_at_the_commit_changes_nothing() {
         "INSERT INTO notes VALUES (6, 1), (7, 1), (8, 2)",
     ]);
     let before = member.rows(["members", "notes"]);
+    let shut = "CREATE FUNCTION shut() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shut''; END'";
+    let put_off = |event: &str, row: &str| {
+        format!(
+            "CREATE CONSTRAINT TRIGGER shut AFTER {event} ON notes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ({row}.id = 6) EXECUTE FUNCTION shut()"
+        )
+    };
+    let is_named = |refused: probity_disguise::Error| {
+        let source = std::error::Error::source(&refused).map(ToString::to_string);
+        let told = format!("{refused}: {}", source.unwrap_or_default());
+        for words in [
+            "table notes, constraint shut, which is checked at the commit",
+            "a trigger or a function of the database refuses it",
+        ] {
+            assert!(told.contains(words), "{told}");
+        }
+    };
+    member.sql(&[shut, &put_off("DELETE", "OLD")]);
+    is_named(member.try_to_leave().unwrap_err());
+    is_named(member.try_in_chunks(1).unwrap_err());
+    assert_eq!(member.rows(["members", "notes"]), before);
+    assert_eq!(member.hidden_by(), 0);
+    member.sql(&["DROP FUNCTION shut() CASCADE"]);
     let applied = member.leave();
     let hidden = member.rows(["members", "notes"]);
-    member.sql(&[
-        "CREATE FUNCTION shut() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shut''; END'",
-        "CREATE CONSTRAINT TRIGGER shut AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.id = 6) EXECUTE FUNCTION shut()",
-    ]);
+    member.sql(&[shut, &put_off("INSERT", "NEW")]);
     let refused = member.return_at(applied.id, crate::suite::forum::time());
-    let refused = refused.unwrap_err();
-    let source = std::error::Error::source(&refused).map(ToString::to_string);
-    let source = source.unwrap_or_default();
-    assert!(
-        source.contains("a trigger or a function of the database refuses it"),
-        "{refused}: {source}"
-    );
+    is_named(refused.unwrap_err());
     assert_eq!(member.rows(["members", "notes"]), hidden);
     member.sql(&["DROP FUNCTION shut() CASCADE"]);
     assert!(member.return_from(&applied).is_complete());

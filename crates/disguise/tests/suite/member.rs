@@ -30,7 +30,20 @@ impl Member {
     /// Registers the person with this id.
     pub(crate) fn called(id: Value, database: Box<dyn Database>, description: &str) -> Self {
         let file = SpecFile::parse(description).unwrap();
-        Self::registered(id, database, (file.schema, file.pseudo.unwrap()), file.spec)
+        let described = (file.schema, file.pseudo.unwrap());
+        Self::registered((id, None), database, described, file.spec)
+    }
+
+    /// Registers the person of a tenant with this id.
+    pub(crate) fn of_tenant(
+        tenant: Value,
+        id: Value,
+        database: Box<dyn Database>,
+        description: &str,
+    ) -> Self {
+        let file = SpecFile::parse(description).unwrap();
+        let described = (file.schema, file.pseudo.unwrap());
+        Self::registered((id, Some(tenant)), database, described, file.spec)
     }
 
     /// Registers whoever has the id 1, where tables and placeholders are described apart.
@@ -39,11 +52,11 @@ impl Member {
         described: (Schema, Pseudo),
         spec: Spec,
     ) -> Self {
-        Self::registered(Value::Int(1), database, described, spec)
+        Self::registered((Value::Int(1), None), database, described, spec)
     }
 
     fn registered(
-        id: Value,
+        (id, tenant): (Value, Option<Value>),
         database: Box<dyn Database>,
         (schema, pseudo): (Schema, Pseudo),
         spec: Spec,
@@ -51,6 +64,9 @@ impl Member {
         let mut engine = Engine::new(database, schema, pseudo);
         engine.set_key_cost(KeyCost::DANGER_LEAST);
         engine.install().unwrap();
+        if tenant.is_some() {
+            engine.set_tenant(tenant);
+        }
         let registered = engine.register(&id, Protection::KeyAlone, time());
         Self {
             engine,

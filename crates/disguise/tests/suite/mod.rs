@@ -99,6 +99,12 @@ macro_rules! for_every_claim {
             a_row_goes_with_one_person_whichever_column_disregards_capitals
             numbers_that_are_rounded_name_nobody_twice
             a_padded_id_finds_the_rows_of_its_owner_alone
+            a_row_that_each_comparison_gives_to_another_is_refused
+            many_owners_leave_by_a_column_of_another_comparison
+            a_person_of_another_tenant_makes_no_row_doubtful
+            a_hold_counts_for_rows_that_name_its_person_otherwise
+            a_path_whose_step_compares_otherwise_is_refused
+            a_row_that_became_two_peoples_while_it_was_hidden_comes_back_as_it_was
             whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner
             values_of_an_account_do_not_go_into_that_of_a_newcomer
             values_of_a_row_do_not_go_into_that_of_another
@@ -378,6 +384,7 @@ mod tenants;
 mod threads;
 mod together;
 mod trigger_refusals;
+mod two_comparisons;
 mod updates;
 mod whose_rows;
 mod words;
@@ -439,6 +446,7 @@ pub(crate) use tenants::*;
 pub(crate) use threads::*;
 pub(crate) use together::*;
 pub(crate) use trigger_refusals::*;
+pub(crate) use two_comparisons::*;
 pub(crate) use updates::*;
 pub(crate) use whose_rows::*;
 pub(crate) use words::*;

@@ -44,19 +44,27 @@ fn raising(dialect: Dialect, event: &str) -> Vec<Vec<String>> {
                 )]
             })
             .collect(),
-        Dialect::Mysql => ["'45000'", "'45000' SET MYSQL_ERRNO = 1099"]
+        Dialect::Mysql => [
+            "'45000'",
+            "'45000' SET MYSQL_ERRNO = 1099",
+            "'23000' SET MYSQL_ERRNO = 1022",
+        ]
             .map(|state| {
                 vec![format!(
                     "CREATE TRIGGER shut AFTER {event} ON names FOR EACH ROW IF NEW.id = 2 THEN SIGNAL SQLSTATE {state}; END IF"
                 )]
             })
             .to_vec(),
-        _ => vec![vec![
-            "CREATE FUNCTION shut() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shut''; END'".to_owned(),
-            format!(
-                "CREATE TRIGGER shut AFTER {event} ON names FOR EACH ROW WHEN (NEW.id = 2) EXECUTE FUNCTION shut()"
-            ),
-        ]],
+        _ => ["P0001", "22P02"]
+            .map(|code| {
+                vec![
+                    format!("CREATE FUNCTION shut() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shut'' USING ERRCODE = ''{code}''; END'"),
+                    format!(
+                        "CREATE TRIGGER shut AFTER {event} ON names FOR EACH ROW WHEN (NEW.id = 2) EXECUTE FUNCTION shut()"
+                    ),
+                ]
+            })
+            .to_vec(),
     }
 }
 

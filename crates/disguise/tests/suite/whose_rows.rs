@@ -7,11 +7,17 @@ use probity_disguise::{Dialect, Value};
 use super::member::{Member, NOTES};
 
 /// A member whose table of members and notes have these types, and these rows.
-fn member(id: Value, types: [&str; 2], rows: [&str; 2]) -> Member {
+pub(super) fn member(id: Value, types: [&str; 2], rows: [&str; 2]) -> Member {
     let mut database = crate::connect();
     if database.dialect() == Dialect::Postgres {
         let loose = "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)";
         database.execute(loose, &[]).unwrap();
+        for made in [
+            "CREATE COLLATION unaccented (provider = icu, locale = 'und-u-ks-level1-kc-true', deterministic = false)",
+            "CREATE COLLATION uncapital (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+        ] {
+            database.execute(made, &[]).unwrap();
+        }
     }
     let [of_id, of_member] = types;
     for sql in [
@@ -32,7 +38,7 @@ fn member(id: Value, types: [&str; 2], rows: [&str; 2]) -> Member {
 }
 
 /// Types for texts that are compared letter by letter, and without regard to capitals.
-fn texts() -> [&'static str; 2] {
+pub(super) fn texts() -> [&'static str; 2] {
     match crate::connect().dialect() {
         Dialect::Sqlite => ["VARCHAR(20)", "VARCHAR(20) COLLATE NOCASE"],
         Dialect::Postgres => ["VARCHAR(20)", "VARCHAR(20) COLLATE loose"],
@@ -44,7 +50,7 @@ fn texts() -> [&'static str; 2] {
 }
 
 /// Nothing of a disguise of one, of everybody or in chunks happens, and it is foretold.
-fn is_refused(member: &mut Member, words: &str) {
+pub(super) fn is_refused(member: &mut Member, words: &str) {
     let before = member.rows(["members", "notes"]);
     let told = member.foretold().concat();
     assert!(told.contains(words), "{told}");

@@ -1,7 +1,7 @@
 //! Two broken-off openings in a row, with and without the second copies of the heads: the log never
 //! signs two heads of one size.
 
-use probity_log::storage::Memory;
+use probity_log::storage::{Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
 
 use crate::scenario::for_each;
@@ -111,4 +111,37 @@ fn check_lives(choose: impl FnOnce(Moments) -> Moments) {
             }
         }
     });
+}
+
+/// The files `repairs` and the journal of a copy that was opened elsewhere, brought to a finished
+/// log, made its openings go on as the copy did, which they could not sign. The log was refused for
+/// good, and no reader found a fault.
+#[test]
+fn what_an_opening_of_a_copy_announced_stops_no_log() {
+    let finished = base();
+    let moments = moments_of(&World::of(finished.clone_live()), |places| live(places, 1));
+    let mut announced = 0;
+    for (moment, copy, _) in moments {
+        let log = finished.clone_live();
+        let brought: Vec<String> = copy
+            .list("log/streams/journal/segments")
+            .unwrap()
+            .into_iter()
+            .map(|name| format!("log/streams/journal/segments/{name}"))
+            .chain(["log/repairs".to_owned()])
+            .filter_map(|name| {
+                let content = copy.read(&name, u64::MAX).ok()?;
+                log.replace(&name, &content).unwrap();
+                Some(name)
+            })
+            .collect();
+        announced += usize::from(brought.iter().any(|name| name == "log/repairs"));
+        let world = World::of(log);
+        let opened = open(&world.places());
+        let opened = opened.unwrap_or_else(|error| panic!("{moment}: {error:?}"));
+        opened.close().unwrap();
+        check_heads(&moment, &world.signed.lock().unwrap());
+        check_intact(&moment, &world.memory);
+    }
+    assert!(announced > 0, "no moment left the file");
 }

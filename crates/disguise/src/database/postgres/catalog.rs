@@ -145,6 +145,15 @@ pub(super) const DEFERRABLE_UNIQUE_KEYS: &str = concat!(
     schemas!()
 );
 
+/// The constraints and constraint triggers that may be put off to the commit, as a statement names
+/// each, and with its tables as a message does.
+pub(super) const DEFERRABLE: &str = "
+    SELECT format('%I.%I', n.nspname, k.conname),
+           format('table %s, constraint %s', string_agg(DISTINCT k.conrelid::regclass::text, ' or '), k.conname)
+      FROM pg_constraint k JOIN pg_namespace n ON n.oid = k.connamespace
+     WHERE k.condeferrable AND k.conrelid <> 0
+     GROUP BY n.nspname, k.conname ORDER BY 1";
+
 /// Triggers, and rules, which do as much.
 const TRIGGERS: &str = concat!(
     "

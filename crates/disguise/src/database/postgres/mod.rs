@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::io;
 
+use postgres::error::SqlState;
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
 
@@ -275,6 +276,32 @@ impl Database for Postgres {
         }
     }
 
+    fn check_deferred(&mut self) -> Result<(), DatabaseError> {
+        let all = self.client.batch_execute(
+            "SAVEPOINT probity_deferred; SET CONSTRAINTS ALL IMMEDIATE; RELEASE probity_deferred",
+        );
+        let Err(error) = all else {
+            return Ok(());
+        };
+        let refused = refused(error);
+        if refused.kind == DatabaseErrorKind::Conflict
+            || self.control("ROLLBACK TO probity_deferred").is_err()
+        {
+            return Err(refused);
+        }
+        // A trigger names no constraint, so each is asked.
+        for row in self.query(catalog::DEFERRABLE, &[])? {
+            let [Value::Text(name), Value::Text(place)] = row.as_slice() else {
+                continue;
+            };
+            let one = format!("SET CONSTRAINTS {name} IMMEDIATE");
+            if let Err(error) = self.client.batch_execute(&one) {
+                return Err(refused_by(&error, place));
+            }
+        }
+        Err(refused)
+    }
+
     fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
         Ok(Box::new(Self::open(self.config.clone())?))
     }
@@ -455,6 +482,17 @@ fn refused(error: postgres::Error) -> DatabaseError {
             meaning,
             code,
         }),
+    }
+}
+
+/// Returns the error of what the constraint at `place` refuses when it is checked at last.
+fn refused_by(error: &postgres::Error, place: &str) -> DatabaseError {
+    let code = error.code().map(SqlState::code).unwrap_or_default();
+    let meaning = wording::of_postgres(code);
+    DatabaseError {
+        kind: DatabaseErrorKind::Constraint,
+        message: format!("{place}, which is checked at the commit: {meaning} (SQLSTATE {code})"),
+        said: Said::default(),
     }
 }
 
