@@ -226,8 +226,112 @@ fn a_head_that_was_kept_shows_an_older_copy_to_whoever_makes_a_proof() {
             "{said}"
         );
         assert!(!said.contains("for writing"), "{said}");
+        assert!(said.contains("verify back --since kept"), "{said}");
         assert!(!at.join("proof").exists());
     }
+}
+
+/// The command in the remedy of `said`, as a shell runs it.
+fn advised(at: &Path, said: &str) -> (String, i32) {
+    let begin = said.find("probity verify").expect(said);
+    let command = said[begin..].split(['\n', ';']).next().unwrap().to_owned();
+    let folder = Path::new(env!("CARGO_BIN_EXE_probity")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let done = Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(at)
+        .env("PATH", path)
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS")
+        .output()
+        .unwrap();
+    (command, done.status.code().unwrap())
+}
+
+/// Checks that `prove older` under the `heads` of journal and stream ends with `status`, and that its
+/// remedy names the file, gives the advice, and has a command that ends with the last status.
+fn check_remedy(
+    at: &Path,
+    [journal, stream]: [&str; 2],
+    status: i32,
+    (named, advice, compared): (&str, &str, i32),
+) {
+    let args = [
+        "prove",
+        "older",
+        "--index",
+        "0",
+        "-o",
+        "proof",
+        "--key",
+        "audit.key",
+    ];
+    let heads = ["--checkpoint", journal, "--checkpoint", stream];
+    let (_, said) = probity(at, &[&args[..], &heads].concat(), "", status);
+    assert!(said.contains(&format!("the head is in {named};")), "{said}");
+    assert!(said.contains(advice), "{said}");
+    let (command, ended) = advised(at, &said);
+    assert_eq!(command, format!("probity verify older --since {named}"));
+    assert_eq!(ended, compared, "{command}");
+    for ending in ["", ".heads"] {
+        let (now, then) = (format!("older{ending}"), format!("before{ending}"));
+        let same = Command::new("diff")
+            .args(["-r", &now, &then])
+            .current_dir(at)
+            .status();
+        assert!(same.unwrap().success(), "{command}");
+    }
+    assert!(!at.join("proof").exists());
+}
+
+/// The remedy for a head that the recipient keeps named the journal's checkpoint, whichever file
+/// was wrong, and a placeholder for that file. Whoever gave two heads compared the wrong one.
+#[test]
+fn the_remedy_for_a_kept_head_names_its_file_and_its_command_changes_nothing() {
+    let folder = place();
+    let at = folder.path();
+    let keep = |log: &str, stream: &str, to: &str| {
+        fs::copy(
+            at.join(format!("{log}/streams/{stream}/checkpoint")),
+            at.join(to),
+        )
+        .unwrap();
+    };
+    keep("older", "journal", "journal head");
+    keep("older", "default", "older head");
+    append(at, "audit", "second");
+    keep("audit", "default", "stream head");
+    keep("audit", "journal", "newer head");
+    probity(
+        at,
+        &["init", "other", "--origin", "example.com/other"],
+        "",
+        0,
+    );
+    let append_to = ["append", "other", "--key", "other.key"];
+    probity(at, &append_to, &entry("nobody"), 0);
+    keep("other", "default", "another");
+    keep("other", "journal", "another journal");
+    copy(at, "older", "before");
+    let check = |heads, status, of_file| check_remedy(at, heads, status, of_file);
+    let put_back = "put its newest copy back";
+    let (of_stream, of_journal) = ("streams/default/checkpoint", "streams/journal/checkpoint");
+    check(
+        ["journal head", "stream head"],
+        1,
+        ("'stream head'", of_stream, 3),
+    );
+    check(
+        ["newer head", "older head"],
+        3,
+        ("'newer head'", put_back, 3),
+    );
+    check(["journal head", "another"], 1, ("another", of_stream, 2));
+    check(
+        ["another journal", "older head"],
+        1,
+        ("'another journal'", of_journal, 2),
+    );
 }
 
 /// S17: a folder from yesterday's backup, with its key, signs a forged entry of which `check-proof` says that it holds. Whoever

@@ -20,7 +20,7 @@ use crate::head_signer::HeadSigner;
 use crate::heads::Heads;
 use crate::history::read_checkpoint;
 use crate::known::{KnownHeads, Source};
-use crate::prove::ProveError;
+use crate::prove_error::ProveError;
 use crate::reader::Reader;
 use crate::records::Records;
 use crate::repairs::RecoveryReport;
@@ -89,7 +89,7 @@ impl Reader {
         name: &StreamName,
         note: &str,
     ) -> Result<(), ProveError> {
-        let refused = |reason| Err(ProveError::Head { reason });
+        let refused = |reason| Err(ProveError::of_head(name, reason));
         let Ok(parsed) = SignedNote::parse(note.as_bytes()) else {
             return refused("is no checkpoint");
         };
@@ -109,7 +109,8 @@ impl Reader {
             // What is stored may be damaged.
             self.check(Some(name))?;
             if is_known || is_named {
-                return Err(ProveError::NotGrown { reason: NOT_GROWN });
+                let (stream, reason) = (name.to_string(), NOT_GROWN);
+                return Err(ProveError::NotGrown { stream, reason });
             }
             return refused(UNSIGNED);
         }

@@ -46,6 +46,7 @@ mod opener;
 mod origin;
 mod own_writer;
 pub mod prove;
+mod prove_error;
 mod publisher;
 pub mod reader;
 mod records;

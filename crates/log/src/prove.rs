@@ -22,6 +22,7 @@ use crate::head_signer::HeadSigner;
 use crate::history::read_checkpoint;
 use crate::journal::History;
 use crate::opener::Opening;
+pub use crate::prove_error::ProveError;
 use crate::reader::Reader;
 use crate::records::Records;
 use crate::scan::read_there;
@@ -36,88 +37,6 @@ const KEY_WAIT: Duration = Duration::from_millis(50);
 
 /// The reason why no proof can use a head that the recipient keeps.
 const UNANCHORED: &str = "is signed by a key that was replaced before the log anchored a head of so many frames: wait for its writer, or open it for writing once";
-
-/// The reason why an entry could not be proved.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProveError {
-    /// There is no entry with that index.
-    #[error("stream {stream} has {entries} entries, none with index {index}")]
-    NoEntry {
-        /// The stream.
-        stream: String,
-        /// The index asked for.
-        index: u64,
-        /// Entries there are, counted from index 0.
-        entries: u64,
-    },
-    /// The entry is durable, but no published checkpoint covers it yet.
-    #[error(
-        "entry {index} of stream {stream} is not covered by a checkpoint yet, which ends before entry {covered}"
-    )]
-    Unpublished {
-        /// The stream.
-        stream: String,
-        /// The index asked for.
-        index: u64,
-        /// Entries that the checkpoint covers.
-        covered: u64,
-    },
-    /// The entry is behind the signed part of a version 2 log: nothing shows who wrote it.
-    #[error(
-        "entry {index} of stream {stream} stands behind the checkpoint, which ends before entry {covered}: nobody signed it, and anybody may have written it"
-    )]
-    Unsigned {
-        /// The stream.
-        stream: String,
-        /// The index asked for.
-        index: u64,
-        /// Entries that the checkpoint covers.
-        covered: u64,
-    },
-    /// The key of the entry's subject was destroyed, so the entry cannot be shown.
-    #[error("entry {index} of stream {stream} is erased: the key of its subject was destroyed")]
-    Erased {
-        /// The stream.
-        stream: String,
-        /// The index asked for.
-        index: u64,
-    },
-    /// The segment that held the entry is not there.
-    #[error("entry {index} is gone: {segment} was pruned or is lost")]
-    Gone {
-        /// The index asked for.
-        index: u64,
-        /// The segment.
-        segment: String,
-    },
-    /// The head that the recipient keeps does not fit any proof.
-    #[error("the head that the recipient keeps {reason}")]
-    Head {
-        /// The reason, one clause.
-        reason: &'static str,
-    },
-    /// The log signed the head that the recipient keeps, and has not grown from it.
-    #[error("the head that the recipient keeps {reason}")]
-    NotGrown {
-        /// The reason, one clause.
-        reason: &'static str,
-    },
-    /// The recipient's key does not lead to the checkpoint.
-    #[error("the recipient's key {reason}")]
-    Key {
-        /// The reason, one clause.
-        reason: &'static str,
-    },
-    /// The head of the stream is to be signed again, and the key that signs now is not in `keys/`.
-    #[error(
-        "keys/signing.key is not the key that signed the journal last, which must sign the head of the stream again: put the newest copy of keys/ back"
-    )]
-    KeyMoved,
-    /// The log could not be read, or is damaged.
-    #[error(transparent)]
-    Log(#[from] LogError),
-}
 
 /// A proof and its content as the recipient will read it.
 #[non_exhaustive]
@@ -287,7 +206,7 @@ impl Reader {
         }
         let (signer, mut checkpoint) = match signer_of(&note, history, &origin) {
             Err(_) if recipient.stream.is_some() => {
-                return Err(ProveError::Head { reason: UNSIGNED });
+                return Err(ProveError::of_head(stream, UNSIGNED));
             }
             opened => opened?,
         };
@@ -305,7 +224,7 @@ impl Reader {
                 Some((newest, _)) if head.signer != signer => {
                     if let Some(anchored) = signing.anchored_before(stream, &checkpoint)? {
                         if recipient.stream.is_some() {
-                            return Err(ProveError::Head { reason: UNANCHORED });
+                            return Err(ProveError::of_head(stream, UNANCHORED));
                         }
                         checkpoint = anchored;
                     }

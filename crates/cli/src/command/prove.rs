@@ -1,23 +1,26 @@
 //! `probity prove`: writes one entry as a self-contained file.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::note::{PUBLIC_KEY_BYTES, VerifierKey};
 use probity_format::proof::{EntryProof, Proved, Signers};
-use probity_log::prove::{ProveError, Recipient};
+use probity_log::StreamName;
+use probity_log::prove::{Proof, ProveError, Recipient};
+use probity_log::reader::Reader;
 use serde::Serialize;
 
 use super::open_reader;
-use super::trust::read_heads;
+use super::trust::{KeptHead, read_heads};
 use crate::args::Prove;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
 use crate::output_file::{Existing, OutputFile};
+use crate::shell::quoted;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -54,20 +57,7 @@ impl<'a> CheckpointForm<'a> {
 
 pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Failure> {
     let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
-    let recipient = args.recipient_key.as_deref();
-    let recipient = recipient
-        .map(|path| key_file::read_verifier(path, "--recipient-key FILE"))
-        .transpose()?;
-    let (journal, stream) = read_heads(&args.checkpoint, Some(&args.stream))?;
-    let recipient = Recipient {
-        key: recipient,
-        stream: stream.map(|kept| kept.note),
-        journal: journal.map(|kept| kept.note),
-    };
-    let made = reader
-        .prover(&args.stream, &recipient)
-        .and_then(|mut prover| prover.prove(args.index));
-    let made = made.map_err(|error| failure(error, &args.dir))?;
+    let made = made(args, &reader)?;
     let others = others(&made.proved);
     if args.alone
         && let Some(others) = others
@@ -120,6 +110,32 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
+/// Makes the proof for a recipient with the given key and heads.
+fn made(args: &Prove, reader: &Reader) -> Result<Proof, Failure> {
+    let key = args.recipient_key.as_deref();
+    let key = key.map(|path| key_file::read_verifier(path, "--recipient-key FILE"));
+    let key = key.transpose()?;
+    let (journal, stream) = read_heads(&args.checkpoint, Some(&args.stream))?;
+    let file = |kept: &Option<KeptHead>| kept.as_ref().map(|kept| kept.path.clone());
+    let files = [file(&journal), file(&stream)];
+    let recipient = Recipient {
+        key,
+        stream: stream.map(|kept| kept.note),
+        journal: journal.map(|kept| kept.note),
+    };
+    let made = reader
+        .prover(&args.stream, &recipient)
+        .and_then(|mut prover| prover.prove(args.index));
+    made.map_err(|error| {
+        let of_head = of_head(&error, &args.dir, &args.stream, &files);
+        let failure = failure(error, &args.dir);
+        match of_head {
+            Some(remedy) => failure.remedy(remedy),
+            None => failure,
+        }
+    })
+}
+
 /// Describes what the proof shows of other entries.
 fn others(proved: &Proved) -> Option<String> {
     let whole = u64::from(proved.entries_whole.saturating_sub(1));
@@ -163,6 +179,31 @@ fn write(args: &Prove, text: &str) -> Result<(), Failure> {
     file.finish().map_err(fail)
 }
 
+/// Returns the remedy where a head that was given is at fault. Of `files` the first has a head of
+/// the journal, the second one of `stream`. The advice names the file and only reads the log.
+fn of_head(
+    error: &ProveError,
+    dir: &Path,
+    stream: &StreamName,
+    [journal, own]: &[Option<PathBuf>; 2],
+) -> Option<String> {
+    let (ProveError::Head { stream: of, .. } | ProveError::NotGrown { stream: of, .. }) = error
+    else {
+        return None;
+    };
+    let file = if of == stream.as_str() { own } else { journal };
+    let (file, dir) = (quoted(file.as_ref()?), quoted(dir));
+    let compare = format!("probity verify {dir} --since {file}");
+    Some(match error {
+        ProveError::NotGrown { .. } => format!(
+            "the head is in {file}; write nothing to this log, put its newest copy back, and compare that with: {compare}"
+        ),
+        _ => format!(
+            "the head is in {file}; compare it with this log: {compare}; if it is no head of this log's stream {of}, ask the recipient for their copy of streams/{of}/checkpoint"
+        ),
+    })
+}
+
 pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
     let dir = dir.display();
     let remedy = match &error {
@@ -187,18 +228,12 @@ pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
         ProveError::Key { .. } => format!(
             "leave out --recipient-key, and hand the recipient of an older key the chain as well: probity keys chain {dir} -o FILE"
         ),
-        ProveError::Head { .. } => format!(
-            "ask the recipient for their copy of this log's file streams/journal/checkpoint; compare it with: probity verify {dir} --since FILE"
-        ),
-        ProveError::NotGrown { .. } => format!(
-            "put the newest copy of the log back, and compare it with what the recipient keeps: probity verify {dir} --since FILE; write nothing to this one"
-        ),
         ProveError::Log(_) => String::new(),
+        ProveError::NotGrown { .. } => return Failure::broken(error.to_string()),
         _ => return Failure::new(error.to_string()),
     };
     match error {
         ProveError::Log(error) => error.into(),
-        error @ ProveError::NotGrown { .. } => Failure::broken(error.to_string()).remedy(remedy),
         error => Failure::new(error.to_string()).remedy(remedy),
     }
 }

@@ -19,7 +19,7 @@ use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::history::{read_checkpoint, read_history};
 use crate::journal::History;
 use crate::log_location::LogLocation;
-use crate::prove::ProveError;
+use crate::prove_error::ProveError;
 use crate::records::Records;
 use crate::segments::Identity;
 use crate::verify::{Verifier, VerifyOptions};
@@ -30,6 +30,11 @@ pub(crate) struct Certifying<'a> {
     pub(crate) files: &'a Files,
     pub(crate) geometry: &'a Geometry,
     pub(crate) history: &'a History,
+}
+
+/// The error for a kept head of the journal.
+fn of_journal(reason: &'static str) -> ProveError {
+    ProveError::of_head(&StreamName::journal(), reason)
 }
 
 /// The reason why no proof uses a head of the journal that the log signed: a crash leaves the
@@ -59,7 +64,7 @@ impl Certifying<'_> {
         let newest = self.newest()?;
         Ok(match kept {
             Some((Some(head), _)) if head.checkpoint.size() > newest.checkpoint.size() => {
-                return Err(ProveError::Head { reason: AHEAD });
+                return Err(of_journal(AHEAD));
             }
             Some((Some(head), _)) if [place, newest.signer].contains(&head.signer) => (head, None),
             Some((_, older)) => {
@@ -160,25 +165,23 @@ impl Certifying<'_> {
     /// Parses the head that a recipient remembers. Returns it as a head that can be shown, if the
     /// log signed it, and its checkpoint.
     fn kept(&self, note: &str) -> Result<(Option<Head>, Checkpoint), ProveError> {
-        let refused = |reason| ProveError::Head { reason };
         let parsed = SignedNote::parse(note.as_bytes()).ok();
         let head = parsed.and_then(|note| Checkpoint::parse(note.text()).ok());
-        let head = head.ok_or_else(|| refused("is no checkpoint"))?;
+        let head = head.ok_or_else(|| of_journal("is no checkpoint"))?;
         if head.origin() != self.geometry.stream_origin(StreamName::JOURNAL) {
-            return Err(refused("is of another log"));
+            return Err(of_journal("is of another log"));
         }
         Ok((self.opened(note), head))
     }
 
     /// The proof that the journal grew from `older` to `head`; nothing where they are one.
     fn growth(&self, older: &Checkpoint, head: &Checkpoint) -> Result<Option<Grown>, ProveError> {
-        let refused = |reason| ProveError::Head { reason };
         let (old, size) = (older.size(), head.size());
         if old == size && older.root() == head.root() || old == 0 {
             return Ok(None);
         }
         if old >= size {
-            return Err(refused(
+            return Err(of_journal(
                 "is of a longer journal than this log has: an older copy of the log was put back, or it is another history",
             ));
         }

@@ -27,7 +27,7 @@ fn a_head_of_the_journal_that_is_ahead_is_no_sign_of_an_older_copy() {
             };
             match reader.prover(&StreamName::default(), &recipient).map(drop) {
                 Ok(()) => {}
-                Err(ProveError::Head { reason }) if reason.contains("wait for its writer") => {
+                Err(ProveError::Head { reason, .. }) if reason.contains("wait for its writer") => {
                     ahead += 1;
                 }
                 Err(refused) => panic!("{context}: {refused:?}"),

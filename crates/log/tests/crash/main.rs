@@ -15,6 +15,7 @@ mod creation;
 mod erasure;
 mod kept;
 mod ledger;
+mod loss;
 mod one_head;
 mod openings;
 mod remembered;

@@ -1,0 +1,99 @@
+//! The reasons why an entry could not be proved.
+
+use probity_format::stream::StreamName;
+
+use crate::error::LogError;
+
+/// The reason why an entry could not be proved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProveError {
+    /// There is no entry with that index.
+    #[error("stream {stream} has {entries} entries, none with index {index}")]
+    NoEntry {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+        /// Entries there are, counted from index 0.
+        entries: u64,
+    },
+    /// The entry is durable, but no published checkpoint covers it yet.
+    #[error(
+        "entry {index} of stream {stream} is not covered by a checkpoint yet, which ends before entry {covered}"
+    )]
+    Unpublished {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+        /// Entries that the checkpoint covers.
+        covered: u64,
+    },
+    /// The entry is behind the signed part of a version 2 log: nothing shows who wrote it.
+    #[error(
+        "entry {index} of stream {stream} stands behind the checkpoint, which ends before entry {covered}: nobody signed it, and anybody may have written it"
+    )]
+    Unsigned {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+        /// Entries that the checkpoint covers.
+        covered: u64,
+    },
+    /// The key of the entry's subject was destroyed, so the entry cannot be shown.
+    #[error("entry {index} of stream {stream} is erased: the key of its subject was destroyed")]
+    Erased {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+    },
+    /// The segment that held the entry is not there.
+    #[error("entry {index} is gone: {segment} was pruned or is lost")]
+    Gone {
+        /// The index asked for.
+        index: u64,
+        /// The segment.
+        segment: String,
+    },
+    /// The head that the recipient keeps does not fit any proof.
+    #[error("the head that the recipient keeps {reason}")]
+    Head {
+        /// The stream of which a head was wanted.
+        stream: String,
+        /// The reason, one clause.
+        reason: &'static str,
+    },
+    /// The log signed the head that the recipient keeps, and has not grown from it.
+    #[error("the head that the recipient keeps {reason}")]
+    NotGrown {
+        /// The stream of the head.
+        stream: String,
+        /// The reason, one clause.
+        reason: &'static str,
+    },
+    /// The recipient's key does not lead to the checkpoint.
+    #[error("the recipient's key {reason}")]
+    Key {
+        /// The reason, one clause.
+        reason: &'static str,
+    },
+    /// The head of the stream is to be signed again, and the key that signs now is not in `keys/`.
+    #[error(
+        "keys/signing.key is not the key that signed the journal last, which must sign the head of the stream again: put the newest copy of keys/ back"
+    )]
+    KeyMoved,
+    /// The log could not be read, or is damaged.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+impl ProveError {
+    /// The error for a kept head of `stream`.
+    pub(crate) fn of_head(stream: &StreamName, reason: &'static str) -> Self {
+        let stream = stream.to_string();
+        Self::Head { stream, reason }
+    }
+}

@@ -1,0 +1,210 @@
+//! An opening that accepts a loss, broken off at any moment: all readers are of one mind.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use probity_log::clock::SystemClock;
+use probity_log::prove::ProveError;
+use probity_log::reader::{Filter, Reader};
+use probity_log::storage::{Memory, Storage as _};
+use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::{Durability, Log, LogError, LogLocation, Options, StoredLeaves, StreamName};
+
+use crate::scenario::for_each;
+use crate::twice::{base, live, moments, open};
+use crate::workload::{append, options};
+use crate::world::{World, root};
+
+const SEGMENTS: &str = "log/streams/default/segments";
+
+fn lengths(memory: &Memory) -> BTreeMap<String, u64> {
+    let names = memory.list(SEGMENTS).unwrap().into_iter();
+    let paths = names.map(|name| format!("{SEGMENTS}/{name}"));
+    let length = |path: &String| memory.open_read(path).unwrap().length().unwrap();
+    paths.map(|path| (path.clone(), length(&path))).collect()
+}
+
+/// A log that has lost entries with receipts which no checkpoint covered, and its segments before.
+fn damaged() -> (Memory, BTreeMap<String, Vec<u8>>) {
+    let world = World::of(base());
+    let log = open(&world.places()).unwrap();
+    let before = lengths(&world.memory);
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    for id in 1..3 {
+        let ticket = append(&mut appender, id).unwrap();
+        appender.wait(ticket).unwrap();
+    }
+    let image = world.memory.clone_live();
+    drop(appender);
+    log.close().unwrap();
+    let read = |path: &String| (path.clone(), image.read(path, u64::MAX).unwrap());
+    let whole = lengths(&image).keys().map(read).collect();
+    for path in lengths(&image).keys() {
+        match before.get(path) {
+            Some(length) => {
+                let file = image.open(path, false).unwrap();
+                file.set_length(*length).unwrap();
+            }
+            None => image.remove(path).unwrap(),
+        }
+    }
+    (image, whole)
+}
+
+fn accept(places: &LogLocation) {
+    let options = Options {
+        accept_loss: true,
+        ..options(Durability::Strict)
+    };
+    let clock = Arc::new(SystemClock::new());
+    let log = Log::open_at(places, &root(), options, clock).unwrap();
+    log.close().unwrap();
+}
+
+/// The entries that `reader` reads, where it refuses none.
+fn entries(reader: &Reader) -> Option<u64> {
+    let mut entries = 0;
+    let read = reader.read::<LogError>(&Filter::default(), &mut |_| {
+        entries += 1;
+        Ok(())
+    });
+    read.ok().map(|()| entries)
+}
+
+/// The verdict of a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Intact,
+    Accepted,
+    Damaged,
+}
+
+impl Class {
+    fn of(is_sound: bool, losses: usize) -> Self {
+        match (is_sound, losses) {
+            (false, _) => Self::Damaged,
+            (true, 0) => Self::Intact,
+            (true, _) => Self::Accepted,
+        }
+    }
+}
+
+/// Checks that what exports, proves and looks for receipts is no less strict than verification with
+/// the root key, and gives out no fewer entries than that counts. Returns the verdict.
+///
+/// A key in `keys/` that is not the newest is a fault for verification alone: readers sign nothing.
+fn check_readers(context: &str, places: &LogLocation) -> Class {
+    let options = VerifyOptions {
+        root: Some(root()),
+        ..VerifyOptions::default()
+    };
+    let report = verify_at(places, &options).unwrap();
+    let mut faults = report.faults.iter();
+    let is_sound = faults.all(|fault| fault.place.starts_with("keys/"));
+    let class = Class::of(is_sound, report.losses.len());
+    let is_default = |name: &str| name == "default";
+    let mut streams = report.streams.iter();
+    // Each frame here has one entry.
+    let counted = streams.find(|stream| is_default(&stream.name));
+    let counted = counted.map(|stream| stream.frames + stream.unpublished_frames);
+    let (reader, stream) = (Reader::open_at(places, &root()), StreamName::default());
+    let read = reader.as_ref().ok().and_then(entries);
+    let losses = reader.as_ref().map_or(0, |reader| reader.losses().count());
+    let found = Class::of(read.is_some(), losses);
+    // Before the checkpoint covers an opening, readers do not believe it, and may refuse more.
+    let refuses_more = found == Class::Damaged && class < found;
+    assert!(
+        found == class || refuses_more && is_ahead(context),
+        "{context}: {found:?}, {class:?}"
+    );
+    let proved = reader
+        .as_ref()
+        .ok()
+        .map(|reader| reader.prove(&stream, 0, None));
+    match proved {
+        Some(Ok(_)) => assert_ne!(class, Class::Damaged, "{context}"),
+        Some(Err(ProveError::KeyMoved)) => assert!(!report.faults.is_empty(), "{context}"),
+        Some(Err(error)) => assert_eq!(found, Class::Damaged, "{context}: {error:?}"),
+        None => {}
+    }
+    if let Some(read) = read {
+        assert_eq!(Some(read), counted, "{context}");
+        let leaves = StoredLeaves::open(places).unwrap();
+        for entry in 0..read + 2 {
+            let leaf = leaves.of_entry(&stream, entry).unwrap();
+            assert_eq!(leaf.is_some(), entry < read, "{context}, entry {entry}");
+        }
+    }
+    class
+}
+
+/// Returns whether the second copy of the journal's head may be ahead of its checkpoint.
+fn is_ahead(context: &str) -> bool {
+    let mut ends = ["/journal/log.vkey", "/journal/checkpoint"].into_iter();
+    ends.any(|end| context.ends_with(end)) || context.starts_with('[')
+}
+
+/// The files of a log that a copy of it may stand in for.
+const PARTS: [&str; 7] = [
+    "log/durable",
+    SEGMENTS,
+    "log/streams/journal/segments",
+    "log/streams/heads/segments",
+    "second/default",
+    "second/journal",
+    "second/heads",
+];
+
+/// Puts the file or the files of the folder `part` of `copy` in the place of those of `image`.
+fn put(image: &Memory, copy: &Memory, part: &str) {
+    let mut paths = vec![part.to_owned()];
+    for name in copy.list(part).unwrap_or_default() {
+        paths.push(format!("{part}/{name}"));
+    }
+    for path in paths {
+        if let Ok(content) = copy.read(&path, u64::MAX) {
+            image.replace(&path, &content).unwrap();
+        }
+    }
+}
+
+/// Readers that believed the second copy of the journal's head left entries out in silence. No
+/// reader is content where verification is not, or gives out fewer entries than that counts; until
+/// the checkpoint covers an accepted loss, readers refuse what is accepted already.
+#[test]
+fn no_reader_is_content_with_less_than_verification_counts() {
+    let (damaged, whole) = damaged();
+    let (mut jobs, mut copies) = (Vec::new(), Vec::new());
+    for (context, image) in moments(&damaged, accept) {
+        let left = World::of(image.clone_live()).without_copies().memory;
+        if context.contains("Replace log/streams/journal/checkpoint") {
+            copies.push((context.clone(), image.clone_live()));
+        }
+        jobs.push((format!("{context}, without second copies"), left));
+        jobs.push((context, image));
+    }
+    for (path, content) in &whole {
+        damaged.replace(path, content).unwrap();
+    }
+    let opened = moments(&base(), |places| live(places, 9));
+    copies.extend(opened.into_iter().rev().step_by(24));
+    for (of, copy) in &copies {
+        for mask in 1..1_u32 << PARTS.len() {
+            let image = damaged.clone_live();
+            let taken = (0..).zip(PARTS).filter(|(bit, _)| mask >> bit & 1 == 1);
+            let taken: Vec<_> = taken.map(|(_, part)| part).collect();
+            for part in &taken {
+                put(&image, copy, part);
+            }
+            jobs.push((format!("{taken:?} of a copy at {of}"), image));
+        }
+    }
+    let found = Mutex::new(BTreeMap::new());
+    for_each(&jobs, |(context, image)| {
+        let class = check_readers(context, &World::of(image.clone_live()).places());
+        *found.lock().unwrap().entry(class).or_insert(0) += 1;
+    });
+    let found = found.into_inner().unwrap();
+    println!("{found:?}");
+    assert_eq!(found.len(), 3, "{found:?}");
+}
