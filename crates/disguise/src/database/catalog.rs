@@ -4,8 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::Dialect;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::database::value::Value;
+
+/// The digits of a UUID.
+const UUID_DIGITS: usize = 32;
+
+/// The greatest length of a value of the type `name` of `PostgreSQL`.
+const NAME_BYTES_MAX: usize = 63;
 
 /// The start of an INSERT into a table without its own conflict clause, as the engine's tables are.
 pub(crate) const INSERT_INTO: &str = "INSERT INTO";
@@ -51,6 +56,47 @@ impl Column {
             (Dialect::Postgres, "smallint") => i16::MIN.into()..=i16::MAX.into(),
             (Dialect::Postgres, "integer") => i32::MIN.into()..=i32::MAX.into(),
             (Dialect::Sqlite | Dialect::Postgres, _) => i64::MIN.into()..=i64::MAX.into(),
+        }
+    }
+
+    /// Returns `value` as a statement compares it with the column, or NULL, which equals nothing, where
+    /// the column cannot hold it. `PostgreSQL` gives a parameter the type of the column, and ends
+    /// the statement or cuts the value off where it does not fit.
+    pub(crate) fn compared(&self, dialect: Dialect, value: &Value) -> Value {
+        let text = match value {
+            Value::Null | Value::Bytes(_) => return value.clone(),
+            other => other.to_string(),
+        };
+        if dialect != Dialect::Postgres || self.can_hold(text.trim()) {
+            return value.clone();
+        }
+        Value::Null
+    }
+
+    /// Returns whether a type of `PostgreSQL` has a value of this spelling; true for types that are
+    /// not known.
+    fn can_hold(&self, text: &str) -> bool {
+        if !self.members.is_empty() {
+            return self.members.iter().any(|it| it == text);
+        }
+        let kind = self.kind().split('(').next().unwrap_or_default().trim();
+        match kind {
+            "smallint" | "integer" | "bigint" => {
+                let number: Option<i128> = text.parse().ok().or_else(|| {
+                    let number: f64 = text.parse().ok()?;
+                    (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok())?
+                });
+                number.is_some_and(|it| self.integers(Dialect::Postgres).contains(&it))
+            }
+            "numeric" | "double precision" => text.parse().is_ok_and(|it: f64| it.is_finite()),
+            "real" => text.parse().is_ok_and(|it: f32| it.is_finite()),
+            "uuid" => {
+                let digits = text.replace('-', "");
+                digits.len() == UUID_DIGITS && digits.bytes().all(|it| it.is_ascii_hexdigit())
+            }
+            "\"char\"" => text.len() <= 1,
+            "name" => text.len() <= NAME_BYTES_MAX,
+            _ => true,
         }
     }
 
@@ -271,6 +317,14 @@ impl CatalogTable {
         } else {
             "UPDATE"
         }
+    }
+
+    /// Returns `values` as a statement compares them with a column, see [`Column::compared`].
+    pub(crate) fn compared(&self, dialect: Dialect, column: &str, values: &[Value]) -> Vec<Value> {
+        let column = self.column(column);
+        let compared =
+            |it: &Value| column.map_or_else(|| it.clone(), |of| of.compared(dialect, it));
+        values.iter().map(compared).collect()
     }
 
     /// Returns the column called `name`.

@@ -135,10 +135,14 @@ pub enum Error {
         columns: String,
     },
     /// A generator could not produce an id that is not in use.
-    #[error("the generator of {table} found no unused id in {tries} tries")]
+    #[error(
+        "the generator of column {column} of {table} found no unused id in {tries} tries; give it more values than there are people"
+    )]
     NoFreeId {
         /// The users table.
         table: String,
+        /// Its column of ids.
+        column: String,
         /// The number of tries.
         tries: u32,
     },

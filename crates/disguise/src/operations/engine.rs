@@ -195,6 +195,7 @@ impl<D: Database> Engine<D> {
         let mut cautions = live.notes.clone();
         cautions.append(&mut fitting.notes);
         cautions.append(&mut live.cautions(dialect, &spec));
+        cautions.extend(self.scarce_ids()?);
         Ok(cautions)
     }
 

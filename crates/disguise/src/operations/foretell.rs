@@ -10,7 +10,7 @@ use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Database, ForeignKey, OnDelete};
-use crate::error::{DisguiseId, Error};
+use crate::error::{DisguiseId, Doing as _, Error};
 use crate::execute::apply::ApplyRequest;
 use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlanContext, Step};
@@ -19,6 +19,35 @@ use crate::schema::generate::Generator;
 use crate::spec::{Kind, Spec};
 
 impl<D: Database> Engine<D> {
+    /// Returns a caution if the generator of placeholders' ids has no more values than there are
+    /// people, so that a disguise may find no free one.
+    pub(super) fn scarce_ids(&mut self) -> Result<Option<String>, Error> {
+        let (table, id) = (self.pseudo.table.clone(), self.pseudo.id.clone());
+        let mut columns = self.pseudo.columns.iter();
+        let generator = columns.find(|(column, _)| *column == id);
+        let Some(count) = generator.and_then(|(_, it)| it.count()) else {
+            return Ok(None);
+        };
+        let dialect = self.database.dialect();
+        let own = self.database.tenancy.and(dialect, &table, &table);
+        let sql = format!(
+            "SELECT COUNT(*) FROM {} WHERE 1 = 1{}",
+            dialect.quote(&table),
+            own.sql
+        );
+        let people = self.database.query(&sql, &own.parameters);
+        let people = people.doing("counting people")?.concat();
+        let people = match people.first() {
+            Some(Value::Int(people)) => people.unsigned_abs(),
+            _ => 0,
+        };
+        Ok((count <= people.max(1)).then(|| {
+            format!(
+                "column {id} of {table} is to hold the ids of placeholders, of which the specification can make {count}, while the table has {people} rows: a disguise that finds no unused id is refused; draw from a greater range"
+            )
+        }))
+    }
+
     /// Returns the refusals expected if `spec` were applied now, to `user` or to everybody, one
     /// sentence each; changes nothing. Rows that refer to rows of their own table are not checked.
     ///

@@ -156,22 +156,28 @@ impl ResolvedSchema {
         })
     }
 
-    /// Returns the first step of a path, as a sentence, on which only a conversion finds the next
-    /// row and no foreign key says which is meant.
+    /// Returns the first step of a path, as a sentence, whose columns compare in two ways. A foreign
+    /// key may follow the one and the statement of a step the other, so that a declared key is no
+    /// exception unless the database itself compares in one way.
     pub(crate) fn loose_step(&self, dialect: Dialect, table: &ResolvedTable) -> Option<String> {
         let mut from = table;
         for step in table.path.iter().flat_map(|path| &path.steps) {
             let to = self.table(&step.to_table)?;
             let mut keys = from.catalog.foreign_keys.iter();
-            let is_declared = keys.any(|key| key.columns == step.columns);
+            let is_declared = keys.any(|key| {
+                key.columns == step.columns
+                    && key.to_table == step.to_table
+                    && key.to_columns == step.to_columns
+            });
             let pairs = step.columns.iter().zip(&step.to_columns);
-            for (own, other) in pairs.filter(|_| !is_declared) {
+            for (own, other) in pairs {
                 let columns = (from.catalog.column(own), to.catalog.column(other));
                 if let (Some(one), Some(two)) = columns
                     && !alike(dialect, one, two)
+                    && !(is_declared && is_one_comparison(dialect, one, two))
                 {
                     return Some(format!(
-                        "column {own} of {} compares otherwise than {other} of {}, so that a row may belong to two people; give both the same type and collation, or declare the foreign key",
+                        "column {own} of {} compares otherwise than {other} of {}, so that a row may belong to two people; give both the same type and collation",
                         from.name, to.name
                     ));
                 }
@@ -179,6 +185,19 @@ impl ResolvedSchema {
             from = to;
         }
         None
+    }
+}
+
+/// Returns whether a foreign key over two unlike columns and a statement compare them in the same
+/// way. `MariaDB` takes no key over texts of two collations, nor over two types; `PostgreSQL` has
+/// one operator for two types of numbers.
+fn is_one_comparison(dialect: Dialect, one: &Column, other: &Column) -> bool {
+    match dialect {
+        Dialect::Mysql => true,
+        Dialect::Postgres => [one, other]
+            .into_iter()
+            .all(|it| class(dialect, it).is_numeric()),
+        Dialect::Sqlite => false,
     }
 }
 
@@ -194,7 +213,8 @@ impl PlanContext<'_> {
             let naming = self.live.unlike(self.dialect, table, column);
             naming.map_or_else(|| "id".to_owned(), |it| it.scoped(self.dialect))
         });
-        let mut among = listed(quoted, owners, scope.as_deref());
+        let owners = table.catalog.compared(self.dialect, column, owners);
+        let mut among = listed(quoted, &owners, scope.as_deref());
         let key = (table.name.clone(), column.to_owned());
         if let Some(others) = self.spellings.get(&key).filter(|it| !it.is_empty()) {
             let more = listed(quoted, others, None);
@@ -218,6 +238,13 @@ pub(crate) fn listed(quoted: &str, ids: &[Value], scope: Option<&str>) -> Fragme
         sql: format!("{quoted} IN ({})", placeholders(ids.len())),
         parameters: ids.to_vec(),
     }
+}
+
+/// Returns the number that a text of `PostgreSQL` spells, and NULL for any other text.
+fn numeric_in(value: &str) -> String {
+    format!(
+        "CASE WHEN ({value}::text COLLATE \"C\") ~ '^[[:space:]]*[-+]?[0-9]+([.][0-9]*)?[[:space:]]*$' THEN {value}::text::numeric END"
+    )
 }
 
 /// Returns a value as it is written, which no two values share that a collation takes for one.
@@ -286,7 +313,11 @@ impl Naming<'_> {
         scope: Option<&str>,
     ) -> Fragment {
         let [table, column, users, id] = self.quoted(dialect);
-        let chosen = listed(&format!("{table}.{column}"), values, scope);
+        let values: Vec<Value> = values
+            .iter()
+            .map(|it| self.column.compared(dialect, it))
+            .collect();
+        let chosen = listed(&format!("{table}.{column}"), &values, scope);
         let mut chosen = tenancy.bound(dialect, &self.table.name, &chosen);
         let exact = exact(dialect, &format!("{table}.{column}"));
         let by_column = self.same(dialect, "q.k", &format!("u.{id}"), self.column);
@@ -348,6 +379,11 @@ impl Naming<'_> {
     fn scoped(&self, dialect: Dialect) -> String {
         let classes = [self.column, self.id].map(|it| class(dialect, it));
         match dialect {
+            Dialect::Postgres
+                if matches!(classes, [Class::Number | Class::Rounded, Class::Text]) =>
+            {
+                numeric_in("id")
+            }
             Dialect::Postgres => {
                 let collation = self.column.collation.as_deref();
                 let collation = collation.map(|it| format!(" COLLATE {it}"));
@@ -413,9 +449,9 @@ impl Naming<'_> {
                 Dialect::Postgres,
                 (Class::Number | Class::Rounded, Class::Number | Class::Rounded),
             ) => format!("{left} = {right}"),
-            (Dialect::Postgres, (Class::Number | Class::Rounded, Class::Text)) => format!(
-                "{left} = CASE WHEN ({right}::text COLLATE \"C\") ~ '^[[:space:]]*[-+]?[0-9]+([.][0-9]*)?[[:space:]]*$' THEN {right}::text::numeric END"
-            ),
+            (Dialect::Postgres, (Class::Number | Class::Rounded, Class::Text)) => {
+                format!("{left} = {}", numeric_in(right))
+            }
             (Dialect::Postgres, _) => {
                 format!("lower({left}::text COLLATE \"C\") = lower({right}::text COLLATE \"C\")")
             }

@@ -101,6 +101,27 @@ impl Generator {
         })
     }
 
+    /// Returns the number of values that it draws for a row without an old value, if these may run
+    /// out.
+    pub(crate) fn count(&self) -> Option<u64> {
+        match self {
+            Self::RandNum { lb, ub } => Some(ub.abs_diff(*lb).saturating_add(1)),
+            Self::RandStr { len } => {
+                let len = u32::try_from(*len).unwrap_or(u32::MAX);
+                32_u64.checked_pow(len)
+            }
+            Self::RandPhone => Some(1_000_000_000),
+            Self::RandEmail | Self::RandUuid => None,
+            Self::ConstNum(_)
+            | Self::ConstStr(_)
+            | Self::Timestamp
+            | Self::Bool(_)
+            | Self::Null
+            | Self::Prefix { .. }
+            | Self::RoundDown { .. } => Some(1),
+        }
+    }
+
     /// Returns the fault in it, if any.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self {

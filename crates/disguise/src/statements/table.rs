@@ -218,7 +218,8 @@ fn who_names(
             among(dialect, &[(*column).to_owned()], ids.len()),
             own.sql
         ));
-        parameters.extend(with(ids.to_vec(), &own));
+        let ids = table.catalog.compared(dialect, column, ids);
+        parameters.extend(with(ids, &own));
     }
     (format!("SELECT {}", questions.join(",")), parameters)
 }

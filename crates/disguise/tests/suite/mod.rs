@@ -296,6 +296,12 @@ macro_rules! for_every_claim {
             columns_of_the_same_rows_leave_and_return_by_one_statement
             what_cannot_return_keeps_neither_the_rest_of_its_row_nor_other_rows
             a_step_whose_rows_an_earlier_one_changes_is_taken_after_it
+            a_column_too_narrow_for_a_placeholder_names_none
+            whoever_has_an_id_too_great_for_a_column_has_no_row_there
+            a_row_of_nobody_goes_with_no_namesake
+            a_declared_key_of_unlike_columns_is_no_path
+            a_column_that_alters_the_id_of_a_placeholder_gets_none
+            ids_that_run_out_end_in_an_error
             rows_made_for_one_of_many_placeholders_move_and_those_of_its_neighbour_stay
             a_person_with_more_rows_than_are_held_leaves_in_one_go_and_comes_back
             no_statement_gives_more_rows_than_are_held
@@ -385,6 +391,7 @@ mod threads;
 mod together;
 mod trigger_refusals;
 mod two_comparisons;
+mod unfit_owners;
 mod updates;
 mod whose_rows;
 mod words;
@@ -447,6 +454,7 @@ pub(crate) use threads::*;
 pub(crate) use together::*;
 pub(crate) use trigger_refusals::*;
 pub(crate) use two_comparisons::*;
+pub(crate) use unfit_owners::*;
 pub(crate) use updates::*;
 pub(crate) use whose_rows::*;
 pub(crate) use words::*;

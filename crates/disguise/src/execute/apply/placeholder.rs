@@ -16,10 +16,13 @@ use crate::schema::{ResolvedSchema, ResolvedTable};
 use crate::statements::overwrite::Write;
 use crate::statements::row::{at, encoded, moved, picked};
 use crate::statements::stored::{Stored, keeps_form, stored};
-use crate::statements::table::{Inserted, existing, insert, select_keys_of_all};
+use crate::statements::table::{Inserted, existing, found, insert, select_keys_of_all};
 
 /// The number of times that ids are drawn anew when they are in use already.
 const TRIES_MAX: u32 = 16;
+
+/// The number of ids drawn in a try beside twice those wanted.
+const DRAWS_MORE: usize = 16;
 
 /// The owner of each group, and for each row chosen the number of its group.
 type Groups = (Vec<Value>, Vec<(usize, usize)>);
@@ -41,13 +44,15 @@ impl Applier<'_> {
         let mut drawn: BTreeSet<Vec<u8>> = BTreeSet::new();
         for _ in 0..TRIES_MAX {
             let mut fresh = Vec::new();
-            while ids.len().saturating_add(fresh.len()) < count {
+            let wanted = count.saturating_sub(ids.len());
+            // A small range has no more ids, however often one is drawn.
+            for _ in 0..wanted.saturating_mul(2).saturating_add(DRAWS_MORE) {
+                if fresh.len() >= wanted {
+                    break;
+                }
                 let id = generator.draw_into(of, &Value::Null, self.now)?;
                 if drawn.insert(id.principal()) {
                     fresh.push(id);
-                } else if drawn.len() < count {
-                    // The range is small: ids drawn twice are left for the next try.
-                    break;
                 }
             }
             let taken = taken(self.database, self.live, &fresh)?;
@@ -61,6 +66,7 @@ impl Applier<'_> {
         }
         Err(Error::NoFreeId {
             table: pseudo.table.clone(),
+            column: pseudo.id.clone(),
             tries: TRIES_MAX,
         })
     }
@@ -263,6 +269,7 @@ impl Applier<'_> {
         }
         overwrite(self.database, self.live, table, &[column], &writes)?;
         let now = self.written(table, column, &writes)?;
+        self.refuse_altered((table, column), &writes, &now)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut placed = Vec::with_capacity(chosen.len());
         let mut moved_to = Vec::new();
@@ -299,6 +306,46 @@ impl Applier<'_> {
             self.notes.add(keeper, number, table, change)?;
         }
         Ok(placed)
+    }
+
+    /// Refuses when a column stores the id of a placeholder as a value that is no id of it by the
+    /// comparison of the ids: nothing would find the row as the placeholder's.
+    fn refuse_altered(
+        &mut self,
+        (table, column): (&ResolvedTable, &str),
+        writes: &[Write<'_>],
+        now: &[Stored],
+    ) -> Result<(), Error> {
+        let given = writes.iter().flat_map(|it| it.values);
+        let after = now.iter().flat_map(|it| &it.values);
+        // A padded text has lost nothing.
+        let is_kept = |one: &Value, other: &Value| {
+            one.principal() == other.principal()
+                || one.to_string().trim_end_matches(' ') == other.to_string().trim_end_matches(' ')
+        };
+        let other = given.zip(after).filter(|(one, other)| !is_kept(one, other));
+        let other: Vec<(&Value, &Value)> = other.collect();
+        if other.is_empty() {
+            return Ok(());
+        }
+        let pseudo = &self.live.pseudo;
+        let users = self.live.users()?;
+        let asked: Vec<Value> = other.iter().map(|(_, after)| (*after).clone()).collect();
+        let asked = users.compared(self.database.dialect(), &pseudo.id, &asked);
+        let held = found(self.database, &pseudo.table, &pseudo.id, &asked)?;
+        let is_it = |(given, after): &(&Value, &Value)| {
+            let held = held.get(&after.principal());
+            held.is_some_and(|it| it.principal() == given.principal())
+        };
+        if other.iter().all(is_it) {
+            return Ok(());
+        }
+        Err(Error::Value {
+            what: format!(
+                "column {column} of {} stores the id of a placeholder as another value, which rounds or shortens it; give it the type of {} of {}",
+                table.name, pseudo.id, pseudo.table
+            ),
+        })
     }
 
     /// Returns the placeholders needed for a column, one for each group, and the group of each

@@ -142,13 +142,16 @@ impl<'a> Placeholders<'_, 'a> {
         columns: &[(&'a ResolvedTable, &'a str)],
         going: &[Going],
     ) -> Result<Vec<Named<'a>>, Error> {
-        let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
+        let dialect = self.work.database.dialect();
+        let ids: Vec<Value> = going.iter().map(|(id, _)| id.clone()).collect();
         let names: Names = going.iter().map(|(id, _)| id.principal()).collect();
         let mut rows = Vec::new();
         for (table, column) in columns {
             let by = [(*column).to_owned()];
             let mut wanted = table.identity.clone();
             wanted.extend_from_slice(&by);
+            let keys = table.catalog.compared(dialect, column, &ids);
+            let keys: Vec<Vec<Value>> = keys.into_iter().map(|it| vec![it]).collect();
             let found = select_keys(self.work.database, &table.name, &wanted, &by, &keys)?;
             let named: Vec<&Value> = found.iter().filter_map(|row| row.last()).collect();
             let named = self.meant_of(&named)?;
