@@ -50,7 +50,8 @@ impl<D: Database> Engine<D> {
 
     /// Replaces every password and token of `user` by what `new` says and a new token; the private key stays, and
     /// nothing that is disguised is touched. Whoever has an old copy of the database and an old password or token still has the
-    /// private key: where one was learned by others, it takes [`Engine::change_key`].
+    /// private key: where one was learned by others, it takes [`Engine::change_key`]. Somebody else who has the id by now
+    /// keeps theirs.
     ///
     /// # Errors
     /// [`Error::WrongCredential`] and those of [`Engine::register`].
@@ -65,7 +66,7 @@ impl<D: Database> Engine<D> {
         let mut given = Given::default();
         self.operation(&asked, |engine| {
             let cost = engine.cost;
-            let (salt, holder) = engine.holder(user, current)?;
+            let (salt, holder) = engine.changing_holder(user, current)?;
             let database = &mut engine.database;
             let key = holder.key();
             let made = given.made(|| Ok(key.again()), new)?;
@@ -84,7 +85,8 @@ impl<D: Database> Engine<D> {
     }
 
     /// Gives `user` a new private key, and with a protection a new token too. Everything that the old key opens is
-    /// encrypted anew, so that whoever learned the old one learns nothing more from the database.
+    /// encrypted anew, so that whoever learned the old one learns nothing more from the database. Somebody else who is
+    /// registered under the id by now stays so.
     ///
     /// # Errors
     /// [`Error::WrongCredential`] and those of [`Engine::register`].
@@ -99,7 +101,7 @@ impl<D: Database> Engine<D> {
         let mut given = Given::default();
         self.operation(&asked, |engine| {
             let (cost, suite) = (engine.cost, engine.suite);
-            let (salt, holder) = engine.holder(user, current)?;
+            let (salt, holder) = engine.changing_holder(user, current)?;
             let database = &mut engine.database;
             let (old, reach) = (holder.key(), holder.reach());
             let suite = suite.unwrap_or_else(|| old.suite());
@@ -107,9 +109,9 @@ impl<D: Database> Engine<D> {
             let public = made.key.public()?;
             let records: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             let records = name::records(&salt, &store::record_ids(&records)?);
-            let changed = rekey(database, &salt, (user, public.clone()), reach)?;
-            let changed = holder.rekeyed(database, &changed);
             let keys = (holder.public(), &public);
+            let changed = rekey(database, &salt, (user, keys), reach)?;
+            let changed = holder.rekeyed(database, &changed);
             scheduled::change_key(database, keys)?;
             intent::change_key(database, &salt, keys, &changed)?;
             let mut gone = forgotten::credentials(database, &salt, old)?;
@@ -158,6 +160,20 @@ impl<D: Database> Engine<D> {
         credential: &Credential<'_>,
     ) -> Result<(Vec<u8>, Holder), Error> {
         let (salt, holder) = self.former_holder(user, credential)?;
+        Ok((salt, holder.undisplaced()?))
+    }
+
+    /// Returns the holder of a credential that is to be changed. Where another key is registered, a
+    /// record must have taken the account away: else somebody put the key in the place of theirs.
+    fn changing_holder(
+        &mut self,
+        user: &Value,
+        current: &Credential<'_>,
+    ) -> Result<(Vec<u8>, Holder), Error> {
+        let (salt, holder) = self.former_holder(user, current)?;
+        if !holder.is_registered() && holder.taken_by(&mut self.database)?.is_some() {
+            return Ok((salt, holder));
+        }
         Ok((salt, holder.undisplaced()?))
     }
 

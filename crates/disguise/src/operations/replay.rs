@@ -95,7 +95,8 @@ impl<D: Database> Engine<D> {
             let replay = Replay::new(engine, request)?;
             let subjects = replay.missing.iter().filter_map(|it| it.subject.as_ref());
             let people = subjects.filter_map(|it| replay.people.get(it));
-            let mut ground = Ground::of(&mut engine.database, people, &replay.changed)?;
+            let users = (engine.pseudo.table.as_str(), engine.pseudo.id.as_str());
+            let mut ground = Ground::of(&mut engine.database, people, &replay.changed, users)?;
             let mut all = Vec::with_capacity(replay.missing.len());
             for told in &replay.missing {
                 let outlook = match replay.deed(told) {
@@ -119,7 +120,8 @@ impl<D: Database> Engine<D> {
     ///
     /// Disguises keep their handles and are encrypted to the keys that their people had then, so that those reveal them as
     /// if nothing had happened. Nothing is hidden under a key that is not registered: its password or token may have gone with
-    /// the database. Of what was forgotten since, no record is made.
+    /// the database. Nobody is registered for a row that stands, which may be that of whoever had the id before. Of what was
+    /// forgotten since, no record is made.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was done before stays done. What is
@@ -145,7 +147,8 @@ impl<D: Database> Engine<D> {
         replay: &Replay<'_>,
         deed: &ReplayAction<'_>,
     ) -> Result<Result<Ending, String>, Error> {
-        let mut ground = Ground::of(&mut self.database, deed.person(), &replay.changed)?;
+        let (person, users) = (deed.person(), (&*self.pseudo.table, &*self.pseudo.id));
+        let mut ground = Ground::of(&mut self.database, person, &replay.changed, users)?;
         self.looked(&mut ground, deed)
     }
 

@@ -9,9 +9,11 @@ use crate::database::value::Value;
 use crate::error::Error;
 use crate::records::chunk_note;
 use crate::records::registry;
+use crate::statements::table::existing;
 use crate::transaction::operation::LoggedOperation;
 
-const UNREGISTERED: &str = "the key that its person had then is not registered here, and a password or token of it is not either: apply it again once its person is registered, or has a new key";
+const UNREGISTERED: &str = "the key that its person had then is not registered here, and a password or token of it is not either: apply it again once it is certain that the account here is its person's, and they are registered or have a new key";
+const ANYBODYS: &str = "the id may be somebody else's row: this database has an account under it, and nothing shows that it is the one that was registered. Once it is certain that it is, its person registers anew and applies anew";
 const TAKEN: &str =
     "another key is registered under this id by now, and stays: whoever has it goes on with it";
 const CHANGED: &str = "this database has missed that its person changed the key or the password, so that they may have nothing left that opens what would be hidden: apply it again once they have changed it again";
@@ -58,19 +60,25 @@ impl Changed {
 /// The keys with which people are registered.
 pub(super) struct Keys<'a> {
     registered: BTreeMap<Vec<u8>, PublicKey>,
+    /// People who have a row in the users table.
+    with_row: BTreeSet<Vec<u8>>,
     changed: &'a Changed,
     /// Somebody is registered with a key that was changed since.
     is_behind: bool,
 }
 
 impl<'a> Keys<'a> {
-    /// The keys of `people`, as far as they are registered.
+    /// The keys of `people`, as far as they are registered. `users` is the table of accounts and
+    /// its column with the ids.
     pub(super) fn of<'p>(
         database: &mut dyn TenantConnection,
         people: impl IntoIterator<Item = &'p Value>,
         changed: &'a Changed,
+        users: (&str, &str),
     ) -> Result<Self, Error> {
-        let names: Vec<_> = people.into_iter().map(Value::principal).collect();
+        let ids: Vec<Value> = people.into_iter().cloned().collect();
+        let with_row = existing(database, users.0, users.1, &ids)?;
+        let names: Vec<_> = ids.iter().map(Value::principal).collect();
         let known = registry::principals(database, &names)?.into_iter();
         let of_entries: Vec<Vec<u8>> = changed.people.iter().cloned().collect();
         let mut is_behind = !registry::principals(database, &of_entries)?.is_empty();
@@ -79,6 +87,7 @@ impl<'a> Keys<'a> {
         }
         Ok(Self {
             registered: known.map(|(name, (key, _))| (name, key)).collect(),
+            with_row,
             changed,
             is_behind,
         })
@@ -91,6 +100,9 @@ impl<'a> Keys<'a> {
     /// sealed to it. Nothing is sealed either to a key that, by the log, was replaced or got
     /// another password since this database was written: its person may have thrown away what opens
     /// it.
+    ///
+    /// A key is registered for no row that stands: entries name an id alone, and the row may be of
+    /// whoever had the id before the person of the entry.
     pub(super) fn follow(&mut self, deed: &ReplayAction<'_>) -> Result<(), String> {
         match deed {
             ReplayAction::Apply { request, key, .. }
@@ -103,10 +115,12 @@ impl<'a> Keys<'a> {
                 if self.changed.has(&name, Some(key)) {
                     return Err(CHANGED_SINCE.to_owned());
                 }
-                let registered = self.registered.entry(name);
-                if registered.or_insert_with(|| key.clone()) != key {
-                    return Err(TAKEN.to_owned());
+                match self.registered.get(&name) {
+                    Some(known) if known != key => return Err(TAKEN.to_owned()),
+                    None if self.with_row.contains(&name) => return Err(ANYBODYS.to_owned()),
+                    _ => {}
                 }
+                self.registered.insert(name, key.clone());
             }
             ReplayAction::Unregister(key) => self.registered.retain(|_, known| known != key),
             ReplayAction::Forget {
@@ -124,8 +138,11 @@ impl<'a> Keys<'a> {
         Ok(())
     }
 
-    pub(super) fn unregister(&mut self, user: &Value) {
-        self.registered.remove(&user.principal());
+    /// Takes away the account of `user`, and its registration.
+    pub(super) fn leaves(&mut self, user: &Value) {
+        let name = user.principal();
+        self.registered.remove(&name);
+        self.with_row.remove(&name);
     }
 
     /// Checks that the person can open what is sealed to `user`, or to everybody who is registered.

@@ -24,16 +24,17 @@ pub(super) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// Reads the state for `people`.
+    /// Reads the state for `people`. `users` is the table of accounts and its column with the ids.
     pub(super) fn of<'p>(
         database: &mut dyn TenantConnection,
         people: impl IntoIterator<Item = &'p Value>,
         changed: &'a Changed,
+        users: (&str, &str),
     ) -> Result<Self, Error> {
         Ok(Self {
             salt: settings::salt(database)?,
             holds: hold::names(database)?,
-            keys: Keys::of(database, people, changed)?,
+            keys: Keys::of(database, people, changed, users)?,
         })
     }
 
@@ -71,9 +72,9 @@ impl<'a> Ground<'a> {
         self.keys.follow(deed)
     }
 
-    /// Takes away the registration of somebody whose account goes.
+    /// Takes away the account of somebody, and its registration.
     pub(super) fn leaves(&mut self, user: &Value) {
-        self.keys.unregister(user);
+        self.keys.leaves(user);
     }
 
     /// Checks that no hold keeps these records from being destroyed. Holds name nobody, so any hold

@@ -231,11 +231,11 @@ pub(crate) fn stored_for_others<'a>(
 pub(crate) fn rekey(
     database: &mut dyn TenantConnection,
     salt: &[u8],
-    (person, public): (&Value, PublicKey),
+    (person, (old, public)): (&Value, (&PublicKey, &PublicKey)),
     reach: &Reach,
 ) -> Result<BTreeMap<Vec<u8>, PublicKey>, Error> {
     let suite = public.suite();
-    let mut keys = BTreeMap::from([(person.principal(), public)]);
+    let mut keys = BTreeMap::from([(person.principal(), public.clone())]);
     let mut seeded = Vec::with_capacity(reach.bags.len());
     for it in &reach.bags {
         let seed: [u8; KEY_BYTES] = random()?;
@@ -254,7 +254,10 @@ pub(crate) fn rekey(
     }
     let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
     store::remove_bags(database, salt, &found)?;
-    registry::change_keys(database, &keys, &reach.publics)?;
+    // Somebody else may be registered under the id of the person by now.
+    let mut former = reach.publics.clone();
+    former.insert(person.principal(), old.clone());
+    registry::change_keys(database, &keys, &former)?;
     Ok(keys)
 }
 

@@ -242,6 +242,8 @@ macro_rules! for_every_claim {
             a_registration_whose_password_came_later_is_not_done_again
             whoever_had_an_id_before_loses_nothing_by_what_a_newcomer_forgot
             a_newcomers_registration_is_foretold_as_it_is_replayed
+            a_replay_gives_nothing_to_the_next_holder_of_an_id
+            whoever_is_away_changes_key_and_password_although_somebody_has_the_id
             what_a_stranger_forgot_takes_nothing_from_its_person
             what_was_forgotten_without_a_key_is_sealed_and_listed
             what_was_back_before_it_was_forgotten_comes_back_after_a_replay

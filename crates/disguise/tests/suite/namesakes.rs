@@ -6,7 +6,12 @@
     reason = "tests stop at the first surprise"
 )]
 
-use probity_disguise::{Credential, Protection, References, Replayability, SecretKey, Value};
+use std::collections::BTreeMap;
+
+use probity_disguise::{
+    ApplyRequest, Credential, Protection, References, Replayability, SecretKey, Value,
+};
+use probity_format::Timestamp;
 
 use super::forum::*;
 use super::replay::{Station, edna, outlooks, station, why};
@@ -165,4 +170,111 @@ pub(crate) fn copies_of_whoever_forgot_nothing_come_back_after_a_replay() {
         };
         assert_eq!(left(true), left(false), "{forgets}");
     }
+}
+
+/// Pat's row stood under an id in a backup, and Quinn had come to the id since. A replay gave
+/// Quinn's key Pat's row and did Quinn's disguise, schedule or share of everybody's on Pat's rows.
+pub(crate) fn a_replay_gives_nothing_to_the_next_holder_of_an_id() {
+    for is_known in [true, false] {
+        for way in ["apply", "schedule", "everybody", "chunks"] {
+            succeeded(is_known, way);
+        }
+    }
+}
+
+fn succeeded(is_known: bool, way: &str) {
+    let mut station = station();
+    let user = if is_known { 1 } else { 5 };
+    if !is_known {
+        station
+            .forum
+            .sql("INSERT INTO users VALUES (5, 'user5', 7)");
+        station
+            .forum
+            .sql("INSERT INTO stories VALUES (50, 5, 'url0', 0)");
+    }
+    station.back_up();
+    let before = station.forum.everything();
+    let id = Value::Int(user);
+    let delete = [
+        format!("DELETE FROM moderations WHERE moderator_user_id = {user} OR user_id = {user}"),
+        format!("DELETE FROM stories WHERE user_id = {user}"),
+        format!("DELETE FROM users WHERE id = {user}"),
+    ];
+    station.forum.sql("DELETE FROM taggings");
+    delete.iter().for_each(|sql| station.forum.sql(sql));
+    if is_known {
+        station.forum.engine.unregister(&id, None, time()).unwrap();
+    }
+    let quinn = format!("INSERT INTO users VALUES ({user}, 'quinn', 7)");
+    station.forum.sql(&quinn);
+    let engine = &mut station.forum.engine;
+    let made = engine.register(&id, Protection::KeyAlone, time()).unwrap();
+    match way {
+        "apply" => drop(station.apply(BLANK, Some(user))),
+        "everybody" => drop(station.apply(BLANK, None)),
+        "chunks" => drop(station.forum.apply_in_chunks(BLANK, (None, false), 1)),
+        _ => schedule(&mut station, user),
+    }
+    station.restore();
+    let specs = [edna(BLANK)];
+    for really in [false, true, true] {
+        let missed = station.replay_or_look(&specs, &[], really);
+        let of = |action| missed.iter().find(|it| it.action == action);
+        let registered = of("disguise.register").unwrap();
+        assert!(
+            why(registered).contains("somebody else's row"),
+            "{missed:?}"
+        );
+        let own = ["disguise.apply", "disguise.schedule"];
+        for it in missed.iter().filter(|it| own.contains(&&*it.action)) {
+            assert_ne!(it.outlook, Replayability::Done, "{missed:?}");
+        }
+        assert_eq!(station.forum.everything(), before, "{way}");
+    }
+    assert!(station.forum.engine.scheduled(None).unwrap().is_empty());
+    assert!(!station.opens(user, &Credential::Key(&made.key)), "{way}");
+}
+
+fn schedule(station: &mut Station, user: i64) {
+    let spec = edna(BLANK);
+    let request = ApplyRequest {
+        spec: &spec,
+        user: Some(Value::Int(user)),
+        over: None,
+        parameters: BTreeMap::new(),
+        expires: None,
+        time: time(),
+    };
+    let due = Timestamp::from_nanoseconds(2_000_000_000_000_000_000).unwrap();
+    station.forum.engine.schedule(&request, due).unwrap();
+}
+
+/// A person was away, somebody came to the id, and the first could not change a key that others had
+/// learned: it was refused as a wrong credential. They change their own, and nothing of the newcomer's.
+pub(crate) fn whoever_is_away_changes_key_and_password_although_somebody_has_the_id() {
+    let mut station = station();
+    let one = Value::Int(1);
+    let gone = station.apply(GDPR_REMOVE, Some(1));
+    let old = newcomer(&mut station);
+    let engine = &mut station.forum.engine;
+    let (current, words) = (Credential::Key(&old), Protection::Password("new words"));
+    engine
+        .change_password(&one, &current, words, time())
+        .unwrap();
+    let current = Credential::Password("new words");
+    let made = engine.change_key(&one, &current, Protection::KeyAlone, time());
+    let made = made.unwrap();
+    assert!(!station.opens(1, &Credential::Key(&old)));
+    assert!(!station.opens(1, &current));
+    let theirs = SecretKey::from_bytes(*station.forum.keys[&1].expose());
+    assert!(station.opens(1, &Credential::Key(&theirs)));
+    let hidden = station.apply(BLANK, Some(1));
+    assert!(station.forum.reveal(1, hidden.id).is_complete());
+    station.forum.sql("DELETE FROM users WHERE id = 1");
+    let engine = &mut station.forum.engine;
+    engine.unregister(&one, None, time()).unwrap();
+    station.forum.keys.insert(1, made.key);
+    assert!(station.forum.reveal(1, gone.id).is_complete());
+    station.forum.assert_as_before();
 }

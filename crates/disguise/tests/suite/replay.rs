@@ -406,8 +406,15 @@ fn everything_is_replayed_with(suite: Suite) {
         .register(&five, Protection::KeyAlone, time())
         .unwrap();
     assert_eq!(made.key.suite(), suite);
-    station.forum.keys.insert(5, made.key);
     let gone = station.apply(GDPR, Some(5));
+    // Somebody comes to the id of a person who left.
+    station.apply(GDPR, Some(3));
+    station
+        .forum
+        .sql("INSERT INTO users VALUES (3, 'newcomer', 7)");
+    let engine = &mut station.forum.engine;
+    let three = engine.register(&Value::Int(3), Protection::KeyAlone, time());
+    let three = three.unwrap().key;
     let authority = Authority {
         actor: "court",
         basis: "7 C 81/26",
@@ -432,12 +439,18 @@ fn everything_is_replayed_with(suite: Suite) {
     let cancelled = engine.schedule(&request, due).unwrap();
     engine.cancel(cancelled, time()).unwrap();
     station.restore();
-    let done = station.replay(&[edna(GDPR)], &[]);
+    let missed = station.replay(&[edna(GDPR)], &[]);
+    let (left, done) = missed.split_at(2);
+    assert!(why(&left[0]).contains("somebody else's row"), "{left:?}");
+    assert!(why(&left[1]).contains("is not registered"), "{left:?}");
     assert!(
         done.iter().all(|it| it.outlook == Replayability::Done),
         "{done:?}"
     );
     assert_eq!(done.len(), 8);
+    let credential = Credential::Key(&three);
+    let engine = &mut station.forum.engine;
+    engine.list(&Value::Int(3), &credential, time()).unwrap();
     let engine = &mut station.forum.engine;
     let scheduled = engine.scheduled(None).unwrap();
     assert_eq!(scheduled.len(), 1);
@@ -447,7 +460,13 @@ fn everything_is_replayed_with(suite: Suite) {
     assert_eq!((holds[0].id, holds[0].basis.as_str()), (held, "7 C 81/26"));
     let outcome = station.forum.apply(GDPR, Some(2), false);
     assert!(matches!(outcome, Err(Error::Held { .. })));
-    // Who registered after the backup can come back with the key that they were given then.
+    // Who registered after the backup registers and leaves anew.
+    let engine = &mut station.forum.engine;
+    let anew = engine
+        .register(&five, Protection::KeyAlone, time())
+        .unwrap();
+    station.forum.keys.insert(5, anew.key);
+    let gone = station.apply(GDPR, Some(5));
     assert!(station.forum.reveal(5, gone.id).is_complete());
 }
 
