@@ -233,8 +233,9 @@ fn a_head_that_was_kept_shows_an_older_copy_to_whoever_makes_a_proof() {
 
 /// The command in the remedy of `said`, as a shell runs it.
 fn advised(at: &Path, said: &str) -> (String, i32) {
-    let begin = said.find("probity verify").expect(said);
-    let command = said[begin..].split(['\n', ';']).next().unwrap().to_owned();
+    let (_, rest) = said.split_once("probity verify").unwrap();
+    let rest = rest.split(['\n', ';']).next().unwrap();
+    let command = format!("probity verify{rest}");
     let folder = Path::new(env!("CARGO_BIN_EXE_probity")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let done = Command::new("sh")

@@ -198,7 +198,7 @@ pub(crate) fn read_history_to_write(
     read_signed(files, Some(&writer), geometry, &keys.master, 1)
 }
 
-/// What the writer alone reads the journal with.
+/// The second copies and keys that the writer alone has.
 struct Writer<'a> {
     heads: &'a Heads,
     wrapping: &'a WrappingKey,

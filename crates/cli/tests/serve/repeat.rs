@@ -228,6 +228,30 @@ fn a_disguise_in_chunks_that_another_request_finished_is_named_and_not_begun_aga
     assert!(again.text.contains(id), "{again:?}");
 }
 
+/// A disguise in chunks was ended part way by `cancel`, and whoever asked again was told that it was
+/// done. The answer says that it was ended or finished, which the server cannot tell apart.
+#[test]
+fn a_disguise_in_chunks_that_another_request_ended_is_not_said_to_be_done() {
+    let place = Place::sqlite();
+    place.registered("19");
+    let apply = json!({"user": "19", "spec": "leave", "chunk_rows": 1});
+    place.database().execute(STOP, &[]).unwrap();
+    let cut = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert!(cut.text.contains("was begun"), "{cut:?}");
+    place.database().execute("DROP TRIGGER stays", &[]).unwrap();
+    let said = cut.json()["detail"].as_str().unwrap().to_owned();
+    let id = said.split_whitespace().nth(1).unwrap();
+    place.done("cancel", &json!({"id": id}));
+    let again = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_eq!(
+        (again.status, again.problem().as_str()),
+        (409, "answer-withheld")
+    );
+    let said = again.json()["detail"].as_str().unwrap().to_owned();
+    assert!(said.contains("ended or finished"), "{said}");
+    assert!(said.contains(id) && !said.contains("was done"), "{said}");
+}
+
 /// An answer that was kept for a repetition told of a person for a day after they had everything
 /// forgotten. A reveal's answer names the rows that stayed. It is not given out any more.
 #[test]

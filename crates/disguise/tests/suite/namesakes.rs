@@ -202,7 +202,9 @@ fn succeeded(is_known: bool, way: &str) {
         format!("DELETE FROM users WHERE id = {user}"),
     ];
     station.forum.sql("DELETE FROM taggings");
-    delete.iter().for_each(|sql| station.forum.sql(sql));
+    for sql in &delete {
+        station.forum.sql(sql);
+    }
     if is_known {
         station.forum.engine.unregister(&id, None, time()).unwrap();
     }

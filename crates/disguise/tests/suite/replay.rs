@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use probity_disguise::{
     Applied, ApplyRequest, Authority, Credential, DisguiseId, Error, Holding, LoggedOperation,
-    MissingOperation, Protection, References, ReplayRequest, Replayability, Spec, SpecFile, Suite,
-    Value,
+    MissingOperation, Protection, References, ReplayRequest, Replayability, SecretKey, Spec,
+    SpecFile, Suite, Value,
 };
 use probity_format::Entry;
 
@@ -392,6 +392,13 @@ pub(crate) fn schedules_holds_and_registrations_are_replayed() {
     }
 }
 
+/// Registers a user and returns their key.
+fn key_of(station: &mut Station, user: i64) -> SecretKey {
+    let engine = &mut station.forum.engine;
+    let made = engine.register(&Value::Int(user), Protection::KeyAlone, time());
+    made.unwrap().key
+}
+
 fn everything_is_replayed_with(suite: Suite) {
     let mut station = station();
     station.forum.engine.set_suite(Some(suite));
@@ -399,22 +406,14 @@ fn everything_is_replayed_with(suite: Suite) {
         .forum
         .sql("INSERT INTO users VALUES (5, 'user5', 7)");
     station.back_up();
-    let five = Value::Int(5);
-    let made = station
-        .forum
-        .engine
-        .register(&five, Protection::KeyAlone, time())
-        .unwrap();
-    assert_eq!(made.key.suite(), suite);
+    assert_eq!(key_of(&mut station, 5).suite(), suite);
     let gone = station.apply(GDPR, Some(5));
     // Somebody comes to the id of a person who left.
     station.apply(GDPR, Some(3));
     station
         .forum
         .sql("INSERT INTO users VALUES (3, 'newcomer', 7)");
-    let engine = &mut station.forum.engine;
-    let three = engine.register(&Value::Int(3), Protection::KeyAlone, time());
-    let three = three.unwrap().key;
+    let three = key_of(&mut station, 3);
     let authority = Authority {
         actor: "court",
         basis: "7 C 81/26",
@@ -461,11 +460,8 @@ fn everything_is_replayed_with(suite: Suite) {
     let outcome = station.forum.apply(GDPR, Some(2), false);
     assert!(matches!(outcome, Err(Error::Held { .. })));
     // Who registered after the backup registers and leaves anew.
-    let engine = &mut station.forum.engine;
-    let anew = engine
-        .register(&five, Protection::KeyAlone, time())
-        .unwrap();
-    station.forum.keys.insert(5, anew.key);
+    let anew = key_of(&mut station, 5);
+    station.forum.keys.insert(5, anew);
     let gone = station.apply(GDPR, Some(5));
     assert!(station.forum.reveal(5, gone.id).is_complete());
 }

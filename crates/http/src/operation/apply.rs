@@ -207,7 +207,8 @@ fn in_chunks(
     });
     let applied = applied.map_err(|error| match error {
         Error::NoSuchDisguise => {
-            let detail = format!("disguise {id} was done when it was asked for before");
+            let detail =
+                format!("disguise {id} was ended or finished by another request; look with `list`");
             Problem::new(Kind::AnswerWithheld, detail)
         }
         // The disguise was begun, and a retry would begin another one.
