@@ -167,7 +167,8 @@ const OPTIONS: [&str; 22] = [
     "GETEX user:carol:v PERSIST~",
     "COPY user:bob:l user:bob:copy DB~ 3",
     "COPY user:bob:l user:carol:v REPLACE~",
-    "SCAN 0 MATCH~ user:*",
+    // One key: the order of several depends on how far the server has rehashed.
+    "SCAN 0 MATCH~ user:carol:*",
     "ZADD user:bob:z CH~ 1 m",
     "BITFIELD user:carol:v SET~ u8 0 255",
     "HELLO 2 AUTH~ eve p",
