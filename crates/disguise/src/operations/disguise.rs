@@ -310,7 +310,6 @@ impl<D: Database> Engine<D> {
         request: &ApplyRequest<'_>,
         owners: Option<&[Value]>,
     ) -> Result<Vec<Step>, Error> {
-        self.described()?;
         self.planned(request.spec, &request.parameters, owners)
     }
 

@@ -10,7 +10,7 @@ use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
 use crate::database::{Database, ForeignKey, OnDelete};
-use crate::error::{DisguiseId, Doing as _, Error};
+use crate::error::{DisguiseId, Error};
 use crate::execute::apply::ApplyRequest;
 use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlanContext, Step};
@@ -35,12 +35,7 @@ impl<D: Database> Engine<D> {
             dialect.quote(&table),
             own.sql
         );
-        let people = self.database.query(&sql, &own.parameters);
-        let people = people.doing("counting people")?.concat();
-        let people = match people.first() {
-            Some(Value::Int(people)) => people.unsigned_abs(),
-            _ => 0,
-        };
+        let people = counted(&mut self.database, &sql, &own.parameters)?;
         Ok((count <= people.max(1)).then(|| {
             format!(
                 "column {id} of {table} is to hold the ids of placeholders, of which the specification can make {count}, while the table has {people} rows: a disguise that finds no unused id is refused; draw from a greater range"
@@ -63,10 +58,11 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         self.need_tenant()?;
         let mut told = Vec::new();
-        if user.is_none()
-            && let Err(error) = self.refuse_namesakes(None)
-        {
-            told.push(error.to_string());
+        if user.is_none() {
+            match self.refuse_namesakes(None) {
+                Err(Error::Value { what }) => told.push(what),
+                outcome => outcome?,
+            }
         }
         if let Some(user) = user {
             told.extend(self.standing_of(user)?);
@@ -78,8 +74,8 @@ impl<D: Database> Engine<D> {
         let none = Spellings::new();
         let steps = match self.planned(spec, named, owners) {
             // Nothing is known of the rows then but that they are refused.
-            Err(error @ Error::Value { .. }) => {
-                told.push(error.to_string());
+            Err(Error::Value { what }) => {
+                told.push(what);
                 self.planned_by_id(spec, (named, &none), owners)?
             }
             steps => steps?,

@@ -6,8 +6,8 @@ use super::engine::Engine;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Database, Dialect};
-use crate::error::{Doing as _, Error, SpecError};
-use crate::plan::likeness::{Naming, Spellings};
+use crate::error::{Doing as _, Error};
+use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlanContext, Step, are_many};
 use crate::spec::Spec;
 use crate::statements::row::encoded;
@@ -35,7 +35,8 @@ impl Question {
         let mut others = BTreeMap::new();
         for row in answer {
             let Ok([_, value, of]) = <[Value; 3]>::try_from(row) else {
-                continue;
+                let what = "a row of a question about owners has other columns than were asked for";
+                return Err(Error::Defect { what });
             };
             if value.is_nobody() {
                 continue;
@@ -64,14 +65,14 @@ impl<D: Database> Engine<D> {
         owners: Option<&[Value]>,
     ) -> Result<Vec<Step>, Error> {
         let steps = self.planned_by_id(spec, (named, &Spellings::new()), owners)?;
-        if owners.is_some_and(are_many) {
-            self.scope(owners.unwrap_or_default())?;
+        if let Some(owners) = owners.filter(|it| are_many(it)) {
+            self.scope(owners)?;
         }
         let spellings = self.spellings(&steps, owners)?;
         if spellings.is_empty() {
             return Ok(steps);
         }
-        Ok(self.planned_by_id(spec, (named, &spellings), owners)?)
+        self.planned_by_id(spec, (named, &spellings), owners)
     }
 
     /// Returns the steps of `spec`, whose rows name the owners as their ids do, or as `spellings`.
@@ -80,11 +81,9 @@ impl<D: Database> Engine<D> {
         spec: &Spec,
         (named, spellings): (&BTreeMap<String, Value>, &Spellings),
         owners: Option<&[Value]>,
-    ) -> Result<Vec<Step>, SpecError> {
-        let Some((_, catalog, live)) = &self.live else {
-            return Ok(Vec::new());
-        };
-        PlanContext {
+    ) -> Result<Vec<Step>, Error> {
+        let (catalog, live) = self.described()?;
+        let context = PlanContext {
             dialect: self.database.dialect(),
             catalog,
             live,
@@ -93,8 +92,8 @@ impl<D: Database> Engine<D> {
             spellings,
             redactors: &self.redactors,
             tenancy: &self.database.tenancy,
-        }
-        .plan(spec)
+        };
+        Ok(context.plan(spec)?)
     }
 
     /// Returns the values that stand for `owners` beside their ids, and refuses rows of doubtful
@@ -225,7 +224,7 @@ impl<D: Database> Engine<D> {
                 asked,
                 of_two_people: it.of_two_people(),
                 of_conversion: it.of_conversion(),
-                is_converted: it.is_mixed(dialect) && !Naming::is_declared(&it),
+                is_converted: it.is_converted(dialect),
             });
         }
         Ok(questions)

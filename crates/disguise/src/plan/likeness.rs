@@ -43,12 +43,29 @@ pub(crate) fn declared(dialect: Dialect, column: &Column) -> String {
         (_, None) => String::new(),
         (Dialect::Sqlite, Some(it)) => format!(" COLLATE {}", dialect.quote(it)),
         (Dialect::Postgres, Some(it)) => format!(" COLLATE {it}"),
-        (Dialect::Mysql, Some(it)) => {
-            let letters = it.split('_').next().unwrap_or_default();
-            format!(" CHARACTER SET {letters} COLLATE {it}")
-        }
+        (Dialect::Mysql, Some(it)) => format!(" CHARACTER SET {} COLLATE {it}", letters(it)),
     };
     format!("{}{collation}", column.declared)
+}
+
+/// Returns `value` with the type and the collation of a column of texts, without a length. On
+/// `PostgreSQL` the column may have any type.
+fn in_form_of(dialect: Dialect, column: &Column, value: &str) -> String {
+    match (dialect, &column.collation) {
+        (Dialect::Mysql, Some(it)) => {
+            format!("CONVERT({value} USING {}) COLLATE {it}", letters(it))
+        }
+        (Dialect::Postgres, None) => format!("{value}::{}", unbounded(column)),
+        (Dialect::Postgres, Some(it)) => format!("{value}::{} COLLATE {it}", unbounded(column)),
+        _ => value.to_owned(),
+    }
+}
+
+/// Returns the character set of a collation of `MariaDB`.
+fn letters(collation: &str) -> &str {
+    collation
+        .split_once('_')
+        .map_or(collation, |(letters, _)| letters)
 }
 
 /// Returns the class of a column. On `SQLite` it is the affinity, see
@@ -103,8 +120,7 @@ impl ResolvedSchema {
         table: &'a ResolvedTable,
         column: &str,
     ) -> Option<Naming<'a>> {
-        let users = self.table(&self.pseudo.table)?;
-        let id = users.catalog.column(&self.pseudo.id)?;
+        let id = self.id_column()?;
         let column = table.catalog.column(column)?;
         (!alike(dialect, column, id)).then_some(Naming {
             table,
@@ -138,20 +154,23 @@ impl ResolvedSchema {
     /// Returns whether the column of the users' ids turns texts of digits into whole numbers, so that
     /// no id is there as both.
     pub(crate) fn has_whole_ids(&self) -> bool {
-        let users = self.table(&self.pseudo.table);
-        let id = users.and_then(|users| users.catalog.column(&self.pseudo.id));
+        let id = self.id_column();
         id.is_some_and(|id| id.declared.to_ascii_uppercase().contains("INT"))
+    }
+
+    fn id_column(&self) -> Option<&Column> {
+        let users = self.table(&self.pseudo.table)?;
+        users.catalog.column(&self.pseudo.id)
     }
 
     /// Returns a caution if the column of the users' ids takes values of any type as they are.
     pub(crate) fn untyped_ids(&self, dialect: Dialect) -> Option<String> {
-        let users = self.table(&self.pseudo.table)?;
-        let id = users.catalog.column(&self.pseudo.id)?;
+        let id = self.id_column()?;
         let is_untyped = dialect == Dialect::Sqlite && class(dialect, id) == Class::Other;
         is_untyped.then(|| {
             format!(
                 "column {} of {} has no type, so that it may hold one id as the number 7 and as the text 7: nobody with such an id is registered, hidden or brought back; give the column a type",
-                id.name, users.name
+                id.name, self.pseudo.table
             )
         })
     }
@@ -258,7 +277,7 @@ fn exact(dialect: Dialect, value: &str) -> String {
 
 impl Naming<'_> {
     /// Returns whether a foreign key of the database says that the column holds an id.
-    pub(crate) fn is_declared(&self) -> bool {
+    fn is_declared(&self) -> bool {
         let mut keys = self.table.catalog.foreign_keys.iter();
         keys.any(|key| {
             let mut pairs = key.columns.iter().zip(&key.to_columns);
@@ -270,12 +289,17 @@ impl Naming<'_> {
 
     /// Returns whether one of the columns holds texts and the other none, or the like: a value then
     /// names somebody by a conversion alone.
-    pub(crate) fn is_mixed(&self, dialect: Dialect) -> bool {
+    fn is_mixed(&self, dialect: Dialect) -> bool {
         let group = |column| match class(dialect, column) {
             Class::Rounded => Class::Number,
             other => other,
         };
         group(self.column) != group(self.id)
+    }
+
+    /// Returns whether a value of the column names somebody by a conversion that nothing declares.
+    pub(crate) fn is_converted(&self, dialect: Dialect) -> bool {
+        self.is_mixed(dialect) && !self.is_declared()
     }
 
     /// Returns the query for the values that the column has for `owners`, each with a user of that
@@ -349,16 +373,15 @@ impl Naming<'_> {
         let by_column = self.same(dialect, named, &of, self.column);
         let by_id = self.same(dialect, &of, named, self.id);
         let others = tenancy.and(dialect, self.users, "u");
-        let is_converted = if self.is_mixed(dialect) && !self.is_declared() {
-            let of = exact(dialect, &of);
-            format!("CASE WHEN q.e <> {of} THEN 1 ELSE 0 END")
+        let exact_of = exact(dialect, &of);
+        let is_converted = if self.is_converted(dialect) {
+            format!("CASE WHEN q.e <> {exact_of} THEN 1 ELSE 0 END")
         } else {
             "0".to_owned()
         };
         let found = |is_id: u8, same: &str| {
-            let of = exact(dialect, &of);
             format!(
-                "SELECT q.e AS e, {of} AS i, {is_id} AS d, {is_converted} AS c FROM {values} JOIN {users} u ON {same}{}",
+                "SELECT q.e AS e, {exact_of} AS i, {is_id} AS d, {is_converted} AS c FROM {values} JOIN {users} u ON {same}{}",
                 others.sql
             )
         };
@@ -384,20 +407,8 @@ impl Naming<'_> {
             {
                 numeric_in("id")
             }
-            Dialect::Postgres => {
-                let collation = self.column.collation.as_deref();
-                let collation = collation.map(|it| format!(" COLLATE {it}"));
-                format!(
-                    "id::text::{}{}",
-                    unbounded(self.column),
-                    collation.unwrap_or_default()
-                )
-            }
-            Dialect::Mysql if classes == [Class::Text; 2] => {
-                let collation = self.column.collation.as_deref().unwrap_or_default();
-                let letters = collation.split('_').next().unwrap_or_default();
-                format!("CONVERT(id USING {letters}) COLLATE {collation}")
-            }
+            Dialect::Postgres => in_form_of(dialect, self.column, "id::text"),
+            Dialect::Mysql if classes == [Class::Text; 2] => in_form_of(dialect, self.column, "id"),
             _ => "id".to_owned(),
         }
     }
@@ -424,10 +435,8 @@ impl Naming<'_> {
         };
         let classes = (class(dialect, by), class(dialect, other));
         match (dialect, classes) {
-            (Dialect::Mysql, (Class::Text, Class::Text)) => {
-                let collation = by.collation.as_deref().unwrap_or_default();
-                let letters = collation.split('_').next().unwrap_or_default();
-                format!("{left} = CONVERT({right} USING {letters}) COLLATE {collation}")
+            (Dialect::Mysql | Dialect::Postgres, (Class::Text, Class::Text)) => {
+                format!("{left} = ({})", in_form_of(dialect, by, right))
             }
             // As numbers that are rounded, whichever index there is.
             (Dialect::Mysql, (one, other))
@@ -436,15 +445,6 @@ impl Naming<'_> {
                 format!("{left} + 0e0 = {right} + 0e0")
             }
             (Dialect::Sqlite | Dialect::Mysql, _) => format!("{left} = {right}"),
-            (Dialect::Postgres, (Class::Text, Class::Text)) => {
-                let collation = by.collation.as_deref();
-                let collation = collation.map(|it| format!(" COLLATE {it}"));
-                format!(
-                    "{left} = ({right}::{}{})",
-                    unbounded(by),
-                    collation.unwrap_or_default()
-                )
-            }
             (
                 Dialect::Postgres,
                 (Class::Number | Class::Rounded, Class::Number | Class::Rounded),

@@ -434,78 +434,12 @@ fn has_rest(reader: &Reader<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::crypto::SecretKey;
-
-    fn bag() -> Bag {
-        let row = Modified {
-            identity: vec![Value::Int(7)],
-            before: Value::Null,
-            after: Value::from("gone"),
-        };
-        let section = |step, change| Section {
-            step,
-            table: "posts".to_owned(),
-            change,
-        };
-        let columns = vec!["id".to_owned(), "text".to_owned()];
-        let identity = vec!["id".to_owned()];
-        Bag {
-            seed: [7; 32],
-            principals: vec![(
-                Value::Int(19),
-                PublicKey::X25519([1; 32]),
-                PrincipalKind::Departed,
-            )],
-            speaks_for: vec![SpeaksFor {
-                old: Value::Int(19),
-                new: Value::Int(1 << 40),
-                index: 3,
-                gone: true,
-                left: true,
-                retained: false,
-            }],
-            sections: vec![
-                section(
-                    0,
-                    Change::Removed {
-                        columns: columns.clone(),
-                        rows: vec![vec![Value::Int(1), Value::Null]],
-                    },
-                ),
-                section(
-                    0,
-                    Change::Copied {
-                        departed: true,
-                        columns,
-                        rows: vec![Copied {
-                            version: u64::MAX,
-                            row: vec![Value::Int(2), Value::Null],
-                        }],
-                    },
-                ),
-                section(
-                    1,
-                    Change::Modified {
-                        identity: identity.clone(),
-                        column: "text".to_owned(),
-                        rows: vec![row.clone()],
-                    },
-                ),
-                section(
-                    2,
-                    Change::Decorrelated {
-                        identity,
-                        column: "who".to_owned(),
-                        rows: vec![row],
-                    },
-                ),
-            ],
-        }
-    }
+    use crate::records::fuzz::{full_bag, full_locator};
 
     #[test]
     fn a_bag_comes_back_and_no_cut_or_flip_panics() {
-        let bytes = bag().encode();
-        assert_eq!(Bag::decode(&bytes).unwrap(), bag());
+        let bytes = full_bag().encode();
+        assert_eq!(Bag::decode(&bytes).unwrap(), full_bag());
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 0x55;
@@ -516,7 +450,7 @@ mod tests {
 
     #[test]
     fn a_bag_with_keys_of_several_suites_comes_back() {
-        let mut bag = bag();
+        let mut bag = full_bag();
         let hybrid = SecretKey::generate_of(Suite::XWing).unwrap();
         let hybrid = hybrid.public().unwrap();
         bag.principals
@@ -541,23 +475,7 @@ mod tests {
 
     #[test]
     fn a_locator_comes_back() {
-        let locator = Locator {
-            origin: Origin {
-                disguise: u64::MAX,
-                time: -1,
-                updates: 2,
-                expires: Day::from_number(7),
-                cohort: 8,
-            },
-            key: [9; 32],
-            parts: 4,
-            speaks_for: true,
-            changes: false,
-            copies: true,
-            values: false,
-            pending: true,
-            owner: Some([6; OWNER_BYTES]),
-        };
+        let locator = full_locator(Some([6; OWNER_BYTES]));
         let bytes = locator.encode();
         assert_eq!(bytes.len(), LOCATOR_BYTES);
         assert_eq!(Locator::decode(&bytes).unwrap(), locator);

@@ -1,4 +1,4 @@
-//! The parsers of sealed records, for the fuzz targets alone.
+//! The parsers of sealed records and examples of these, for the fuzz targets and tests.
 
 use crate::crypto::suite::PublicKey;
 use crate::database::value::Value;
@@ -18,48 +18,41 @@ pub fn locator(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(Locator::decode(bytes).ok()?.encode())
 }
 
-/// Returns bags with a section of each kind.
+/// Returns bags with a section of each kind, and with nothing.
 pub fn bags() -> Vec<Vec<u8>> {
-    let columns = vec!["id".to_owned(), "text".to_owned()];
-    let identity = vec!["id".to_owned()];
-    let modified = Modified {
+    [full_bag(), Bag::empty([8; 32])]
+        .map(|bag| bag.encode())
+        .into()
+}
+
+/// Returns a locator of each version.
+pub fn locators() -> Vec<Vec<u8>> {
+    [None, Some([6; OWNER_BYTES])]
+        .map(|owner| full_locator(owner).encode())
+        .into()
+}
+
+/// A bag with a section of each kind.
+pub(super) fn full_bag() -> Bag {
+    let row = Modified {
         identity: vec![Value::Int(7)],
         before: Value::Null,
         after: Value::from("gone"),
     };
-    let copied = Copied {
-        version: 3,
-        row: vec![Value::Int(2), Value::Real(0.5)],
-    };
-    let changes = [
-        Change::Removed {
-            columns: columns.clone(),
-            rows: vec![vec![Value::Int(1), Value::Bytes(vec![0, 255])]],
-        },
-        Change::Copied {
-            departed: true,
-            columns,
-            rows: vec![copied],
-        },
-        Change::Modified {
-            identity: identity.clone(),
-            column: "text".to_owned(),
-            rows: vec![modified.clone()],
-        },
-        Change::Decorrelated {
-            identity,
-            column: "who".to_owned(),
-            rows: vec![modified],
-        },
-    ];
-    let sections = changes.into_iter().zip(0..).map(|(change, step)| Section {
+    let section = |step, change| Section {
         step,
         table: "posts".to_owned(),
         change,
-    });
-    let public = PublicKey::X25519([1; 32]);
-    let bag = Bag {
-        principals: vec![(Value::Int(19), public, PrincipalKind::Departed)],
+    };
+    let columns = vec!["id".to_owned(), "text".to_owned()];
+    let identity = vec!["id".to_owned()];
+    Bag {
+        seed: [7; 32],
+        principals: vec![(
+            Value::Int(19),
+            PublicKey::X25519([1; 32]),
+            PrincipalKind::Departed,
+        )],
         speaks_for: vec![SpeaksFor {
             old: Value::Int(19),
             new: Value::Int(1 << 40),
@@ -68,17 +61,50 @@ pub fn bags() -> Vec<Vec<u8>> {
             left: true,
             retained: false,
         }],
-        sections: sections.collect(),
-        ..Bag::empty([7; 32])
-    };
-    vec![bag.encode(), Bag::empty([8; 32]).encode()]
+        sections: vec![
+            section(
+                0,
+                Change::Removed {
+                    columns: columns.clone(),
+                    rows: vec![vec![Value::Int(1), Value::Null]],
+                },
+            ),
+            section(
+                0,
+                Change::Copied {
+                    departed: true,
+                    columns,
+                    rows: vec![Copied {
+                        version: u64::MAX,
+                        row: vec![Value::Int(2), Value::Null],
+                    }],
+                },
+            ),
+            section(
+                1,
+                Change::Modified {
+                    identity: identity.clone(),
+                    column: "text".to_owned(),
+                    rows: vec![row.clone()],
+                },
+            ),
+            section(
+                2,
+                Change::Decorrelated {
+                    identity,
+                    column: "who".to_owned(),
+                    rows: vec![row],
+                },
+            ),
+        ],
+    }
 }
 
-/// Returns a locator of each version.
-pub fn locators() -> Vec<Vec<u8>> {
-    let locator = |owner| Locator {
+/// A locator with every flag that it may have at once.
+pub(super) fn full_locator(owner: Option<[u8; OWNER_BYTES]>) -> Locator {
+    Locator {
         origin: Origin {
-            disguise: 5,
+            disguise: u64::MAX,
             time: -1,
             updates: 2,
             expires: Day::from_number(7),
@@ -92,8 +118,5 @@ pub fn locators() -> Vec<Vec<u8>> {
         values: false,
         pending: true,
         owner,
-    };
-    [None, Some([6; OWNER_BYTES])]
-        .map(|owner| locator(owner).encode())
-        .into()
+    }
 }

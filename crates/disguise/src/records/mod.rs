@@ -9,7 +9,7 @@ pub(crate) mod credential_text;
 pub(crate) mod day;
 pub(crate) mod deadline;
 pub(crate) mod forgotten;
-#[cfg(feature = "fuzz")]
+#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub(crate) mod hold;
 pub(crate) mod holder;

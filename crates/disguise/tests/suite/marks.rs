@@ -132,36 +132,36 @@ fn authority<'a>() -> Authority<'a> {
     }
 }
 
-/// C3: Ann returned, or had everything forgotten, in the middle of a disguise of everybody, and Zoe got her id without a key. The
-/// next chunk took the mark for Zoe's: it hid her rows without a record, for good, or left them in clear.
-pub(crate) fn a_mark_is_not_that_of_an_unregistered_newcomer() {
+/// Calls `check` with the disguise of each kind in the middle of which Ann left each mark and Zoe got
+/// her id, and with the name of both.
+fn in_the_middle(check: impl Fn(&str, &mut Member, DisguiseId)) {
     for mark in [Mark::Forgotten, Mark::Returned] {
         for steps in [REMOVE, OVERWRITE, REPLACE] {
             let (mut member, _) = people();
             let id = begun(&mut member, steps);
             ann_marks(&mut member, id, mark);
             zoe_comes(&mut member);
-            let outcome = go_on(&mut member, id);
-            assert!(is_unregistered(&outcome), "{mark:?} {steps}: {outcome:?}");
-            let posts = format!("{:?}", member.rows(["posts"]));
-            assert!(posts.contains("of Zoe"), "{mark:?} {steps}: {posts}");
-            // Once Zoe has a key it goes on, and her record is hers.
-            hides_zoe_with_a_record(&mut member, id);
+            check(&format!("{mark:?} {steps}"), &mut member, id);
         }
     }
 }
 
+/// C3: Ann returned, or had everything forgotten, in the middle of a disguise of everybody, and Zoe got her id without a key. The
+/// next chunk took the mark for Zoe's: it hid her rows without a record, for good, or left them in clear.
+pub(crate) fn a_mark_is_not_that_of_an_unregistered_newcomer() {
+    in_the_middle(|way, member, id| {
+        let outcome = go_on(member, id);
+        assert!(is_unregistered(&outcome), "{way}: {outcome:?}");
+        let posts = format!("{:?}", member.rows(["posts"]));
+        assert!(posts.contains("of Zoe"), "{way}: {posts}");
+        // Once Zoe has a key it goes on, and her record is hers.
+        hides_zoe_with_a_record(member, id);
+    });
+}
+
 /// C3: the same, where the newcomer has a key before the next chunk. What is hidden of her is hers to reveal.
 pub(crate) fn a_mark_is_not_that_of_a_registered_newcomer() {
-    for mark in [Mark::Forgotten, Mark::Returned] {
-        for steps in [REMOVE, OVERWRITE, REPLACE] {
-            let (mut member, _) = people();
-            let id = begun(&mut member, steps);
-            ann_marks(&mut member, id, mark);
-            zoe_comes(&mut member);
-            hides_zoe_with_a_record(&mut member, id);
-        }
-    }
+    in_the_middle(|_, member, id| hides_zoe_with_a_record(member, id));
 }
 
 fn hides_zoe_with_a_record(member: &mut Member, id: DisguiseId) {

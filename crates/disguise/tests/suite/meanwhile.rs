@@ -57,6 +57,18 @@ fn leave(society: &mut Society) -> (DisguiseId, [i64; 2]) {
 }
 
 /// Returns the kept rows, by table, identity and reason.
+/// The payloads of the entries from now on.
+fn payloads(society: &mut Society) -> Rc<RefCell<Vec<String>>> {
+    let told: Rc<RefCell<Vec<String>>> = Rc::default();
+    let seen = Rc::clone(&told);
+    society.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
+        let payload = String::from_utf8_lossy(entry.payload).into_owned();
+        seen.borrow_mut().push(payload);
+        Ok(())
+    }));
+    told
+}
+
 fn kept(revealed: &Revealed) -> Vec<(&str, String, KeptReason)> {
     let named = |it: &Kept| it.identity.clone();
     let mut kept: Vec<_> = revealed
@@ -161,13 +173,7 @@ pub(crate) fn rows_that_others_refer_to_are_not_deleted_with_a_placeholder() {
             "CREATE TABLE comments (id BIGINT PRIMARY KEY, author BIGINT REFERENCES people(id), post BIGINT REFERENCES posts(id) {action})"
         );
         let mut society = society(&[comments], "");
-        let told: Rc<RefCell<Vec<String>>> = Rc::default();
-        let seen = Rc::clone(&told);
-        society.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
-            let payload = String::from_utf8_lossy(entry.payload).into_owned();
-            seen.borrow_mut().push(payload);
-            Ok(())
-        }));
+        let told = payloads(&mut society);
         let (id, [first, second]) = leave(&mut society);
         society.sql(&format!(
             "INSERT INTO posts VALUES (7, {first}, 'x'), (8, {second}, 'y'), (9, {second}, 'z')"
@@ -410,13 +416,7 @@ pub(crate) fn what_a_policy_retains_is_counted() {
         ),
     ] {
         let mut society = society(&[replies.to_owned()], tables);
-        let told: Rc<RefCell<Vec<String>>> = Rc::default();
-        let seen = Rc::clone(&told);
-        society.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
-            let payload = String::from_utf8_lossy(entry.payload).into_owned();
-            seen.borrow_mut().push(payload);
-            Ok(())
-        }));
+        let told = payloads(&mut society);
         let (id, [first, _]) = leave(&mut society);
         society.sql(&format!(
             "INSERT INTO posts VALUES (7, {first}, 'x'), (8, {first}, 'y')"

@@ -98,20 +98,16 @@ impl<'a> Placeholders<'_, 'a> {
         if all.is_empty() {
             return Ok(());
         }
-        let (mut met, mut rows) = (BTreeSet::new(), BTreeMap::new());
+        let mut met = BTreeSet::new();
         for it in self.still_naming(named, &all)? {
             // A row may name placeholders in several columns.
             let row = cell_name(&it.table.name, &it.identity, None);
             if it.table.identity.is_empty() || met.insert(row) {
-                add(&mut rows, &it.table.name, 1);
+                add(&mut self.work.report.revealed.retained, &it.table.name, 1);
             }
         }
-        add(&mut rows, &self.work.live.pseudo.table, all.len());
-        let counts = &mut self.work.report.revealed.retained;
-        for (table, count) in rows {
-            let sum = counts.entry(table).or_default();
-            *sum = sum.saturating_add(count);
-        }
+        let users = &self.work.live.pseudo.table;
+        add(&mut self.work.report.revealed.retained, users, all.len());
         Ok(())
     }
 
