@@ -1,6 +1,7 @@
 //! Storage whose changes stay in memory: an older file that is converted is read and never changed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::ops::{Bound, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -100,19 +101,22 @@ impl<B: StorageBackend> StorageBackend for Overlay<B> {
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
         let mut changes = self.changes();
+        let valid = changes.valid;
         for (piece, within, range) in parts(offset, data.len()) {
             let from = data.get(range).unwrap_or_default();
-            if !changes.pieces.contains_key(&piece) {
-                let mut bytes = Box::new([0; PIECE_BYTES]);
-                if from.len() < PIECE_BYTES {
-                    self.read_below(changes.valid, piece * PIECE, &mut *bytes)?;
+            let bytes = match changes.pieces.entry(piece) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let mut bytes = Box::new([0; PIECE_BYTES]);
+                    if from.len() < PIECE_BYTES {
+                        self.read_below(valid, piece * PIECE, &mut *bytes)?;
+                    }
+                    place.insert(bytes)
                 }
-                changes.pieces.insert(piece, bytes);
-            }
-            let bytes = changes.pieces.get_mut(&piece);
-            if let Some(to) = bytes.and_then(|it| it.get_mut(within..within + from.len())) {
-                to.copy_from_slice(from);
-            }
+            };
+            // Panics where the lengths differ, rather than lose the change.
+            let to = bytes.get_mut(within..within + from.len());
+            to.unwrap_or_default().copy_from_slice(from);
         }
         let end = offset.saturating_add(data.len() as u64);
         changes.length = changes.length.max(end);

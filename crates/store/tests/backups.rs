@@ -2,10 +2,11 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "a test may fail loudly, and prepares files"
 )]
+
+mod runs;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +16,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use probity_store::{Command, Commands, Options, Store, SubjectOf};
+
+use runs::bytes_of;
 
 const MARK: &str = "probity-store.toml";
 /// Most steps of one conversion or rewriting that are told apart.
@@ -76,19 +79,6 @@ impl Older {
         }
         path
     }
-}
-
-fn bytes_of(runs: &[u8]) -> Vec<u8> {
-    let (length, mut runs) = runs.split_first_chunk::<4>().unwrap();
-    let mut bytes = vec![0; usize::try_from(u32::from_be_bytes(*length)).unwrap()];
-    while let Some((head, rest)) = runs.split_first_chunk::<6>() {
-        let place = usize::try_from(u32::from_be_bytes(head[..4].try_into().unwrap())).unwrap();
-        let length = usize::from(u16::from_be_bytes(head[4..].try_into().unwrap()));
-        let (run, after) = rest.split_at(length);
-        bytes[place..place + length].copy_from_slice(run);
-        runs = after;
-    }
-    bytes
 }
 
 fn opened(path: &Path) -> Store {

@@ -8,12 +8,16 @@
     reason = "a test may fail loudly, and damages files"
 )]
 
+mod runs;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
 use probity_store::{Command, Commands, OpenError, Options, Store, Unanswered};
+
+use runs::bytes_of;
 
 /// Part of everything that a person could be known by.
 const MARKER: &[u8] = b"marker";
@@ -126,15 +130,7 @@ fn data_file(store: &Path) -> PathBuf {
 
 /// The store of an older program, without its key.
 fn unsealed(path: &Path) {
-    let (length, mut runs) = UNSEALED.split_first_chunk::<4>().unwrap();
-    let mut bytes = vec![0; usize::try_from(u32::from_be_bytes(*length)).unwrap()];
-    while let Some((head, rest)) = runs.split_first_chunk::<6>() {
-        let place = usize::try_from(u32::from_be_bytes(head[..4].try_into().unwrap())).unwrap();
-        let length = usize::from(u16::from_be_bytes(head[4..].try_into().unwrap()));
-        let (run, after) = rest.split_at(length);
-        bytes[place..place + length].copy_from_slice(run);
-        runs = after;
-    }
+    let bytes = bytes_of(UNSEALED);
     fs::create_dir(path).unwrap();
     fs::write(path.join("store.redb"), bytes).unwrap();
     fs::write(path.join("probity-store.toml"), UNSEALED_MARK).unwrap();

@@ -7,12 +7,16 @@
     reason = "a test may fail loudly, and puts older files back"
 )]
 
+mod runs;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
 use probity_store::{Command, Commands, OpenError, Options, Store, SubjectOf, Sync};
+
+use runs::bytes_of;
 
 /// A store of version 2: its file as runs of bytes that are not zero, each behind its place and length, its mark and key.
 const UNOWNED: &[u8] = include_bytes!("../testdata/unowned-store.runs");
@@ -319,15 +323,7 @@ fn a_store_without_subjects_is_converted_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     fs::create_dir(&path).unwrap();
-    let (length, mut runs) = UNOWNED.split_first_chunk::<4>().unwrap();
-    let mut bytes = vec![0; usize::try_from(u32::from_be_bytes(*length)).unwrap()];
-    while let Some((head, rest)) = runs.split_first_chunk::<6>() {
-        let place = usize::try_from(u32::from_be_bytes(head[..4].try_into().unwrap())).unwrap();
-        let length = usize::from(u16::from_be_bytes(head[4..].try_into().unwrap()));
-        let (run, after) = rest.split_at(length);
-        bytes[place..place + length].copy_from_slice(run);
-        runs = after;
-    }
+    let bytes = bytes_of(UNOWNED);
     fs::write(path.join("store.1.sealed"), &bytes).unwrap();
     fs::write(path.join("probity-store.toml"), UNOWNED_MARK).unwrap();
     fs::write(folder.path().join("data.key"), UNOWNED_KEY).unwrap();

@@ -35,3 +35,11 @@ pub(crate) const ALL: &[&[Target]] = &[
 fn text(data: &[u8]) -> Option<&str> {
     std::str::from_utf8(data).ok()
 }
+
+/// Returns whether an input was accepted; an error must be one that can be shown.
+fn is_accepted<T, E: std::fmt::Display>(parsed: &Result<T, E>) -> bool {
+    if let Err(error) = parsed {
+        assert!(!error.to_string().is_empty());
+    }
+    parsed.is_ok()
+}
