@@ -196,6 +196,7 @@ impl<D: Database> Engine<D> {
         cautions.append(&mut fitting.notes);
         cautions.append(&mut live.cautions(dialect, &spec));
         cautions.extend(self.scarce_ids()?);
+        cautions.extend(self.caution_of_everybody()?);
         Ok(cautions)
     }
 

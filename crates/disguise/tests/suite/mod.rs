@@ -34,6 +34,7 @@ macro_rules! for_every_claim {
             whoever_was_somebody_then_and_has_gone_since_is_waited_for
             a_row_names_the_id_of_nobody_again_whoever_has_it_by_then
             a_foreign_key_keeps_a_row_that_names_nobody
+            rows_under_placeholders_are_told_of_when_everybody_leaves
             the_application_wins_and_a_retry_finds_what_is_left
             a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
             rows_made_meanwhile_follow_the_policy
@@ -400,6 +401,7 @@ mod together;
 mod trigger_refusals;
 mod two_comparisons;
 mod unclaimed;
+mod under_placeholders;
 mod unfit_owners;
 mod updates;
 mod whose_rows;
@@ -464,6 +466,7 @@ pub(crate) use together::*;
 pub(crate) use trigger_refusals::*;
 pub(crate) use two_comparisons::*;
 pub(crate) use unclaimed::*;
+pub(crate) use under_placeholders::*;
 pub(crate) use unfit_owners::*;
 pub(crate) use updates::*;
 pub(crate) use whose_rows::*;
