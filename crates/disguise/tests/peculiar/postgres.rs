@@ -566,7 +566,7 @@ pub(crate) fn an_error_of_a_trigger_at_the_commit_changes_nothing() {
             "CREATE CONSTRAINT TRIGGER shut AFTER {event} ON notes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ({row}.id = 6) EXECUTE FUNCTION shut()"
         )
     };
-    let is_named = |refused: probity_disguise::Error| {
+    let is_named = |refused: Error| {
         let source = std::error::Error::source(&refused).map(ToString::to_string);
         let told = format!("{refused}: {}", source.unwrap_or_default());
         for words in [

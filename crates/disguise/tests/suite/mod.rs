@@ -34,6 +34,8 @@ macro_rules! for_every_claim {
             whoever_was_somebody_then_and_has_gone_since_is_waited_for
             a_row_names_the_id_of_nobody_again_whoever_has_it_by_then
             a_foreign_key_keeps_a_row_that_names_nobody
+            an_id_of_bytes_is_written_in_digits
+            an_id_of_text_is_never_read_as_bytes
             rows_under_placeholders_are_told_of_when_everybody_leaves
             the_application_wins_and_a_retry_finds_what_is_left
             a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
@@ -346,6 +348,7 @@ mod absent;
 mod applying;
 mod bad_input;
 mod behind;
+mod binary_ids;
 mod chunks;
 mod circle;
 mod composing;
@@ -412,6 +415,7 @@ pub(crate) use absent::*;
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;
 pub(crate) use behind::*;
+pub(crate) use binary_ids::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
 pub(crate) use composing::*;

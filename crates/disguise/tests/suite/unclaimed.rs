@@ -1,10 +1,6 @@
 //! Rows that name somebody who has no account beside whoever leaves: they come back with the one who returns.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests stop at the first surprise"
-)]
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use std::collections::BTreeSet;
 
