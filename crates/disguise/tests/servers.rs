@@ -203,6 +203,8 @@ fn tables_as_postgres_alone_has_them() {
     of_postgres::plans_follow_a_table_that_grows();
     of_postgres::numbers_that_the_database_gives_come_back();
     of_postgres::padded_ids_come_back();
+    of_postgres::a_column_of_a_type_without_ids_names_nobody();
+    of_postgres::many_owners_have_no_row_in_a_column_that_does_not_hold_their_id();
     of_postgres::a_key_that_compares_otherwise_than_its_column_is_none();
     of_postgres::rows_that_a_policy_hides_are_an_error();
     of_postgres::keys_to_heirs_are_not_overlooked();

@@ -93,7 +93,7 @@ pub(super) fn speaks_for(args: &SpeaksFor, environment: &Environment) -> Result<
     let time = SystemClock::new().now();
     let outcome = engine.speaks_for(&user, &brought.credential(), time);
     let (ids, _) = recorded(engine, recorder, outcome.map_err(refused))?;
-    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let ids: Vec<String> = ids.iter().map(probity_disguise::Value::written).collect();
     let mut output = Output::new();
     if args.json {
         output.json(&ids)?;

@@ -152,8 +152,9 @@ fn check_one(args: &CheckReceipt) -> Result<Status, Failure> {
         other => proves_nothing().because(other),
     })?;
     let tenant = args.tenant.as_deref().map(Value::from);
-    let about = args.user.as_deref().map(Value::from);
-    if about.is_some_and(|user| !receipt.is_about(tenant.as_ref(), &user)) {
+    let about = args.user.as_deref().map(Value::meant);
+    let is_about = |user: &Value| receipt.is_about(tenant.as_ref(), user);
+    if about.is_some_and(|users| !users.iter().any(is_about)) {
         return Err(proves_nothing().because("it is about somebody else"));
     }
     let form = CheckedForm {
