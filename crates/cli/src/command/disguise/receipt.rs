@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use super::credential::{CredentialFile, first_line};
 use crate::args::{CheckReceipt, ReceiptKey};
 use crate::entry_json::format_time;
+use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 use crate::key_file::{random_secret, read_verifier};
 use crate::output::Output;
@@ -120,6 +121,8 @@ impl<'a> Outgoing<'a> {
 struct Unproven {
     proves: bool,
     fault: String,
+    #[serde(flatten)]
+    failed: Failed,
 }
 
 pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
@@ -130,6 +133,7 @@ pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
             let document = Unproven {
                 proves: false,
                 fault,
+                failed: Failed::new(failure),
             };
             // The exit status says it too if nobody reads the document.
             drop(output.json(&document).and_then(|()| output.flush()));

@@ -25,6 +25,7 @@ use serde::Serialize;
 use self::unfinished::{root_under_way, unfinished};
 use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
+use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::Output;
@@ -81,6 +82,8 @@ struct Unsound<'a> {
     file: &'a Path,
     intact: bool,
     fault: String,
+    #[serde(flatten)]
+    failed: Failed,
 }
 
 /// Returns `found`, after printing a document about a broken database where `json` asks for one.
@@ -98,6 +101,7 @@ fn with_document(
             file,
             intact: false,
             fault: failure.clause(),
+            failed: Failed::new(failure),
         })?;
         output.flush()?;
     }
