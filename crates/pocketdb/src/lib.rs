@@ -48,7 +48,7 @@
 //! |---|---|
 //! | `limits`, `error` | every bound, and the errors |
 //! | `pager` | `flash`, `secure` and `root`: the media; `seal`, `side`, `generations`: keys; `arena`: frames; `blocks`, `directory`, `shape`: space; `log`, `sort`: logs of pages; `buffer`, `run`, `window`: waiting rows; `ring`, `recovery`: commits |
-//! | `tables` | `catalogue`, `value`; `rows`, `unit`, `part`: rows; `hashes`, `index`, `keys`: indexes; `change`, `stretch`: deletes and updates; `reorganize`; `memory`, `recovery`, `store` |
+//! | `tables` | `id`, `catalogue`, `value`; `rows`, `unit`, `part`: rows; `hashes`, `index`, `keys`: indexes; `change`, `stretch`: deletes and updates; `reorganize`; `memory`, `recovery`, `store` |
 //! | `query` | `sql`: text to bound statements; `condition`, `select`: bound queries; `stream`, `sieve`, `rows`, `aggregate`, `pipeline`: operators |
 
 #![no_std]
@@ -77,6 +77,7 @@ pub use pager::{flash, root};
 pub use query::select::{Heading, Row, Sink};
 pub use query::sql::{Outcome, Statements};
 pub use tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
+pub use tables::id::TableId;
 pub use tables::index::Search;
 pub use tables::reorganize::{Extent, Progress};
 pub use tables::store::{Store, StoreCounters};

@@ -341,7 +341,8 @@ mod tests {
                     vault.reorganize(extent, u32::MAX, u64::MAX).unwrap();
                 }
             }
-            let index = vault.index(2, 2, Some(2)).unwrap();
+            let table = vault.table("t").unwrap();
+            let index = vault.index(table, table, Some(2)).unwrap();
             let mut key = [b'v'; 8];
             key[..4].copy_from_slice(&77u32.to_be_bytes());
             let mut search = vault.search(index, &key).unwrap();

@@ -306,9 +306,11 @@ impl RootRecord {
         }
     }
 
-    /// Returns the number of units of a table.
-    pub(crate) fn units(&self, table: usize) -> u32 {
-        self.tables.get(table).map_or(0, |state| state.units)
+    /// Returns the number of units of an owner of rows.
+    pub(crate) fn units(&self, owner: u8) -> u32 {
+        self.tables
+            .get(usize::from(owner))
+            .map_or(0, |state| state.units)
     }
 
     pub(crate) fn encode(&self, out: &mut [u8]) {

@@ -519,7 +519,7 @@ pub(crate) fn buffer_identity(page: u32, sequence: u64) -> PageIdentity {
 
 /// Returns the number of an owner's rows in units, according to `record`.
 pub(crate) fn placed_in(record: &RootRecord, owner: u8) -> u32 {
-    record.units(usize::from(owner)) * UNIT_ROWS
+    record.units(owner) * UNIT_ROWS
 }
 
 /// Returns the greatest number of pages of a table's waiting rows of `width` bytes.

@@ -20,6 +20,7 @@ use crate::query::select::{Select, Source};
 use crate::query::sieve::Sieve;
 use crate::query::stream::Candidates;
 use crate::tables::catalogue::{ID, ID_BYTES, OWN};
+use crate::tables::id::TableId;
 use crate::tables::store::Store;
 use crate::tables::value::encode_integer;
 
@@ -215,7 +216,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Fills `chunk` with the ids of the next rows that fulfil the condition.
     fn fill(
         &mut self,
-        table: usize,
+        table: TableId,
         condition: &Condition<'_>,
         candidates: &mut Candidates,
         reached: &Reached,
@@ -268,7 +269,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
         }
         for (number, slot) in (0u8..).zip(self.catalogue.slots_of(select.table)) {
-            if self.summary.has_deletes(usize::from(slot.table)) {
+            if self.summary.has_deletes(slot.table) {
                 reached.add(number)?;
             }
         }

@@ -9,11 +9,12 @@ use crate::pager::root::SecureStore;
 use crate::query::condition::Condition;
 use crate::query::rows::{Chunk, Reached};
 use crate::tables::catalogue::OWN;
+use crate::tables::id::TableId;
 use crate::tables::store::Store;
 
 /// The criteria by which candidates are kept.
 pub(crate) struct Sieve<'c, 'a> {
-    pub(crate) table: usize,
+    pub(crate) table: TableId,
     pub(crate) condition: &'c Condition<'a>,
     pub(crate) reached: &'c Reached,
     /// The highest id up to which rows are known to fulfil the condition.
@@ -164,7 +165,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn is_deleted_in(
         &mut self,
-        table: usize,
+        table: TableId,
         reached: &Reached,
         chunk: &Chunk,
         row: usize,
@@ -180,7 +181,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(true);
         }
         for number in 0..self.catalogue.slots_of(table).len() {
-            let target = usize::from(self.catalogue.slot(table, number)?.table);
+            let target = self.catalogue.slot(table, number)?.table;
             if !self.summary.has_deletes(target) {
                 continue;
             }

@@ -18,6 +18,7 @@ use crate::pager::series::Series;
 use crate::pager::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::query::condition::{Comparison, Condition, Node, Test};
 use crate::tables::catalogue::{ID, OWN};
+use crate::tables::id::TableId;
 use crate::tables::index::{Cursor, number_of, trimmed};
 use crate::tables::keys::Listing;
 use crate::tables::store::{Store, rows_per_page};
@@ -38,7 +39,7 @@ const SORT_FRAMES: usize = 2;
 #[derive(Debug, Clone, Copy)]
 struct FromIndex {
     number: u16,
-    table: u8,
+    table: TableId,
     hash: KeyHash,
     below: u32,
     cursor: Option<Cursor>,
@@ -168,7 +169,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Plans the streams for `condition` on rows of `table`.
     pub(crate) fn candidates(
         &mut self,
-        table: usize,
+        table: TableId,
         condition: &Condition<'_>,
     ) -> Result<Candidates> {
         self.pager.clear_frames()?;
@@ -187,7 +188,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn branch_of(
         &mut self,
-        table: usize,
+        table: TableId,
         condition: &Condition<'_>,
         node: u16,
         candidates: &mut Candidates,
@@ -226,7 +227,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn branch_of_test(
         &mut self,
-        table: usize,
+        table: TableId,
         condition: &Condition<'_>,
         number: u16,
         candidates: &mut Candidates,
@@ -270,17 +271,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// `None` if the test is no range, or reading row by row is better.
     fn branch_of_range(
         &mut self,
-        table: usize,
+        table: TableId,
         test: &Test,
         index: usize,
         values: &[Value<'_>],
         candidates: &mut Candidates,
     ) -> Result<Option<u8>> {
         let rows = self.part_rows(table);
-        let (source, column) = (
-            usize::from(test.reach.table),
-            usize::from(test.reach.column),
-        );
+        let (source, column) = (test.reach.table, usize::from(test.reach.column));
         let updated = self.summary.has_updates(source, column);
         if rows == 0 || updated || test.reach.column == ID {
             return Ok(None);
@@ -334,7 +332,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if test.reach.slot == OWN {
             return Ok(false);
         }
-        let table = usize::from(test.reach.table);
+        let table = test.reach.table;
         let column = usize::from(test.reach.column);
         let width = self.catalogue.column_at(table, column)?.group_width;
         let pages = self.count(table) / rows_per_page(usize::from(width));
@@ -344,7 +342,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Adds the rows that lead to `value`, and those that an update led there.
     fn branch_of_value(
         &mut self,
-        table: usize,
+        table: TableId,
         test: &Test,
         index: Option<usize>,
         value: &Value<'_>,
@@ -374,10 +372,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let stream = self.index_source(index, key)?;
         let branch = candidates.add_stream(stream)?;
-        let (source, column) = (
-            usize::from(test.reach.table),
-            usize::from(test.reach.column),
-        );
+        let (source, column) = (test.reach.table, usize::from(test.reach.column));
         if !self.summary.has_updates(source, column) {
             return Ok(branch);
         }
@@ -393,7 +388,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn index_source(&mut self, index: usize, key: &[u8]) -> Result<Source> {
         let entry = self.catalogue.index(index)?;
-        let table = usize::from(entry.table);
+        let table = entry.table;
         Ok(Source::Index(FromIndex {
             number: number_of(index),
             table: entry.table,
@@ -405,11 +400,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the rows of `table` that lead to a row which an update set to `key`, sorted.
-    fn rows_updated_to(&mut self, table: usize, test: &Test, key: &[u8]) -> Result<Option<Run>> {
-        let (target, column) = (
-            usize::from(test.reach.table),
-            usize::from(test.reach.column),
-        );
+    fn rows_updated_to(&mut self, table: TableId, test: &Test, key: &[u8]) -> Result<Option<Run>> {
+        let (target, column) = (test.reach.table, usize::from(test.reach.column));
         let mut updates = self.updates_to(target, column, key)?;
         let area = self
             .pager
@@ -429,7 +421,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Adds the rows of `table` that lead to the row `id` of the table in `slot`.
     fn push_leading_to(
         &mut self,
-        table: usize,
+        table: TableId,
         slot: u8,
         id: u32,
         sorter: &mut Sorter<Repeats>,
@@ -488,7 +480,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             cursor
         } else {
             let id = from.below - 1;
-            if id > self.settled(usize::from(from.table)) {
+            if id > self.settled(from.table) {
                 from.below = id;
                 return Ok(Some(id));
             }

@@ -12,6 +12,7 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
 use crate::tables::catalogue::{Column, DELETES, ID, UPDATES};
+use crate::tables::id::TableId;
 use crate::tables::index::trimmed;
 use crate::tables::store::Store;
 use crate::tables::stretch::{Change, Known, STRETCH_BYTES, Stretch};
@@ -100,13 +101,13 @@ impl Summary {
     }
 
     /// Returns whether rows of `table` were deleted.
-    pub(crate) fn has_deletes(&self, table: usize) -> bool {
-        self.deleted >> table & 1 == 1
+    pub(crate) fn has_deletes(&self, table: TableId) -> bool {
+        self.deleted & table.bit() != 0
     }
 
     /// Returns whether values of a column were updated.
-    pub(crate) fn has_updates(&self, table: usize, column: usize) -> bool {
-        let columns = self.updated.get(table).copied().unwrap_or(0);
+    pub(crate) fn has_updates(&self, table: TableId, column: usize) -> bool {
+        let columns = self.updated.get(table.place()).copied().unwrap_or(0);
         columns & column_bit(column) != 0
     }
 
@@ -140,14 +141,14 @@ impl Summary {
         positions.all(|position| has_bit(&self.bits, position))
     }
 
-    fn add_delete(&mut self, table: usize, id: u32) {
-        self.deleted |= 1 << table;
+    fn add_delete(&mut self, table: TableId, id: u32) {
+        self.deleted |= table.bit();
         self.deletes.note_change(table, id);
         self.add(delete_entry(table, id));
     }
 
-    fn add_update(&mut self, table: usize, column: usize, id: u32) {
-        if let Some(columns) = self.updated.get_mut(table) {
+    fn add_update(&mut self, table: TableId, column: usize, id: u32) {
+        if let Some(columns) = self.updated.get_mut(table.place()) {
             *columns |= column_bit(column);
         }
         self.updates.note_change(table, id);
@@ -167,11 +168,11 @@ fn column_bit(column: usize) -> u32 {
     1 << column
 }
 
-fn delete_entry(table: usize, id: u32) -> u64 {
-    (table as u64) << 32 | u64::from(id)
+fn delete_entry(table: TableId, id: u32) -> u64 {
+    u64::from(table.number()) << 32 | u64::from(id)
 }
 
-fn update_entry(table: usize, column: usize, id: u32) -> u64 {
+fn update_entry(table: TableId, column: usize, id: u32) -> u64 {
     1 << 63 | (column as u64) << 40 | delete_entry(table, id)
 }
 
@@ -180,7 +181,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// # Errors
     /// [`Error::Key`] when there is no such row, or the errors of [`Self::insert`].
-    pub fn delete(&mut self, table: usize, id: u32) -> Result<()> {
+    pub fn delete(&mut self, table: TableId, id: u32) -> Result<()> {
         self.pager.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
@@ -192,7 +193,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Value`] for a value of another width,
     /// or the errors of [`Self::insert`].
-    pub fn update(&mut self, table: usize, id: u32, column: usize, value: &[u8]) -> Result<()> {
+    pub fn update(&mut self, table: TableId, id: u32, column: usize, value: &[u8]) -> Result<()> {
         self.pager.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
@@ -211,7 +212,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Value`] for another width.
-    pub fn present(&mut self, table: usize, id: u32, column: usize, out: &mut [u8]) -> Result<()> {
+    pub fn present(
+        &mut self,
+        table: TableId,
+        id: u32,
+        column: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         self.pager.usable()?;
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
@@ -224,7 +231,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.latest(table, id, column, &entry, out)
     }
 
-    pub(crate) fn note_delete(&mut self, table: usize, id: u32) -> Result<()> {
+    pub(crate) fn note_delete(&mut self, table: TableId, id: u32) -> Result<()> {
         self.append_hidden(DELETES, &row_name(table, id))?;
         self.summary.add_delete(table, id);
         Ok(())
@@ -232,7 +239,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     pub(crate) fn note_update(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         column: usize,
         value: &[u8],
@@ -252,13 +259,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    fn append_hidden(&mut self, table: usize, row: &[u8]) -> Result<()> {
+    fn append_hidden(&mut self, table: TableId, row: &[u8]) -> Result<()> {
         let id = self.count(table) + 1;
         self.append_or_poison(table, id, row)
     }
 
     /// Returns an error if no row has this id, or the row is deleted.
-    pub(crate) fn check_alive(&mut self, table: usize, id: u32) -> Result<()> {
+    pub(crate) fn check_alive(&mut self, table: TableId, id: u32) -> Result<()> {
         self.check_row(table, id)?;
         if self.is_deleted(table, id)? {
             let name = self.catalogue.table_name(table);
@@ -270,12 +277,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether the row, or one that it references, was deleted.
-    pub(crate) fn is_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
+    pub(crate) fn is_deleted(&mut self, table: TableId, id: u32) -> Result<bool> {
         self.was_deleted(table, id, Moment::NOW)
     }
 
     /// Returns whether the row, or one that it references, was deleted up to a moment.
-    pub(crate) fn was_deleted(&mut self, table: usize, id: u32, until: Moment) -> Result<bool> {
+    pub(crate) fn was_deleted(&mut self, table: TableId, id: u32, until: Moment) -> Result<bool> {
         // The cheapest knowledge first: bits of a part, then the summary, then a search.
         if self.is_hole(table, id)? || self.was_named_deleted(table, id, until)? {
             return Ok(true);
@@ -284,7 +291,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(false);
         }
         for number in 0..self.catalogue.slots_of(table).len() {
-            let target = usize::from(self.catalogue.slot(table, number)?.table);
+            let target = self.catalogue.slot(table, number)?.table;
             if self.summary.has_deletes(target) {
                 let referenced = self.join_id(table, id, number)?;
                 if self.was_named_deleted(target, referenced, until)? {
@@ -296,11 +303,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether a delete names this row itself.
-    pub(crate) fn is_named_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
+    pub(crate) fn is_named_deleted(&mut self, table: TableId, id: u32) -> Result<bool> {
         self.was_named_deleted(table, id, Moment::NOW)
     }
 
-    fn was_named_deleted(&mut self, table: usize, id: u32, until: Moment) -> Result<bool> {
+    fn was_named_deleted(&mut self, table: TableId, id: u32, until: Moment) -> Result<bool> {
         if !self.summary.has_deletes(table) || !self.summary.may_hold(delete_entry(table, id)) {
             return Ok(false);
         }
@@ -328,15 +335,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns table and id of the row that a delete names.
-    pub(crate) fn deleted_row(&mut self, delete: u32) -> Result<(usize, u32)> {
+    pub(crate) fn deleted_row(&mut self, delete: u32) -> Result<(TableId, u32)> {
         let mut name = [0u8; ROW_NAME_BYTES];
         self.read_hidden(DELETES, delete, 0, &mut name)?;
         let [table] = take::<1>(&name, 0);
-        Ok((usize::from(table), u32_at(&name, 1)))
+        Ok((TableId::new(table), u32_at(&name, 1)))
     }
 
     /// Returns whether an update may have changed a value.
-    pub(crate) fn may_be_updated(&self, table: usize, column: usize, id: u32) -> bool {
+    pub(crate) fn may_be_updated(&self, table: TableId, column: usize, id: u32) -> bool {
         self.summary.has_updates(table, column)
             && self.summary.may_hold(update_entry(table, column, id))
     }
@@ -344,7 +351,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies the current value of a stored column, updates included.
     pub(crate) fn latest(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         number: usize,
         column: &Column,
@@ -356,7 +363,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies the value of a stored column as of a moment.
     pub(crate) fn value_until(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         number: usize,
         until: Moment,
@@ -368,7 +375,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn updated_value(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         (number, column): (usize, &Column),
         until: Moment,
@@ -395,7 +402,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies the value of the newest update up to a moment; returns `false` if there is none.
     fn find_update(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         number: usize,
         until: Moment,
@@ -409,7 +416,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn search_update(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         number: usize,
         until: Moment,
@@ -430,7 +437,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// if that update is of another column.
     fn copy_update(
         &mut self,
-        (table, number, id): (usize, usize, u32),
+        (table, number, id): (TableId, usize, u32),
         last: u32,
         out: &mut [u8],
     ) -> Result<bool> {
@@ -455,7 +462,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Begins a search for the rows that an update may have set to `value`.
     pub(crate) fn updates_to(
         &mut self,
-        table: usize,
+        table: TableId,
         column: usize,
         value: &[u8],
     ) -> Result<crate::tables::index::Search> {
@@ -467,7 +474,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn updated_row(
         &mut self,
         update: u32,
-        table: usize,
+        table: TableId,
         column: usize,
     ) -> Result<Option<u32>> {
         let mut found = [0u8; PLACE_BYTES];
@@ -477,17 +484,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns table, column and id of the row that an update names.
-    pub(crate) fn updated_place(&mut self, update: u32) -> Result<(usize, usize, u32)> {
+    pub(crate) fn updated_place(&mut self, update: u32) -> Result<(TableId, usize, u32)> {
         let mut found = [0u8; PLACE_BYTES];
         self.read_hidden(UPDATES, update, 0, &mut found)?;
         let [table, column] = take::<2>(&found, 0);
         let id = u32_at(&found, 4);
-        Ok((usize::from(table), usize::from(column), id))
+        Ok((TableId::new(table), usize::from(column), id))
     }
 
-    fn value_name(&mut self, table: usize, column: usize, value: &[u8]) -> [u8; VALUE_NAME_BYTES] {
+    fn value_name(
+        &mut self,
+        table: TableId,
+        column: usize,
+        value: &[u8],
+    ) -> [u8; VALUE_NAME_BYTES] {
         let mut name = [0u8; VALUE_NAME_BYTES];
-        put(&mut name, 0, &[small(table), small(column)]);
+        put(&mut name, 0, &[table.number(), small(column)]);
         // A hash has one length, unlike values; a collision is found by the row's present value.
         let hash: KeyHash = self.pager.seal.hash(VALUE_DOMAIN, trimmed(value));
         put(&mut name, 2, part(&hash, 0, VALUE_NAME_BYTES - 2));
@@ -508,16 +520,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-fn row_name(table: usize, id: u32) -> [u8; ROW_NAME_BYTES] {
+fn row_name(table: TableId, id: u32) -> [u8; ROW_NAME_BYTES] {
     let mut name = [0u8; ROW_NAME_BYTES];
-    put(&mut name, 0, &[small(table)]);
+    put(&mut name, 0, &[table.number()]);
     put(&mut name, 1, &id.to_le_bytes());
     name
 }
 
-fn place(table: usize, column: usize, number: usize, id: u32) -> [u8; PLACE_BYTES] {
+fn place(table: TableId, column: usize, number: usize, id: u32) -> [u8; PLACE_BYTES] {
     let mut place = [0u8; PLACE_BYTES];
-    put(&mut place, 0, &[small(table), small(column), small(number)]);
+    put(
+        &mut place,
+        0,
+        &[table.number(), small(column), small(number)],
+    );
     put(&mut place, 4, &id.to_le_bytes());
     place
 }
@@ -532,8 +548,9 @@ mod tests {
     #[should_panic(expected = "a column of its table")]
     fn an_update_of_a_column_that_is_not_there_is_no_silence() {
         let mut summary = Summary::new(4096);
-        summary.add_update(2, 31, 7);
-        assert!(summary.has_updates(2, 31) && !summary.has_updates(2, usize::from(ID)));
-        summary.add_update(2, 32, 7);
+        let table = TableId::new(2);
+        summary.add_update(table, 31, 7);
+        assert!(summary.has_updates(table, 31) && !summary.has_updates(table, usize::from(ID)));
+        summary.add_update(table, 32, 7);
     }
 }

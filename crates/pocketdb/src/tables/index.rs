@@ -7,12 +7,15 @@
 use crate::error::{Error, Result};
 use crate::limits::{FILTER_UNITS, KEY_BYTES_MAX, UNIT_ROWS};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{has_bit, narrow, part, part_mut, put, set_bit, short, take, u16_at};
+use crate::pager::bytes::{
+    has_bit, narrow, part, part_mut, put, set_bit, short, small, take, u16_at,
+};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
 use crate::tables::catalogue::{ID, Index, OWN};
 use crate::tables::hashes::{HASH_BYTES, Hashes};
+use crate::tables::id::TableId;
 use crate::tables::keys::Listing;
 use crate::tables::rows::pages_for;
 use crate::tables::store::owner_of;
@@ -85,7 +88,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Err(Error::Value(text));
         }
         Ok(Search {
-            below: self.count(usize::from(entry.table)).saturating_add(1),
+            below: self.count(entry.table).saturating_add(1),
             cursor: None,
             index: number_of(index),
             hash: self.pager.seal.hash(number_of(index), trimmed(key)),
@@ -111,7 +114,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Continues a search within an operation.
     pub(crate) fn next_found(&mut self, search: &mut Search) -> Result<Option<u32>> {
         let index = self.catalogue.index(usize::from(search.index))?;
-        let table = usize::from(index.table);
+        let table = index.table;
         while search.cursor.is_none() {
             let id = search.below - 1;
             if id <= self.settled(table) {
@@ -135,20 +138,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the number of rows of `table` that are in units or in reorganised parts.
-    pub(crate) fn settled(&self, table: usize) -> u32 {
+    pub(crate) fn settled(&self, table: TableId) -> u32 {
         self.placed(table).max(self.part_rows(table))
     }
 
     /// Returns the number of the index of `table` on column `column` of `source`, which is the
     /// table itself or one that it references. Without a column, the index on the ids of `source`.
-    pub fn index(&self, table: usize, source: usize, column: Option<usize>) -> Option<usize> {
+    pub fn index(&self, table: TableId, source: TableId, column: Option<usize>) -> Option<usize> {
         let column = column.map_or(Some(ID), |column| u8::try_from(column).ok())?;
         if source == table {
             return self.catalogue.find_index(table, OWN, column);
         }
         let mut slots = self.catalogue.slots_of(table).iter();
-        let slot = slots.position(|slot| usize::from(slot.table) == source)?;
-        self.catalogue.find_index(table, owner_of(slot), column)
+        let slot = slots.position(|slot| slot.table == source)?;
+        self.catalogue.find_index(table, small(slot), column)
     }
 
     /// Returns the length of a key of an index, in bytes.
@@ -163,7 +166,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Hashes the indexed value of one row.
     fn hash_row(&mut self, number: u16, index: Index, id: u32) -> Result<KeyHash> {
-        let own = usize::from(index.table);
+        let own = index.table;
         let (table, column) = self.catalogue.source(index)?;
         let id = if index.slot == OWN {
             id
@@ -181,7 +184,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn hash_placed(
         &mut self,
         number: u16,
-        table: usize,
+        table: TableId,
         column: u8,
         id: u32,
     ) -> Result<KeyHash> {
@@ -196,9 +199,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(self.pager.seal.hash(number, trimmed(value)))
     }
 
-    fn hash_value(&mut self, number: u16, table: usize, column: u8, id: u32) -> Result<KeyHash> {
+    /// Hashes a row id.
+    pub(crate) fn hash_id(&mut self, number: u16, id: u32) -> KeyHash {
+        self.pager.seal.hash(number, trimmed(&id.to_le_bytes()))
+    }
+
+    fn hash_value(&mut self, number: u16, table: TableId, column: u8, id: u32) -> Result<KeyHash> {
         if column == ID {
-            return Ok(self.pager.seal.hash(number, trimmed(&id.to_le_bytes())));
+            return Ok(self.hash_id(number, id));
         }
         let column = self.catalogue.column_at(table, usize::from(column))?;
         let mut value = [0u8; KEY_BYTES_MAX];
@@ -210,7 +218,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Begins a search in units for rows with ids up to `id`.
     pub(crate) fn cursor(&self, number: usize, hash: KeyHash, id: u32) -> Result<Cursor> {
         let index = self.catalogue.index(number)?;
-        let table = usize::from(index.table);
+        let table = index.table;
         let first = self.catalogue.indexes_of(table).start;
         let id = id.min(self.placed(table));
         Ok(Cursor {
@@ -226,7 +234,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the next id in units, of rows that are in no reorganised part.
     pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<u32>> {
-        let reorganized = self.part_rows(usize::from(cursor.index.table));
+        let reorganized = self.part_rows(cursor.index.table);
         loop {
             let found = match cursor.next {
                 Next::End => return Ok(None),
@@ -334,7 +342,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies the filters and pointers of `before` and the units before it.
-    fn carry_filters(&mut self, table: usize, before: u32, rank: usize, pair: Area) -> Result<()> {
+    fn carry_filters(
+        &mut self,
+        table: TableId,
+        before: u32,
+        rank: usize,
+        pair: Area,
+    ) -> Result<()> {
         let kept = FILTER_UNITS as usize - 1;
         let frame = self.load_index_page(table, before, rank, ROLE_FILTER)?;
         self.pager
@@ -350,7 +364,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the newest row with the key in the units of `unit`'s filter page.
     fn find_in_cover(&mut self, cursor: &Cursor, unit: u32) -> Result<Option<u32>> {
-        let table = usize::from(cursor.index.table);
+        let table = cursor.index.table;
         let rank = usize::from(cursor.rank);
         // The units before are in the reorganised parts.
         let units = (unit + 1).saturating_sub(self.first_unit(table));
@@ -371,7 +385,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(None)
     }
 
-    fn load_index_page(&mut self, table: usize, unit: u32, rank: usize, role: u8) -> Result<usize> {
+    fn load_index_page(
+        &mut self,
+        table: TableId,
+        unit: u32,
+        rank: usize,
+        role: u8,
+    ) -> Result<usize> {
         let (own, all) = self.catalogue.widths(table);
         let entry = self.pager.entry(owner_of(table), unit)?;
         let pair = entry.page + pages_for(own) + pages_for(all - own) + 2 * narrow(rank);
@@ -397,7 +417,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if unit > cursor.cover || cursor.cover - unit >= FILTER_UNITS {
             cursor.cover = unit;
         }
-        let table = usize::from(cursor.index.table);
+        let table = cursor.index.table;
         let rank = usize::from(cursor.rank);
         let frame = self.load_index_page(table, cursor.cover, rank, ROLE_FILTER)?;
         let at = POINTERS_AT + (cursor.cover - unit) as usize * POINTER_BYTES;

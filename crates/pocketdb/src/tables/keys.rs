@@ -12,6 +12,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
 use crate::tables::catalogue::ID;
+use crate::tables::id::TableId;
 use crate::tables::part::{ID_BYTES, halves};
 use crate::tables::store::Store;
 
@@ -92,7 +93,7 @@ impl Keys {
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the sides of the parts with rows of `table`, the newest first.
-    fn sides_with(&self, table: usize) -> [Option<Side>; PARTS_MAX] {
+    fn sides_with(&self, table: TableId) -> [Option<Side>; PARTS_MAX] {
         let mut sides = [None; PARTS_MAX];
         let parts = self.parts.iter().rev().filter(|part| part.own(table) > 0);
         for (place, part) in sides.iter_mut().zip(parts) {
@@ -127,7 +128,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             ordered.reverse();
         }
         let mut listing = Listing::default();
-        let sides = self.sides_with(usize::from(entry.table));
+        let sides = self.sides_with(entry.table);
         for (piece, side) in listing.pieces.iter_mut().zip(sides.into_iter().flatten()) {
             *piece = self.piece_of(side, index, ordered)?;
         }
@@ -165,7 +166,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         low: Option<(&[u8], bool)>,
         high: Option<(&[u8], bool)>,
     ) -> Result<Listing> {
-        let table = usize::from(self.catalogue.index(index)?.table);
+        let table = self.catalogue.index(index)?.table;
         let mut listing = Listing::default();
         let sides = self.sides_with(table);
         for (piece, side) in listing.pieces.iter_mut().zip(sides.into_iter().flatten()) {

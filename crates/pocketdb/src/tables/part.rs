@@ -15,6 +15,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
 use crate::tables::catalogue::Column;
+use crate::tables::id::TableId;
 use crate::tables::store::{Store, rows_per_page};
 
 /// The section with one bit for each row of a table: set if the row is live.
@@ -47,22 +48,22 @@ pub(crate) struct Part {
 
 impl Part {
     /// Returns the last row of `table` in the part.
-    pub(crate) fn rows(&self, table: usize) -> u32 {
-        self.rows.get(table).copied().unwrap_or(0)
+    pub(crate) fn rows(&self, table: TableId) -> u32 {
+        self.rows.get(table.place()).copied().unwrap_or(0)
     }
 
     /// Returns the number of rows of `table` that are older than those of the part.
-    pub(crate) fn first(&self, table: usize) -> u32 {
-        self.first.get(table).copied().unwrap_or(0)
+    pub(crate) fn first(&self, table: TableId) -> u32 {
+        self.first.get(table.place()).copied().unwrap_or(0)
     }
 
     /// Returns the number of rows of `table` in the part.
-    pub(crate) fn own(&self, table: usize) -> u32 {
+    pub(crate) fn own(&self, table: TableId) -> u32 {
         self.rows(table).saturating_sub(self.first(table))
     }
 
     /// Returns the place of `table`'s rows in the part.
-    pub(crate) fn spot(&self, table: usize) -> Spot {
+    pub(crate) fn spot(&self, table: TableId) -> Spot {
         Spot {
             side: self.side,
             first: self.first(table),
@@ -70,8 +71,8 @@ impl Part {
     }
 
     /// Returns whether some rows of `table` in the part are deleted.
-    pub(crate) fn has_holes(&self, table: usize) -> bool {
-        self.holes >> table & 1 == 1
+    pub(crate) fn has_holes(&self, table: TableId) -> bool {
+        self.holes & table.bit() != 0
     }
 }
 
@@ -95,23 +96,23 @@ impl Spot {
 }
 
 /// Returns the number of a section's directory entry.
-pub(crate) fn section_number(table: usize, section: u32) -> u32 {
-    narrow(INDEXES_MAX) + narrow(table) * SECTIONS_MAX + section
+pub(crate) fn section_number(table: TableId, section: u32) -> u32 {
+    narrow(INDEXES_MAX) + u32::from(table.number()) * SECTIONS_MAX + section
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the number of rows of `table` in parts, including those removed from hidden tables.
-    pub(crate) fn part_rows(&self, table: usize) -> u32 {
+    pub(crate) fn part_rows(&self, table: TableId) -> u32 {
         self.parts.last().map_or(0, |part| part.rows(table))
     }
 
     /// Returns the number of rows of a hidden table that are applied in all parts and removed.
-    pub(crate) fn dropped(&self, table: usize) -> u32 {
+    pub(crate) fn dropped(&self, table: TableId) -> u32 {
         self.parts.first().map_or(0, |part| part.first(table))
     }
 
     /// Returns the place of a row in a part; `None` if it is newer than all parts.
-    pub(crate) fn spot(&self, table: usize, id: u32) -> Option<Spot> {
+    pub(crate) fn spot(&self, table: TableId, id: u32) -> Option<Spot> {
         // Parts are in the order of their rows: the first that reaches the id has it.
         let part = self.parts.iter().find(|part| id <= part.rows(table))?;
         Some(part.spot(table))
@@ -134,19 +135,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             side,
             ..Part::default()
         };
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             let Some(entry) = self.section(side, table, LIVE)? else {
                 continue;
             };
             // The last row and the number of older rows; then, whether some rows are not live.
             let (rows, first) = halves(entry.epoch);
-            if let Some(place) = found.rows.get_mut(table) {
+            if let Some(place) = found.rows.get_mut(table.place()) {
                 *place = rows;
             }
-            if let Some(place) = found.first.get_mut(table) {
+            if let Some(place) = found.first.get_mut(table.place()) {
                 *place = first;
             }
-            found.holes |= u32::from(entry.rows) << table;
+            found.holes |= u32::from(entry.rows) * table.bit();
         }
         Ok(found)
     }
@@ -155,7 +156,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn section(
         &mut self,
         side: Side,
-        table: usize,
+        table: TableId,
         section: u32,
     ) -> Result<Option<Entry>> {
         self.pager
@@ -166,7 +167,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn section_frame(
         &mut self,
         side: Side,
-        table: usize,
+        table: TableId,
         section: u32,
         page: u32,
     ) -> Result<usize> {
@@ -179,7 +180,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn value_in(
         &mut self,
         spot: Spot,
-        table: usize,
+        table: TableId,
         id: u32,
         column: &Column,
         out: &mut [u8],
@@ -194,7 +195,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn hidden_in(
         &mut self,
         spot: Spot,
-        table: usize,
+        table: TableId,
         id: u32,
         at: usize,
         out: &mut [u8],
@@ -206,7 +207,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn section_bytes(
         &mut self,
         spot: Spot,
-        (table, section): (usize, u32),
+        (table, section): (TableId, u32),
         id: u32,
         (width, at): (usize, usize),
         out: &mut [u8],
@@ -223,7 +224,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn join_id_in(
         &mut self,
         spot: Spot,
-        table: usize,
+        table: TableId,
         id: u32,
         slot: usize,
     ) -> Result<u32> {
@@ -235,7 +236,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether the row is in a part, and was deleted before the part was built.
-    pub(crate) fn is_hole(&mut self, table: usize, id: u32) -> Result<bool> {
+    pub(crate) fn is_hole(&mut self, table: TableId, id: u32) -> Result<bool> {
         let mut parts = self.parts.iter();
         match parts.find(|part| id <= part.rows(table)) {
             Some(part) if part.has_holes(table) => {
@@ -247,7 +248,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether a part contains the row as live.
-    pub(crate) fn lives_in(&mut self, spot: Spot, table: usize, id: u32) -> Result<bool> {
+    pub(crate) fn lives_in(&mut self, spot: Spot, table: TableId, id: u32) -> Result<bool> {
         let row = spot.rank(id)?;
         let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
         let bit = row % LIVE_PER_PAGE;
@@ -295,7 +296,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn verify_part(&mut self, part: &Part) -> Result<u64> {
         let side = part.side;
         let mut checked = 0u64;
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             if part.own(table) == 0 {
                 continue;
             }
@@ -315,7 +316,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the number of pages of a section with `rows` rows; 0 for a section that the table
     /// does not have.
-    pub(crate) fn section_pages(&self, table: usize, section: u32, rows: u32) -> u32 {
+    pub(crate) fn section_pages(&self, table: TableId, section: u32, rows: u32) -> u32 {
         let width = match section {
             LIVE => return rows.div_ceil(LIVE_PER_PAGE),
             JOINS => {

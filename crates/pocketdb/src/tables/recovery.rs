@@ -56,7 +56,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Tells the pager how long the elements and units of every table are, and which it needs.
     pub(crate) fn describe_units(&mut self) -> Result<()> {
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             let element = self.catalogue.widths(table).1;
             let shape = Shape::new(element, self.unit_pages(table), self.first_unit(table))?;
             self.pager.describe(owner_of(table), shape)?;
@@ -181,11 +181,12 @@ mod tests {
     use crate::pager::side::{Side, all_sides};
     use crate::pager::sort::RunWriter;
     use crate::tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
+    use crate::tables::id::TableId;
     use crate::tables::reorganize::Extent;
 
     const MEMORY: usize = 65_536;
     /// The table of the test; the two before belong to the engine.
-    const TABLE: usize = 2;
+    const TABLE: TableId = TableId::new(2);
 
     fn filled(rows: u32) -> Store<Simulator, MemoryStore> {
         let (flash, secure) = (Simulator::new(24), MemoryStore::new(128 * 1024));

@@ -8,6 +8,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_JOIN};
 use crate::tables::catalogue::{Column, ID_BYTES, Kind};
+use crate::tables::id::TableId;
 use crate::tables::store::owner_of;
 use crate::tables::store::{Store, data_identity, rows_per_page};
 
@@ -21,7 +22,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Value`] for a row of another width, [`Error::Key`] for a reference to a row that
     /// does not exist. [`Error::Limit`] when the transaction has too many rows (roll it back or
     /// commit it).
-    pub fn insert(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
+    pub fn insert(&mut self, table: TableId, row: &[u8], references: &[u32]) -> Result<u32> {
         self.pager.usable()?;
         self.prepare_change()?;
         let (own, all) = self.catalogue.widths(table);
@@ -38,7 +39,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Appends a row, after filling in its join row after its own columns.
     pub(crate) fn insert_element(
         &mut self,
-        table: usize,
+        table: TableId,
         element: &mut [u8],
         references: &[u32],
     ) -> Result<u32> {
@@ -55,20 +56,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Appends the row `id`, the next one of its table.
-    pub(crate) fn append_or_poison(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
+    pub(crate) fn append_or_poison(&mut self, table: TableId, id: u32, row: &[u8]) -> Result<()> {
         if let Err(error) = self.pager.append(owner_of(table), id, row) {
             if !matches!(error, Error::Limit(_) | Error::DeviceFull) {
                 self.pager.poison();
             }
             return Err(error);
         }
-        let rows = self.rows.get_mut(table);
+        let rows = self.rows.get_mut(table.place());
         *rows.ok_or(Error::Defect("a row is of a table that is counted"))? = id;
         Ok(())
     }
 
     /// Fills in the join row: the ids of all rows that a row with these references leads to.
-    fn join_row(&mut self, table: usize, references: &[u32], join: &mut [u8]) -> Result<()> {
+    fn join_row(&mut self, table: TableId, references: &[u32], join: &mut [u8]) -> Result<()> {
         let columns = self.catalogue.columns_of(table);
         let keys = columns.filter(|column| column.kind == Kind::Reference);
         if keys.count() != references.len() {
@@ -78,7 +79,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut number = 0;
         for at in 0..self.catalogue.slots_of(table).len() {
             let slot = self.catalogue.slot(table, at)?;
-            let target = usize::from(slot.table);
+            let target = slot.table;
             let direct = usize::from(slot.direct);
             let id = if direct == at {
                 let missing = Error::Defect("a direct slot is that of a reference");
@@ -87,7 +88,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.check_row(target, id)?;
                 id
             } else {
-                let parent_table = usize::from(self.catalogue.slot(table, direct)?.table);
+                let parent_table = self.catalogue.slot(table, direct)?.table;
                 let parent_id = u32_at(join, direct * ID_BYTES);
                 self.join_id(parent_table, parent_id, at - direct - 1)?
             };
@@ -103,7 +104,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns an error if no row has this id.
-    pub(crate) fn check_row(&self, table: usize, id: u32) -> Result<()> {
+    pub(crate) fn check_row(&self, table: TableId, id: u32) -> Result<()> {
         if id == 0 || id > self.count(table) {
             let name = self.catalogue.table_name(table);
             return Err(Error::Key(alloc::format!("{name} has no row {id}")));
@@ -115,7 +116,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
-    pub fn read(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
+    pub fn read(&mut self, table: TableId, id: u32, out: &mut [u8]) -> Result<()> {
         self.pager.usable()?;
         let own = self.catalogue.widths(table).0;
         self.catalogue.entry(table)?;
@@ -144,7 +145,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it fails
     /// authentication.
-    pub fn referenced(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
+    pub fn referenced(&mut self, table: TableId, id: u32, slot: usize) -> Result<u32> {
         self.pager.usable()?;
         self.check_row(table, id)?;
         if slot >= self.catalogue.slots_of(table).len() {
@@ -158,7 +159,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies the value of a stored column.
     pub(crate) fn value(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         column: &Column,
         out: &mut [u8],
@@ -172,7 +173,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies bytes of a row of a hidden table.
     pub(crate) fn read_hidden(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         at: usize,
         out: &mut [u8],
@@ -184,7 +185,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies bytes of the stored columns of a row that is in no reorganised part.
-    fn read_unit(&mut self, table: usize, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
+    fn read_unit(&mut self, table: TableId, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
         if id > self.placed(table) {
             return self.pager.read_waiting(owner_of(table), id, at, out);
         }
@@ -202,7 +203,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns one id of a join row.
-    pub(crate) fn join_id(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
+    pub(crate) fn join_id(&mut self, table: TableId, id: u32, slot: usize) -> Result<u32> {
         if let Some(spot) = self.spot(table, id) {
             return self.join_id_in(spot, table, id, slot);
         }

@@ -13,9 +13,9 @@ use crate::limits::UNIT_ROWS;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::tables::catalogue::{DELETES, UPDATES};
+use crate::tables::id::TableId;
 use crate::tables::rows::pages_for;
 use crate::tables::store::Store;
-use crate::tables::store::owner_of;
 
 /// Greatest number of rows of a stretch.
 const STRETCH_ROWS: usize = 48;
@@ -39,7 +39,7 @@ pub(crate) enum Change {
 
 impl Change {
     /// Returns the hidden table of its changes.
-    fn table(self) -> usize {
+    fn table(self) -> TableId {
         match self {
             Self::Delete => DELETES,
             Self::Update => UPDATES,
@@ -62,9 +62,9 @@ pub(crate) enum Known {
 pub(crate) struct Stretch {
     change: Change,
     /// The table; `None` if nothing is cached.
-    table: Option<u8>,
-    /// Table and id for which the last pass was made.
-    center: (u8, u32),
+    table: Option<TableId>,
+    /// Table and id for which the last pass was made; no table before the first.
+    center: (Option<TableId>, u32),
     /// Weights of the distance of ids below and above that id.
     weights: [u64; 2],
     /// The first and the last id of the range.
@@ -90,7 +90,7 @@ impl Stretch {
         Self {
             change,
             table: None,
-            center: (u8::MAX, 0),
+            center: (None, 0),
             weights: [1; 2],
             first: 0,
             last: 0,
@@ -108,19 +108,19 @@ impl Stretch {
         self.table = None;
     }
 
-    fn covers(&self, table: usize, id: u32) -> bool {
-        self.table == Some(owner_of(table)) && (self.first..=self.last).contains(&id)
+    fn covers(&self, table: TableId, id: u32) -> bool {
+        self.table == Some(table) && (self.first..=self.last).contains(&id)
     }
 
     /// Empties the cache if the changed row is in its range.
-    pub(crate) fn note_change(&mut self, table: usize, id: u32) {
+    pub(crate) fn note_change(&mut self, table: TableId, id: u32) {
         if self.covers(table, id) {
             self.clear();
         }
     }
 
     /// Returns the knowledge of a row; nothing outside the range.
-    fn known(&self, table: usize, id: u32) -> Known {
+    fn known(&self, table: TableId, id: u32) -> Known {
         if !self.covers(table, id) {
             return Known::Nothing;
         }
@@ -134,15 +134,15 @@ impl Stretch {
     }
 
     /// Begins to collect the changed rows around `id`, with numbers relative to `base`.
-    fn begin(&mut self, table: usize, id: u32, base: u32) {
+    fn begin(&mut self, table: TableId, id: u32, base: u32) {
         let (before_table, before) = self.center;
         // A scan that came from below goes on upwards: ids behind it count as farther away.
         self.weights = match id.cmp(&before) {
-            core::cmp::Ordering::Less if before_table == owner_of(table) => [1, BEHIND],
-            core::cmp::Ordering::Greater if before_table == owner_of(table) => [BEHIND, 1],
+            core::cmp::Ordering::Less if before_table == Some(table) => [1, BEHIND],
+            core::cmp::Ordering::Greater if before_table == Some(table) => [BEHIND, 1],
             _ => [1; 2],
         };
-        self.center = (owner_of(table), id);
+        self.center = (Some(table), id);
         self.table = None;
         // Without a changed row too many, the range is the whole table.
         (self.first, self.last) = (0, u32::MAX);
@@ -153,8 +153,8 @@ impl Stretch {
 
     /// Returns whether a pass of cost `pass` pays off for a row outside the range. Either searches
     /// have cost as much, or the last pass has saved as much and its end is reached.
-    fn pays(&self, pass: u32, table: usize) -> bool {
-        self.spent >= pass || self.saved >= pass && self.center.0 == owner_of(table)
+    fn pays(&self, pass: u32, table: TableId) -> bool {
+        self.spent >= pass || self.saved >= pass && self.center.0 == Some(table)
     }
 
     fn distance(&self, id: u32) -> u64 {
@@ -209,7 +209,12 @@ impl Stretch {
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the cached knowledge of a row's changes; makes a pass over all changes first if that
     /// pays off.
-    pub(crate) fn known_change(&mut self, change: Change, table: usize, id: u32) -> Result<Known> {
+    pub(crate) fn known_change(
+        &mut self,
+        change: Change,
+        table: TableId,
+        id: u32,
+    ) -> Result<Known> {
         let pass = self.pass_cost(change);
         let stretch = self.summary.stretch(change);
         if stretch.covers(table, id) {
@@ -223,7 +228,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Records the cost of a search for changes of a row; `reads` is the read count before it.
-    pub(crate) fn note_search(&mut self, change: Change, (table, id): (usize, u32), reads: u64) {
+    pub(crate) fn note_search(&mut self, change: Change, (table, id): (TableId, u32), reads: u64) {
         let cost = self.pager.flash.counters().page_reads.saturating_sub(reads);
         let cost = u32::try_from(cost).unwrap_or(u32::MAX).saturating_mul(READ);
         let stretch = self.summary.stretch(change);
@@ -244,7 +249,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     #[inline(never)] // Keeps its local variables off the stack of a search.
-    fn read_stretch(&mut self, change: Change, table: usize, id: u32) -> Result<()> {
+    fn read_stretch(&mut self, change: Change, table: TableId, id: u32) -> Result<()> {
         let hidden = change.table();
         let base = self.dropped(hidden);
         self.summary.stretch(change).begin(table, id, base);
@@ -260,7 +265,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.summary.stretch(change).add(row, number);
             }
         }
-        self.summary.stretch(change).table = Some(owner_of(table));
+        self.summary.stretch(change).table = Some(table);
         Ok(())
     }
 }
@@ -271,16 +276,19 @@ mod tests {
 
     use super::*;
 
-    /// Creates a stretch of table 3 around `id`, after one around `before`, with all of `changed`
+    const TABLE: TableId = TableId::new(3);
+    const OTHER: TableId = TableId::new(2);
+
+    /// Creates a stretch of [`TABLE`] around `id`, after one around `before`, with all of `changed`
     /// added.
     fn stretch_of(change: Change, changed: &[u32], before: u32, id: u32) -> Stretch {
         let mut stretch = Stretch::new(change);
-        stretch.begin(3, before, 0);
-        stretch.begin(3, id, 100);
+        stretch.begin(TABLE, before, 0);
+        stretch.begin(TABLE, id, 100);
         for (&row, number) in changed.iter().zip(101..) {
             stretch.add(row, number);
         }
-        stretch.table = Some(3);
+        stretch.table = Some(TABLE);
         stretch
     }
 
@@ -306,13 +314,17 @@ mod tests {
                     (5_000, 4_000),
                 ] {
                     let stretch = stretch_of(change, &rows, before, id);
-                    assert!(stretch.covers(3, id) && !stretch.covers(2, id));
+                    assert!(stretch.covers(TABLE, id) && !stretch.covers(OTHER, id));
                     let mut found = 0;
-                    for row in (0..10_000).filter(|&row| stretch.covers(3, row)) {
+                    for row in (0..10_000).filter(|&row| stretch.covers(TABLE, row)) {
                         let expected = numbers.get(&row);
                         found += usize::from(expected.is_some());
                         let expected = expected.map_or(Known::Unchanged, |&n| Known::Changed(n));
-                        assert_eq!(stretch.known(3, row), expected, "{row} of {count} at {id}");
+                        assert_eq!(
+                            stretch.known(TABLE, row),
+                            expected,
+                            "{row} of {count} at {id}"
+                        );
                     }
                     assert_eq!(found, numbers.len().min(STRETCH_ROWS));
                     assert_eq!(stretch.ids.capacity(), STRETCH_ROWS);
@@ -339,17 +351,17 @@ mod tests {
     #[test]
     fn a_row_that_changes_within_a_stretch_ends_it() {
         let mut stretch = stretch_of(Change::Delete, &[5, 9], 0, 1);
-        stretch.note_change(2, 7);
-        assert_eq!(stretch.known(3, 7), Known::Unchanged);
-        stretch.note_change(3, 7);
-        assert_eq!(stretch.known(3, 7), Known::Nothing);
+        stretch.note_change(OTHER, 7);
+        assert_eq!(stretch.known(TABLE, 7), Known::Unchanged);
+        stretch.note_change(TABLE, 7);
+        assert_eq!(stretch.known(TABLE, 7), Known::Nothing);
     }
 
     #[test]
     fn a_change_with_too_large_a_number_is_left_to_a_search() {
         let mut stretch = stretch_of(Change::Delete, &[5], 0, 1);
         stretch.add(9, 100 + u32::from(FAR));
-        assert_eq!(stretch.known(3, 5), Known::Changed(101));
-        assert_eq!(stretch.known(3, 9), Known::Nothing);
+        assert_eq!(stretch.known(TABLE, 5), Known::Changed(101));
+        assert_eq!(stretch.known(TABLE, 9), Known::Nothing);
     }
 }

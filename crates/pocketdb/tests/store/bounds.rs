@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::{PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{ColumnDefinition, Error, Store};
+use probity_pocketdb::{ColumnDefinition, Error, Store, TableId};
 
 use crate::script::{
     MEMORY, SECRET, STORE_BYTES, Shared, TABLES, create_tables, new_store, reference, row, table,
@@ -158,7 +158,10 @@ fn wrong_definitions_rows_and_memory_are_refused_by_name() {
         store.insert(TABLES[0], &[1], &[]),
         Err(Error::Value(_))
     ));
-    assert!(matches!(store.insert(9, &[1], &[]), Err(Error::Name(_))));
+    assert!(matches!(
+        store.insert(TableId::new(9), &[1], &[]),
+        Err(Error::Name(_))
+    ));
     assert!(matches!(
         store.insert(TABLES[0], &row(0, 1), &[1]),
         Err(Error::Value(_))

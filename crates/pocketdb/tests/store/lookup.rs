@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, Search, Store};
+use probity_pocketdb::{Error, Search, Store, TableId};
 
 use crate::script::{MEMORY, SECRET, STORE_BYTES, reference, table, text};
 
@@ -108,10 +108,10 @@ fn name(row: u32, kinds: u32) -> [u8; 4] {
 
 struct Shop {
     store: Store<Simulator, MemoryStore>,
-    town: usize,
-    customer: usize,
-    article: usize,
-    order: usize,
+    town: TableId,
+    customer: TableId,
+    article: TableId,
+    order: TableId,
 }
 
 /// Three levels: each order names a customer and an article, each customer a town.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simulator};
 use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{
-    ColumnDefinition, Kind, Layout, Result, SecureStore, Store, TableDefinition,
+    ColumnDefinition, Kind, Layout, Result, SecureStore, Store, TableDefinition, TableId,
 };
 
 pub(crate) const BLOCKS: u32 = 48;
@@ -15,7 +15,7 @@ pub(crate) const STORE_BYTES: usize = 128 * 1024;
 pub(crate) const MEMORY: usize = 65_536;
 pub(crate) const SECRET: [u8; 32] = [0x5A; 32];
 /// The numbers of the two tables of the script; the first two belong to the engine.
-pub(crate) const TABLES: [usize; 2] = [2, 3];
+pub(crate) const TABLES: [TableId; 2] = [TableId::new(2), TableId::new(3)];
 pub(crate) const WIDTHS: [usize; 2] = [160, 40];
 
 /// A text column.

@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::{Nand as _, PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Result, Store};
+use probity_pocketdb::{Result, Store, TableId};
 
 use crate::script::{SECRET, STORE_BYTES, reference, table, text};
 
@@ -10,7 +10,7 @@ const LITTLE: usize = 32_768;
 const MUCH: usize = 65_536;
 const BLOCKS: u32 = 24;
 /// The tables, and rows of each; the first is referenced.
-const TABLES: [usize; 2] = [2, 3];
+const TABLES: [TableId; 2] = [TableId::new(2), TableId::new(3)];
 const REFERENCED: u32 = 40;
 const ROWS: u32 = 400;
 /// Rows of one transaction.

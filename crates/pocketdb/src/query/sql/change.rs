@@ -13,6 +13,7 @@ use crate::query::rows::{Chunk, Rows};
 use crate::query::select::Select;
 use crate::query::sql::parser::Parser;
 use crate::tables::catalogue::{Column, ID, Kind, OWN};
+use crate::tables::id::TableId;
 use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, encode};
 
@@ -28,7 +29,7 @@ pub(crate) struct Change<'a> {
 /// An insertion.
 #[derive(Debug)]
 pub(crate) struct Insertion<'a> {
-    pub(crate) table: usize,
+    pub(crate) table: TableId,
     /// The columns that have values, in the statement's order.
     pub(crate) columns: Series<u8, COLUMNS_MAX>,
     /// The values, row by row.
@@ -104,7 +105,7 @@ impl<'a> Parser<'a, '_> {
         self.expect(")")
     }
 
-    fn inserted_value(&mut self, table: usize, column: usize) -> Result<Value<'a>> {
+    fn inserted_value(&mut self, table: TableId, column: usize) -> Result<Value<'a>> {
         let entry = self.catalogue.column_at(table, column)?;
         if entry.kind == Kind::Position && self.pass("NULL")? {
             return Ok(Value::Null);
@@ -115,11 +116,11 @@ impl<'a> Parser<'a, '_> {
     /// Parses an `UPDATE` after its first word.
     pub(crate) fn update(&mut self) -> Result<Change<'a>> {
         self.refuse(&["OR"])?;
+        let table = self.bind_one()?;
         let mut change = Change {
-            select: Select::default(),
+            select: Select::new(table),
             columns: Series::new(),
         };
-        let table = self.bind_one(&mut change.select)?;
         self.expect("SET")?;
         loop {
             let at = self.tokens.at;
@@ -152,10 +153,9 @@ impl<'a> Parser<'a, '_> {
     pub(crate) fn delete(&mut self) -> Result<Change<'a>> {
         self.expect("FROM")?;
         let mut change = Change {
-            select: Select::default(),
+            select: Select::new(self.bind_one()?),
             columns: Series::new(),
         };
-        self.bind_one(&mut change.select)?;
         self.where_clause(&mut change.select)?;
         self.end()?;
         Ok(change)
@@ -190,7 +190,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Inserts one row of values for `columns`.
     pub(crate) fn insert_values(
         &mut self,
-        table: usize,
+        table: TableId,
         columns: &[u8],
         values: &[Value<'_>],
     ) -> Result<u32> {
@@ -231,7 +231,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Prefixes an error with the column's name.
-    fn named(&self, table: usize, column: usize, error: Error) -> Error {
+    fn named(&self, table: TableId, column: usize, error: Error) -> Error {
         match error {
             Error::Value(text) => {
                 let name = self.catalogue.column_name(table, column);
@@ -242,7 +242,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Checks that a given row id is the next rank.
-    fn check_position(&self, table: usize, value: &Value<'_>) -> Result<()> {
+    fn check_position(&self, table: TableId, value: &Value<'_>) -> Result<()> {
         let next = i64::from(self.count(table)) + 1;
         match value {
             Value::Null => Ok(()),
@@ -257,7 +257,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the row that a foreign key's value refers to.
     fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<u32> {
-        let target = usize::from(column.target);
+        let target = column.target;
         let missing = |store: &Self| {
             let name = store.catalogue.table_name(target);
             Error::Key(alloc::format!("{name} has no row {value}"))
@@ -279,7 +279,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         found.ok_or_else(|| missing(self))
     }
 
-    fn check_unique(&mut self, table: usize, column: usize, key: &[u8]) -> Result<()> {
+    fn check_unique(&mut self, table: TableId, column: usize, key: &[u8]) -> Result<()> {
         if self.find_key(table, column, key)?.is_some() {
             let name = self.catalogue.column_name(table, column);
             let text = alloc::format!("{name} has this value in another row already");
@@ -289,7 +289,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the row with `key` in a unique column, which updates cannot change.
-    fn find_key(&mut self, table: usize, column: usize, key: &[u8]) -> Result<Option<u32>> {
+    fn find_key(&mut self, table: TableId, column: usize, key: &[u8]) -> Result<Option<u32>> {
         let number = small(column);
         let missing = Error::Limit("the number of indexes");
         let index = self
@@ -336,7 +336,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn change_value(
         &mut self,
-        table: usize,
+        table: TableId,
         id: u32,
         number: usize,
         value: &Value<'_>,
@@ -352,7 +352,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.note_update(table, id, number, &bytes)
     }
 
-    fn insert_row(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
+    fn insert_row(&mut self, table: TableId, row: &[u8], references: &[u32]) -> Result<u32> {
         let all = self.catalogue.widths(table).1;
         let mut element = Scratch::new(all);
         put(&mut element, 0, row);

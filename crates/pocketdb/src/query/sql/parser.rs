@@ -7,6 +7,7 @@ use crate::pager::series::Series;
 use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
 use crate::query::sql::token::{TOO_LONG, Token, Tokens};
 use crate::tables::catalogue::{Catalogue, ID, Kind, OWN};
+use crate::tables::id::TableId;
 use crate::tables::value::{NUMBER_BYTES, Value, ValueType};
 
 /// Reserved words, which end a name or an alias.
@@ -17,9 +18,9 @@ const RESERVED: [&str; 30] = [
 ];
 
 /// A table of a statement and its slot in the root's join row.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound<'a> {
-    pub(crate) table: usize,
+    pub(crate) table: TableId,
     pub(crate) slot: u8,
     pub(crate) name: &'a str,
     /// Byte offset of its name in the statement.
@@ -183,8 +184,8 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// Parses the name of a table; returns its number.
-    pub(crate) fn table(&mut self) -> Result<usize> {
+    /// Parses the name of a table.
+    pub(crate) fn table(&mut self) -> Result<TableId> {
         let at = self.tokens.at;
         let name = self.name()?;
         self.catalogue.table(name).ok_or_else(|| Error::Sql {
@@ -289,13 +290,13 @@ impl<'a, 'c> Parser<'a, 'c> {
             kind: ValueType::Integer,
             width: short(NUMBER_BYTES),
         };
-        let table = small(bound.table);
+        let table = bound.table;
         match entry.kind {
             Kind::Position => Ok(id(bound.slot, table)),
             Kind::Reference => {
                 let root = self.tables.iter().find(|bound| bound.slot == OWN);
-                let root = root.map_or(0, |bound| bound.table);
-                let mut slots = (0u8..).zip(self.catalogue.slots_of(root));
+                let root = root.ok_or(Error::Defect("a statement has a root table"))?;
+                let mut slots = (0u8..).zip(self.catalogue.slots_of(root.table));
                 let found = slots.find(|(_, slot)| slot.table == entry.target);
                 let slot = found.map_or(OWN, |(number, _)| number);
                 if entry.key == ID {
@@ -303,7 +304,7 @@ impl<'a, 'c> Parser<'a, 'c> {
                 }
                 let key = self
                     .catalogue
-                    .column_at(usize::from(entry.target), usize::from(entry.key))?;
+                    .column_at(entry.target, usize::from(entry.key))?;
                 Ok(Reach {
                     slot,
                     table: entry.target,
@@ -505,11 +506,11 @@ impl<'a, 'c> Parser<'a, 'c> {
     }
 
     /// Returns the table that `from` refers to, if `to` is its key.
-    fn joined(&self, from: (Bound<'a>, usize), to: (Bound<'a>, usize)) -> Result<Option<usize>> {
+    fn joined(&self, from: (Bound<'a>, usize), to: (Bound<'a>, usize)) -> Result<Option<TableId>> {
         let reference = self.catalogue.column_at(from.0.table, from.1)?;
         let key = self.catalogue.column_at(to.0.table, to.1)?;
         let leads = reference.kind == Kind::Reference
-            && usize::from(reference.target) == to.0.table
+            && reference.target == to.0.table
             && match reference.key {
                 ID => key.kind == Kind::Position,
                 column => usize::from(column) == to.1,

@@ -105,7 +105,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Opens the entries of the merged parts.
     fn present_entries(&mut self, number: usize, width: usize) -> Result<Vec<Present>> {
         let mut presents = Vec::new();
-        let table = usize::from(self.catalogue.index(number)?.table);
+        let table = self.catalogue.index(number)?.table;
         let kept = usize::from(self.pager.committed.part.kept);
         for rank in kept..self.parts.len() {
             let part = self.parts.get(rank).filter(|part| part.own(table) > 0);

@@ -24,6 +24,7 @@ use crate::pager::root::{Level, PartState, RootRecord, SecureStore};
 use crate::pager::side::{Side, all_sides};
 use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
 use crate::tables::change::Moment;
+use crate::tables::id::TableId;
 use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number};
 use crate::tables::store::Store;
 use crate::tables::store::owner_of;
@@ -42,7 +43,7 @@ pub struct Progress {
 /// One task of a reorganisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
-    Section { table: usize, section: u32 },
+    Section { table: TableId, section: u32 },
     Index(usize),
 }
 
@@ -189,7 +190,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the tasks, referenced tables first.
     fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
-        let tables = 0..self.catalogue.len();
+        let tables = self.catalogue.table_ids();
         let sections = tables.clone().flat_map(move |table| {
             (0..SECTIONS_MAX)
                 .filter(move |&section| self.section_pages(table, section, 1) > 0)
@@ -216,7 +217,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let older = kept
             .checked_sub(1)
             .and_then(|number| self.parts.get(number).copied());
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             let rows = self.count(table);
             let first = match older {
                 Some(part) => part.rows(table),
@@ -300,7 +301,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the place of a row once the new part is in use: in it, or in a part that stays.
-    fn spot_after(&self, site: &Site, table: usize, id: u32) -> Result<Spot> {
+    fn spot_after(&self, site: &Site, table: TableId, id: u32) -> Result<Spot> {
         if id > site.frozen.first(table) {
             return Ok(site.frozen.spot(table));
         }
@@ -328,7 +329,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.pager.disown_side(Side::new(level.side))?;
         }
         let part = self.read_part_state(self.pager.building_side())?;
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
             self.pager.disown_before(owner_of(table), chunk)?;
         }

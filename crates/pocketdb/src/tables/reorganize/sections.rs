@@ -7,6 +7,7 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::ROLE_PART;
+use crate::tables::id::TableId;
 use crate::tables::part::{GROUPS, ID_BYTES, JOINS, LIVE, LIVE_PER_PAGE, section_number};
 use crate::tables::reorganize::Site;
 use crate::tables::store::{Store, rows_per_page};
@@ -16,7 +17,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(super) fn build_section(
         &mut self,
         site: &mut Site,
-        table: usize,
+        table: TableId,
         section: u32,
     ) -> Result<()> {
         let start = site.body.pages;
@@ -37,7 +38,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Writes one bit for each row; returns whether some rows are not live.
-    fn build_live(&mut self, site: &mut Site, table: usize) -> Result<bool> {
+    fn build_live(&mut self, site: &mut Site, table: TableId) -> Result<bool> {
         let (first, rows) = (site.frozen.first(table), site.frozen.own(table));
         let until = site.until();
         let page = self.pager.arena.lease(1)?;
@@ -60,7 +61,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Writes the records of a section for each row; zeros for deleted ones.
-    fn build_records(&mut self, site: &mut Site, table: usize, section: u32) -> Result<()> {
+    fn build_records(&mut self, site: &mut Site, table: TableId, section: u32) -> Result<()> {
         let (own, all) = self.catalogue.widths(table);
         let width = match section {
             JOINS => all - own,
@@ -97,7 +98,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn copy_group(
         &mut self,
         site: &Site,
-        table: usize,
+        table: TableId,
         group: u32,
         id: u32,
         record: &mut [u8],
@@ -117,7 +118,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns whether a row was live at the start of the reorganisation; its table's first section
     /// is written.
-    pub(super) fn lives_at(&mut self, site: &Site, table: usize, id: u32) -> Result<bool> {
+    pub(super) fn lives_at(&mut self, site: &Site, table: TableId, id: u32) -> Result<bool> {
         if !site.frozen.has_holes(table) {
             return Ok(true);
         }
