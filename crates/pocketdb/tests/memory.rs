@@ -16,7 +16,7 @@ mod tests {
         FileFlash, FlashCounters, FlashError, Nand, PageState, Simulator,
     };
     use probity_pocketdb::secure::MemoryStore;
-    use probity_pocketdb::{Extent, Heading, Result, Row, SecureStore, Sink, Store};
+    use probity_pocketdb::{ColumnId, Extent, Heading, Result, Row, SecureStore, Sink, Store};
 
     use super::ALLOCATOR;
 
@@ -342,7 +342,7 @@ mod tests {
                 }
             }
             let table = vault.table("t").unwrap();
-            let index = vault.index(table, table, Some(2)).unwrap();
+            let index = vault.index(table, table, Some(ColumnId::new(2))).unwrap();
             let mut key = [b'v'; 8];
             key[..4].copy_from_slice(&77u32.to_be_bytes());
             let mut search = vault.search(index, &key).unwrap();

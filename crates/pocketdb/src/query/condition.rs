@@ -15,7 +15,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::tables::catalogue::{ID, Kind};
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, decode, encode_integer};
 
@@ -79,7 +79,7 @@ pub(crate) struct Reach {
     /// The table in that slot.
     pub(crate) table: TableId,
     /// The column of that table, or [`ID`] for the row's id.
-    pub(crate) column: u8,
+    pub(crate) column: ColumnId,
     pub(crate) kind: ValueType,
     /// Length of an encoded value in bytes.
     pub(crate) width: u16,
@@ -204,7 +204,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             out.copy_from_slice(&encode_integer(i64::from(id)));
             return Ok(());
         }
-        let number = usize::from(reach.column);
+        let number = reach.column;
         let column = self.catalogue.column_at(table, number)?;
         debug_assert!(!matches!(column.kind, Kind::Position | Kind::Reference));
         self.latest(table, id, number, &column, out)

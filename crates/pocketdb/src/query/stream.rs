@@ -278,7 +278,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         candidates: &mut Candidates,
     ) -> Result<Option<u8>> {
         let rows = self.part_rows(table);
-        let (source, column) = (test.reach.table, usize::from(test.reach.column));
+        let (source, column) = (test.reach.table, test.reach.column);
         let updated = self.summary.has_updates(source, column);
         if rows == 0 || updated || test.reach.column == ID {
             return Ok(None);
@@ -333,7 +333,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(false);
         }
         let table = test.reach.table;
-        let column = usize::from(test.reach.column);
+        let column = test.reach.column;
         let width = self.catalogue.column_at(table, column)?.group_width;
         let pages = self.count(table) / rows_per_page(usize::from(width));
         Ok(pages as usize > self.pager.arena.cached())
@@ -372,7 +372,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let stream = self.index_source(index, key)?;
         let branch = candidates.add_stream(stream)?;
-        let (source, column) = (test.reach.table, usize::from(test.reach.column));
+        let (source, column) = (test.reach.table, test.reach.column);
         if !self.summary.has_updates(source, column) {
             return Ok(branch);
         }
@@ -401,7 +401,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the rows of `table` that lead to a row which an update set to `key`, sorted.
     fn rows_updated_to(&mut self, table: TableId, test: &Test, key: &[u8]) -> Result<Option<Run>> {
-        let (target, column) = (test.reach.table, usize::from(test.reach.column));
+        let (target, column) = (test.reach.table, test.reach.column);
         let mut updates = self.updates_to(target, column, key)?;
         let area = self
             .pager

@@ -12,7 +12,7 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
 use crate::tables::catalogue::{Column, DELETES, ID, UPDATES};
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::index::trimmed;
 use crate::tables::store::Store;
 use crate::tables::stretch::{Change, Known, STRETCH_BYTES, Stretch};
@@ -106,7 +106,7 @@ impl Summary {
     }
 
     /// Returns whether values of a column were updated.
-    pub(crate) fn has_updates(&self, table: TableId, column: usize) -> bool {
+    pub(crate) fn has_updates(&self, table: TableId, column: ColumnId) -> bool {
         let columns = self.updated.get(table.place()).copied().unwrap_or(0);
         columns & column_bit(column) != 0
     }
@@ -147,7 +147,7 @@ impl Summary {
         self.add(delete_entry(table, id));
     }
 
-    fn add_update(&mut self, table: TableId, column: usize, id: u32) {
+    fn add_update(&mut self, table: TableId, column: ColumnId, id: u32) {
         if let Some(columns) = self.updated.get_mut(table.place()) {
             *columns |= column_bit(column);
         }
@@ -157,23 +157,23 @@ impl Summary {
 }
 
 /// Returns the bit of a column; none for the id, which no update changes.
-fn column_bit(column: usize) -> u32 {
-    if column == usize::from(ID) {
+fn column_bit(column: ColumnId) -> u32 {
+    if column == ID {
         return 0;
     }
     assert!(
-        column < COLUMNS_MAX,
+        column.place() < COLUMNS_MAX,
         "an update is of a column of its table"
     );
-    1 << column
+    1 << column.number()
 }
 
 fn delete_entry(table: TableId, id: u32) -> u64 {
     u64::from(table.number()) << 32 | u64::from(id)
 }
 
-fn update_entry(table: TableId, column: usize, id: u32) -> u64 {
-    1 << 63 | (column as u64) << 40 | delete_entry(table, id)
+fn update_entry(table: TableId, column: ColumnId, id: u32) -> u64 {
+    1 << 63 | u64::from(column.number()) << 40 | delete_entry(table, id)
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
@@ -193,7 +193,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Value`] for a value of another width,
     /// or the errors of [`Self::insert`].
-    pub fn update(&mut self, table: TableId, id: u32, column: usize, value: &[u8]) -> Result<()> {
+    pub fn update(
+        &mut self,
+        table: TableId,
+        id: u32,
+        column: ColumnId,
+        value: &[u8],
+    ) -> Result<()> {
         self.pager.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
@@ -216,7 +222,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         id: u32,
-        column: usize,
+        column: ColumnId,
         out: &mut [u8],
     ) -> Result<()> {
         self.pager.usable()?;
@@ -241,7 +247,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         id: u32,
-        column: usize,
+        column: ColumnId,
         value: &[u8],
     ) -> Result<()> {
         // The first part alone names the value, so that a search for it finds an update once.
@@ -343,7 +349,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether an update may have changed a value.
-    pub(crate) fn may_be_updated(&self, table: TableId, column: usize, id: u32) -> bool {
+    pub(crate) fn may_be_updated(&self, table: TableId, column: ColumnId, id: u32) -> bool {
         self.summary.has_updates(table, column)
             && self.summary.may_hold(update_entry(table, column, id))
     }
@@ -353,7 +359,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         id: u32,
-        number: usize,
+        number: ColumnId,
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
@@ -365,7 +371,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         id: u32,
-        number: usize,
+        number: ColumnId,
         until: Moment,
         out: &mut [u8],
     ) -> Result<()> {
@@ -377,7 +383,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         id: u32,
-        (number, column): (usize, &Column),
+        (number, column): (ColumnId, &Column),
         until: Moment,
         out: &mut [u8],
     ) -> Result<()> {
@@ -404,7 +410,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         id: u32,
-        number: usize,
+        number: ColumnId,
         until: Moment,
         out: &mut [u8],
     ) -> Result<bool> {
@@ -418,7 +424,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         id: u32,
-        number: usize,
+        number: ColumnId,
         until: Moment,
         out: &mut [u8],
     ) -> Result<bool> {
@@ -437,7 +443,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// if that update is of another column.
     fn copy_update(
         &mut self,
-        (table, number, id): (TableId, usize, u32),
+        (table, number, id): (TableId, ColumnId, u32),
         last: u32,
         out: &mut [u8],
     ) -> Result<bool> {
@@ -463,7 +469,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn updates_to(
         &mut self,
         table: TableId,
-        column: usize,
+        column: ColumnId,
         value: &[u8],
     ) -> Result<crate::tables::index::Search> {
         let name = self.value_name(table, column, value);
@@ -475,7 +481,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         update: u32,
         table: TableId,
-        column: usize,
+        column: ColumnId,
     ) -> Result<Option<u32>> {
         let mut found = [0u8; PLACE_BYTES];
         self.read_hidden(UPDATES, update, 0, &mut found)?;
@@ -484,22 +490,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns table, column and id of the row that an update names.
-    pub(crate) fn updated_place(&mut self, update: u32) -> Result<(TableId, usize, u32)> {
+    pub(crate) fn updated_place(&mut self, update: u32) -> Result<(TableId, ColumnId, u32)> {
         let mut found = [0u8; PLACE_BYTES];
         self.read_hidden(UPDATES, update, 0, &mut found)?;
         let [table, column] = take::<2>(&found, 0);
         let id = u32_at(&found, 4);
-        Ok((TableId::new(table), usize::from(column), id))
+        Ok((TableId::new(table), ColumnId::new(column), id))
     }
 
     fn value_name(
         &mut self,
         table: TableId,
-        column: usize,
+        column: ColumnId,
         value: &[u8],
     ) -> [u8; VALUE_NAME_BYTES] {
         let mut name = [0u8; VALUE_NAME_BYTES];
-        put(&mut name, 0, &[table.number(), small(column)]);
+        put(&mut name, 0, &[table.number(), column.number()]);
         // A hash has one length, unlike values; a collision is found by the row's present value.
         let hash: KeyHash = self.pager.seal.hash(VALUE_DOMAIN, trimmed(value));
         put(&mut name, 2, part(&hash, 0, VALUE_NAME_BYTES - 2));
@@ -527,12 +533,12 @@ fn row_name(table: TableId, id: u32) -> [u8; ROW_NAME_BYTES] {
     name
 }
 
-fn place(table: TableId, column: usize, number: usize, id: u32) -> [u8; PLACE_BYTES] {
+fn place(table: TableId, column: ColumnId, number: usize, id: u32) -> [u8; PLACE_BYTES] {
     let mut place = [0u8; PLACE_BYTES];
     put(
         &mut place,
         0,
-        &[table.number(), small(column), small(number)],
+        &[table.number(), column.number(), small(number)],
     );
     put(&mut place, 4, &id.to_le_bytes());
     place
@@ -549,8 +555,9 @@ mod tests {
     fn an_update_of_a_column_that_is_not_there_is_no_silence() {
         let mut summary = Summary::new(4096);
         let table = TableId::new(2);
-        summary.add_update(table, 31, 7);
-        assert!(summary.has_updates(table, 31) && !summary.has_updates(table, usize::from(ID)));
-        summary.add_update(table, 32, 7);
+        let last = ColumnId::new(31);
+        summary.add_update(table, last, 7);
+        assert!(summary.has_updates(table, last) && !summary.has_updates(table, ID));
+        summary.add_update(table, ColumnId::new(32), 7);
     }
 }

@@ -15,7 +15,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
 use crate::tables::catalogue::{ID, Index, OWN};
 use crate::tables::hashes::{HASH_BYTES, Hashes};
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::keys::Listing;
 use crate::tables::rows::pages_for;
 use crate::tables::store::owner_of;
@@ -142,10 +142,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.placed(table).max(self.part_rows(table))
     }
 
-    /// Returns the number of the index of `table` on column `column` of `source`, which is the
+    /// Returns the number of the index of `table` on `column` of `source`, which is the
     /// table itself or one that it references. Without a column, the index on the ids of `source`.
-    pub fn index(&self, table: TableId, source: TableId, column: Option<usize>) -> Option<usize> {
-        let column = column.map_or(Some(ID), |column| u8::try_from(column).ok())?;
+    pub fn index(
+        &self,
+        table: TableId,
+        source: TableId,
+        column: Option<ColumnId>,
+    ) -> Option<usize> {
+        let column = column.unwrap_or(ID);
         if source == table {
             return self.catalogue.find_index(table, OWN, column);
         }
@@ -160,7 +165,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if column == ID {
             return Ok(crate::tables::catalogue::ID_BYTES);
         }
-        let column = self.catalogue.column_at(table, usize::from(column))?;
+        let column = self.catalogue.column_at(table, column)?;
         Ok(usize::from(column.width))
     }
 
@@ -185,17 +190,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         number: u16,
         table: TableId,
-        column: u8,
+        column: ColumnId,
         id: u32,
     ) -> Result<KeyHash> {
         if column == ID || !self.pager.committed.part.building {
             return self.hash_value(number, table, column, id);
         }
-        let place = usize::from(column);
-        let column = self.catalogue.column_at(table, place)?;
+        let entry = self.catalogue.column_at(table, column)?;
         let mut value = [0u8; KEY_BYTES_MAX];
-        let value = part_mut(&mut value, 0, usize::from(column.width));
-        self.latest(table, id, place, &column, value)?;
+        let value = part_mut(&mut value, 0, usize::from(entry.width));
+        self.latest(table, id, column, &entry, value)?;
         Ok(self.pager.seal.hash(number, trimmed(value)))
     }
 
@@ -204,11 +208,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.seal.hash(number, trimmed(&id.to_le_bytes()))
     }
 
-    fn hash_value(&mut self, number: u16, table: TableId, column: u8, id: u32) -> Result<KeyHash> {
+    fn hash_value(
+        &mut self,
+        number: u16,
+        table: TableId,
+        column: ColumnId,
+        id: u32,
+    ) -> Result<KeyHash> {
         if column == ID {
             return Ok(self.hash_id(number, id));
         }
-        let column = self.catalogue.column_at(table, usize::from(column))?;
+        let column = self.catalogue.column_at(table, column)?;
         let mut value = [0u8; KEY_BYTES_MAX];
         let value = part_mut(&mut value, 0, usize::from(column.width));
         self.value(table, id, &column, value)?;

@@ -128,7 +128,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let Some(spot) = self.spot(table, id) else {
             return self.read_unit(table, id, 0, out);
         };
-        for number in 0..self.catalogue.columns_of(table).count() {
+        for number in self.catalogue.column_ids(table) {
             let column = self.catalogue.column_at(table, number)?;
             let at = usize::from(column.at);
             if column.width > 0

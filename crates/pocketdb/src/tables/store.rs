@@ -124,7 +124,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the columns of a table as statements see them: names and types.
     pub fn columns(&self, table: TableId) -> impl Iterator<Item = (&str, ValueType)> {
-        let columns = self.catalogue.columns_of(table).enumerate();
+        let columns = self.catalogue.column_ids(table);
+        let columns = columns.zip(self.catalogue.columns_of(table));
         columns.map(move |(number, column)| {
             let name = self.catalogue.column_name(table, number);
             (name, self.catalogue.shown_type(column))

@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, Search, Store, TableId};
+use probity_pocketdb::{ColumnId, Error, Search, Store, TableId};
 
 use crate::script::{MEMORY, SECRET, STORE_BYTES, reference, table, text};
 
@@ -44,7 +44,8 @@ fn a_search_equals_a_scan_at_every_selectivity() {
         for probe in (0..DISTINCT[column].min(12)).chain(known) {
             let matches = |row: &u32| value(*row, column) == probe;
             let expected: Vec<u32> = (0..ROWS).rev().filter(matches).map(|row| row + 1).collect();
-            let index = store.index(owner, owner, Some(column)).unwrap();
+            let indexed = ColumnId::new(u8::try_from(column).unwrap());
+            let index = store.index(owner, owner, Some(indexed)).unwrap();
             let mut search = store.search(index, &probe.to_le_bytes()).unwrap();
             assert_eq!(
                 all(&mut store, &mut search),
@@ -63,7 +64,7 @@ fn a_search_goes_on_while_rows_are_added() {
     let mut store = Store::create(flash, secure, &SECRET, MEMORY).unwrap();
     let columns = [text("key", 1, true), text("rest", 3, false)];
     let owner = store.create_table(&table("t", &columns)).unwrap();
-    let index = store.index(owner, owner, Some(0)).unwrap();
+    let index = store.index(owner, owner, Some(ColumnId::new(0))).unwrap();
     let add = |store: &mut Store<_, _>| {
         for number in 0..100u8 {
             store.insert(owner, &[number % 2; 4], &[]).unwrap();
@@ -82,7 +83,7 @@ fn a_search_goes_on_while_rows_are_added() {
     assert_eq!(found, expected);
     assert!(store.search(500, &[1]).is_err());
     assert!(store.search(index, &[1, 2]).is_err());
-    assert_eq!(store.index(owner, owner, Some(1)), None);
+    assert_eq!(store.index(owner, owner, Some(ColumnId::new(1))), None);
 }
 
 const TOWNS: u32 = 40;
@@ -162,8 +163,11 @@ fn shop() -> Shop {
 fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
     let mut shop = shop();
     let (town, customer, article) = (shop.town, shop.customer, shop.article);
-    let mut check = |source, column, key: [u8; 4], wanted: &dyn Fn(u32) -> bool| {
-        let index = shop.store.index(shop.order, source, column).unwrap();
+    let mut check = |source, column: Option<u8>, key: [u8; 4], wanted: &dyn Fn(u32) -> bool| {
+        let index = shop
+            .store
+            .index(shop.order, source, column.map(ColumnId::new))
+            .unwrap();
         let mut search = shop.store.search(index, &key).unwrap();
         let expected: Vec<u32> = (1..=ORDERS).rev().filter(|&row| wanted(row)).collect();
         assert_eq!(

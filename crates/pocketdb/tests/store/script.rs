@@ -7,7 +7,7 @@ use std::rc::Rc;
 use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simulator};
 use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{
-    ColumnDefinition, Kind, Layout, Result, SecureStore, Store, TableDefinition, TableId,
+    ColumnDefinition, ColumnId, Kind, Layout, Result, SecureStore, Store, TableDefinition, TableId,
 };
 
 pub(crate) const BLOCKS: u32 = 48;
@@ -223,7 +223,7 @@ pub(crate) fn check<F: Nand, S: SecureStore>(store: &mut Store<F, S>, model: &Mo
 }
 
 /// The column of each table that is indexed, and where it lies in a row.
-const KEYS: [(usize, Range<usize>); 2] = [(1, 10..18), (0, 0..30)];
+const KEYS: [(ColumnId, Range<usize>); 2] = [(ColumnId::new(1), 10..18), (ColumnId::new(0), 0..30)];
 
 /// Rows read one by one and searched for by their keys: all are right and none is missing, or an error.
 ///

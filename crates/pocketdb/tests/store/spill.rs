@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::{Nand as _, PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Result, Store, TableId};
+use probity_pocketdb::{ColumnId, Result, Store, TableId};
 
 use crate::script::{SECRET, STORE_BYTES, reference, table, text};
 
@@ -60,8 +60,10 @@ fn fill(store: &mut Spilling) -> Result<()> {
 /// Every row of the second table is found by each value of the row that it refers to.
 fn check(store: &mut Spilling, place: &str) {
     let rows = store.count(TABLES[1]);
-    for (column, (_, each)) in COLUMNS.into_iter().enumerate() {
-        let index = store.index(TABLES[1], TABLES[0], Some(column)).unwrap();
+    for (column, (_, each)) in (0u8..).zip(COLUMNS) {
+        let index = store
+            .index(TABLES[1], TABLES[0], Some(ColumnId::new(column)))
+            .unwrap();
         for number in 0..REFERENCED.div_ceil(each) {
             let key = value(number * each, each);
             let mut search = store.search(index, &key).unwrap();

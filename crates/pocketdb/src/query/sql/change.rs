@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{part_mut, put, small, take};
+use crate::pager::bytes::{part_mut, put, take};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
@@ -13,7 +13,7 @@ use crate::query::rows::{Chunk, Rows};
 use crate::query::select::Select;
 use crate::query::sql::parser::Parser;
 use crate::tables::catalogue::{Column, ID, Kind, OWN};
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, encode};
 
@@ -23,7 +23,7 @@ pub(crate) struct Change<'a> {
     /// The table and the condition of the rows.
     pub(crate) select: Select<'a>,
     /// The columns with their new values; empty for a delete.
-    pub(crate) columns: Series<(u8, Value<'a>), COLUMNS_MAX>,
+    pub(crate) columns: Series<(ColumnId, Value<'a>), COLUMNS_MAX>,
 }
 
 /// An insertion.
@@ -31,7 +31,7 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Insertion<'a> {
     pub(crate) table: TableId,
     /// The columns that have values, in the statement's order.
-    pub(crate) columns: Series<u8, COLUMNS_MAX>,
+    pub(crate) columns: Series<ColumnId, COLUMNS_MAX>,
     /// The values, row by row.
     pub(crate) values: Series<Value<'a>, VALUES_MAX>,
 }
@@ -56,7 +56,7 @@ impl<'a> Parser<'a, '_> {
                 if number > 0 {
                     self.expect(",")?;
                 }
-                let value = self.inserted_value(table, usize::from(column))?;
+                let value = self.inserted_value(table, column)?;
                 insertion
                     .values
                     .push(value, "the number of values of a statement")?;
@@ -75,7 +75,7 @@ impl<'a> Parser<'a, '_> {
         let what = "the number of columns";
         let table = insertion.table;
         if !self.pass("(")? {
-            for (number, _) in (0u8..).zip(self.catalogue.columns_of(table)) {
+            for number in self.catalogue.column_ids(table) {
                 insertion.columns.push(number, what)?;
             }
             return Ok(());
@@ -86,7 +86,6 @@ impl<'a> Parser<'a, '_> {
             let error = |what| Error::Sql { at, what };
             let unknown = || error(alloc::format!("there is no column {name}"));
             let column = self.catalogue.column(table, name).ok_or_else(unknown)?;
-            let column = small(column);
             if insertion.columns.contains(&column) {
                 return Err(error(alloc::format!("{name} is given twice")));
             }
@@ -96,16 +95,16 @@ impl<'a> Parser<'a, '_> {
             }
         }
         let columns = self.catalogue.columns_of(table);
-        for (number, column) in (0u8..).zip(columns) {
+        for (number, column) in self.catalogue.column_ids(table).zip(columns) {
             if column.kind != Kind::Position && !insertion.columns.contains(&number) {
-                let name = self.catalogue.column_name(table, usize::from(number));
+                let name = self.catalogue.column_name(table, number);
                 return Err(self.tokens.error(alloc::format!("{name} has no value")));
             }
         }
         self.expect(")")
     }
 
-    fn inserted_value(&mut self, table: TableId, column: usize) -> Result<Value<'a>> {
+    fn inserted_value(&mut self, table: TableId, column: ColumnId) -> Result<Value<'a>> {
         let entry = self.catalogue.column_at(table, column)?;
         if entry.kind == Kind::Position && self.pass("NULL")? {
             return Ok(Value::Null);
@@ -135,10 +134,9 @@ impl<'a> Parser<'a, '_> {
             let kind = ValueType::of(self.catalogue.column_at(table, column)?.kind);
             let value = self.value_of(kind)?;
             self.refuse(&["+", "-", "*"])?;
-            let number = small(column);
             change
                 .columns
-                .push((number, value), "the number of columns")?;
+                .push((column, value), "the number of columns")?;
             if !self.pass(",")? {
                 break;
             }
@@ -191,18 +189,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn insert_values(
         &mut self,
         table: TableId,
-        columns: &[u8],
+        columns: &[ColumnId],
         values: &[Value<'_>],
     ) -> Result<u32> {
         let own = self.catalogue.widths(table).0;
         let mut row = Scratch::new(own);
         let mut references = [0u32; TABLES_MAX];
         let mut known = 0;
-        for number in 0..self.catalogue.columns_of(table).count() {
+        for number in self.catalogue.column_ids(table) {
             let column = self.catalogue.column_at(table, number)?;
-            let given = columns
-                .iter()
-                .position(|&given| usize::from(given) == number);
+            let given = columns.iter().position(|&given| given == number);
             let value = given
                 .and_then(|at| values.get(at))
                 .copied()
@@ -231,7 +227,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Prefixes an error with the column's name.
-    fn named(&self, table: TableId, column: usize, error: Error) -> Error {
+    fn named(&self, table: TableId, column: ColumnId, error: Error) -> Error {
         match error {
             Error::Value(text) => {
                 let name = self.catalogue.column_name(table, column);
@@ -268,18 +264,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 _ => Err(missing(self)),
             };
         }
-        let key = self.catalogue.column_at(target, usize::from(column.key))?;
+        let key = self.catalogue.column_at(target, column.key)?;
         let mut bytes = [0u8; KEY_BYTES_MAX];
         let width = usize::from(key.width);
         let bytes = part_mut(&mut bytes, 0, width);
         if encode(value, bytes).is_err() {
             return Err(missing(self));
         }
-        let found = self.find_key(target, usize::from(column.key), bytes)?;
+        let found = self.find_key(target, column.key, bytes)?;
         found.ok_or_else(|| missing(self))
     }
 
-    fn check_unique(&mut self, table: TableId, column: usize, key: &[u8]) -> Result<()> {
+    fn check_unique(&mut self, table: TableId, column: ColumnId, key: &[u8]) -> Result<()> {
         if self.find_key(table, column, key)?.is_some() {
             let name = self.catalogue.column_name(table, column);
             let text = alloc::format!("{name} has this value in another row already");
@@ -289,12 +285,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the row with `key` in a unique column, which updates cannot change.
-    fn find_key(&mut self, table: TableId, column: usize, key: &[u8]) -> Result<Option<u32>> {
-        let number = small(column);
+    fn find_key(&mut self, table: TableId, column: ColumnId, key: &[u8]) -> Result<Option<u32>> {
         let missing = Error::Limit("the number of indexes");
         let index = self
             .catalogue
-            .find_index(table, OWN, number)
+            .find_index(table, OWN, column)
             .ok_or(missing)?;
         let mut search = self.begin_search(index, key)?;
         while let Some(id) = self.next_found(&mut search)? {
@@ -316,7 +311,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.note_delete(table, id)?;
             }
             for (number, value) in change.columns.iter() {
-                self.change_value(table, id, usize::from(*number), value)?;
+                self.change_value(table, id, *number, value)?;
             }
         }
         Ok(u64::from(list.records()))
@@ -338,7 +333,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         id: u32,
-        number: usize,
+        number: ColumnId,
         value: &Value<'_>,
     ) -> Result<()> {
         let column = self.catalogue.column_at(table, number)?;

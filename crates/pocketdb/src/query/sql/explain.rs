@@ -89,7 +89,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let table = reach.table;
         let column = match reach.column {
             ID => "id",
-            column => self.catalogue.column_name(table, usize::from(column)),
+            column => self.catalogue.column_name(table, column),
         };
         (self.catalogue.table_name(table), column)
     }

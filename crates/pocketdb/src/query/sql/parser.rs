@@ -2,12 +2,12 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{DEPTH_MAX, NAME_BYTES_MAX, TABLES_MAX};
-use crate::pager::bytes::{short, small};
+use crate::pager::bytes::short;
 use crate::pager::series::Series;
 use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
 use crate::query::sql::token::{TOO_LONG, Token, Tokens};
 use crate::tables::catalogue::{Catalogue, ID, Kind, OWN};
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::value::{NUMBER_BYTES, Value, ValueType};
 
 /// Reserved words, which end a name or an alias.
@@ -252,7 +252,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     }
 
     /// Parses a column name, with or without its table; returns table and column.
-    pub(crate) fn column(&mut self) -> Result<(Bound<'a>, usize)> {
+    pub(crate) fn column(&mut self) -> Result<(Bound<'a>, ColumnId)> {
         let at = self.tokens.at;
         let error = |what| Err(Error::Sql { at, what });
         let first = self.name()?;
@@ -281,7 +281,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     }
 
     /// Returns the path from the query's root table to a column.
-    pub(crate) fn reach(&self, bound: &Bound<'_>, column: usize) -> Result<Reach> {
+    pub(crate) fn reach(&self, bound: &Bound<'_>, column: ColumnId) -> Result<Reach> {
         let entry = self.catalogue.column_at(bound.table, column)?;
         let id = |slot, table| Reach {
             slot,
@@ -302,9 +302,7 @@ impl<'a, 'c> Parser<'a, 'c> {
                 if entry.key == ID {
                     return Ok(id(slot, entry.target));
                 }
-                let key = self
-                    .catalogue
-                    .column_at(entry.target, usize::from(entry.key))?;
+                let key = self.catalogue.column_at(entry.target, entry.key)?;
                 Ok(Reach {
                     slot,
                     table: entry.target,
@@ -316,7 +314,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             kind => Ok(Reach {
                 slot: bound.slot,
                 table,
-                column: small(column),
+                column,
                 kind: ValueType::of(kind),
                 width: entry.width,
             }),
@@ -482,7 +480,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     fn join(
         &mut self,
         condition: &mut Condition<'a>,
-        left: (Bound<'a>, usize),
+        left: (Bound<'a>, ColumnId),
         at: usize,
         joins: Joins,
     ) -> Result<u16> {
@@ -506,14 +504,18 @@ impl<'a, 'c> Parser<'a, 'c> {
     }
 
     /// Returns the table that `from` refers to, if `to` is its key.
-    fn joined(&self, from: (Bound<'a>, usize), to: (Bound<'a>, usize)) -> Result<Option<TableId>> {
+    fn joined(
+        &self,
+        from: (Bound<'a>, ColumnId),
+        to: (Bound<'a>, ColumnId),
+    ) -> Result<Option<TableId>> {
         let reference = self.catalogue.column_at(from.0.table, from.1)?;
         let key = self.catalogue.column_at(to.0.table, to.1)?;
         let leads = reference.kind == Kind::Reference
             && reference.target == to.0.table
             && match reference.key {
                 ID => key.kind == Kind::Position,
-                column => usize::from(column) == to.1,
+                column => column == to.1,
             };
         Ok(leads.then_some(to.0.table))
     }

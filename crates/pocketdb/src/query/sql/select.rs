@@ -7,7 +7,7 @@ use crate::query::select::{Function, Key, Select};
 use crate::query::sql::parser::{Bound, Parser};
 use crate::query::sql::token::{Token, Tokens};
 use crate::tables::catalogue::{Kind, OWN};
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::value::{Value, ValueType};
 
 /// The functions that a query may use.
@@ -27,7 +27,7 @@ pub(crate) enum Title<'a> {
     /// A text of the statement.
     Text(&'a str),
     /// The name in the catalogue.
-    Column(TableId, usize),
+    Column(TableId, ColumnId),
 }
 
 /// A bound query with the titles of its columns.
@@ -260,7 +260,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn all_columns(&self, bound: &Bound<'a>, query: &mut Query<'a>) -> Result<()> {
-        for column in 0..self.catalogue.columns_of(bound.table).count() {
+        for column in self.catalogue.column_ids(bound.table) {
             let reach = self.reach(bound, column)?;
             let item = Item {
                 function: Function::Value,
@@ -503,7 +503,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Returns whether an update may change a column's values.
-    pub(crate) fn is_changeable(&self, table: TableId, column: usize) -> Result<bool> {
+    pub(crate) fn is_changeable(&self, table: TableId, column: ColumnId) -> Result<bool> {
         let entry = self.catalogue.column_at(table, column)?;
         let stored = !matches!(entry.kind, Kind::Position | Kind::Reference);
         Ok(stored && !entry.unique)

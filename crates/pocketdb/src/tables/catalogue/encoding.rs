@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::limits::COLUMNS_MAX;
 use crate::pager::bytes::{small, u16_at};
 use crate::pager::series::Series;
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 
 /// The error for bytes that are no catalogue.
 const DAMAGED: Error = Error::Root("has a damaged catalogue");
@@ -40,7 +40,7 @@ impl Catalogue {
                 let [low, high] = column.width.to_le_bytes();
                 let kind = kind_number(column.kind);
                 out.extend_from_slice(&[column.name.bytes, kind, low, high, flags]);
-                out.extend_from_slice(&[column.target.number(), column.key]);
+                out.extend_from_slice(&[column.target.number(), column.key.number()]);
                 out.extend_from_slice(self.name(column.name).as_bytes());
             }
         }
@@ -83,7 +83,7 @@ impl Catalogue {
             let kind = kind_of(kind, u16_at(bytes, at + 2))?;
             let reference = (kind == Kind::Reference).then(|| {
                 let table = TableId::new(target);
-                let column = before.column_name(table, usize::from(key));
+                let column = before.column_name(table, ColumnId::new(key));
                 (before.table_name(table), column)
             });
             let definition = ColumnDefinition {

@@ -16,7 +16,7 @@ use crate::limits::{
     CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
 };
 use crate::pager::bytes::{part, short, small};
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::value::ValueType;
 
 /// The hidden table of deletes.
@@ -27,8 +27,8 @@ pub(crate) const UPDATES: TableId = TableId::new(1);
 pub(crate) const FIRST_TABLE: TableId = TableId::new(2);
 /// Slot number of an index on the table's own column.
 pub(crate) const OWN: u8 = 255;
-/// Column number of the row id, for indexes and references.
-pub(crate) const ID: u8 = 255;
+/// The row id as a column, for indexes and references.
+pub(crate) const ID: ColumnId = ColumnId::new(255);
 /// Bytes of an integer, a real number and a row id as stored.
 pub(crate) const NUMBER_BYTES: u16 = 8;
 /// Bytes of one id in a join row.
@@ -112,7 +112,7 @@ pub(crate) struct Column {
     pub(crate) group_at: u16,
     /// Table and column that a reference leads to.
     pub(crate) target: TableId,
-    pub(crate) key: u8,
+    pub(crate) key: ColumnId,
 }
 
 /// A table as the engine uses it; its ranges refer to the catalogue's lists.
@@ -147,7 +147,7 @@ pub(crate) struct Index {
     /// The slot of the table whose values are indexed, or [`OWN`].
     pub(crate) slot: u8,
     /// The indexed column, or [`ID`].
-    pub(crate) column: u8,
+    pub(crate) column: ColumnId,
 }
 
 /// All tables.
@@ -324,7 +324,7 @@ impl Catalogue {
     }
 
     /// Returns table and key column that a foreign key refers to.
-    fn resolve(&self, definition: &ColumnDefinition<'_>) -> Result<(TableId, u8)> {
+    fn resolve(&self, definition: &ColumnDefinition<'_>) -> Result<(TableId, ColumnId)> {
         let (table, column) = definition.reference.unwrap_or(("", ""));
         let unknown = || Error::Name(alloc::format!("there is no table {table}"));
         let target = self.table(table).ok_or_else(unknown)?;
@@ -333,9 +333,9 @@ impl Catalogue {
         }
         let no_column = || Error::Name(alloc::format!("the table {table} has no column {column}"));
         let key = self.column(target, column).ok_or_else(no_column)?;
-        match self.columns_of(target).nth(key) {
+        match self.columns_of(target).nth(key.place()) {
             Some(found) if found.kind == Kind::Position => Ok((target, ID)),
-            Some(found) if found.unique => Ok((target, small(key))),
+            Some(found) if found.unique => Ok((target, key)),
             _ => Err(Error::Name(alloc::format!(
                 "{table}.{column} is not unique, so nothing can refer to it"
             ))),
@@ -364,13 +364,13 @@ impl Catalogue {
     }
 
     fn install_indexes(&mut self, table: TableId) -> Result<()> {
-        let searched = |catalogue: &Self, of: TableId| -> Vec<u8> {
-            let columns = catalogue.columns_of(of).enumerate();
+        let searched = |catalogue: &Self, of: TableId| -> Vec<ColumnId> {
+            let columns = catalogue.column_ids(of).zip(catalogue.columns_of(of));
             let indexed = columns.filter(|(_, column)| column.indexed && column.width > 0);
-            indexed.map(|(number, _)| small(number)).collect()
+            indexed.map(|(number, _)| number).collect()
         };
         let own = searched(self, table);
-        let mut found: Vec<(u8, u8)> = own.into_iter().map(|column| (OWN, column)).collect();
+        let mut found: Vec<(u8, ColumnId)> = own.into_iter().map(|column| (OWN, column)).collect();
         for (number, slot) in self.slots_of(table).iter().enumerate() {
             found.push((small(number), ID));
             let columns = searched(self, slot.table);
@@ -424,10 +424,10 @@ impl Catalogue {
         tables.find(|&table| self.table_name(table).eq_ignore_ascii_case(name))
     }
 
-    /// Returns the number of the column `name` of `table`.
-    pub(crate) fn column(&self, table: TableId, name: &str) -> Option<usize> {
-        self.columns_of(table)
-            .position(|column| self.name(column.name).eq_ignore_ascii_case(name))
+    /// Returns the column `name` of `table`.
+    pub(crate) fn column(&self, table: TableId, name: &str) -> Option<ColumnId> {
+        let mut columns = self.column_ids(table);
+        columns.find(|&column| self.column_name(table, column).eq_ignore_ascii_case(name))
     }
 
     /// Returns the name of a table.
@@ -438,8 +438,8 @@ impl Catalogue {
     }
 
     /// Returns the name of a column.
-    pub(crate) fn column_name(&self, table: TableId, column: usize) -> &str {
-        let found = self.columns_of(table).nth(column);
+    pub(crate) fn column_name(&self, table: TableId, column: ColumnId) -> &str {
+        let found = self.columns_of(table).nth(column.place());
         found.map_or("", |column| self.name(column.name))
     }
 
@@ -450,7 +450,7 @@ impl Catalogue {
     }
 
     /// Returns the columns of a table.
-    pub(crate) fn columns_of(&self, table: TableId) -> impl Iterator<Item = &Column> + '_ {
+    pub(crate) fn columns_of(&self, table: TableId) -> core::slice::Iter<'_, Column> {
         let range = self.tables.get(table.place()).map_or(0..0, |entry| {
             usize::from(entry.columns_at)
                 ..usize::from(entry.columns_at) + usize::from(entry.columns)
@@ -458,10 +458,15 @@ impl Catalogue {
         self.columns[range].iter()
     }
 
+    /// Returns the columns of a table, by their numbers.
+    pub(crate) fn column_ids(&self, table: TableId) -> impl Iterator<Item = ColumnId> + use<> {
+        (0..self.columns_of(table).len()).map(ColumnId::at)
+    }
+
     /// Returns one column of a table.
-    pub(crate) fn column_at(&self, table: TableId, column: usize) -> Result<Column> {
+    pub(crate) fn column_at(&self, table: TableId, column: ColumnId) -> Result<Column> {
         let unknown = || Error::Name(alloc::format!("table {table} has no column {column}"));
-        let found = self.columns_of(table).nth(column);
+        let found = self.columns_of(table).nth(column.place());
         found.copied().ok_or_else(unknown)
     }
 
@@ -469,7 +474,7 @@ impl Catalogue {
     pub(crate) fn shown_type(&self, column: &Column) -> ValueType {
         let mut shown = *column;
         if column.kind == Kind::Reference && column.key != ID {
-            let key = self.column_at(column.target, usize::from(column.key));
+            let key = self.column_at(column.target, column.key);
             shown = key.unwrap_or(shown);
         }
         ValueType::of(shown.kind)
@@ -505,7 +510,7 @@ impl Catalogue {
 
     /// Returns the index of `table` on its own column, or on a column of the table in one of its
     /// slots.
-    pub(crate) fn find_index(&self, table: TableId, slot: u8, column: u8) -> Option<usize> {
+    pub(crate) fn find_index(&self, table: TableId, slot: u8, column: ColumnId) -> Option<usize> {
         self.indexes_of(table).find(|&number| {
             self.indexes
                 .get(number)
@@ -514,7 +519,7 @@ impl Catalogue {
     }
 
     /// Returns table and column whose values are indexed; the column is [`ID`] for row ids.
-    pub(crate) fn source(&self, index: Index) -> Result<(TableId, u8)> {
+    pub(crate) fn source(&self, index: Index) -> Result<(TableId, ColumnId)> {
         let table = index.table;
         if index.slot == OWN {
             return Ok((table, index.column));

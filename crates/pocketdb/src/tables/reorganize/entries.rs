@@ -10,7 +10,7 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::sort::{FRAMES_LITTLE, Repeats, Run, RunWriter, Sorter, descending};
 use crate::tables::catalogue::{DELETES, ID, ID_BYTES, Index, OWN, UPDATES};
-use crate::tables::id::TableId;
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
 use crate::tables::part::Spot;
 use crate::tables::reorganize::Site;
@@ -39,7 +39,7 @@ pub(super) struct Job {
     /// Length of an entry in bytes.
     pub(super) width: usize,
     /// Table and column of the indexed values.
-    source: (TableId, u8),
+    source: (TableId, ColumnId),
     /// The index on the ids of that table.
     by_id: Option<usize>,
 }
@@ -155,7 +155,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let old = self.part_rows(job.index.table);
         let side = site.frozen.side;
         let (table, column) = job.source;
-        let column = self.catalogue.column_at(table, usize::from(column))?;
+        let column = self.catalogue.column_at(table, column)?;
         let key_bytes = job.width - ID_BYTES;
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = part_mut(&mut record, 0, job.width);
@@ -210,7 +210,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if column == ID {
             put(key, 0, &row.to_be_bytes());
         } else {
-            let entry = self.catalogue.column_at(table, usize::from(column))?;
+            let entry = self.catalogue.column_at(table, column)?;
             let spot = self.spot_of(site, side, table, row)?;
             self.value_in(spot, table, row, &entry, key)?;
         }
@@ -235,13 +235,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let (table, column) = job.source;
-        if column == ID || !self.summary.has_updates(table, usize::from(column)) {
+        if column == ID || !self.summary.has_updates(table, column) {
             return Ok(());
         }
-        let number = usize::from(column);
-        let entry = self.catalogue.column_at(table, number)?;
+        let entry = self.catalogue.column_at(table, column)?;
         for update in site.counted.updates + 1..=site.frozen.rows(UPDATES) {
-            let Some(row) = self.updated_row(update, table, number)? else {
+            let Some(row) = self.updated_row(update, table, column)? else {
                 continue;
             };
             // A row in a part that stays keeps its old value in this index.

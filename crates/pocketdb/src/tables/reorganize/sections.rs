@@ -104,7 +104,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         record: &mut [u8],
     ) -> Result<()> {
         let until = site.until();
-        for number in 0..self.catalogue.columns_of(table).count() {
+        for number in self.catalogue.column_ids(table) {
             let column = self.catalogue.column_at(table, number)?;
             if column.width == 0 || u32::from(column.group) != group {
                 continue;
