@@ -77,7 +77,7 @@ pub use pager::{flash, root};
 pub use query::select::{Heading, Row, Sink};
 pub use query::sql::{Outcome, Statements};
 pub use tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
-pub use tables::id::{ColumnId, TableId};
+pub use tables::id::{ColumnId, RowId, TableId};
 pub use tables::index::Search;
 pub use tables::reorganize::{Extent, Progress};
 pub use tables::store::{Store, StoreCounters};

@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, TABLES_MAX};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{narrow, part, part_mut, put, take, u32_at};
+use crate::pager::bytes::{narrow, part, part_mut, put, take};
 use crate::pager::flash::Nand;
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
@@ -19,13 +19,15 @@ use crate::query::condition::Condition;
 use crate::query::select::{Select, Source};
 use crate::query::sieve::Sieve;
 use crate::query::stream::Candidates;
-use crate::tables::catalogue::{ID, ID_BYTES, OWN};
-use crate::tables::id::TableId;
+use crate::tables::catalogue::{ID, OWN};
+use crate::tables::id::{ID_BYTES, RowId, TableId};
 use crate::tables::store::Store;
 use crate::tables::value::encode_integer;
 
 /// Length of a pair that sorts a chunk into the order of a table, in bytes.
 const PAIR_BYTES: usize = 8;
+/// The id of a dropped row, which no row has.
+const DROPPED: RowId = RowId::new(0);
 
 /// The ids of a row in a chunk: the root's, then those of the listed slots.
 #[derive(Debug, Clone, Copy, Default)]
@@ -112,7 +114,7 @@ impl Chunk {
         &self,
         store: &mut Store<F, S>,
         rank: usize,
-        id: u32,
+        id: RowId,
         row: usize,
     ) {
         let at = self.pairs_at() + rank * PAIR_BYTES;
@@ -137,16 +139,26 @@ impl Chunk {
         &self,
         store: &Store<F, S>,
         rank: usize,
-    ) -> (u32, usize) {
+    ) -> (RowId, usize) {
         let at = self.pairs_at() + rank * PAIR_BYTES;
         let pair: [u8; PAIR_BYTES] = take(store.pager.arena.area(self.area), at);
         let row = u32::from_be_bytes(take(&pair, 4));
-        (u32::from_be_bytes(take(&pair, 0)), row as usize)
+        let id = RowId::new(u32::from_be_bytes(take(&pair, 0)));
+        (id, row as usize)
     }
 
     /// Drops a row: sets its id to one that no row has.
     pub(crate) fn drop_row<F: Nand, S: SecureStore>(&self, store: &mut Store<F, S>, row: usize) {
-        self.put(store, row, 0, &0u32.to_le_bytes());
+        self.put(store, row, 0, &DROPPED.to_le_bytes());
+    }
+
+    /// Returns whether a row was dropped.
+    pub(crate) fn is_dropped<F: Nand, S: SecureStore>(
+        &self,
+        store: &Store<F, S>,
+        row: usize,
+    ) -> bool {
+        self.id(store, row, 0) == DROPPED
     }
 
     /// Copies the ids of one row over those of another.
@@ -174,8 +186,9 @@ impl Chunk {
         store: &Store<F, S>,
         row: usize,
         at: usize,
-    ) -> u32 {
-        u32_at(store.pager.arena.area(self.area), self.at(row) + at)
+    ) -> RowId {
+        let area = store.pager.arena.area(self.area);
+        RowId::from_le_bytes(take(area, self.at(row) + at))
     }
 
     fn put<F: Nand, S: SecureStore>(
@@ -411,7 +424,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut rank = 0u32;
         while list.next(&mut self.pager, &mut record)? {
             let mut pair = [0u8; PAIR_BYTES];
-            put(&mut pair, 0, &u32_at(&record, at).to_be_bytes());
+            put(
+                &mut pair,
+                0,
+                &RowId::from_le_bytes(take(&record, at)).to_be_bytes(),
+            );
             put(&mut pair, 4, &rank.to_be_bytes());
             by_id.push(&mut self.pager, &pair)?;
             rank += 1;
@@ -425,7 +442,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut pair = [0u8; PAIR_BYTES];
         let mut entry = Scratch::record(4 + width)?;
         while by_id.next(&mut self.pager, &mut pair)? {
-            let id = u32::from_be_bytes(take(&pair, 0));
+            let id = RowId::new(u32::from_be_bytes(take(&pair, 0)));
             put(&mut entry, 0, part(&pair, 4, 4));
             self.fetch_stored(select, slot, id, part_mut(&mut entry, 4, width))?;
             by_rank.push(&mut self.pager, &entry)?;
@@ -446,7 +463,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         select: &Select<'_>,
         slot: u8,
-        id: u32,
+        id: RowId,
         out: &mut [u8],
     ) -> Result<()> {
         let mut at = 0;
@@ -487,7 +504,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             {
                 let place = chunk.ids + usize::from(source.at);
                 if source.reach.column == ID {
-                    chunk.put(self, row, place, &encode_integer(i64::from(id)));
+                    chunk.put(self, row, place, &encode_integer(i64::from(id.number())));
                 } else {
                     let bytes = usize::from(source.reach.width);
                     chunk.put(self, row, place, part(&record, at, bytes));

@@ -181,7 +181,7 @@ mod tests {
     use crate::pager::side::{Side, all_sides};
     use crate::pager::sort::RunWriter;
     use crate::tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
-    use crate::tables::id::TableId;
+    use crate::tables::id::{RowId, TableId};
     use crate::tables::reorganize::Extent;
 
     const MEMORY: usize = 65_536;
@@ -225,7 +225,7 @@ mod tests {
     fn check(store: &mut Store<Simulator, MemoryStore>, rows: u32) {
         let mut row = [0; 200];
         for number in 0..rows {
-            store.read(TABLE, number + 1, &mut row).unwrap();
+            store.read(TABLE, RowId::after(number), &mut row).unwrap();
             assert_eq!(row.get(..4), Some(&number.to_le_bytes()[..]));
         }
         store.verify().unwrap();
@@ -293,7 +293,7 @@ mod tests {
             let contents = Side::new(side).contents;
             store.pager.disown(contents).unwrap();
         }
-        let read = store.read(TABLE, 1, &mut [0; 200]);
+        let read = store.read(TABLE, RowId::new(1), &mut [0; 200]);
         assert_eq!(read, Err(Error::Root("lacks a section")));
         assert!(
             store.search(0, &[2, 1, 0, 0, 0]).is_ok(),

@@ -13,8 +13,8 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side as PartSide;
 use crate::pager::sort::{Repeats, Run, Sorter, ascending, descending};
+use crate::tables::id::ID_BYTES;
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
-use crate::tables::part::ID_BYTES;
 use crate::tables::reorganize::Site;
 use crate::tables::store::Store;
 
@@ -162,7 +162,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let id = self.list_id(side.lists, keys.list, present.next)?;
         present.next += 1;
         put(&mut present.record, 0, &present.key);
-        put(&mut present.record, keys.width, &descending(id));
+        put(&mut present.record, keys.width, &descending(id.number()));
         Ok(true)
     }
 

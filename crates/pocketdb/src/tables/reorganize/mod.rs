@@ -24,7 +24,7 @@ use crate::pager::root::{Level, PartState, RootRecord, SecureStore};
 use crate::pager::side::{Side, all_sides};
 use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
 use crate::tables::change::Moment;
-use crate::tables::id::TableId;
+use crate::tables::id::{RowId, TableId};
 use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number};
 use crate::tables::store::Store;
 use crate::tables::store::owner_of;
@@ -301,8 +301,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the place of a row once the new part is in use: in it, or in a part that stays.
-    fn spot_after(&self, site: &Site, table: TableId, id: u32) -> Result<Spot> {
-        if id > site.frozen.first(table) {
+    fn spot_after(&self, site: &Site, table: TableId, id: RowId) -> Result<Spot> {
+        if !id.is_within(site.frozen.first(table)) {
             return Ok(site.frozen.spot(table));
         }
         self.spot(table, id).ok_or(Error::Root("lacks a part"))
