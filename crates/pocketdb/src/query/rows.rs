@@ -41,7 +41,7 @@ impl Reached {
         if slot == OWN || self.slots.contains(&slot) {
             return Ok(());
         }
-        self.slots.push(slot, "the number of tables")
+        Ok(self.slots.push(slot, "the number of tables")?)
     }
 
     /// Returns the length of a row's ids in bytes.

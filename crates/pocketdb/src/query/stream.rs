@@ -427,7 +427,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         if slot == OWN {
-            return sorter.push(&mut self.pager, &descending(id.number()));
+            return Ok(sorter.push(&mut self.pager, &descending(id.number()))?);
         }
         let missing = Error::Limit("the number of indexes");
         let index = self.catalogue.find_index(table, slot, ID).ok_or(missing)?;
@@ -449,7 +449,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         while sorter.next(&mut self.pager, &mut record)? {
             writer.put(&mut self.pager, &record)?;
         }
-        writer.finish(&mut self.pager).map(Some)
+        Ok(Some(writer.finish(&mut self.pager)?))
     }
 
     /// Returns the next id of a source.

@@ -182,7 +182,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row, or the errors of [`Self::insert`].
     pub fn delete(&mut self, table: TableId, id: RowId) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
         self.note_delete(table, id)
@@ -200,7 +200,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: ColumnId,
         value: &[u8],
     ) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
@@ -225,7 +225,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: ColumnId,
         out: &mut [u8],
     ) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
         if out.len() != usize::from(entry.width) {

@@ -111,7 +111,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             writer.put(&mut self.pager, part(&record, 0, width))?;
         }
-        writer.finish(&mut self.pager)
+        Ok(writer.finish(&mut self.pager)?)
     }
 
     /// Reads the hashes of one of the indexes that were written together.

@@ -75,7 +75,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Name`] for an index that does not exist, [`Error::Value`] for a key of another
     /// length.
     pub fn search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
-        self.pager.usable()?;
+        self.usable()?;
         self.begin_search(index, key)
     }
 
@@ -103,7 +103,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Tampered`] when a page is not the one that was written, [`Error::Refused`] after
     /// a reorganisation.
     pub fn next(&mut self, search: &mut Search) -> Result<Option<RowId>> {
-        self.pager.usable()?;
+        self.usable()?;
         if search.instance != self.instance() {
             let what = "going on with a search from before a reorganisation";
             return Err(Error::Refused(what.into()));
@@ -407,10 +407,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let entry = self.pager.entry(owner_of(table), unit)?;
         let pair = entry.page + pages_for(own) + pages_for(all - own) + 2 * narrow(rank);
         let page = if role == ROLE_KEY { pair } else { pair + 1 };
-        self.pager.load(&PageIdentity {
+        Ok(self.pager.load(&PageIdentity {
             role,
             ..data_identity(page, entry.epoch, table, unit)
-        })
+        })?)
     }
 
     fn next_in_units(&mut self, cursor: &mut Cursor, unit: u32) -> Result<Option<RowId>> {

@@ -160,8 +160,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: TableId,
         section: u32,
     ) -> Result<Option<Entry>> {
-        self.pager
-            .entry_if_any(side.contents, section_number(table, section))
+        Ok(self
+            .pager
+            .entry_if_any(side.contents, section_number(table, section))?)
     }
 
     /// Reads the page of a section that contains record number `number`; returns its frame.
@@ -174,7 +175,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<usize> {
         let entry = self.section(side, table, section)?;
         let start = entry.ok_or(Error::Root("lacks a section"))?.page;
-        self.pager.log_load(side.body, ROLE_PART, start + page)
+        Ok(self.pager.log_load(side.body, ROLE_PART, start + page)?)
     }
 
     /// Copies the value of a column of a row in a part.
@@ -263,7 +264,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// A page was changed or cannot be read, or the secure store cannot be read.
     pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         let state = self.pager.committed.part;
         for level in state.live() {
             let side = Side::new(level.side);

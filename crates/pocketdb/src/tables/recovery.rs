@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
 use crate::pager::bytes::{narrow, part, put};
+use crate::pager::error::Error as PagerError;
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{CatalogueState, SecureStore};
 use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE, Since};
@@ -85,7 +86,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.pager.blocks.free(block);
         }
         self.adopt_plan(catalogue, plan)?;
-        self.pager.reload_window()
+        Ok(self.pager.reload_window()?)
     }
 
     fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
@@ -117,7 +118,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         loop {
             let block = match self.pager.take_blocks(1) {
-                Err(Error::DeviceFull) => return Ok(old),
+                Err(PagerError::DeviceFull) => return Ok(old),
                 block => block?,
             };
             let new = CatalogueState {
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!(record, [1, 2, 3, 4]);
         assert!(matches!(
             run.take(&mut pager, &mut record),
-            Err(Error::Defect(_))
+            Err(PagerError::Defect(_))
         ));
     }
 }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
 use crate::pager::bytes::{part, put, take};
+use crate::pager::error::Error as PagerError;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
@@ -23,7 +24,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// does not exist. [`Error::Limit`] when the transaction has too many rows (roll it back or
     /// commit it).
     pub fn insert(&mut self, table: TableId, row: &[u8], references: &[RowId]) -> Result<RowId> {
-        self.pager.usable()?;
+        self.usable()?;
         self.prepare_change()?;
         let (own, all) = self.catalogue.widths(table);
         self.catalogue.entry(table)?;
@@ -59,10 +60,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Appends the row `id`, the next one of its table.
     pub(crate) fn append_or_poison(&mut self, table: TableId, id: RowId, row: &[u8]) -> Result<()> {
         if let Err(error) = self.pager.append(owner_of(table), id.number(), row) {
-            if !matches!(error, Error::Limit(_) | Error::DeviceFull) {
+            if !matches!(error, PagerError::Limit(_) | PagerError::DeviceFull) {
                 self.pager.poison();
             }
-            return Err(error);
+            return Err(error.into());
         }
         let rows = self.rows.get_mut(table.place());
         *rows.ok_or(Error::Defect("a row is of a table that is counted"))? = id.number();
@@ -118,7 +119,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
     pub fn read(&mut self, table: TableId, id: RowId, out: &mut [u8]) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         let own = self.catalogue.widths(table).0;
         self.catalogue.entry(table)?;
         self.check_row(table, id)?;
@@ -147,7 +148,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it fails
     /// authentication.
     pub fn referenced(&mut self, table: TableId, id: RowId, slot: usize) -> Result<RowId> {
-        self.pager.usable()?;
+        self.usable()?;
         self.check_row(table, id)?;
         if slot >= self.catalogue.slots_of(table).len() {
             return Err(Error::Key(alloc::format!(
@@ -188,9 +189,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies bytes of the stored columns of a row that is in no reorganised part.
     fn read_unit(&mut self, table: TableId, id: RowId, at: usize, out: &mut [u8]) -> Result<()> {
         if !id.is_within(self.placed(table)) {
-            return self
+            return Ok(self
                 .pager
-                .read_waiting(owner_of(table), id.number(), at, out);
+                .read_waiting(owner_of(table), id.number(), at, out)?);
         }
         let (unit, slot) = place_of(id);
         let entry = self.pager.entry(owner_of(table), unit)?;

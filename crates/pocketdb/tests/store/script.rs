@@ -7,8 +7,8 @@ use std::rc::Rc;
 use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simulator};
 use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{
-    ColumnDefinition, ColumnId, Kind, Layout, Result, RowId, SecureStore, Store, TableDefinition,
-    TableId,
+    ColumnDefinition, ColumnId, Kind, Layout, Result, RowId, SecureStore, SecureStoreError, Store,
+    TableDefinition, TableId,
 };
 
 pub(crate) const BLOCKS: u32 = 48;
@@ -118,15 +118,19 @@ impl SecureStore for Shared<MemoryStore> {
         self.0.borrow().capacity()
     }
 
-    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
+    fn read(
+        &mut self,
+        offset: usize,
+        out: &mut [u8],
+    ) -> core::result::Result<(), SecureStoreError> {
         self.0.borrow_mut().read(offset, out)
     }
 
-    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> core::result::Result<(), SecureStoreError> {
         self.0.borrow_mut().write(offset, bytes)
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn sync(&mut self) -> core::result::Result<(), SecureStoreError> {
         self.0.borrow_mut().sync()
     }
 }

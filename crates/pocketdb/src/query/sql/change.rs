@@ -329,7 +329,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let area: Area = self.pager.arena.lease(2.min(self.pager.arena.spare()))?;
         self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
         self.pager.arena.release(area);
-        ids.writer.finish(&mut self.pager)
+        Ok(ids.writer.finish(&mut self.pager)?)
     }
 
     fn change_value(

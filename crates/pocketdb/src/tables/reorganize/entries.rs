@@ -215,7 +215,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.value_in(spot, table, row, &entry, key)?;
         }
         put(record, key_bytes, &descending(id.number()));
-        sorter.push(&mut self.pager, record)
+        Ok(sorter.push(&mut self.pager, record)?)
     }
 
     fn spot_of(&self, site: &Site, side: Side, table: TableId, id: RowId) -> Result<Spot> {

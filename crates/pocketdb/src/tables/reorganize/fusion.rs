@@ -228,8 +228,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             epoch: u64::from(keys.count) | u64::from(keys.list) << 32,
             rows: 0,
         };
-        self.pager
-            .set_entry(site.frozen.side.contents, narrow(number), &entry)
+        Ok(self
+            .pager
+            .set_entry(site.frozen.side.contents, narrow(number), &entry)?)
     }
 
     /// Writes the first keys of the `pages` pages from `first` on.
@@ -273,7 +274,7 @@ impl Entries for Run {
         pager: &mut Pager<F, S>,
         record: &mut [u8],
     ) -> Result<bool> {
-        self.next(pager, record)
+        Ok(self.next(pager, record)?)
     }
 }
 
@@ -283,7 +284,7 @@ impl Entries for Sorter<Repeats> {
         pager: &mut Pager<F, S>,
         record: &mut [u8],
     ) -> Result<bool> {
-        self.next(pager, record)
+        Ok(self.next(pager, record)?)
     }
 }
 

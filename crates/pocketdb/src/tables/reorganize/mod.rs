@@ -82,7 +82,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Refused`] inside a transaction, or a failure of the device. [`Error::DeviceFull`]
     /// when the device has no room for both parts, which changes nothing.
     pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
-        self.pager.usable()?;
+        self.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
@@ -114,7 +114,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// A failure of the device or the secure store.
     pub fn cancel_reorganization(&mut self) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
@@ -133,7 +133,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             ..self.pager.committed.part
         })?;
         self.pager.finish(&record)?;
-        self.pager.remark_blocks()
+        Ok(self.pager.remark_blocks()?)
     }
 
     /// Returns the progress of the current reorganisation; finished if there is none.
@@ -245,7 +245,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             since_sequence,
             ..state
         })?;
-        self.pager.finish(&record)
+        Ok(self.pager.finish(&record)?)
     }
 
     fn do_task(&mut self, task: Task) -> Result<()> {
@@ -279,7 +279,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             },
             ..state
         })?;
-        self.pager.finish(&record)
+        Ok(self.pager.finish(&record)?)
     }
 
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
@@ -313,7 +313,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.arena.reset();
         self.pager.grown = [0; 2];
         self.pager.drop_temporary()?;
-        self.pager.remark_blocks()
+        Ok(self.pager.remark_blocks()?)
     }
 
     /// Replaces the merged parts by the new one, and frees their blocks.

@@ -33,8 +33,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         } else {
             self.build_records(site, table, section)?;
         }
-        self.pager
-            .set_entry(frozen.side.contents, section_number(table, section), &entry)
+        Ok(self
+            .pager
+            .set_entry(frozen.side.contents, section_number(table, section), &entry)?)
     }
 
     /// Writes one bit for each row; returns whether some rows are not live.
