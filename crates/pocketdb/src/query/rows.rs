@@ -15,12 +15,11 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::pager::sort::{Repeats, Run, RunWriter, Sorter};
-use crate::query::condition::Condition;
 use crate::query::select::{Select, Source};
 use crate::query::sieve::Sieve;
 use crate::query::stream::Candidates;
 use crate::tables::catalogue::{ID, OWN};
-use crate::tables::id::{ID_BYTES, RowId, TableId};
+use crate::tables::id::{ID_BYTES, RowId};
 use crate::tables::store::Store;
 use crate::tables::value::encode_integer;
 
@@ -229,13 +228,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Fills `chunk` with the ids of the next rows that fulfil the condition.
     fn fill(
         &mut self,
-        table: TableId,
-        condition: &Condition<'_>,
+        select: &Select<'_>,
         candidates: &mut Candidates,
         reached: &Reached,
         chunk: &mut Chunk,
         wanted: usize,
     ) -> Result<()> {
+        let table = select.table;
         chunk.count = 0;
         while chunk.count < wanted.min(chunk.room) {
             let from = chunk.count;
@@ -260,10 +259,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let sure = if candidates.exact { candidates.sure } else { 0 };
             let sieve = Sieve {
                 table,
-                condition,
+                condition: &select.condition,
                 reached,
                 sure,
-                required: condition.required(),
+                required: select.condition.required(),
             };
             self.sift(&sieve, chunk, from)?;
         }
@@ -302,15 +301,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<()> {
         let reached = self.reached(select, candidates)?;
         let mut chunk = Chunk::new(area, reached.bytes(), select.row_bytes)?;
-        let condition = &select.condition;
-        self.fill(
-            select.table,
-            condition,
-            candidates,
-            &reached,
-            &mut chunk,
-            wanted,
-        )?;
+        self.fill(select, candidates, &reached, &mut chunk, wanted)?;
         let complete = chunk.count < chunk.room || chunk.count == wanted;
         if complete {
             self.fetch_chunk(select, &reached, &chunk)?;
@@ -328,14 +319,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 if !self.give(&chunk, rows)? {
                     return Ok(());
                 }
-                self.fill(
-                    select.table,
-                    condition,
-                    candidates,
-                    &reached,
-                    &mut chunk,
-                    usize::MAX,
-                )?;
+                self.fill(select, candidates, &reached, &mut chunk, usize::MAX)?;
             }
             return Ok(());
         }
@@ -344,14 +328,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             for row in 0..chunk.count {
                 writer.copy(&mut self.pager, area, chunk.at(row))?;
             }
-            self.fill(
-                select.table,
-                condition,
-                candidates,
-                &reached,
-                &mut chunk,
-                usize::MAX,
-            )?;
+            self.fill(select, candidates, &reached, &mut chunk, usize::MAX)?;
         }
         let list = writer.finish(&mut self.pager)?;
         // The chunk's frames are used for sorting meanwhile.
