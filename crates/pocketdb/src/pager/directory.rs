@@ -4,8 +4,8 @@
 //! chunks. So an entry of an attempt that was never committed is ignored. The structure stays in
 //! the secure store, in two copies. Changes go to the copy that is not valid until the next record.
 
-use crate::error::{Error, Result};
 use crate::pager::bytes::{narrow, part_mut, put, take, u16_at, u32_at, u64_at};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::Nand;
 use crate::pager::root::{
     DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, STRUCTURE_BYTES, SecureStore, StructureState,
@@ -125,7 +125,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         put(&mut bytes, 4, &entry.epoch.to_le_bytes());
         put(&mut bytes, 12, &entry.rows.to_le_bytes());
         self.pending = self.pending.max(Pending::Entries);
-        self.secure.write(at, &bytes)
+        Ok(self.secure.write(at, &bytes)?)
     }
 
     /// Assigns a chunk to `owner` with this rank among its chunks.
@@ -225,7 +225,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         self.structure.chunks = self.structure.chunks.max(number + 1);
         self.pending = self.pending.max(Pending::Entries);
         let at = structure_at(self.structure.copy) + number * CHUNK_STATE_BYTES;
-        self.secure.write(at, &state)
+        Ok(self.secure.write(at, &state)?)
     }
 
     /// Copies the valid structure to the other copy, which is used from then on.

@@ -1,8 +1,8 @@
 //! Recovery at opening: reads the committed window, and continues after all uncommitted pages.
 
-use crate::error::{Error, Result};
 use crate::pager::Pager;
 use crate::pager::directory::TEMPORARY;
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, Nand, PageState, SECTOR_BYTES};
 use crate::pager::ring::is_full;
 use crate::pager::root::{Level, RootRecord, SecureStore, raise_format};
@@ -105,7 +105,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             self.blocks.mark(state.page / BLOCK_PAGES);
         }
         for (owner, shape) in (0u8..).zip(self.shapes) {
-            for unit in shape.first_unit()..self.committed.units(usize::from(owner)) {
+            for unit in shape.first_unit()..self.committed.units(owner) {
                 let start = self.entry(owner, unit)?.page;
                 let last = start + shape.pages() - 1;
                 (start / BLOCK_PAGES..=last / BLOCK_PAGES)

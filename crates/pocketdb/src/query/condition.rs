@@ -15,6 +15,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::tables::catalogue::{ID, Kind};
+use crate::tables::id::{ColumnId, RowId, TableId};
 use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, decode, encode_integer};
 
@@ -71,21 +72,21 @@ impl Comparison {
 }
 
 /// A column of a query and its path from the root table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// The slot of the root's join row, or [`crate::tables::catalogue::OWN`] for the root itself.
     pub(crate) slot: u8,
     /// The table in that slot.
-    pub(crate) table: u8,
+    pub(crate) table: TableId,
     /// The column of that table, or [`ID`] for the row's id.
-    pub(crate) column: u8,
+    pub(crate) column: ColumnId,
     pub(crate) kind: ValueType,
     /// Length of an encoded value in bytes.
     pub(crate) width: u16,
 }
 
 /// A comparison of one column with values.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Test {
     pub(crate) reach: Reach,
     pub(crate) comparison: Comparison,
@@ -197,13 +198,13 @@ impl<'a> Condition<'a> {
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies the current value of a column of the row `id`, encoded; `id` is of the table in
     /// `reach`.
-    pub(crate) fn fetch_value(&mut self, reach: Reach, id: u32, out: &mut [u8]) -> Result<()> {
-        let table = usize::from(reach.table);
+    pub(crate) fn fetch_value(&mut self, reach: Reach, id: RowId, out: &mut [u8]) -> Result<()> {
+        let table = reach.table;
         if reach.column == ID {
-            out.copy_from_slice(&encode_integer(i64::from(id)));
+            out.copy_from_slice(&encode_integer(i64::from(id.number())));
             return Ok(());
         }
-        let number = usize::from(reach.column);
+        let number = reach.column;
         let column = self.catalogue.column_at(table, number)?;
         debug_assert!(!matches!(column.kind, Kind::Position | Kind::Reference));
         self.latest(table, id, number, &column, out)
@@ -216,7 +217,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         condition: &Condition<'_>,
         node: u16,
         known: u32,
-        ids: &mut dyn FnMut(&mut Self, u8) -> Result<u32>,
+        ids: &mut dyn FnMut(&mut Self, u8) -> Result<RowId>,
     ) -> Result<bool> {
         match condition.node(node) {
             Node::Always => Ok(true),
@@ -241,7 +242,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         condition: &Condition<'_>,
         test: &Test,
-        id: u32,
+        id: RowId,
     ) -> Result<bool> {
         let mut value = Scratch::new(usize::from(test.reach.width));
         self.fetch_value(test.reach, id, &mut value)?;
@@ -253,13 +254,27 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::catalogue::OWN;
 
     /// A node that was not there counted as one that every row fulfils.
     #[test]
     #[should_panic(expected = "out of bounds")]
     fn a_part_of_a_condition_that_is_not_there_lets_no_row_pass() {
         let mut condition = Condition::default();
-        let node = condition.add_test(Test::default()).unwrap();
+        let reach = Reach {
+            slot: OWN,
+            table: TableId::new(2),
+            column: ID,
+            kind: ValueType::Integer,
+            width: 8,
+        };
+        let test = Test {
+            reach,
+            comparison: Comparison::Equal,
+            first: 0,
+            count: 0,
+        };
+        let node = condition.add_test(test).unwrap();
         assert!(matches!(condition.node(node), Node::Test(0)));
         condition.node(node + 1);
     }

@@ -7,6 +7,7 @@ use crate::pager::list::List;
 use crate::pager::series::Series;
 use crate::query::condition::{Condition, Reach};
 use crate::query::stream::STREAM_BYTES;
+use crate::tables::id::TableId;
 use crate::tables::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
 
 /// The function of an output.
@@ -23,7 +24,7 @@ pub(crate) enum Function {
 }
 
 /// A column that is read for every row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) reach: Reach,
     /// Offset of its value among the values of a row.
@@ -50,10 +51,10 @@ pub(crate) struct Key {
 }
 
 /// A bound query.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Select<'a> {
     /// The table that references all others of the query.
-    pub(crate) table: usize,
+    pub(crate) table: TableId,
     pub(crate) condition: Condition<'a>,
     pub(crate) sources: Series<Source, OUTPUTS_MAX>,
     /// Length of the values of a row.
@@ -74,6 +75,25 @@ pub(crate) struct Select<'a> {
 }
 
 impl Select<'_> {
+    /// Creates a query of `table` and of those that it references, without columns yet.
+    pub(crate) fn new(table: TableId) -> Self {
+        Self {
+            table,
+            condition: Condition::default(),
+            sources: Series::new(),
+            row_bytes: 0,
+            outputs: Series::new(),
+            shown: 0,
+            output_bytes: 0,
+            groups: List::new(),
+            grouped: false,
+            order: List::new(),
+            distinct: false,
+            limit: None,
+            offset: 0,
+        }
+    }
+
     /// Adds a source if it is not there; returns its number.
     pub(crate) fn add_source(&mut self, reach: Reach) -> Result<u8> {
         let known = self.sources.iter().position(|source| source.reach == reach);

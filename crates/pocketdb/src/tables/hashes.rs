@@ -15,7 +15,8 @@ use crate::pager::flash::{Nand, PAGE_BYTES};
 use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
 use crate::pager::sort::{Run, RunWriter};
-use crate::tables::catalogue::{ID, OWN};
+use crate::tables::catalogue::OWN;
+use crate::tables::id::{RowId, TableId};
 use crate::tables::index::number_of;
 use crate::tables::store::Store;
 use crate::tables::unit::Site;
@@ -110,7 +111,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             writer.put(&mut self.pager, part(&record, 0, width))?;
         }
-        writer.finish(&mut self.pager)
+        Ok(writer.finish(&mut self.pager)?)
     }
 
     /// Reads the hashes of one of the indexes that were written together.
@@ -129,10 +130,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns table and id of the row whose value index `number` has for row `row` of a unit. The
     /// table is `None` if a reorganised part contains the row: it is found there, and its hash only
     /// fills the slot.
-    fn source_row(&mut self, site: &Site, number: usize, row: u32) -> Result<(Option<usize>, u32)> {
+    fn source_row(
+        &mut self,
+        site: &Site,
+        number: usize,
+        row: u32,
+    ) -> Result<(Option<TableId>, RowId)> {
         let index = self.catalogue.index(number)?;
-        let id = site.unit * UNIT_ROWS + row + 1;
-        if id <= self.part_rows(site.table) {
+        let id = RowId::after(site.unit * UNIT_ROWS + row);
+        if id.is_within(self.part_rows(site.table)) {
             return Ok((None, id));
         }
         if index.slot == OWN {
@@ -142,11 +148,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok((Some(self.catalogue.source(index)?.0), id))
     }
 
-    fn hash_source(&mut self, number: usize, (table, id): (Option<usize>, u32)) -> Result<KeyHash> {
-        let column = match table {
-            Some(_) => self.catalogue.index(number)?.column,
-            None => ID,
+    fn hash_source(
+        &mut self,
+        number: usize,
+        (table, id): (Option<TableId>, RowId),
+    ) -> Result<KeyHash> {
+        let Some(table) = table else {
+            return Ok(self.hash_id(number_of(number), id));
         };
-        self.hash_placed(number_of(number), table.unwrap_or(0), column, id)
+        let column = self.catalogue.index(number)?.column;
+        self.hash_placed(number_of(number), table, column, id)
     }
 }

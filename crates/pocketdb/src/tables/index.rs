@@ -7,12 +7,15 @@
 use crate::error::{Error, Result};
 use crate::limits::{FILTER_UNITS, KEY_BYTES_MAX, UNIT_ROWS};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{has_bit, narrow, part, part_mut, put, set_bit, short, take, u16_at};
+use crate::pager::bytes::{
+    has_bit, narrow, part, part_mut, put, set_bit, short, small, take, u16_at,
+};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
 use crate::tables::catalogue::{ID, Index, OWN};
 use crate::tables::hashes::{HASH_BYTES, Hashes};
+use crate::tables::id::{ColumnId, ID_BYTES, RowId, TableId};
 use crate::tables::keys::Listing;
 use crate::tables::rows::pages_for;
 use crate::tables::store::owner_of;
@@ -72,7 +75,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Name`] for an index that does not exist, [`Error::Value`] for a key of another
     /// length.
     pub fn search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
-        self.pager.usable()?;
+        self.usable()?;
         self.begin_search(index, key)
     }
 
@@ -85,7 +88,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Err(Error::Value(text));
         }
         Ok(Search {
-            below: self.count(usize::from(entry.table)).saturating_add(1),
+            below: self.count(entry.table).saturating_add(1),
             cursor: None,
             index: number_of(index),
             hash: self.pager.seal.hash(number_of(index), trimmed(key)),
@@ -99,8 +102,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Tampered`] when a page is not the one that was written, [`Error::Refused`] after
     /// a reorganisation.
-    pub fn next(&mut self, search: &mut Search) -> Result<Option<u32>> {
-        self.pager.usable()?;
+    pub fn next(&mut self, search: &mut Search) -> Result<Option<RowId>> {
+        self.usable()?;
         if search.instance != self.instance() {
             let what = "going on with a search from before a reorganisation";
             return Err(Error::Refused(what.into()));
@@ -109,16 +112,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Continues a search within an operation.
-    pub(crate) fn next_found(&mut self, search: &mut Search) -> Result<Option<u32>> {
+    pub(crate) fn next_found(&mut self, search: &mut Search) -> Result<Option<RowId>> {
         let index = self.catalogue.index(usize::from(search.index))?;
-        let table = usize::from(index.table);
+        let table = index.table;
         while search.cursor.is_none() {
-            let id = search.below - 1;
-            if id <= self.settled(table) {
-                search.cursor = Some(self.cursor(usize::from(search.index), search.hash, id)?);
+            let rows = search.below - 1;
+            if rows <= self.settled(table) {
+                search.cursor = Some(self.cursor(usize::from(search.index), search.hash, rows)?);
                 break;
             }
-            search.below = id;
+            search.below = rows;
+            let id = RowId::new(rows);
             if self.hash_row(search.index, index, id)? == search.hash {
                 return Ok(Some(id));
             }
@@ -126,7 +130,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         // Rows that were moved to units meanwhile were found while they were in the buffer.
         while let Some(cursor) = &mut search.cursor {
             match self.advance(cursor)? {
-                Some(id) if id >= search.below => {}
+                Some(id) if id.number() >= search.below => {}
                 Some(id) => return Ok(Some(id)),
                 None => break,
             }
@@ -135,35 +139,40 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the number of rows of `table` that are in units or in reorganised parts.
-    pub(crate) fn settled(&self, table: usize) -> u32 {
+    pub(crate) fn settled(&self, table: TableId) -> u32 {
         self.placed(table).max(self.part_rows(table))
     }
 
-    /// Returns the number of the index of `table` on column `column` of `source`, which is the
+    /// Returns the number of the index of `table` on `column` of `source`, which is the
     /// table itself or one that it references. Without a column, the index on the ids of `source`.
-    pub fn index(&self, table: usize, source: usize, column: Option<usize>) -> Option<usize> {
-        let column = column.map_or(Some(ID), |column| u8::try_from(column).ok())?;
+    pub fn index(
+        &self,
+        table: TableId,
+        source: TableId,
+        column: Option<ColumnId>,
+    ) -> Option<usize> {
+        let column = column.unwrap_or(ID);
         if source == table {
             return self.catalogue.find_index(table, OWN, column);
         }
         let mut slots = self.catalogue.slots_of(table).iter();
-        let slot = slots.position(|slot| usize::from(slot.table) == source)?;
-        self.catalogue.find_index(table, owner_of(slot), column)
+        let slot = slots.position(|slot| slot.table == source)?;
+        self.catalogue.find_index(table, small(slot), column)
     }
 
     /// Returns the length of a key of an index, in bytes.
     pub(crate) fn key_bytes(&self, index: Index) -> Result<usize> {
         let (table, column) = self.catalogue.source(index)?;
         if column == ID {
-            return Ok(crate::tables::catalogue::ID_BYTES);
+            return Ok(ID_BYTES);
         }
-        let column = self.catalogue.column_at(table, usize::from(column))?;
+        let column = self.catalogue.column_at(table, column)?;
         Ok(usize::from(column.width))
     }
 
     /// Hashes the indexed value of one row.
-    fn hash_row(&mut self, number: u16, index: Index, id: u32) -> Result<KeyHash> {
-        let own = usize::from(index.table);
+    fn hash_row(&mut self, number: u16, index: Index, id: RowId) -> Result<KeyHash> {
+        let own = index.table;
         let (table, column) = self.catalogue.source(index)?;
         let id = if index.slot == OWN {
             id
@@ -181,43 +190,53 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn hash_placed(
         &mut self,
         number: u16,
-        table: usize,
-        column: u8,
-        id: u32,
+        table: TableId,
+        column: ColumnId,
+        id: RowId,
     ) -> Result<KeyHash> {
         if column == ID || !self.pager.committed.part.building {
             return self.hash_value(number, table, column, id);
         }
-        let place = usize::from(column);
-        let column = self.catalogue.column_at(table, place)?;
+        let entry = self.catalogue.column_at(table, column)?;
         let mut value = [0u8; KEY_BYTES_MAX];
-        let value = part_mut(&mut value, 0, usize::from(column.width));
-        self.latest(table, id, place, &column, value)?;
+        let value = part_mut(&mut value, 0, usize::from(entry.width));
+        self.latest(table, id, column, &entry, value)?;
         Ok(self.pager.seal.hash(number, trimmed(value)))
     }
 
-    fn hash_value(&mut self, number: u16, table: usize, column: u8, id: u32) -> Result<KeyHash> {
+    /// Hashes a row id.
+    pub(crate) fn hash_id(&mut self, number: u16, id: RowId) -> KeyHash {
+        self.pager.seal.hash(number, trimmed(&id.to_le_bytes()))
+    }
+
+    fn hash_value(
+        &mut self,
+        number: u16,
+        table: TableId,
+        column: ColumnId,
+        id: RowId,
+    ) -> Result<KeyHash> {
         if column == ID {
-            return Ok(self.pager.seal.hash(number, trimmed(&id.to_le_bytes())));
+            return Ok(self.hash_id(number, id));
         }
-        let column = self.catalogue.column_at(table, usize::from(column))?;
+        let column = self.catalogue.column_at(table, column)?;
         let mut value = [0u8; KEY_BYTES_MAX];
         let value = part_mut(&mut value, 0, usize::from(column.width));
         self.value(table, id, &column, value)?;
         Ok(self.pager.seal.hash(number, trimmed(value)))
     }
 
-    /// Begins a search in units for rows with ids up to `id`.
-    pub(crate) fn cursor(&self, number: usize, hash: KeyHash, id: u32) -> Result<Cursor> {
+    /// Begins a search in units among the first `rows` rows.
+    pub(crate) fn cursor(&self, number: usize, hash: KeyHash, rows: u32) -> Result<Cursor> {
         let index = self.catalogue.index(number)?;
-        let table = usize::from(index.table);
+        let table = index.table;
         let first = self.catalogue.indexes_of(table).start;
-        let id = id.min(self.placed(table));
+        let rows = rows.min(self.placed(table));
         Ok(Cursor {
             index,
             rank: number_of(number - first),
             hash,
-            next: id
+            next: rows
                 .checked_sub(1)
                 .map_or(Next::End, |row| Next::Unit(row / UNIT_ROWS)),
             cover: 0,
@@ -225,8 +244,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the next id in units, of rows that are in no reorganised part.
-    pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<u32>> {
-        let reorganized = self.part_rows(usize::from(cursor.index.table));
+    pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<RowId>> {
+        let reorganized = self.part_rows(cursor.index.table);
         loop {
             let found = match cursor.next {
                 Next::End => return Ok(None),
@@ -235,7 +254,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 Next::Chain(row) => self.next_in_chain(cursor, row)?,
             };
             match (found, cursor.next) {
-                (Some(id), _) if id > reorganized => return Ok(found),
+                (Some(id), _) if !id.is_within(reorganized) => return Ok(found),
                 (Some(_), _) => cursor.next = Next::End,
                 (None, Next::Unit(unit)) if unit < reorganized / UNIT_ROWS => {
                     cursor.next = Next::End;
@@ -334,7 +353,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies the filters and pointers of `before` and the units before it.
-    fn carry_filters(&mut self, table: usize, before: u32, rank: usize, pair: Area) -> Result<()> {
+    fn carry_filters(
+        &mut self,
+        table: TableId,
+        before: u32,
+        rank: usize,
+        pair: Area,
+    ) -> Result<()> {
         let kept = FILTER_UNITS as usize - 1;
         let frame = self.load_index_page(table, before, rank, ROLE_FILTER)?;
         self.pager
@@ -348,9 +373,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Returns the newest row with the key in the units of `unit`'s filter page.
+    /// Returns the newest row with the key, counted from zero, in the units of `unit`'s filter page.
     fn find_in_cover(&mut self, cursor: &Cursor, unit: u32) -> Result<Option<u32>> {
-        let table = usize::from(cursor.index.table);
+        let table = cursor.index.table;
         let rank = usize::from(cursor.rank);
         // The units before are in the reorganised parts.
         let units = (unit + 1).saturating_sub(self.first_unit(table));
@@ -371,33 +396,39 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(None)
     }
 
-    fn load_index_page(&mut self, table: usize, unit: u32, rank: usize, role: u8) -> Result<usize> {
+    fn load_index_page(
+        &mut self,
+        table: TableId,
+        unit: u32,
+        rank: usize,
+        role: u8,
+    ) -> Result<usize> {
         let (own, all) = self.catalogue.widths(table);
         let entry = self.pager.entry(owner_of(table), unit)?;
         let pair = entry.page + pages_for(own) + pages_for(all - own) + 2 * narrow(rank);
         let page = if role == ROLE_KEY { pair } else { pair + 1 };
-        self.pager.load(&PageIdentity {
+        Ok(self.pager.load(&PageIdentity {
             role,
             ..data_identity(page, entry.epoch, table, unit)
-        })
+        })?)
     }
 
-    fn next_in_units(&mut self, cursor: &mut Cursor, unit: u32) -> Result<Option<u32>> {
+    fn next_in_units(&mut self, cursor: &mut Cursor, unit: u32) -> Result<Option<RowId>> {
         cursor.cover = unit;
         let found = self.find_in_cover(cursor, unit)?;
         // The filter page covered the units before, down to this one.
         let further = unit.checked_sub(FILTER_UNITS).map_or(Next::End, Next::Unit);
         cursor.next = found.map_or(further, Next::Chain);
-        Ok(found.map(|row| row + 1))
+        Ok(found.map(RowId::after))
     }
 
-    fn next_in_chain(&mut self, cursor: &mut Cursor, row: u32) -> Result<Option<u32>> {
+    fn next_in_chain(&mut self, cursor: &mut Cursor, row: u32) -> Result<Option<RowId>> {
         let unit = row / UNIT_ROWS;
         // A filter page has the pointers of three units: it serves until the chain leaves them.
         if unit > cursor.cover || cursor.cover - unit >= FILTER_UNITS {
             cursor.cover = unit;
         }
-        let table = usize::from(cursor.index.table);
+        let table = cursor.index.table;
         let rank = usize::from(cursor.rank);
         let frame = self.load_index_page(table, cursor.cover, rank, ROLE_FILTER)?;
         let at = POINTERS_AT + (cursor.cover - unit) as usize * POINTER_BYTES;
@@ -412,7 +443,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let outside = Error::Defect("a pointer leads to a row of its index");
         let before = row.checked_sub(distance).ok_or(outside)?;
         cursor.next = Next::Chain(before);
-        Ok(Some(before + 1))
+        Ok(Some(RowId::after(before)))
     }
 }
 

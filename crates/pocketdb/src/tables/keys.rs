@@ -5,14 +5,15 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, PARTS_MAX};
-use crate::pager::bytes::{narrow, part, part_mut, u32_at};
+use crate::pager::bytes::{narrow, part, part_mut, take, u32_at};
 use crate::pager::flash::Nand;
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
 use crate::tables::catalogue::ID;
-use crate::tables::part::{ID_BYTES, halves};
+use crate::tables::id::{ID_BYTES, RowId, TableId};
+use crate::tables::part::halves;
 use crate::tables::store::Store;
 
 /// Number of ids per page of a list.
@@ -92,7 +93,7 @@ impl Keys {
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the sides of the parts with rows of `table`, the newest first.
-    fn sides_with(&self, table: usize) -> [Option<Side>; PARTS_MAX] {
+    fn sides_with(&self, table: TableId) -> [Option<Side>; PARTS_MAX] {
         let mut sides = [None; PARTS_MAX];
         let parts = self.parts.iter().rev().filter(|part| part.own(table) > 0);
         for (place, part) in sides.iter_mut().zip(parts) {
@@ -127,7 +128,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             ordered.reverse();
         }
         let mut listing = Listing::default();
-        let sides = self.sides_with(usize::from(entry.table));
+        let sides = self.sides_with(entry.table);
         for (piece, side) in listing.pieces.iter_mut().zip(sides.into_iter().flatten()) {
             *piece = self.piece_of(side, index, ordered)?;
         }
@@ -165,7 +166,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         low: Option<(&[u8], bool)>,
         high: Option<(&[u8], bool)>,
     ) -> Result<Listing> {
-        let table = usize::from(self.catalogue.index(index)?.table);
+        let table = self.catalogue.index(index)?.table;
         let mut listing = Listing::default();
         let sides = self.sides_with(table);
         for (piece, side) in listing.pieces.iter_mut().zip(sides.into_iter().flatten()) {
@@ -216,7 +217,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the next id of a listing.
-    pub(crate) fn next_listed(&mut self, listing: &mut Listing) -> Result<Option<u32>> {
+    pub(crate) fn next_listed(&mut self, listing: &mut Listing) -> Result<Option<RowId>> {
         let mut pieces = listing.pieces.iter_mut();
         let Some(piece) = pieces.find(|piece| piece.next < piece.end) else {
             return Ok(None);
@@ -227,12 +228,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns id number `number` of the list that begins at `page`.
-    pub(crate) fn list_id(&mut self, lists: u8, page: u32, number: u32) -> Result<u32> {
+    pub(crate) fn list_id(&mut self, lists: u8, page: u32, number: u32) -> Result<RowId> {
         let frame = self
             .pager
             .log_load(lists, ROLE_LIST, page + number / IDS_PER_PAGE)?;
         let at = (number % IDS_PER_PAGE) as usize * ID_BYTES;
-        Ok(u32_at(self.pager.arena.page(frame), at))
+        Ok(RowId::from_le_bytes(take(self.pager.arena.page(frame), at)))
     }
 
     /// Copies a key and returns the number of ids before its own.

@@ -3,6 +3,7 @@
 pub(crate) mod catalogue;
 pub(crate) mod change;
 pub(crate) mod hashes;
+pub(crate) mod id;
 pub(crate) mod index;
 pub(crate) mod keys;
 pub(crate) mod memory;

@@ -15,6 +15,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
 use crate::tables::catalogue::Column;
+use crate::tables::id::{ID_BYTES, RowId, TableId};
 use crate::tables::store::{Store, rows_per_page};
 
 /// The section with one bit for each row of a table: set if the row is live.
@@ -29,8 +30,6 @@ const _: () = assert!(SECTIONS_MAX as usize == COLUMNS_MAX + GROUPS as usize + 1
 /// Number of rows whose bits fit on one page.
 pub(crate) const LIVE_PER_PAGE: u32 = 16_256;
 const _: () = assert!(LIVE_PER_PAGE as usize == PAYLOAD_BYTES * 8);
-/// Length of an id in a list, and of the number of ids before a key's, in bytes.
-pub(crate) const ID_BYTES: usize = 4;
 
 /// The state of a part in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,22 +46,22 @@ pub(crate) struct Part {
 
 impl Part {
     /// Returns the last row of `table` in the part.
-    pub(crate) fn rows(&self, table: usize) -> u32 {
-        self.rows.get(table).copied().unwrap_or(0)
+    pub(crate) fn rows(&self, table: TableId) -> u32 {
+        self.rows.get(table.place()).copied().unwrap_or(0)
     }
 
     /// Returns the number of rows of `table` that are older than those of the part.
-    pub(crate) fn first(&self, table: usize) -> u32 {
-        self.first.get(table).copied().unwrap_or(0)
+    pub(crate) fn first(&self, table: TableId) -> u32 {
+        self.first.get(table.place()).copied().unwrap_or(0)
     }
 
     /// Returns the number of rows of `table` in the part.
-    pub(crate) fn own(&self, table: usize) -> u32 {
+    pub(crate) fn own(&self, table: TableId) -> u32 {
         self.rows(table).saturating_sub(self.first(table))
     }
 
     /// Returns the place of `table`'s rows in the part.
-    pub(crate) fn spot(&self, table: usize) -> Spot {
+    pub(crate) fn spot(&self, table: TableId) -> Spot {
         Spot {
             side: self.side,
             first: self.first(table),
@@ -70,8 +69,8 @@ impl Part {
     }
 
     /// Returns whether some rows of `table` in the part are deleted.
-    pub(crate) fn has_holes(&self, table: usize) -> bool {
-        self.holes >> table & 1 == 1
+    pub(crate) fn has_holes(&self, table: TableId) -> bool {
+        self.holes & table.bit() != 0
     }
 }
 
@@ -87,33 +86,36 @@ impl Spot {
     ///
     /// # Errors
     /// The row is older than the part: the first one in its place would be another row.
-    fn rank(self, id: u32) -> Result<u32> {
-        id.checked_sub(self.first + 1).ok_or(Error::Defect(
+    fn rank(self, id: RowId) -> Result<u32> {
+        id.number().checked_sub(self.first + 1).ok_or(Error::Defect(
             "a row is sought in a part that begins after it",
         ))
     }
 }
 
 /// Returns the number of a section's directory entry.
-pub(crate) fn section_number(table: usize, section: u32) -> u32 {
-    narrow(INDEXES_MAX) + narrow(table) * SECTIONS_MAX + section
+pub(crate) fn section_number(table: TableId, section: u32) -> u32 {
+    narrow(INDEXES_MAX) + u32::from(table.number()) * SECTIONS_MAX + section
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the number of rows of `table` in parts, including those removed from hidden tables.
-    pub(crate) fn part_rows(&self, table: usize) -> u32 {
+    pub(crate) fn part_rows(&self, table: TableId) -> u32 {
         self.parts.last().map_or(0, |part| part.rows(table))
     }
 
     /// Returns the number of rows of a hidden table that are applied in all parts and removed.
-    pub(crate) fn dropped(&self, table: usize) -> u32 {
+    pub(crate) fn dropped(&self, table: TableId) -> u32 {
         self.parts.first().map_or(0, |part| part.first(table))
     }
 
     /// Returns the place of a row in a part; `None` if it is newer than all parts.
-    pub(crate) fn spot(&self, table: usize, id: u32) -> Option<Spot> {
+    pub(crate) fn spot(&self, table: TableId, id: RowId) -> Option<Spot> {
         // Parts are in the order of their rows: the first that reaches the id has it.
-        let part = self.parts.iter().find(|part| id <= part.rows(table))?;
+        let part = self
+            .parts
+            .iter()
+            .find(|part| id.is_within(part.rows(table)))?;
         Some(part.spot(table))
     }
 
@@ -134,19 +136,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             side,
             ..Part::default()
         };
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             let Some(entry) = self.section(side, table, LIVE)? else {
                 continue;
             };
             // The last row and the number of older rows; then, whether some rows are not live.
             let (rows, first) = halves(entry.epoch);
-            if let Some(place) = found.rows.get_mut(table) {
+            if let Some(place) = found.rows.get_mut(table.place()) {
                 *place = rows;
             }
-            if let Some(place) = found.first.get_mut(table) {
+            if let Some(place) = found.first.get_mut(table.place()) {
                 *place = first;
             }
-            found.holes |= u32::from(entry.rows) << table;
+            found.holes |= u32::from(entry.rows) * table.bit();
         }
         Ok(found)
     }
@@ -155,32 +157,33 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn section(
         &mut self,
         side: Side,
-        table: usize,
+        table: TableId,
         section: u32,
     ) -> Result<Option<Entry>> {
-        self.pager
-            .entry_if_any(side.contents, section_number(table, section))
+        Ok(self
+            .pager
+            .entry_if_any(side.contents, section_number(table, section))?)
     }
 
     /// Reads the page of a section that contains record number `number`; returns its frame.
     fn section_frame(
         &mut self,
         side: Side,
-        table: usize,
+        table: TableId,
         section: u32,
         page: u32,
     ) -> Result<usize> {
         let entry = self.section(side, table, section)?;
         let start = entry.ok_or(Error::Root("lacks a section"))?.page;
-        self.pager.log_load(side.body, ROLE_PART, start + page)
+        Ok(self.pager.log_load(side.body, ROLE_PART, start + page)?)
     }
 
     /// Copies the value of a column of a row in a part.
     pub(crate) fn value_in(
         &mut self,
         spot: Spot,
-        table: usize,
-        id: u32,
+        table: TableId,
+        id: RowId,
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
@@ -194,8 +197,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn hidden_in(
         &mut self,
         spot: Spot,
-        table: usize,
-        id: u32,
+        table: TableId,
+        id: RowId,
         at: usize,
         out: &mut [u8],
     ) -> Result<()> {
@@ -206,8 +209,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn section_bytes(
         &mut self,
         spot: Spot,
-        (table, section): (usize, u32),
-        id: u32,
+        (table, section): (TableId, u32),
+        id: RowId,
         (width, at): (usize, usize),
         out: &mut [u8],
     ) -> Result<()> {
@@ -223,21 +226,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn join_id_in(
         &mut self,
         spot: Spot,
-        table: usize,
-        id: u32,
+        table: TableId,
+        id: RowId,
         slot: usize,
-    ) -> Result<u32> {
+    ) -> Result<RowId> {
         let (own, all) = self.catalogue.widths(table);
         let mut bytes = [0; ID_BYTES];
         let place = (all - own, slot * ID_BYTES);
         self.section_bytes(spot, (table, JOINS), id, place, &mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
+        Ok(RowId::from_le_bytes(bytes))
     }
 
     /// Returns whether the row is in a part, and was deleted before the part was built.
-    pub(crate) fn is_hole(&mut self, table: usize, id: u32) -> Result<bool> {
+    pub(crate) fn is_hole(&mut self, table: TableId, id: RowId) -> Result<bool> {
         let mut parts = self.parts.iter();
-        match parts.find(|part| id <= part.rows(table)) {
+        match parts.find(|part| id.is_within(part.rows(table))) {
             Some(part) if part.has_holes(table) => {
                 let spot = part.spot(table);
                 Ok(!self.lives_in(spot, table, id)?)
@@ -247,7 +250,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether a part contains the row as live.
-    pub(crate) fn lives_in(&mut self, spot: Spot, table: usize, id: u32) -> Result<bool> {
+    pub(crate) fn lives_in(&mut self, spot: Spot, table: TableId, id: RowId) -> Result<bool> {
         let row = spot.rank(id)?;
         let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
         let bit = row % LIVE_PER_PAGE;
@@ -261,7 +264,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// A page was changed or cannot be read, or the secure store cannot be read.
     pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         let state = self.pager.committed.part;
         for level in state.live() {
             let side = Side::new(level.side);
@@ -295,7 +298,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn verify_part(&mut self, part: &Part) -> Result<u64> {
         let side = part.side;
         let mut checked = 0u64;
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             if part.own(table) == 0 {
                 continue;
             }
@@ -315,7 +318,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the number of pages of a section with `rows` rows; 0 for a section that the table
     /// does not have.
-    pub(crate) fn section_pages(&self, table: usize, section: u32, rows: u32) -> u32 {
+    pub(crate) fn section_pages(&self, table: TableId, section: u32, rows: u32) -> u32 {
         let width = match section {
             LIVE => return rows.div_ceil(LIVE_PER_PAGE),
             JOINS => {
@@ -348,7 +351,8 @@ mod tests {
             side: Side::new(1),
             first: 7,
         };
-        assert_eq!((spot.rank(8), spot.rank(10)), (Ok(0), Ok(2)));
-        assert!(matches!(spot.rank(7), Err(Error::Defect(_))));
+        let rank = |id| spot.rank(RowId::new(id));
+        assert_eq!((rank(8), rank(10)), (Ok(0), Ok(2)));
+        assert!(matches!(rank(7), Err(Error::Defect(_))));
     }
 }

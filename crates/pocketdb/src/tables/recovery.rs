@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
 use crate::pager::bytes::{narrow, part, put};
+use crate::pager::error::Error as PagerError;
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{CatalogueState, SecureStore};
 use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE, Since};
@@ -56,7 +57,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Tells the pager how long the elements and units of every table are, and which it needs.
     pub(crate) fn describe_units(&mut self) -> Result<()> {
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             let element = self.catalogue.widths(table).1;
             let shape = Shape::new(element, self.unit_pages(table), self.first_unit(table))?;
             self.pager.describe(owner_of(table), shape)?;
@@ -85,7 +86,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.pager.blocks.free(block);
         }
         self.adopt_plan(catalogue, plan)?;
-        self.pager.reload_window()
+        Ok(self.pager.reload_window()?)
     }
 
     fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
@@ -117,7 +118,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         loop {
             let block = match self.pager.take_blocks(1) {
-                Err(Error::DeviceFull) => return Ok(old),
+                Err(PagerError::DeviceFull) => return Ok(old),
                 block => block?,
             };
             let new = CatalogueState {
@@ -181,11 +182,12 @@ mod tests {
     use crate::pager::side::{Side, all_sides};
     use crate::pager::sort::RunWriter;
     use crate::tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
+    use crate::tables::id::{RowId, TableId};
     use crate::tables::reorganize::Extent;
 
     const MEMORY: usize = 65_536;
     /// The table of the test; the two before belong to the engine.
-    const TABLE: usize = 2;
+    const TABLE: TableId = TableId::new(2);
 
     fn filled(rows: u32) -> Store<Simulator, MemoryStore> {
         let (flash, secure) = (Simulator::new(24), MemoryStore::new(128 * 1024));
@@ -224,7 +226,7 @@ mod tests {
     fn check(store: &mut Store<Simulator, MemoryStore>, rows: u32) {
         let mut row = [0; 200];
         for number in 0..rows {
-            store.read(TABLE, number + 1, &mut row).unwrap();
+            store.read(TABLE, RowId::after(number), &mut row).unwrap();
             assert_eq!(row.get(..4), Some(&number.to_le_bytes()[..]));
         }
         store.verify().unwrap();
@@ -292,7 +294,7 @@ mod tests {
             let contents = Side::new(side).contents;
             store.pager.disown(contents).unwrap();
         }
-        let read = store.read(TABLE, 1, &mut [0; 200]);
+        let read = store.read(TABLE, RowId::new(1), &mut [0; 200]);
         assert_eq!(read, Err(Error::Root("lacks a section")));
         assert!(
             store.search(0, &[2, 1, 0, 0, 0]).is_ok(),
@@ -314,7 +316,7 @@ mod tests {
         assert_eq!(record, [1, 2, 3, 4]);
         assert!(matches!(
             run.take(&mut pager, &mut record),
-            Err(Error::Defect(_))
+            Err(PagerError::Defect(_))
         ));
     }
 }

@@ -1,8 +1,10 @@
 //! The store: tables of fixed-width rows with references, commit, rollback and bounded memory.
 
+use alloc::boxed::Box;
+
 use crate::error::{Error, Result};
 use crate::limits::{PARTS_MAX, TABLES_MAX, UNIT_ROWS};
-use crate::pager::bytes::{narrow, small};
+use crate::pager::bytes::narrow;
 use crate::pager::flash::{FlashCounters, Nand};
 use crate::pager::list::List;
 use crate::pager::root::{SecureStore, check_capacity, read_head};
@@ -10,8 +12,9 @@ use crate::pager::seal::{CipherCounters, PAYLOAD_BYTES, PageIdentity, ROLE_DATA,
 use crate::pager::usage::Operations;
 use crate::pager::window::{placed_in, waiting_pages};
 use crate::pager::{Pager, Stored, prepare};
-use crate::tables::catalogue::{Catalogue, FIRST_TABLE, TableDefinition};
+use crate::tables::catalogue::{Catalogue, TableDefinition};
 use crate::tables::change::Summary;
+use crate::tables::id::TableId;
 use crate::tables::memory::{Budget, Plan};
 use crate::tables::part::Part;
 use crate::tables::value::ValueType;
@@ -39,6 +42,8 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) parts: List<Part, PARTS_MAX>,
     /// The filter for rows that may be deleted or updated.
     pub(crate) summary: Summary,
+    /// An error after a commit, which the next operation returns.
+    deferred: Option<Box<Error>>,
     /// `true` if a statement began a transaction.
     pub(crate) in_transaction: bool,
     pub(crate) budget: Budget,
@@ -74,6 +79,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             rows: stored.committed.tables.map(|table| table.rows),
             summary: Summary::new(plan.summary),
             parts: List::new(),
+            deferred: None,
             in_transaction: false,
             budget: plan.budget,
             pager: Pager::new(flash, secure, stored),
@@ -84,13 +90,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(store)
     }
 
-    /// Creates a table at once, outside any transaction; returns its number.
+    /// Creates a table at once, outside any transaction; returns it.
     ///
     /// # Errors
     /// [`Error::Name`], [`Error::Limit`] or [`Error::Refused`] for an invalid definition,
     /// [`Error::Memory`] when its description does not fit into the memory given.
-    pub fn create_table(&mut self, definition: &TableDefinition<'_>) -> Result<usize> {
-        self.pager.usable()?;
+    pub fn create_table(&mut self, definition: &TableDefinition<'_>) -> Result<TableId> {
+        self.usable()?;
         if self.has_changes() {
             return Err(Error::Refused("a table inside a transaction".into()));
         }
@@ -107,23 +113,24 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let result = self.replace_catalogue(catalogue, plan);
         self.pager.poison_after(result)?;
-        Ok(self.catalogue.len() - 1)
+        Ok(TableId::at(self.catalogue.len() - 1))
     }
 
-    /// Returns the number of a table.
-    pub fn table(&self, name: &str) -> Option<usize> {
+    /// Returns the table `name`.
+    pub fn table(&self, name: &str) -> Option<TableId> {
         self.catalogue.table(name)
     }
 
-    /// Returns the names of the tables, with their numbers.
-    pub fn tables(&self) -> impl Iterator<Item = (usize, &str)> {
-        let numbers = FIRST_TABLE..self.catalogue.len();
-        numbers.map(|number| (number, self.catalogue.table_name(number)))
+    /// Returns the tables with their names.
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
+        let tables = self.catalogue.named_tables();
+        tables.map(|table| (table, self.catalogue.table_name(table)))
     }
 
     /// Returns the columns of a table as statements see them: names and types.
-    pub fn columns(&self, table: usize) -> impl Iterator<Item = (&str, ValueType)> {
-        let columns = self.catalogue.columns_of(table).enumerate();
+    pub fn columns(&self, table: TableId) -> impl Iterator<Item = (&str, ValueType)> {
+        let columns = self.catalogue.column_ids(table);
+        let columns = columns.zip(self.catalogue.columns_of(table));
         columns.map(move |(number, column)| {
             let name = self.catalogue.column_name(table, number);
             (name, self.catalogue.shown_type(column))
@@ -154,7 +161,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// A failure of the device or the secure store. The handle is then poisoned, and another
     /// opening shows whether the commit took place.
     pub fn commit(&mut self) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         let result = self.commit_rows();
         self.pager.poison_after(result)
     }
@@ -164,16 +171,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Tampered`] when the last committed page fails authentication.
     pub fn rollback(&mut self) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         self.rows = self.pager.committed.tables.map(|table| table.rows);
         self.summary.clear_stretches();
         let result = self.pager.rollback_window();
-        self.pager.poison_after(result)
+        self.pager.poison_after(Ok(result?))
     }
 
     /// Returns the number of rows of `table`, including those of the open transaction.
-    pub fn count(&self, table: usize) -> u32 {
-        self.rows.get(table).copied().unwrap_or(0)
+    pub fn count(&self, table: TableId) -> u32 {
+        self.rows.get(table.place()).copied().unwrap_or(0)
     }
 
     /// Reads and authenticates every page with committed rows.
@@ -181,11 +188,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Tampered`] with the first page that fails.
     pub fn verify(&mut self) -> Result<u64> {
-        self.pager.usable()?;
+        self.usable()?;
         self.pager.arena.forget();
         let mut checked =
             self.pager.verify_window()? + self.verify_catalogue()? + self.verify_parts()?;
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             for unit in self.units(table) {
                 checked += self.verify_unit(table, unit)?;
             }
@@ -232,23 +239,32 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         (self.pager.flash, self.pager.secure)
     }
 
+    /// Returns an error after a failure, and releases the leases of an operation.
+    pub(crate) fn usable(&mut self) -> Result<()> {
+        let usable = self.pager.usable();
+        match self.deferred.take() {
+            Some(error) => Err(*error),
+            None => Ok(usable?),
+        }
+    }
+
     /// Returns whether the open transaction inserted, updated or deleted anything.
     pub(crate) fn has_changes(&self) -> bool {
         self.rows != self.pager.committed.tables.map(|table| table.rows)
     }
 
     /// Returns the number of rows of `table` that are in units; later ones wait in the buffer.
-    pub(crate) fn placed(&self, table: usize) -> u32 {
+    pub(crate) fn placed(&self, table: TableId) -> u32 {
         placed_in(&self.pager.committed, owner_of(table))
     }
 
     /// Returns the units of `table` with rows that are in no reorganised part.
-    pub(crate) fn units(&self, table: usize) -> core::ops::Range<u32> {
-        self.first_unit(table)..self.pager.committed.units(table)
+    pub(crate) fn units(&self, table: TableId) -> core::ops::Range<u32> {
+        self.first_unit(table)..self.pager.committed.units(owner_of(table))
     }
 
     /// Returns the first unit that may contain rows that are in no reorganised part.
-    pub(crate) fn first_unit(&self, table: usize) -> u32 {
+    pub(crate) fn first_unit(&self, table: TableId) -> u32 {
         self.part_rows(table) / UNIT_ROWS
     }
 
@@ -264,7 +280,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.finish(&record)?;
         // The rows are committed: work that is refused now is done before the next change.
         match self.settle() {
-            Err(error) if !error.is_refusal() => self.pager.defer(error),
+            Err(error) if !error.is_refusal() => {
+                self.pager.poison();
+                self.deferred = Some(Box::new(error));
+            }
             _ => {}
         }
         Ok(())
@@ -273,8 +292,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Completes the work that the last commit left, before any change. An error changes nothing.
     pub(crate) fn prepare_change(&mut self) -> Result<()> {
         let unsettled = |store: &Self| {
-            (0..store.catalogue.len()).any(|table| store.has_whole_unit(table))
-                || store.pager.is_window_long()
+            let mut tables = store.catalogue.table_ids();
+            tables.any(|table| store.has_whole_unit(table)) || store.pager.is_window_long()
         };
         if self.has_changes() || !unsettled(self) {
             return Ok(());
@@ -296,7 +315,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn settle_rows(&mut self) -> Result<()> {
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             while self.has_whole_unit(table) {
                 self.place_unit(table)?;
             }
@@ -309,21 +328,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether enough committed rows of `table` wait to fill a unit.
-    fn has_whole_unit(&self, table: usize) -> bool {
+    fn has_whole_unit(&self, table: TableId) -> bool {
         self.committed_rows(table) - self.placed(table) >= UNIT_ROWS
     }
 
-    fn committed_rows(&self, table: usize) -> u32 {
+    fn committed_rows(&self, table: TableId) -> u32 {
         self.pager
             .committed
             .tables
-            .get(table)
+            .get(table.place())
             .map_or(0, |state| state.rows)
     }
 }
 
 /// Returns the identity of a page of rows.
-pub(crate) fn data_identity(page: u32, epoch: u64, table: usize, unit: u32) -> PageIdentity {
+pub(crate) fn data_identity(page: u32, epoch: u64, table: TableId, unit: u32) -> PageIdentity {
     PageIdentity {
         page,
         epoch,
@@ -340,11 +359,11 @@ pub(crate) fn rows_per_page(width: usize) -> u32 {
 
 /// Returns the greatest number of pages of waiting rows of all tables.
 pub(crate) fn waiting_pages_of(catalogue: &Catalogue) -> usize {
-    let pages = |table: usize| waiting_pages(catalogue.widths(table).1);
-    (0..catalogue.len()).map(pages).sum()
+    let pages = |table: TableId| waiting_pages(catalogue.widths(table).1);
+    catalogue.table_ids().map(pages).sum()
 }
 
 /// Returns the owner number of a table's units.
-pub(crate) fn owner_of(table: usize) -> u8 {
-    small(table)
+pub(crate) fn owner_of(table: TableId) -> u8 {
+    table.number()
 }

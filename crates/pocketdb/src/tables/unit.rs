@@ -9,6 +9,7 @@ use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{RootRecord, SecureStore};
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_DATA, ROLE_FILTER, ROLE_JOIN, ROLE_KEY};
+use crate::tables::id::TableId;
 use crate::tables::rows::pages_for;
 use crate::tables::store::owner_of;
 use crate::tables::store::{Store, data_identity, rows_per_page};
@@ -16,7 +17,7 @@ use crate::tables::store::{Store, data_identity, rows_per_page};
 /// The place of a unit being built.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Site {
-    pub(crate) table: usize,
+    pub(crate) table: TableId,
     pub(crate) unit: u32,
     pub(crate) epoch: u64,
     /// The next page to program.
@@ -25,14 +26,14 @@ pub(crate) struct Site {
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Moves the oldest waiting rows of `table`, all committed, to a new unit.
-    pub(crate) fn place_unit(&mut self, table: usize) -> Result<()> {
+    pub(crate) fn place_unit(&mut self, table: TableId) -> Result<()> {
         let pages = self.unit_pages(table);
         let temporary = self.pager.temporary.pages;
         loop {
             let start = self.unit_start(pages)?;
             let site = Site {
                 table,
-                unit: self.pager.committed.units(table),
+                unit: self.pager.committed.units(owner_of(table)),
                 epoch: self.pager.committed.epoch,
                 page: start,
             };
@@ -64,11 +65,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record: RootRecord = self.pager.next_record()?;
         record.unit_next = start + pages;
         record.epoch += 1;
-        if let Some(state) = record.tables.get_mut(site.table) {
+        if let Some(state) = record.tables.get_mut(site.table.place()) {
             state.units += 1;
         }
         record.buffer_start = self.pager.window.oldest(&record);
-        self.pager.finish(&record)
+        Ok(self.pager.finish(&record)?)
     }
 
     /// Returns the first of `pages` adjacent pages: after the last unit, or in new blocks.
@@ -153,14 +154,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the number of pages of a unit of `table`: rows, join rows, and a pair for every
     /// index.
-    pub(crate) fn unit_pages(&self, table: usize) -> u32 {
+    pub(crate) fn unit_pages(&self, table: TableId) -> u32 {
         let (own, all) = self.catalogue.widths(table);
         let indexes = narrow(self.catalogue.indexes_of(table).len());
         pages_for(own) + pages_for(all - own) + 2 * indexes
     }
 
     /// Reads every page of a unit.
-    pub(crate) fn verify_unit(&mut self, table: usize, unit: u32) -> Result<u64> {
+    pub(crate) fn verify_unit(&mut self, table: TableId, unit: u32) -> Result<u64> {
         let (own, all) = self.catalogue.widths(table);
         let (data, join) = (pages_for(own), pages_for(all - own));
         let entry = self.pager.entry(owner_of(table), unit)?;

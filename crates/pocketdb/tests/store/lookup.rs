@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, Search, Store};
+use probity_pocketdb::{ColumnId, Error, RowId, Search, Store, TableId};
 
 use crate::script::{MEMORY, SECRET, STORE_BYTES, reference, table, text};
 
@@ -17,7 +17,8 @@ fn value(row: u32, column: usize) -> u32 {
 }
 
 fn all(store: &mut Store<Simulator, MemoryStore>, search: &mut Search) -> Vec<u32> {
-    std::iter::from_fn(|| store.next(search).unwrap()).collect()
+    let rows = std::iter::from_fn(|| store.next(search).unwrap());
+    rows.map(RowId::number).collect()
 }
 
 #[test]
@@ -44,7 +45,8 @@ fn a_search_equals_a_scan_at_every_selectivity() {
         for probe in (0..DISTINCT[column].min(12)).chain(known) {
             let matches = |row: &u32| value(*row, column) == probe;
             let expected: Vec<u32> = (0..ROWS).rev().filter(matches).map(|row| row + 1).collect();
-            let index = store.index(owner, owner, Some(column)).unwrap();
+            let indexed = ColumnId::new(u8::try_from(column).unwrap());
+            let index = store.index(owner, owner, Some(indexed)).unwrap();
             let mut search = store.search(index, &probe.to_le_bytes()).unwrap();
             assert_eq!(
                 all(&mut store, &mut search),
@@ -63,7 +65,7 @@ fn a_search_goes_on_while_rows_are_added() {
     let mut store = Store::create(flash, secure, &SECRET, MEMORY).unwrap();
     let columns = [text("key", 1, true), text("rest", 3, false)];
     let owner = store.create_table(&table("t", &columns)).unwrap();
-    let index = store.index(owner, owner, Some(0)).unwrap();
+    let index = store.index(owner, owner, Some(ColumnId::new(0))).unwrap();
     let add = |store: &mut Store<_, _>| {
         for number in 0..100u8 {
             store.insert(owner, &[number % 2; 4], &[]).unwrap();
@@ -73,7 +75,7 @@ fn a_search_goes_on_while_rows_are_added() {
     add(&mut store);
     let mut search = store.search(index, &[1]).unwrap();
     let mut found: Vec<u32> = (0..10)
-        .map(|_| store.next(&mut search).unwrap().unwrap())
+        .map(|_| store.next(&mut search).unwrap().unwrap().number())
         .collect();
     add(&mut store);
     add(&mut store);
@@ -82,7 +84,7 @@ fn a_search_goes_on_while_rows_are_added() {
     assert_eq!(found, expected);
     assert!(store.search(500, &[1]).is_err());
     assert!(store.search(index, &[1, 2]).is_err());
-    assert_eq!(store.index(owner, owner, Some(1)), None);
+    assert_eq!(store.index(owner, owner, Some(ColumnId::new(1))), None);
 }
 
 const TOWNS: u32 = 40;
@@ -108,10 +110,10 @@ fn name(row: u32, kinds: u32) -> [u8; 4] {
 
 struct Shop {
     store: Store<Simulator, MemoryStore>,
-    town: usize,
-    customer: usize,
-    article: usize,
-    order: usize,
+    town: TableId,
+    customer: TableId,
+    article: TableId,
+    order: TableId,
 }
 
 /// Three levels: each order names a customer and an article, each customer a town.
@@ -133,7 +135,7 @@ fn shop() -> Shop {
     }
     for row in 1..=CUSTOMERS {
         store
-            .insert(customer, &name(row, 50), &[town_of(row)])
+            .insert(customer, &name(row, 50), &[RowId::new(town_of(row))])
             .unwrap();
         if row % 50 == 0 {
             store.commit().unwrap();
@@ -144,7 +146,9 @@ fn shop() -> Shop {
     }
     store.commit().unwrap();
     for row in 1..=ORDERS {
-        store.insert(order, &[], &parts(row)).unwrap();
+        store
+            .insert(order, &[], &parts(row).map(RowId::new))
+            .unwrap();
         if row % 64 == 0 {
             store.commit().unwrap();
         }
@@ -162,8 +166,11 @@ fn shop() -> Shop {
 fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
     let mut shop = shop();
     let (town, customer, article) = (shop.town, shop.customer, shop.article);
-    let mut check = |source, column, key: [u8; 4], wanted: &dyn Fn(u32) -> bool| {
-        let index = shop.store.index(shop.order, source, column).unwrap();
+    let mut check = |source, column: Option<u8>, key: [u8; 4], wanted: &dyn Fn(u32) -> bool| {
+        let index = shop
+            .store
+            .index(shop.order, source, column.map(ColumnId::new))
+            .unwrap();
         let mut search = shop.store.search(index, &key).unwrap();
         let expected: Vec<u32> = (1..=ORDERS).rev().filter(|&row| wanted(row)).collect();
         assert_eq!(
@@ -195,15 +202,21 @@ fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
 fn a_join_row_names_everything_that_a_row_references() {
     let mut shop = shop();
     for row in [1, 200, ORDERS] {
-        let mut slot = |slot| shop.store.referenced(shop.order, row, slot).unwrap();
-        let [customer, article] = parts(row);
+        let row = RowId::new(row);
+        let mut slot = |slot| {
+            shop.store
+                .referenced(shop.order, row, slot)
+                .unwrap()
+                .number()
+        };
+        let [customer, article] = parts(row.number());
         assert_eq!(
             [slot(0), slot(1), slot(2)],
             [customer, town_of(customer), article]
         );
     }
     for absent in [[CUSTOMERS + 1, 1], [0, 1], [1, ARTICLES + 1]] {
-        let refused = shop.store.insert(shop.order, &[], &absent);
+        let refused = shop.store.insert(shop.order, &[], &absent.map(RowId::new));
         assert!(matches!(refused, Err(Error::Key(_))), "{absent:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, Extent, Store};
+use probity_pocketdb::{ColumnId, Error, Extent, RowId, Store};
 
 use crate::choice::{Choice, seed};
 use crate::script::{MEMORY, SECRET, STORE_BYTES, TABLES, WIDTHS, create_tables, row};
@@ -10,7 +10,7 @@ use crate::script::{MEMORY, SECRET, STORE_BYTES, TABLES, WIDTHS, create_tables, 
 const MIXES: usize = 1_000;
 const BLOCKS: u32 = 96;
 /// The columns of each table, and where they lie in a row.
-const COLUMNS: [&[(usize, std::ops::Range<usize>)]; 2] = [
+const COLUMNS: [&[(u8, std::ops::Range<usize>)]; 2] = [
     &[(0, 0..10), (1, 10..18), (2, 18..160)],
     &[(0, 0..30), (1, 30..40)],
 ];
@@ -49,11 +49,11 @@ impl Mixed {
         if rows == 0 || self.choice.percent(55) {
             let id = self.store.insert(TABLES[table], &bytes, &[]).unwrap();
             self.present[table].push(Some(bytes));
-            assert_eq!(id as usize, rows + 1);
+            assert_eq!(id.number() as usize, rows + 1);
             return;
         }
         let at = self.choice.below(rows);
-        let id = u32::try_from(at + 1).unwrap();
+        let id = RowId::new(u32::try_from(at + 1).unwrap());
         if self.choice.percent(30) {
             let deleted = self.store.delete(TABLES[table], id);
             assert_eq!(deleted.is_ok(), self.present[table][at].take().is_some());
@@ -61,7 +61,9 @@ impl Mixed {
         }
         let (column, place) = self.choice.of(COLUMNS[table]).clone();
         let value = &bytes[place.clone()];
-        let updated = self.store.update(TABLES[table], id, column, value);
+        let updated = self
+            .store
+            .update(TABLES[table], id, ColumnId::new(column), value);
         assert_eq!(updated.is_ok(), self.present[table][at].is_some());
         if let Some(row) = &mut self.present[table][at] {
             row[place].copy_from_slice(value);
@@ -98,11 +100,14 @@ impl Mixed {
     }
 
     fn look_at(&mut self, table: usize, at: usize) {
-        let id = u32::try_from(at + 1).unwrap();
+        let id = RowId::new(u32::try_from(at + 1).unwrap());
         let mut found = vec![0; WIDTHS[table]];
-        for (column, place) in COLUMNS[table] {
+        for &(column, ref place) in COLUMNS[table] {
             let out = &mut found[place.clone()];
-            match self.store.present(TABLES[table], id, *column, out) {
+            match self
+                .store
+                .present(TABLES[table], id, ColumnId::new(column), out)
+            {
                 Ok(()) => {}
                 Err(Error::Key(_)) => {
                     assert_eq!(self.present[table][at], None, "table {table} row {id}");

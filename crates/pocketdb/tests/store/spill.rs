@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::{Nand as _, PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Result, Store};
+use probity_pocketdb::{ColumnId, Result, RowId, Store, TableId};
 
 use crate::script::{SECRET, STORE_BYTES, reference, table, text};
 
@@ -10,7 +10,7 @@ const LITTLE: usize = 32_768;
 const MUCH: usize = 65_536;
 const BLOCKS: u32 = 24;
 /// The tables, and rows of each; the first is referenced.
-const TABLES: [usize; 2] = [2, 3];
+const TABLES: [TableId; 2] = [TableId::new(2), TableId::new(3)];
 const REFERENCED: u32 = 40;
 const ROWS: u32 = 400;
 /// Rows of one transaction.
@@ -50,7 +50,7 @@ fn fill(store: &mut Spilling) -> Result<()> {
     while store.count(TABLES[1]) < ROWS {
         let first = store.count(TABLES[1]);
         for row in first..first + TOGETHER {
-            store.insert(TABLES[1], &[7; 150], &[target(row) + 1])?;
+            store.insert(TABLES[1], &[7; 150], &[RowId::new(target(row) + 1)])?;
         }
         store.commit()?;
     }
@@ -60,8 +60,10 @@ fn fill(store: &mut Spilling) -> Result<()> {
 /// Every row of the second table is found by each value of the row that it refers to.
 fn check(store: &mut Spilling, place: &str) {
     let rows = store.count(TABLES[1]);
-    for (column, (_, each)) in COLUMNS.into_iter().enumerate() {
-        let index = store.index(TABLES[1], TABLES[0], Some(column)).unwrap();
+    for (column, (_, each)) in (0u8..).zip(COLUMNS) {
+        let index = store
+            .index(TABLES[1], TABLES[0], Some(ColumnId::new(column)))
+            .unwrap();
         for number in 0..REFERENCED.div_ceil(each) {
             let key = value(number * each, each);
             let mut search = store.search(index, &key).unwrap();
@@ -69,7 +71,7 @@ fn check(store: &mut Spilling, place: &str) {
                 let found = store.next(&mut search).unwrap();
                 assert_eq!(
                     found,
-                    Some(row + 1),
+                    Some(RowId::new(row + 1)),
                     "{place}: column {column} number {number}"
                 );
             }

@@ -241,7 +241,7 @@ impl Place {
             self.unopened("open the root file", &self.root, error, missing)
         })?;
         self.watch(secure.failure());
-        let usage = Usage::read(&mut secure).map_err(|error| self.refused(error))?;
+        let usage = Usage::read(&mut secure).map_err(|error| self.refused(error.into()))?;
         let memory = usize::try_from(usage.memory_given).unwrap_or(usize::MAX);
         Store::open(flash, secure, memory).map_err(|error| self.refused(error))
     }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{part_mut, put, small, take};
+use crate::pager::bytes::{part_mut, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
@@ -13,6 +13,7 @@ use crate::query::rows::{Chunk, Rows};
 use crate::query::select::Select;
 use crate::query::sql::parser::Parser;
 use crate::tables::catalogue::{Column, ID, Kind, OWN};
+use crate::tables::id::{ColumnId, RowId, TableId};
 use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, encode};
 
@@ -22,15 +23,15 @@ pub(crate) struct Change<'a> {
     /// The table and the condition of the rows.
     pub(crate) select: Select<'a>,
     /// The columns with their new values; empty for a delete.
-    pub(crate) columns: Series<(u8, Value<'a>), COLUMNS_MAX>,
+    pub(crate) columns: Series<(ColumnId, Value<'a>), COLUMNS_MAX>,
 }
 
 /// An insertion.
 #[derive(Debug)]
 pub(crate) struct Insertion<'a> {
-    pub(crate) table: usize,
+    pub(crate) table: TableId,
     /// The columns that have values, in the statement's order.
-    pub(crate) columns: Series<u8, COLUMNS_MAX>,
+    pub(crate) columns: Series<ColumnId, COLUMNS_MAX>,
     /// The values, row by row.
     pub(crate) values: Series<Value<'a>, VALUES_MAX>,
 }
@@ -55,7 +56,7 @@ impl<'a> Parser<'a, '_> {
                 if number > 0 {
                     self.expect(",")?;
                 }
-                let value = self.inserted_value(table, usize::from(column))?;
+                let value = self.inserted_value(table, column)?;
                 insertion
                     .values
                     .push(value, "the number of values of a statement")?;
@@ -74,7 +75,7 @@ impl<'a> Parser<'a, '_> {
         let what = "the number of columns";
         let table = insertion.table;
         if !self.pass("(")? {
-            for (number, _) in (0u8..).zip(self.catalogue.columns_of(table)) {
+            for number in self.catalogue.column_ids(table) {
                 insertion.columns.push(number, what)?;
             }
             return Ok(());
@@ -85,7 +86,6 @@ impl<'a> Parser<'a, '_> {
             let error = |what| Error::Sql { at, what };
             let unknown = || error(alloc::format!("there is no column {name}"));
             let column = self.catalogue.column(table, name).ok_or_else(unknown)?;
-            let column = small(column);
             if insertion.columns.contains(&column) {
                 return Err(error(alloc::format!("{name} is given twice")));
             }
@@ -95,16 +95,16 @@ impl<'a> Parser<'a, '_> {
             }
         }
         let columns = self.catalogue.columns_of(table);
-        for (number, column) in (0u8..).zip(columns) {
+        for (number, column) in self.catalogue.column_ids(table).zip(columns) {
             if column.kind != Kind::Position && !insertion.columns.contains(&number) {
-                let name = self.catalogue.column_name(table, usize::from(number));
+                let name = self.catalogue.column_name(table, number);
                 return Err(self.tokens.error(alloc::format!("{name} has no value")));
             }
         }
         self.expect(")")
     }
 
-    fn inserted_value(&mut self, table: usize, column: usize) -> Result<Value<'a>> {
+    fn inserted_value(&mut self, table: TableId, column: ColumnId) -> Result<Value<'a>> {
         let entry = self.catalogue.column_at(table, column)?;
         if entry.kind == Kind::Position && self.pass("NULL")? {
             return Ok(Value::Null);
@@ -115,11 +115,11 @@ impl<'a> Parser<'a, '_> {
     /// Parses an `UPDATE` after its first word.
     pub(crate) fn update(&mut self) -> Result<Change<'a>> {
         self.refuse(&["OR"])?;
+        let table = self.bind_one()?;
         let mut change = Change {
-            select: Select::default(),
+            select: Select::new(table),
             columns: Series::new(),
         };
-        let table = self.bind_one(&mut change.select)?;
         self.expect("SET")?;
         loop {
             let at = self.tokens.at;
@@ -134,10 +134,9 @@ impl<'a> Parser<'a, '_> {
             let kind = ValueType::of(self.catalogue.column_at(table, column)?.kind);
             let value = self.value_of(kind)?;
             self.refuse(&["+", "-", "*"])?;
-            let number = small(column);
             change
                 .columns
-                .push((number, value), "the number of columns")?;
+                .push((column, value), "the number of columns")?;
             if !self.pass(",")? {
                 break;
             }
@@ -152,10 +151,9 @@ impl<'a> Parser<'a, '_> {
     pub(crate) fn delete(&mut self) -> Result<Change<'a>> {
         self.expect("FROM")?;
         let mut change = Change {
-            select: Select::default(),
+            select: Select::new(self.bind_one()?),
             columns: Series::new(),
         };
-        self.bind_one(&mut change.select)?;
         self.where_clause(&mut change.select)?;
         self.end()?;
         Ok(change)
@@ -190,19 +188,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Inserts one row of values for `columns`.
     pub(crate) fn insert_values(
         &mut self,
-        table: usize,
-        columns: &[u8],
+        table: TableId,
+        columns: &[ColumnId],
         values: &[Value<'_>],
-    ) -> Result<u32> {
+    ) -> Result<RowId> {
         let own = self.catalogue.widths(table).0;
         let mut row = Scratch::new(own);
-        let mut references = [0u32; TABLES_MAX];
+        let mut references = [RowId::new(0); TABLES_MAX];
         let mut known = 0;
-        for number in 0..self.catalogue.columns_of(table).count() {
+        for number in self.catalogue.column_ids(table) {
             let column = self.catalogue.column_at(table, number)?;
-            let given = columns
-                .iter()
-                .position(|&given| usize::from(given) == number);
+            let given = columns.iter().position(|&given| given == number);
             let value = given
                 .and_then(|at| values.get(at))
                 .copied()
@@ -231,7 +227,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Prefixes an error with the column's name.
-    fn named(&self, table: usize, column: usize, error: Error) -> Error {
+    fn named(&self, table: TableId, column: ColumnId, error: Error) -> Error {
         match error {
             Error::Value(text) => {
                 let name = self.catalogue.column_name(table, column);
@@ -242,7 +238,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Checks that a given row id is the next rank.
-    fn check_position(&self, table: usize, value: &Value<'_>) -> Result<()> {
+    fn check_position(&self, table: TableId, value: &Value<'_>) -> Result<()> {
         let next = i64::from(self.count(table)) + 1;
         match value {
             Value::Null => Ok(()),
@@ -256,30 +252,33 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the row that a foreign key's value refers to.
-    fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<u32> {
-        let target = usize::from(column.target);
+    fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<RowId> {
+        let target = column.target;
         let missing = |store: &Self| {
             let name = store.catalogue.table_name(target);
             Error::Key(alloc::format!("{name} has no row {value}"))
         };
         if column.key == ID {
             return match value {
-                Value::Integer(number) => u32::try_from(*number).map_err(|_range| missing(self)),
+                Value::Integer(number) => {
+                    let number = u32::try_from(*number).map_err(|_range| missing(self))?;
+                    Ok(RowId::new(number))
+                }
                 _ => Err(missing(self)),
             };
         }
-        let key = self.catalogue.column_at(target, usize::from(column.key))?;
+        let key = self.catalogue.column_at(target, column.key)?;
         let mut bytes = [0u8; KEY_BYTES_MAX];
         let width = usize::from(key.width);
         let bytes = part_mut(&mut bytes, 0, width);
         if encode(value, bytes).is_err() {
             return Err(missing(self));
         }
-        let found = self.find_key(target, usize::from(column.key), bytes)?;
+        let found = self.find_key(target, column.key, bytes)?;
         found.ok_or_else(|| missing(self))
     }
 
-    fn check_unique(&mut self, table: usize, column: usize, key: &[u8]) -> Result<()> {
+    fn check_unique(&mut self, table: TableId, column: ColumnId, key: &[u8]) -> Result<()> {
         if self.find_key(table, column, key)?.is_some() {
             let name = self.catalogue.column_name(table, column);
             let text = alloc::format!("{name} has this value in another row already");
@@ -289,12 +288,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the row with `key` in a unique column, which updates cannot change.
-    fn find_key(&mut self, table: usize, column: usize, key: &[u8]) -> Result<Option<u32>> {
-        let number = small(column);
+    fn find_key(&mut self, table: TableId, column: ColumnId, key: &[u8]) -> Result<Option<RowId>> {
         let missing = Error::Limit("the number of indexes");
         let index = self
             .catalogue
-            .find_index(table, OWN, number)
+            .find_index(table, OWN, column)
             .ok_or(missing)?;
         let mut search = self.begin_search(index, key)?;
         while let Some(id) = self.next_found(&mut search)? {
@@ -311,12 +309,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let table = change.select.table;
         let mut record = [0u8; 4];
         while list.next(&mut self.pager, &mut record)? {
-            let id = u32::from_le_bytes(take(&record, 0));
+            let id = RowId::from_le_bytes(record);
             if change.columns.is_empty() {
                 self.note_delete(table, id)?;
             }
             for (number, value) in change.columns.iter() {
-                self.change_value(table, id, usize::from(*number), value)?;
+                self.change_value(table, id, *number, value)?;
             }
         }
         Ok(u64::from(list.records()))
@@ -331,14 +329,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let area: Area = self.pager.arena.lease(2.min(self.pager.arena.spare()))?;
         self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
         self.pager.arena.release(area);
-        ids.writer.finish(&mut self.pager)
+        Ok(ids.writer.finish(&mut self.pager)?)
     }
 
     fn change_value(
         &mut self,
-        table: usize,
-        id: u32,
-        number: usize,
+        table: TableId,
+        id: RowId,
+        number: ColumnId,
         value: &Value<'_>,
     ) -> Result<()> {
         let column = self.catalogue.column_at(table, number)?;
@@ -352,7 +350,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.note_update(table, id, number, &bytes)
     }
 
-    fn insert_row(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
+    fn insert_row(&mut self, table: TableId, row: &[u8], references: &[RowId]) -> Result<RowId> {
         let all = self.catalogue.widths(table).1;
         let mut element = Scratch::new(all);
         put(&mut element, 0, row);

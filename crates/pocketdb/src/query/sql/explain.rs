@@ -86,10 +86,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn names(&self, reach: Reach) -> (&str, &str) {
-        let table = usize::from(reach.table);
+        let table = reach.table;
         let column = match reach.column {
             ID => "id",
-            column => self.catalogue.column_name(table, usize::from(column)),
+            column => self.catalogue.column_name(table, column),
         };
         (self.catalogue.table_name(table), column)
     }

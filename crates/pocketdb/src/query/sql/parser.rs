@@ -2,11 +2,12 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{DEPTH_MAX, NAME_BYTES_MAX, TABLES_MAX};
-use crate::pager::bytes::{short, small};
+use crate::pager::bytes::short;
 use crate::pager::series::Series;
 use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
 use crate::query::sql::token::{TOO_LONG, Token, Tokens};
 use crate::tables::catalogue::{Catalogue, ID, Kind, OWN};
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::value::{NUMBER_BYTES, Value, ValueType};
 
 /// Reserved words, which end a name or an alias.
@@ -17,9 +18,9 @@ const RESERVED: [&str; 30] = [
 ];
 
 /// A table of a statement and its slot in the root's join row.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound<'a> {
-    pub(crate) table: usize,
+    pub(crate) table: TableId,
     pub(crate) slot: u8,
     pub(crate) name: &'a str,
     /// Byte offset of its name in the statement.
@@ -183,8 +184,8 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    /// Parses the name of a table; returns its number.
-    pub(crate) fn table(&mut self) -> Result<usize> {
+    /// Parses the name of a table.
+    pub(crate) fn table(&mut self) -> Result<TableId> {
         let at = self.tokens.at;
         let name = self.name()?;
         self.catalogue.table(name).ok_or_else(|| Error::Sql {
@@ -251,7 +252,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     }
 
     /// Parses a column name, with or without its table; returns table and column.
-    pub(crate) fn column(&mut self) -> Result<(Bound<'a>, usize)> {
+    pub(crate) fn column(&mut self) -> Result<(Bound<'a>, ColumnId)> {
         let at = self.tokens.at;
         let error = |what| Err(Error::Sql { at, what });
         let first = self.name()?;
@@ -280,7 +281,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     }
 
     /// Returns the path from the query's root table to a column.
-    pub(crate) fn reach(&self, bound: &Bound<'_>, column: usize) -> Result<Reach> {
+    pub(crate) fn reach(&self, bound: &Bound<'_>, column: ColumnId) -> Result<Reach> {
         let entry = self.catalogue.column_at(bound.table, column)?;
         let id = |slot, table| Reach {
             slot,
@@ -289,21 +290,19 @@ impl<'a, 'c> Parser<'a, 'c> {
             kind: ValueType::Integer,
             width: short(NUMBER_BYTES),
         };
-        let table = small(bound.table);
+        let table = bound.table;
         match entry.kind {
             Kind::Position => Ok(id(bound.slot, table)),
             Kind::Reference => {
                 let root = self.tables.iter().find(|bound| bound.slot == OWN);
-                let root = root.map_or(0, |bound| bound.table);
-                let mut slots = (0u8..).zip(self.catalogue.slots_of(root));
+                let root = root.ok_or(Error::Defect("a statement has a root table"))?;
+                let mut slots = (0u8..).zip(self.catalogue.slots_of(root.table));
                 let found = slots.find(|(_, slot)| slot.table == entry.target);
                 let slot = found.map_or(OWN, |(number, _)| number);
                 if entry.key == ID {
                     return Ok(id(slot, entry.target));
                 }
-                let key = self
-                    .catalogue
-                    .column_at(usize::from(entry.target), usize::from(entry.key))?;
+                let key = self.catalogue.column_at(entry.target, entry.key)?;
                 Ok(Reach {
                     slot,
                     table: entry.target,
@@ -315,7 +314,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             kind => Ok(Reach {
                 slot: bound.slot,
                 table,
-                column: small(column),
+                column,
                 kind: ValueType::of(kind),
                 width: entry.width,
             }),
@@ -448,9 +447,9 @@ impl<'a, 'c> Parser<'a, 'c> {
 
     fn keep_value(&mut self, condition: &mut Condition<'a>, kind: ValueType) -> Result<()> {
         let value = self.value_of(kind)?;
-        condition
+        Ok(condition
             .values
-            .push(value, "the number of values of a statement")
+            .push(value, "the number of values of a statement")?)
     }
 
     fn comparison(&mut self) -> Result<Comparison> {
@@ -481,7 +480,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     fn join(
         &mut self,
         condition: &mut Condition<'a>,
-        left: (Bound<'a>, usize),
+        left: (Bound<'a>, ColumnId),
         at: usize,
         joins: Joins,
     ) -> Result<u16> {
@@ -505,14 +504,18 @@ impl<'a, 'c> Parser<'a, 'c> {
     }
 
     /// Returns the table that `from` refers to, if `to` is its key.
-    fn joined(&self, from: (Bound<'a>, usize), to: (Bound<'a>, usize)) -> Result<Option<usize>> {
+    fn joined(
+        &self,
+        from: (Bound<'a>, ColumnId),
+        to: (Bound<'a>, ColumnId),
+    ) -> Result<Option<TableId>> {
         let reference = self.catalogue.column_at(from.0.table, from.1)?;
         let key = self.catalogue.column_at(to.0.table, to.1)?;
         let leads = reference.kind == Kind::Reference
-            && usize::from(reference.target) == to.0.table
+            && reference.target == to.0.table
             && match reference.key {
                 ID => key.kind == Kind::Position,
-                column => usize::from(column) == to.1,
+                column => column == to.1,
             };
         Ok(leads.then_some(to.0.table))
     }

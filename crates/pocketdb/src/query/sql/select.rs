@@ -7,6 +7,7 @@ use crate::query::select::{Function, Key, Select};
 use crate::query::sql::parser::{Bound, Parser};
 use crate::query::sql::token::{Token, Tokens};
 use crate::tables::catalogue::{Kind, OWN};
+use crate::tables::id::{ColumnId, TableId};
 use crate::tables::value::{Value, ValueType};
 
 /// The functions that a query may use.
@@ -26,11 +27,11 @@ pub(crate) enum Title<'a> {
     /// A text of the statement.
     Text(&'a str),
     /// The name in the catalogue.
-    Column(usize, usize),
+    Column(TableId, ColumnId),
 }
 
 /// A bound query with the titles of its columns.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Query<'a> {
     pub(crate) select: Select<'a>,
     pub(crate) titles: Series<Title<'a>, OUTPUTS_MAX>,
@@ -54,9 +55,8 @@ struct Item<'a> {
 impl<'a> Parser<'a, '_> {
     /// Parses a query after `SELECT`.
     pub(crate) fn select(&mut self) -> Result<Query<'a>> {
-        let mut query = Query::default();
-        query.select.distinct = self.pass("DISTINCT")?;
-        if !query.select.distinct {
+        let distinct = self.pass("DISTINCT")?;
+        if !distinct {
             self.pass("ALL")?;
         }
         let items = self.tokens;
@@ -64,7 +64,11 @@ impl<'a> Parser<'a, '_> {
         self.expect("FROM")?;
         let from = self.tokens;
         self.collect_tables()?;
-        query.select.table = self.bind_tables()?;
+        let mut query = Query {
+            select: Select::new(self.bind_tables()?),
+            titles: Series::new(),
+        };
+        query.select.distinct = distinct;
         self.tokens = from;
         self.join_conditions(&mut query)?;
         if self.pass("WHERE")? {
@@ -169,12 +173,12 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Finds the table that references all others, and sets the slots of these.
-    fn bind_tables(&mut self) -> Result<usize> {
-        let reaches = |root: usize, table: usize| {
+    fn bind_tables(&mut self) -> Result<TableId> {
+        let reaches = |root: TableId, table: TableId| {
             let mut slots = self.catalogue.slots_of(root).iter();
-            root == table || slots.any(|slot| usize::from(slot.table) == table)
+            root == table || slots.any(|slot| slot.table == table)
         };
-        let all = |root: &usize| self.tables.iter().all(|bound| reaches(*root, bound.table));
+        let all = |root: &TableId| self.tables.iter().all(|bound| reaches(*root, bound.table));
         let Some(root) = self.tables.iter().map(|bound| bound.table).find(all) else {
             let text = "no table of the query references all the others";
             return Err(self.tokens.error(text));
@@ -182,7 +186,7 @@ impl<'a> Parser<'a, '_> {
         let catalogue = self.catalogue;
         for bound in self.tables.iter_mut().filter(|bound| bound.table != root) {
             let mut slots = (0u8..).zip(catalogue.slots_of(root));
-            let found = slots.find(|(_, slot)| usize::from(slot.table) == bound.table);
+            let found = slots.find(|(_, slot)| slot.table == bound.table);
             bound.slot = found.map_or(OWN, |(number, _)| number);
         }
         Ok(root)
@@ -256,7 +260,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn all_columns(&self, bound: &Bound<'a>, query: &mut Query<'a>) -> Result<()> {
-        for column in 0..self.catalogue.columns_of(bound.table).count() {
+        for column in self.catalogue.column_ids(bound.table) {
             let reach = self.reach(bound, column)?;
             let item = Item {
                 function: Function::Value,
@@ -484,10 +488,9 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Parses and binds the only table of a statement.
-    pub(crate) fn bind_one(&mut self, select: &mut Select<'a>) -> Result<usize> {
+    pub(crate) fn bind_one(&mut self) -> Result<TableId> {
         let at = self.tokens.at;
         let table = self.table()?;
-        select.table = table;
         let bound = Bound {
             table,
             slot: OWN,
@@ -500,7 +503,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Returns whether an update may change a column's values.
-    pub(crate) fn is_changeable(&self, table: usize, column: usize) -> Result<bool> {
+    pub(crate) fn is_changeable(&self, table: TableId, column: ColumnId) -> Result<bool> {
         let entry = self.catalogue.column_at(table, column)?;
         let stored = !matches!(entry.kind, Kind::Position | Kind::Reference);
         Ok(stored && !entry.unique)

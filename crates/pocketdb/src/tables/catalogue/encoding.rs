@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::limits::COLUMNS_MAX;
 use crate::pager::bytes::{small, u16_at};
 use crate::pager::series::Series;
+use crate::tables::id::{ColumnId, TableId};
 
 /// The error for bytes that are no catalogue.
 const DAMAGED: Error = Error::Root("has a damaged catalogue");
@@ -14,7 +15,7 @@ const DAMAGED: Error = Error::Root("has a damaged catalogue");
 impl Catalogue {
     /// Returns the length of [`Self::encode`]'s result in bytes.
     pub(crate) fn encoded_bytes(&self) -> usize {
-        let tables = self.tables.iter().skip(FIRST_TABLE);
+        let tables = self.tables.iter().skip(FIRST_TABLE.place());
         let columns = tables.map(|table| usize::from(table.columns) * 7 + 3);
         1 + self.names.len() + columns.sum::<usize>()
     }
@@ -22,8 +23,11 @@ impl Catalogue {
     /// Encodes every user table.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_bytes());
-        out.push(small(self.tables.len() - FIRST_TABLE));
-        for (number, table) in self.tables.iter().enumerate().skip(FIRST_TABLE) {
+        out.push(small(self.named_tables().count()));
+        for (number, table) in self
+            .named_tables()
+            .zip(self.tables.iter().skip(FIRST_TABLE.place()))
+        {
             let layout = match table.layout {
                 Layout::Keyed => 0,
                 Layout::Columns => 1,
@@ -36,7 +40,7 @@ impl Catalogue {
                 let [low, high] = column.width.to_le_bytes();
                 let kind = kind_number(column.kind);
                 out.extend_from_slice(&[column.name.bytes, kind, low, high, flags]);
-                out.extend_from_slice(&[column.target, column.key]);
+                out.extend_from_slice(&[column.target.number(), column.key.number()]);
                 out.extend_from_slice(self.name(column.name).as_bytes());
             }
         }
@@ -78,8 +82,8 @@ impl Catalogue {
             let [length, kind, _, _, flags, target, key] = *field::<7>(bytes, at)?;
             let kind = kind_of(kind, u16_at(bytes, at + 2))?;
             let reference = (kind == Kind::Reference).then(|| {
-                let table = usize::from(target);
-                let column = before.column_name(table, usize::from(key));
+                let table = TableId::new(target);
+                let column = before.column_name(table, ColumnId::new(key));
                 (before.table_name(table), column)
             });
             let definition = ColumnDefinition {

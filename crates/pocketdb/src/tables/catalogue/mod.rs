@@ -16,22 +16,21 @@ use crate::limits::{
     CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
 };
 use crate::pager::bytes::{part, short, small};
+use crate::tables::id::{ColumnId, ID_BYTES, TableId};
 use crate::tables::value::ValueType;
 
 /// The hidden table of deletes.
-pub(crate) const DELETES: usize = 0;
+pub(crate) const DELETES: TableId = TableId::new(0);
 /// The hidden table of updates.
-pub(crate) const UPDATES: usize = 1;
+pub(crate) const UPDATES: TableId = TableId::new(1);
 /// The first user table.
-pub(crate) const FIRST_TABLE: usize = 2;
+pub(crate) const FIRST_TABLE: TableId = TableId::new(2);
 /// Slot number of an index on the table's own column.
 pub(crate) const OWN: u8 = 255;
-/// Column number of the row id, for indexes and references.
-pub(crate) const ID: u8 = 255;
+/// The row id as a column, for indexes and references.
+pub(crate) const ID: ColumnId = ColumnId::new(255);
 /// Bytes of an integer, a real number and a row id as stored.
 pub(crate) const NUMBER_BYTES: u16 = 8;
-/// Bytes of one id in a join row.
-pub(crate) const ID_BYTES: usize = 4;
 /// Bytes of a value that one row of the updates table carries.
 pub(crate) const UPDATE_PART_BYTES: u16 = 24;
 
@@ -110,8 +109,8 @@ pub(crate) struct Column {
     pub(crate) group_width: u16,
     pub(crate) group_at: u16,
     /// Table and column that a reference leads to.
-    pub(crate) target: u8,
-    pub(crate) key: u8,
+    pub(crate) target: TableId,
+    pub(crate) key: ColumnId,
 }
 
 /// A table as the engine uses it; its ranges refer to the catalogue's lists.
@@ -133,7 +132,7 @@ pub(crate) struct Table {
 /// One id of a join row: the id of a row that is referenced, directly or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
-    pub(crate) table: u8,
+    pub(crate) table: TableId,
     /// The slot of the direct reference on the path to this one; the slot itself if it is direct.
     pub(crate) direct: u8,
 }
@@ -142,11 +141,11 @@ pub(crate) struct Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Index {
     /// The table whose ids the index contains.
-    pub(crate) table: u8,
+    pub(crate) table: TableId,
     /// The slot of the table whose values are indexed, or [`OWN`].
     pub(crate) slot: u8,
     /// The indexed column, or [`ID`].
-    pub(crate) column: u8,
+    pub(crate) column: ColumnId,
 }
 
 /// All tables.
@@ -247,7 +246,7 @@ impl Catalogue {
         }
         self.group_columns(&table);
         self.tables.push(table);
-        self.install_indexes(self.tables.len() - 1)
+        self.install_indexes(TableId::at(self.tables.len() - 1))
     }
 
     fn install_column(
@@ -269,7 +268,7 @@ impl Catalogue {
             group: 0,
             group_width: 0,
             group_at: 0,
-            target: 0,
+            target: DELETES,
             key: ID,
         };
         if definition.kind == Kind::Reference {
@@ -316,25 +315,25 @@ impl Catalogue {
     }
 
     /// Returns the total width of the columns of a group.
-    pub(crate) fn group_width(&self, table: usize, group: u32) -> usize {
+    pub(crate) fn group_width(&self, table: TableId, group: u32) -> usize {
         let mut columns = self.columns_of(table);
         let member = columns.find(|column| column.width > 0 && u32::from(column.group) == group);
         member.map_or(0, |column| usize::from(column.group_width))
     }
 
     /// Returns table and key column that a foreign key refers to.
-    fn resolve(&self, definition: &ColumnDefinition<'_>) -> Result<(u8, u8)> {
+    fn resolve(&self, definition: &ColumnDefinition<'_>) -> Result<(TableId, ColumnId)> {
         let (table, column) = definition.reference.unwrap_or(("", ""));
         let unknown = || Error::Name(alloc::format!("there is no table {table}"));
         let target = self.table(table).ok_or_else(unknown)?;
         if column.is_empty() {
-            return Ok((small(target), ID));
+            return Ok((target, ID));
         }
         let no_column = || Error::Name(alloc::format!("the table {table} has no column {column}"));
         let key = self.column(target, column).ok_or_else(no_column)?;
-        match self.columns_of(target).nth(key) {
-            Some(found) if found.kind == Kind::Position => Ok((small(target), ID)),
-            Some(found) if found.unique => Ok((small(target), small(key))),
+        match self.columns_of(target).nth(key.place()) {
+            Some(found) if found.kind == Kind::Position => Ok((target, ID)),
+            Some(found) if found.unique => Ok((target, key)),
             _ => Err(Error::Name(alloc::format!(
                 "{table}.{column} is not unique, so nothing can refer to it"
             ))),
@@ -342,14 +341,14 @@ impl Catalogue {
     }
 
     /// Adds the slot of a reference to `target`, and slots for everything that `target` references.
-    fn install_slots(&mut self, table: &mut Table, target: u8) -> Result<()> {
+    fn install_slots(&mut self, table: &mut Table, target: TableId) -> Result<()> {
         let direct = table.slots;
-        let inherited = self.slots_of(usize::from(target)).to_vec();
+        let inherited = self.slots_of(target).to_vec();
         let tables = core::iter::once(target).chain(inherited.into_iter().map(|slot| slot.table));
         for reached in tables {
             let (_, own) = self.slots.split_at(usize::from(table.slots_at));
             if own.iter().any(|slot| slot.table == reached) {
-                let name = self.table_name(usize::from(reached));
+                let name = self.table_name(reached);
                 let text = alloc::format!("a second path of foreign keys to the table {name}");
                 return Err(Error::Refused(text));
             }
@@ -362,27 +361,26 @@ impl Catalogue {
         Ok(())
     }
 
-    fn install_indexes(&mut self, table: usize) -> Result<()> {
-        let owner = small(table);
-        let searched = |catalogue: &Self, of: usize| -> Vec<u8> {
-            let columns = catalogue.columns_of(of).enumerate();
+    fn install_indexes(&mut self, table: TableId) -> Result<()> {
+        let searched = |catalogue: &Self, of: TableId| -> Vec<ColumnId> {
+            let columns = catalogue.column_ids(of).zip(catalogue.columns_of(of));
             let indexed = columns.filter(|(_, column)| column.indexed && column.width > 0);
-            indexed.map(|(number, _)| small(number)).collect()
+            indexed.map(|(number, _)| number).collect()
         };
         let own = searched(self, table);
-        let mut found: Vec<(u8, u8)> = own.into_iter().map(|column| (OWN, column)).collect();
+        let mut found: Vec<(u8, ColumnId)> = own.into_iter().map(|column| (OWN, column)).collect();
         for (number, slot) in self.slots_of(table).iter().enumerate() {
             found.push((small(number), ID));
-            let columns = searched(self, usize::from(slot.table));
+            let columns = searched(self, slot.table);
             found.extend(columns.into_iter().map(|column| (small(number), column)));
         }
         if self.indexes.len() + found.len() > INDEXES_MAX {
             return Err(Error::Limit("the number of indexes"));
         }
-        self.tables[table].indexes = short(found.len());
+        self.tables[table.place()].indexes = short(found.len());
         self.indexes
             .extend(found.into_iter().map(|(slot, column)| Index {
-                table: owner,
+                table,
                 slot,
                 column,
             }));
@@ -408,51 +406,65 @@ impl Catalogue {
         self.tables.len()
     }
 
-    /// Returns the number of the table `name`.
-    pub(crate) fn table(&self, name: &str) -> Option<usize> {
-        let mut tables = self.tables.iter().enumerate().skip(FIRST_TABLE);
-        let found = tables.find(|(_, table)| self.name(table.name).eq_ignore_ascii_case(name));
-        found.map(|(number, _)| number)
+    /// Returns all tables, the hidden ones included.
+    pub(crate) fn table_ids(&self) -> impl Iterator<Item = TableId> + Clone + use<> {
+        (0..self.tables.len()).map(TableId::at)
     }
 
-    /// Returns the number of the column `name` of `table`.
-    pub(crate) fn column(&self, table: usize, name: &str) -> Option<usize> {
-        self.columns_of(table)
-            .position(|column| self.name(column.name).eq_ignore_ascii_case(name))
+    /// Returns the tables that statements can name.
+    pub(crate) fn named_tables(&self) -> impl Iterator<Item = TableId> + use<> {
+        (FIRST_TABLE.place()..self.tables.len()).map(TableId::at)
+    }
+
+    /// Returns the table `name`.
+    pub(crate) fn table(&self, name: &str) -> Option<TableId> {
+        let mut tables = self.named_tables();
+        tables.find(|&table| self.table_name(table).eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the column `name` of `table`.
+    pub(crate) fn column(&self, table: TableId, name: &str) -> Option<ColumnId> {
+        let mut columns = self.column_ids(table);
+        columns.find(|&column| self.column_name(table, column).eq_ignore_ascii_case(name))
     }
 
     /// Returns the name of a table.
-    pub(crate) fn table_name(&self, table: usize) -> &str {
+    pub(crate) fn table_name(&self, table: TableId) -> &str {
         self.tables
-            .get(table)
+            .get(table.place())
             .map_or("", |found| self.name(found.name))
     }
 
     /// Returns the name of a column.
-    pub(crate) fn column_name(&self, table: usize, column: usize) -> &str {
-        let found = self.columns_of(table).nth(column);
+    pub(crate) fn column_name(&self, table: TableId, column: ColumnId) -> &str {
+        let found = self.columns_of(table).nth(column.place());
         found.map_or("", |column| self.name(column.name))
     }
 
     /// Returns a table by its number.
-    pub(crate) fn entry(&self, table: usize) -> Result<Table> {
+    pub(crate) fn entry(&self, table: TableId) -> Result<Table> {
         let unknown = || Error::Name(alloc::format!("there is no table {table}"));
-        self.tables.get(table).copied().ok_or_else(unknown)
+        self.tables.get(table.place()).copied().ok_or_else(unknown)
     }
 
     /// Returns the columns of a table.
-    pub(crate) fn columns_of(&self, table: usize) -> impl Iterator<Item = &Column> + '_ {
-        let range = self.tables.get(table).map_or(0..0, |entry| {
+    pub(crate) fn columns_of(&self, table: TableId) -> core::slice::Iter<'_, Column> {
+        let range = self.tables.get(table.place()).map_or(0..0, |entry| {
             usize::from(entry.columns_at)
                 ..usize::from(entry.columns_at) + usize::from(entry.columns)
         });
         self.columns[range].iter()
     }
 
+    /// Returns the columns of a table, by their numbers.
+    pub(crate) fn column_ids(&self, table: TableId) -> impl Iterator<Item = ColumnId> + use<> {
+        (0..self.columns_of(table).len()).map(ColumnId::at)
+    }
+
     /// Returns one column of a table.
-    pub(crate) fn column_at(&self, table: usize, column: usize) -> Result<Column> {
+    pub(crate) fn column_at(&self, table: TableId, column: ColumnId) -> Result<Column> {
         let unknown = || Error::Name(alloc::format!("table {table} has no column {column}"));
-        let found = self.columns_of(table).nth(column);
+        let found = self.columns_of(table).nth(column.place());
         found.copied().ok_or_else(unknown)
     }
 
@@ -460,22 +472,22 @@ impl Catalogue {
     pub(crate) fn shown_type(&self, column: &Column) -> ValueType {
         let mut shown = *column;
         if column.kind == Kind::Reference && column.key != ID {
-            let key = self.column_at(usize::from(column.target), usize::from(column.key));
+            let key = self.column_at(column.target, column.key);
             shown = key.unwrap_or(shown);
         }
         ValueType::of(shown.kind)
     }
 
     /// Returns the slots of a table's join row.
-    pub(crate) fn slots_of(&self, table: usize) -> &[Slot] {
-        let range = self.tables.get(table).map_or(0..0, |entry| {
+    pub(crate) fn slots_of(&self, table: TableId) -> &[Slot] {
+        let range = self.tables.get(table.place()).map_or(0..0, |entry| {
             usize::from(entry.slots_at)..usize::from(entry.slots_at) + usize::from(entry.slots)
         });
         &self.slots[range]
     }
 
     /// Returns one slot of a table's join row.
-    pub(crate) fn slot(&self, table: usize, slot: usize) -> Result<Slot> {
+    pub(crate) fn slot(&self, table: TableId, slot: usize) -> Result<Slot> {
         let found = self.slots_of(table).get(slot).copied();
         found.ok_or(Error::Defect("a join row has the slots of its table"))
     }
@@ -487,8 +499,8 @@ impl Catalogue {
     }
 
     /// Returns the numbers of the indexes of a table.
-    pub(crate) fn indexes_of(&self, table: usize) -> core::ops::Range<usize> {
-        self.tables.get(table).map_or(0..0, |entry| {
+    pub(crate) fn indexes_of(&self, table: TableId) -> core::ops::Range<usize> {
+        self.tables.get(table.place()).map_or(0..0, |entry| {
             let first = usize::from(entry.indexes_at);
             first..first + usize::from(entry.indexes)
         })
@@ -496,7 +508,7 @@ impl Catalogue {
 
     /// Returns the index of `table` on its own column, or on a column of the table in one of its
     /// slots.
-    pub(crate) fn find_index(&self, table: usize, slot: u8, column: u8) -> Option<usize> {
+    pub(crate) fn find_index(&self, table: TableId, slot: u8, column: ColumnId) -> Option<usize> {
         self.indexes_of(table).find(|&number| {
             self.indexes
                 .get(number)
@@ -505,18 +517,18 @@ impl Catalogue {
     }
 
     /// Returns table and column whose values are indexed; the column is [`ID`] for row ids.
-    pub(crate) fn source(&self, index: Index) -> Result<(usize, u8)> {
-        let table = usize::from(index.table);
+    pub(crate) fn source(&self, index: Index) -> Result<(TableId, ColumnId)> {
+        let table = index.table;
         if index.slot == OWN {
             return Ok((table, index.column));
         }
         let slot = self.slot(table, usize::from(index.slot))?;
-        Ok((usize::from(slot.table), index.column))
+        Ok((slot.table, index.column))
     }
 
     /// Returns the width of a row of `table` without and with its join row.
-    pub(crate) fn widths(&self, table: usize) -> (usize, usize) {
-        self.tables.get(table).map_or((0, 0), |entry| {
+    pub(crate) fn widths(&self, table: TableId) -> (usize, usize) {
+        self.tables.get(table.place()).map_or((0, 0), |entry| {
             let own = usize::from(entry.width);
             (own, own + ID_BYTES * usize::from(entry.slots))
         })

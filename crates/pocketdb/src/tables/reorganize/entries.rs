@@ -9,7 +9,8 @@ use crate::pager::bytes::{part, part_mut, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::sort::{FRAMES_LITTLE, Repeats, Run, RunWriter, Sorter, descending};
-use crate::tables::catalogue::{DELETES, ID, ID_BYTES, Index, OWN, UPDATES};
+use crate::tables::catalogue::{DELETES, ID, Index, OWN, UPDATES};
+use crate::tables::id::{ColumnId, ID_BYTES, RowId, TableId};
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
 use crate::tables::part::Spot;
 use crate::tables::reorganize::Site;
@@ -38,7 +39,7 @@ pub(super) struct Job {
     /// Length of an entry in bytes.
     pub(super) width: usize,
     /// Table and column of the indexed values.
-    source: (usize, u8),
+    source: (TableId, ColumnId),
     /// The index on the ids of that table.
     by_id: Option<usize>,
 }
@@ -46,7 +47,7 @@ pub(super) struct Job {
 impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(super) fn job(&self, number: usize) -> Result<Job> {
         let index = self.catalogue.index(number)?;
-        let table = usize::from(index.table);
+        let table = index.table;
         let by_id = match index.slot {
             OWN => None,
             slot => self.catalogue.find_index(table, slot, ID),
@@ -70,7 +71,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         // Rows gained twice, as new and by an update, are dropped by the sort.
         let mut sorter = self.entry_sorter(job)?;
         self.push_new(site, job, &mut sorter)?;
-        if self.takes_in(site, usize::from(job.index.table)) {
+        if self.takes_in(site, job.index.table) {
             self.push_updated(site, job, Side::Gained, &mut sorter)?;
         }
         sorter.finish_and_release(&mut self.pager, reserve)?;
@@ -80,7 +81,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Sorts the entries that an index loses and writes them as a run.
     #[inline(never)] // Keeps its local variables off the stack of what follows.
     pub(super) fn sorted_lost(&mut self, site: &Site, job: &Job) -> Result<Run> {
-        if !self.takes_in(site, usize::from(job.index.table)) {
+        if !self.takes_in(site, job.index.table) {
             return Ok(Run::default());
         }
         let mut sorter = self.entry_sorter(job)?;
@@ -100,13 +101,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether parts with rows of `table` are merged into the new one.
-    fn takes_in(&self, site: &Site, table: usize) -> bool {
+    fn takes_in(&self, site: &Site, table: TableId) -> bool {
         self.part_rows(table) > site.frozen.first(table)
     }
 
     /// Returns whether a row is in one of the parts that are merged into the new one.
-    fn is_taken_in(&self, site: &Site, table: usize, id: u32) -> bool {
-        id > site.frozen.first(table) && id <= self.part_rows(table)
+    fn is_taken_in(&self, site: &Site, table: TableId, id: RowId) -> bool {
+        !id.is_within(site.frozen.first(table)) && id.is_within(self.part_rows(table))
     }
 
     fn entry_sorter(&mut self, job: &Job) -> Result<Sorter<Repeats>> {
@@ -122,7 +123,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Adds the rows that are in no present part, with the keys that they have in the new part.
     fn push_new(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
-        let table = usize::from(job.index.table);
+        let table = job.index.table;
         // A whole reorganisation keeps no rows of hidden tables.
         let old = self.part_rows(table).max(site.frozen.first(table));
         let rows = site.frozen.rows(table);
@@ -134,7 +135,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 return self.push_by_source(site, job, &keys, sorter);
             }
         }
-        for id in old + 1..=rows {
+        for id in RowId::between(old, rows) {
             if self.lives_at(site, table, id)? {
                 self.push_entry(site, job, Side::Gained, id, sorter)?;
             }
@@ -151,23 +152,23 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         keys: &Keys,
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
-        let old = self.part_rows(usize::from(job.index.table));
+        let old = self.part_rows(job.index.table);
         let side = site.frozen.side;
         let (table, column) = job.source;
-        let column = self.catalogue.column_at(table, usize::from(column))?;
+        let column = self.catalogue.column_at(table, column)?;
         let key_bytes = job.width - ID_BYTES;
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = part_mut(&mut record, 0, job.width);
         let mut source = [0u8; ID_BYTES];
         let mut next = self.record(side, keys, 0, &mut source)?;
         for number in 0..keys.count {
-            let row = u32::from_be_bytes(source);
+            let row = RowId::new(u32::from_be_bytes(source));
             let end = self.record(side, keys, number + 1, &mut source)?;
             let mut known = false;
             // The newest ids come first.
             for place in next..end {
                 let id = self.list_id(side.lists, keys.list, place)?;
-                if id <= old {
+                if id.is_within(old) {
                     break;
                 }
                 if !known {
@@ -176,7 +177,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     self.value_in(spot, table, row, &column, key)?;
                     known = true;
                 }
-                put(record, key_bytes, &descending(id));
+                put(record, key_bytes, &descending(id.number()));
                 sorter.push(&mut self.pager, record)?;
             }
             next = end;
@@ -190,14 +191,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         site: &Site,
         job: &Job,
         side: Side,
-        id: u32,
+        id: RowId,
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = part_mut(&mut record, 0, job.width);
         let key_bytes = job.width - ID_BYTES;
         let (table, column) = job.source;
-        let own = usize::from(job.index.table);
+        let own = job.index.table;
         let row = match job.index.slot {
             OWN => id,
             slot => {
@@ -209,15 +210,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if column == ID {
             put(key, 0, &row.to_be_bytes());
         } else {
-            let entry = self.catalogue.column_at(table, usize::from(column))?;
+            let entry = self.catalogue.column_at(table, column)?;
             let spot = self.spot_of(site, side, table, row)?;
             self.value_in(spot, table, row, &entry, key)?;
         }
-        put(record, key_bytes, &descending(id));
-        sorter.push(&mut self.pager, record)
+        put(record, key_bytes, &descending(id.number()));
+        Ok(sorter.push(&mut self.pager, record)?)
     }
 
-    fn spot_of(&self, site: &Site, side: Side, table: usize, id: u32) -> Result<Spot> {
+    fn spot_of(&self, site: &Site, side: Side, table: TableId, id: RowId) -> Result<Spot> {
         match side {
             Side::Gained => self.spot_after(site, table, id),
             Side::Lost => self.spot(table, id).ok_or(Error::Root("lacks a part")),
@@ -234,13 +235,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let (table, column) = job.source;
-        if column == ID || !self.summary.has_updates(table, usize::from(column)) {
+        if column == ID || !self.summary.has_updates(table, column) {
             return Ok(());
         }
-        let number = usize::from(column);
-        let entry = self.catalogue.column_at(table, number)?;
-        for update in site.counted.updates + 1..=site.frozen.rows(UPDATES) {
-            let Some(row) = self.updated_row(update, table, number)? else {
+        let entry = self.catalogue.column_at(table, column)?;
+        for update in RowId::between(site.counted.updates, site.frozen.rows(UPDATES)) {
+            let Some(row) = self.updated_row(update, table, column)? else {
                 continue;
             };
             // A row in a part that stays keeps its old value in this index.
@@ -264,8 +264,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Adds the merged rows that were deleted, directly or not.
     fn push_deleted(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
-        let own = usize::from(job.index.table);
-        for delete in site.counted.deletes + 1..=site.frozen.rows(DELETES) {
+        let own = job.index.table;
+        for delete in RowId::between(site.counted.deletes, site.frozen.rows(DELETES)) {
             let (table, row) = self.deleted_row(delete)?;
             if table == own {
                 if self.is_taken_in(site, own, row) && !self.is_hole(own, row)? {
@@ -275,9 +275,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             // Deletes cascade: all rows that lead to the deleted one lose their entries.
             let slots = self.catalogue.slots_of(own).iter();
-            let slot = slots
-                .zip(0u8..)
-                .find(|(slot, _)| usize::from(slot.table) == table);
+            let slot = slots.zip(0u8..).find(|(slot, _)| slot.table == table);
             if let Some((_, slot)) = slot {
                 let by_id = self.catalogue.find_index(own, slot, ID);
                 self.push_listed(site, job, Side::Lost, (by_id, row), sorter)?;
@@ -292,10 +290,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         site: &Site,
         job: &Job,
         side: Side,
-        row: u32,
+        row: RowId,
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
-        let table = usize::from(job.index.table);
+        let table = job.index.table;
         if job.index.slot != OWN {
             return self.push_listed(site, job, side, (job.by_id, row), sorter);
         }
@@ -310,14 +308,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         site: &Site,
         job: &Job,
         side: Side,
-        (by_id, row): (Option<usize>, u32),
+        (by_id, row): (Option<usize>, RowId),
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let by_id = by_id.ok_or(Error::Limit("the number of indexes"))?;
-        let table = usize::from(job.index.table);
+        let table = job.index.table;
         let mut listing = self.listing(by_id, &row.to_le_bytes())?;
         while let Some(id) = self.next_listed(&mut listing)? {
-            if id <= site.frozen.first(table) {
+            if id.is_within(site.frozen.first(table)) {
                 break;
             }
             if self.counts(site, table, side, id)? {
@@ -328,7 +326,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether a row belongs to a side: the new part has no entries of deleted rows.
-    fn counts(&mut self, site: &Site, table: usize, side: Side, id: u32) -> Result<bool> {
+    fn counts(&mut self, site: &Site, table: TableId, side: Side, id: RowId) -> Result<bool> {
         Ok(side == Side::Lost || self.lives_at(site, table, id)?)
     }
 }

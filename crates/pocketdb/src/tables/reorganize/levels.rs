@@ -25,14 +25,14 @@ pub enum Extent {
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the number of rows that are in no part.
     pub(super) fn new_rows(&self) -> u64 {
-        let tables = 0..self.catalogue.len();
+        let tables = self.catalogue.table_ids();
         let new = |table| u64::from(self.count(table).saturating_sub(self.part_rows(table)));
         tables.map(new).sum()
     }
 
     /// Returns the number of oldest parts that are not merged.
     pub(super) fn parts_to_keep(&self) -> usize {
-        let tables = 0..self.catalogue.len();
+        let tables = self.catalogue.table_ids();
         let piece = self.new_rows().max(1);
         let size = |part: &Part| {
             let rows: u64 = tables.clone().map(|table| u64::from(part.own(table))).sum();

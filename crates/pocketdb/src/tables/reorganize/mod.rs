@@ -24,6 +24,7 @@ use crate::pager::root::{Level, PartState, RootRecord, SecureStore};
 use crate::pager::side::{Side, all_sides};
 use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
 use crate::tables::change::Moment;
+use crate::tables::id::{RowId, TableId};
 use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number};
 use crate::tables::store::Store;
 use crate::tables::store::owner_of;
@@ -42,7 +43,7 @@ pub struct Progress {
 /// One task of a reorganisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
-    Section { table: usize, section: u32 },
+    Section { table: TableId, section: u32 },
     Index(usize),
 }
 
@@ -81,7 +82,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Refused`] inside a transaction, or a failure of the device. [`Error::DeviceFull`]
     /// when the device has no room for both parts, which changes nothing.
     pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
-        self.pager.usable()?;
+        self.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
@@ -113,7 +114,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// A failure of the device or the secure store.
     pub fn cancel_reorganization(&mut self) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
@@ -132,7 +133,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             ..self.pager.committed.part
         })?;
         self.pager.finish(&record)?;
-        self.pager.remark_blocks()
+        Ok(self.pager.remark_blocks()?)
     }
 
     /// Returns the progress of the current reorganisation; finished if there is none.
@@ -189,7 +190,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns the tasks, referenced tables first.
     fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
-        let tables = 0..self.catalogue.len();
+        let tables = self.catalogue.table_ids();
         let sections = tables.clone().flat_map(move |table| {
             (0..SECTIONS_MAX)
                 .filter(move |&section| self.section_pages(table, section, 1) > 0)
@@ -216,7 +217,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let older = kept
             .checked_sub(1)
             .and_then(|number| self.parts.get(number).copied());
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             let rows = self.count(table);
             let first = match older {
                 Some(part) => part.rows(table),
@@ -244,7 +245,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             since_sequence,
             ..state
         })?;
-        self.pager.finish(&record)
+        Ok(self.pager.finish(&record)?)
     }
 
     fn do_task(&mut self, task: Task) -> Result<()> {
@@ -278,7 +279,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             },
             ..state
         })?;
-        self.pager.finish(&record)
+        Ok(self.pager.finish(&record)?)
     }
 
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
@@ -300,8 +301,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the place of a row once the new part is in use: in it, or in a part that stays.
-    fn spot_after(&self, site: &Site, table: usize, id: u32) -> Result<Spot> {
-        if id > site.frozen.first(table) {
+    fn spot_after(&self, site: &Site, table: TableId, id: RowId) -> Result<Spot> {
+        if !id.is_within(site.frozen.first(table)) {
             return Ok(site.frozen.spot(table));
         }
         self.spot(table, id).ok_or(Error::Root("lacks a part"))
@@ -312,7 +313,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.arena.reset();
         self.pager.grown = [0; 2];
         self.pager.drop_temporary()?;
-        self.pager.remark_blocks()
+        Ok(self.pager.remark_blocks()?)
     }
 
     /// Replaces the merged parts by the new one, and frees their blocks.
@@ -328,7 +329,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.pager.disown_side(Side::new(level.side))?;
         }
         let part = self.read_part_state(self.pager.building_side())?;
-        for table in 0..self.catalogue.len() {
+        for table in self.catalogue.table_ids() {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
             self.pager.disown_before(owner_of(table), chunk)?;
         }

@@ -144,10 +144,10 @@ impl Person<'_> {
         self.insert("INSERT INTO about (name, value) VALUES (?, ?)", &values)
     }
 
-    /// Returns the id of the last row of `table`.
+    /// Returns the id of the last row of `table`; zero without one.
     fn last(&self, table: &str) -> i64 {
-        let table = self.vault.table(table).unwrap_or_default();
-        i64::from(self.vault.count(table))
+        let table = self.vault.table(table);
+        table.map_or(0, |table| i64::from(self.vault.count(table)))
     }
 
     /// Writes a value in pieces, an empty one too.
