@@ -1,7 +1,8 @@
 //! The gate of commands: when each is let through, and what the server is sent instead of some.
 
 use super::Session;
-use super::effect::ReplyMode;
+use super::effect::{Effect, ReplyMode};
+use super::pending::Pending;
 use crate::command::CommandFacts;
 use crate::resp::{Arguments, put_command};
 
@@ -28,7 +29,12 @@ impl Session {
     /// Returns whether the command `name` may go now.
     pub(super) fn gate(&self, name: &str) -> Gate {
         if self.monitoring && !matches!(name, "ping" | "reset" | "quit") {
-            return Gate::Refuse(WHILE_MONITORING);
+            let is_reset = |pending: &Pending| pending.effect == Effect::Reset;
+            return if self.pending.iter().any(is_reset) {
+                Gate::Wait
+            } else {
+                Gate::Refuse(WHILE_MONITORING)
+            };
         }
         let arguments = self.commands.arguments();
         // The server tries each of them, and its one reply does not say which it refused.

@@ -91,6 +91,8 @@ pub struct Session {
     multis: usize,
     /// True while nothing is forwarded until everything is answered.
     fence: bool,
+    /// True while the beginning of a long command is on its way and its end has not come.
+    streams: bool,
     pending: VecDeque<Pending>,
     queued: VecDeque<Pending>,
     pending_bytes: usize,
@@ -186,6 +188,7 @@ impl Session {
             spoke: false,
             multis: 0,
             fence: false,
+            streams: false,
             pending: VecDeque::new(),
             queued: VecDeque::new(),
             pending_bytes: 0,
@@ -322,13 +325,7 @@ impl Session {
             return refuse(reason);
         }
         if !self.commands.is_between_commands() {
-            // The server refuses a command that it does not know either.
-            let streams = facts.is_none_or(|facts| gate::may_stream(&facts));
-            return if streams {
-                Next::Continue
-            } else {
-                refuse(REFUSE_TOO_LONG)
-            };
+            return self.stream(facts.as_deref());
         }
         match facts {
             Some(facts) => self.known(facts),
@@ -347,7 +344,31 @@ impl Session {
 
     /// Goes on with a command that waited until everything before it was answered.
     pub fn resume(&mut self, table: &Table) -> Next {
-        self.command(table)
+        if self.commands.is_between_commands() {
+            self.command(table)
+        } else {
+            self.learn(table)
+        }
+    }
+
+    /// Lets the beginning of a long command go, of which more is to come. A question of the proxy's own
+    /// may follow the replies that are awaited behind a fence, and would become a part of it.
+    fn stream(&mut self, facts: Option<&CommandFacts>) -> Next {
+        // The server refuses a command that it does not know either.
+        if !facts.is_none_or(gate::may_stream) {
+            return refuse(REFUSE_TOO_LONG);
+        }
+        if self.is_fenced() {
+            return Next::Wait;
+        }
+        self.streams = true;
+        Next::Continue
+    }
+
+    /// Returns whether replies are awaited before the next command may go.
+    fn is_fenced(&mut self) -> bool {
+        self.fence &= self.is_owed();
+        self.fence
     }
 
     /// Bytes of the commands under way, without those that a transaction holds back.
@@ -408,12 +429,13 @@ impl Session {
             return taken(hold, refuse(reason));
         }
         if hold > STREAM_BYTES && !self.commands.is_inline() {
-            return match facts {
-                _ if !named => taken(hold, refuse(REFUSE_TOO_LONG)),
-                None => taken(hold, Next::Learn),
-                Some(facts) if gate::may_stream(facts) => taken(0, Next::Continue),
-                Some(_) => taken(hold, refuse(REFUSE_TOO_LONG)),
+            let next = match facts {
+                _ if !named => refuse(REFUSE_TOO_LONG),
+                None => Next::Learn,
+                Some(facts) => self.stream(Some(&**facts)),
             };
+            let hold = if next == Next::Continue { 0 } else { hold };
+            return taken(hold, next);
         }
         self.held = hold;
         taken(hold, Next::Continue)
@@ -424,10 +446,7 @@ impl Session {
         if let Some(reason) = gate::refusal(facts.as_deref(), self.commands.arguments()) {
             return refuse(reason);
         }
-        if !self.is_owed() {
-            self.fence = false;
-        }
-        if self.fence {
+        if self.is_fenced() {
             return Next::Wait;
         }
         match facts {
@@ -463,6 +482,7 @@ impl Session {
     }
 
     fn admit(&mut self, facts: Option<&CommandFacts>, keys: &[KeyUse]) -> Next {
+        self.streams = false;
         let name = facts.map_or("", |facts| &*facts.name);
         let mut pending = Pending::new(facts, self.commands.arguments(), keys);
         pending.time_before = std::mem::take(&mut self.time_before).shown();

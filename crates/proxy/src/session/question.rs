@@ -13,6 +13,10 @@ impl Session {
         let Effect::Hello { user, name } = effect else {
             return;
         };
+        // The server refuses everything there, the questions too, and has looked at nothing.
+        if !self.resp3 && self.channels.any() {
+            return;
+        }
         if self.users && user.is_some() {
             self.ask("acl|whoami", Effect::WhoAmI, &[b"ACL", b"WHOAMI"]);
         }

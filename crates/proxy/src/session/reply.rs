@@ -125,6 +125,10 @@ impl Session {
             }
         }
         out.extend_from_slice(input.get(copied..at).unwrap_or_default());
+        if self.streams && self.question.is_some() {
+            self.question = None;
+            outcome = Err(End::Mismatch("a question within a command"));
+        }
         match outcome {
             Err(End::Mismatch(found)) => {
                 // Elements before it in a transaction may have been another command's.

@@ -255,6 +255,20 @@ fn channels_of_every_kind_are_recorded_and_messages_pass() {
     proxy.stop();
 }
 
+/// Behind a RESET that was not answered yet everything was refused as after MONITOR. It waits for the answer.
+#[test]
+fn a_reset_ends_what_a_monitor_may_not() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let mut client = Client::connect(address);
+    client.ask("MONITOR", "+OK\r\n");
+    let heard = client.ask("RESET\nSET user:1 a\nGET user:1", "$1\r\na\r\n");
+    assert!(heard.ends_with("+RESET\r\n+OK\r\n$1\r\na\r\n"), "{heard}");
+    let entries = brief(&recorder.entries());
+    assert_eq!(entries[1..], ["update user:1 ok", "read user:1 ok"]);
+    proxy.stop();
+}
+
 #[test]
 fn a_monitor_sees_what_it_sees_without_the_proxy_and_is_recorded() {
     let redis = Redis::start(&[]);

@@ -102,6 +102,24 @@ fn the_name_of_a_refused_hello_counts_as_the_server_has_it() {
     assert!(taken[0] > 0 && taken[1] > 0, "both were seen");
 }
 
+/// A server refuses a subscribed client of RESP2 everything else, the questions of the proxy too: their errors were taken for the answer
+/// that the client has no name, or ended the connection. Nothing is asked there, since nothing was looked at.
+#[test]
+fn a_refused_hello_of_a_subscribed_client_changes_nothing() {
+    for kind in [Kind::Redis7, Kind::Redis6, Kind::Valkey] {
+        let stage = Stage::new(kind, &[]);
+        for hello in ["HELLO 3 SETNAME shop", "HELLO 3 AUTH alice a"] {
+            let lines = format!(
+                "CLIENT SETNAME billing\nSUBSCRIBE ch\n{hello}\nUNSUBSCRIBE ch\nGET user:1\nCLIENT GETNAME"
+            );
+            let (heard, reads) = stage.record(&lines, usize::MAX);
+            assert!(heard.ends_with("billing\r\n+OK\r\n"), "{kind:?} {heard}");
+            assert_eq!(purposes(&reads), ["invoicing"], "{kind:?} {hello}");
+        }
+        stage.proxy.stop();
+    }
+}
+
 /// Within a transaction a name counts from its place on, if the server took it, and not where nothing was executed.
 #[test]
 fn a_name_within_a_transaction_counts_once_it_was_executed() {

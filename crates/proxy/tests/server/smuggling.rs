@@ -3,7 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use crate::support::{Redis, command, config, script, start, talk, talk_only, wait};
+use probity_proxy::{Backend, ProxyConfig, Upstream};
+
+use crate::support::{Kind, Redis, command, config, script, start, talk, talk_only, wait};
 
 /// Behind an inline line that was too long for the proxy and not for the server, commands went through
 /// without entries (proxy 1). Of every length around the bound, what is answered is recorded.
@@ -91,6 +93,82 @@ fn half_a_command_never_runs() {
     let there = talk(redis.address(), &script("EXISTS user:1:half"), usize::MAX);
     assert!(there.starts_with(b":0"));
     assert_eq!(recorder.entries().len(), 0);
+    proxy.stop();
+}
+
+/// After a refused HELLO the proxy asks who is logged in. The question went between the parts of a long value behind the HELLO: the
+/// server took it for a part of the value, and the end of the value for commands without an entry. A long command begins to go once
+/// nothing is left to ask.
+#[test]
+fn a_question_of_the_proxy_never_lands_in_a_value() {
+    for kind in [Kind::Redis7, Kind::Valkey, Kind::Redis6] {
+        let redis = Redis::start_of(kind, &[]);
+        let (proxy, address, recorder) = start(&config(&redis));
+        for (length, parts) in [(262_144, 2), (600 << 10, 7), (3 << 20, 5)] {
+            talk(
+                redis.address(),
+                &script("SET user:victim x\nSET user:w admin"),
+                usize::MAX,
+            );
+            recorder.seen.lock().unwrap().clear();
+            let mut value = "v".repeat(length);
+            let end = "\r\nGETDEL user:victim\r\nGET user:secret          \r\n       ";
+            value.replace_range(length - end.len().., end);
+            let first = script("BLPOP nothing 0.3\nHELLO 2 AUTH nobody wrong SETNAME eve");
+            let said = [first, command(&["GETSET", "user:w", &value])].concat();
+            let mut socket = TcpStream::connect(address).unwrap();
+            for part in said.chunks(said.len() / parts) {
+                socket.write_all(part).unwrap();
+                wait(200);
+            }
+            socket.write_all(&script("SET user:x 1\nQUIT")).unwrap();
+            let mut heard = Vec::new();
+            socket.read_to_end(&mut heard).unwrap();
+            let heard = String::from_utf8_lossy(&heard);
+            assert!(heard.ends_with("$5\r\nadmin\r\n+OK\r\n+OK\r\n"), "{heard}");
+            let there = talk(
+                redis.address(),
+                &script("STRLEN user:w\nEXISTS user:victim"),
+                9,
+            );
+            assert!(there.starts_with(format!(":{length}\r\n:1").as_bytes()));
+            let entries = recorder.entries();
+            let told: Vec<_> = entries
+                .iter()
+                .map(|it| (&*it.action, &*it.key, &*it.actor, it.outcome.as_str()))
+                .collect();
+            let expected = [
+                ("delete", "nothing", "default", "absent"),
+                ("authenticate", "", "nobody", "denied"),
+                ("update", "user:w", "default", "ok"),
+                ("update", "user:x", "default", "ok"),
+            ];
+            assert_eq!(told, expected, "{kind:?} {length}");
+        }
+        proxy.stop();
+    }
+}
+
+/// The database that is owed after a login was chosen in the middle of a long value behind it, and the client waited without an end.
+#[test]
+fn a_database_that_is_owed_is_chosen_before_a_long_value() {
+    let redis = Redis::start(&["--requirepass", "p"]);
+    let url = format!("redis://:p@127.0.0.1:{}/3", redis.port);
+    let config = ProxyConfig {
+        backend: Backend::Upstream(Upstream::parse(&url).unwrap()),
+        ..config(&redis)
+    };
+    let (proxy, address, recorder) = start(&config);
+    let value = "v".repeat(1 << 20);
+    let said = [script("AUTH p"), command(&["SET", "user:1", &value])].concat();
+    assert_eq!(talk(address, &said, usize::MAX), b"+OK\r\n+OK\r\n+OK\r\n");
+    let there = talk(
+        redis.address(),
+        &script("AUTH p\nEXISTS user:1\nSELECT 3\nEXISTS user:1"),
+        9,
+    );
+    assert_eq!(there, b"+OK\r\n:0\r\n+OK\r\n:1\r\n+OK\r\n");
+    assert_eq!(recorder.entries().last().unwrap().key, "db3/user:1");
     proxy.stop();
 }
 
