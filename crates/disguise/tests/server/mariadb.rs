@@ -24,6 +24,9 @@ pub(crate) fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
         .args([
             "--innodb-flush-log-at-trx-commit=0",
             "--innodb-buffer-pool-size=64M",
+            // A test makes and removes thousands of tables.
+            "--innodb-file-per-table=0",
+            "--innodb-stats-persistent=0",
         ]);
     let url = url(&socket, "mysql");
     let server = start(command, folder, "TERM", || answers(&url));
