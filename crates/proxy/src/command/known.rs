@@ -39,12 +39,20 @@ impl KnownCommands {
             return;
         }
         if self.learned.saturating_add(count) > LEARNED_MAX {
-            self.now = Arc::clone(&self.first);
-            self.learned = 0;
+            self.forget();
         }
         self.learned = self.learned.saturating_add(count);
         let name = name.to_ascii_lowercase();
         Arc::make_mut(&mut self.now).merge(found.renamed(&name));
+    }
+
+    /// Forgets what was learned, so that it is asked for again when it is used: the next server at the
+    /// same address may know other commands by these names.
+    pub fn forget(&mut self) {
+        if self.learned > 0 {
+            self.now = Arc::clone(&self.first);
+            self.learned = 0;
+        }
     }
 }
 
@@ -85,5 +93,16 @@ mod tests {
             assert!(finds(&known, &name));
         }
         assert!(known.table().iter().count() > 1);
+    }
+
+    /// A server that was started anew behind the proxy had given a learned name to another command, and its deletions were recorded as
+    /// reads. What is forgotten is asked for again.
+    #[test]
+    fn what_was_learned_is_asked_for_again() {
+        let mut known = KnownCommands::new(Arc::new(get()));
+        known.learn(b"foo", get());
+        assert!(finds(&known, b"foo"));
+        known.forget();
+        assert!(!finds(&known, b"foo") && finds(&known, b"get"));
     }
 }

@@ -110,6 +110,7 @@ pub(super) enum Flow {
 
 impl<K: EntrySink> Connection<K> {
     pub(super) fn new(shared: Rc<Shared<K>>, client: BoxSocket, server: Connected) -> Self {
+        shared.side.forget_learned();
         let policy = Arc::clone(&shared.config.policy);
         let mut session = Session::new(Arc::clone(&policy), server.db);
         if let Some(db) = server.db_owed {

@@ -183,6 +183,12 @@ impl Side {
         self.commands.borrow().table()
     }
 
+    /// Forgets the commands that were learned: a connection that begins may meet a server that was
+    /// started anew, with other names.
+    pub(super) fn forget_learned(&self) {
+        self.commands.borrow_mut().forget();
+    }
+
     /// Asks about a command that the table does not have: of a module, or one that was given another name.
     pub(super) async fn learn(&self, name: Vec<u8>) -> io::Result<Answer> {
         let reply = self.ask(&[b"COMMAND", b"INFO", &name]).await?;
