@@ -27,6 +27,7 @@ use crate::repairs::RecoveryReport;
 use crate::resumption::Resumption;
 use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
+use crate::verify::{Verifier, VerifyOptions};
 
 /// The reason for a head that the log signed and whose frames it does not have.
 const NOT_GROWN: &str = "covers frames that this log has not: an older copy of the log was put back, or it is another history";
@@ -47,9 +48,9 @@ enum Compared {
 
 impl Reader {
     /// Compares the journal, `heads` and `stream` with their second copies, with the anchored heads
-    /// and with the notes of durable frames. The checkpoints and copies of all other streams must
-    /// be signed by keys that the journal has. Where the stored tiles do not show one history, the
-    /// streams are verified whole.
+    /// and with the notes of durable frames, and the journal with the key that signs. The
+    /// checkpoints and copies of all other streams must be signed by keys that the journal has.
+    /// Where the stored tiles do not show one history, the streams are verified whole.
     ///
     /// # Errors
     /// [`LogError::Broken`] where the log is another one than the copies are of, or an older copy;
@@ -65,6 +66,7 @@ impl Reader {
             compared.push(self.compare_copy(&heads, name)?);
         }
         let is_clear = !compared.contains(&Compared::Unclear)
+            && self.is_journal_sound(&names)?
             && !self.others_are_later(&heads, &names)?
             && !self.notes_are_later(&names)?
             && (self.is_older() && !compared.contains(&Compared::Uncopied)
@@ -120,6 +122,16 @@ impl Reader {
             (false, true) if head.size() > self.published_size(name)? => refused(AHEAD),
             (false, true) => Ok(()),
         }
+    }
+
+    /// Returns whether the journal has no fault and is none older than the key that signs and the
+    /// keys beside the checkpoints of `names`. A checkpoint of an older key is no fault here: its
+    /// head is signed again.
+    fn is_journal_sound(&self, names: &[&StreamName]) -> Result<bool, LogError> {
+        let options = VerifyOptions::default();
+        let verifier = Verifier::new(&self.places, &options)?;
+        let fault = verifier.first_fault_of_journal(&self.opener, names)?;
+        Ok(fault.is_none())
     }
 
     fn is_older(&self) -> bool {

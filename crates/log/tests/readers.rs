@@ -392,6 +392,55 @@ fn what_is_later_than_the_journal_is_told_to_every_reader() {
     }
 }
 
+/// Everything was put back to an older copy except `keys/`. Verification with the root key and the
+/// writer reported it; the other readers returned fewer entries without a word.
+#[test]
+fn an_older_copy_beside_newer_keys_is_told_to_every_reader_with_the_root_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = old_and_new(folder.path());
+    fs::remove_dir_all(old.join("keys")).unwrap();
+    copy(&new.join("keys"), &old.join("keys"));
+    let key = (FaultClass::KeyChain, "keys/signing.key".to_owned());
+    for has_copies in [true, false] {
+        if !has_copies {
+            fs::remove_dir_all(old.with_file_name("log.heads")).unwrap();
+        }
+        assert_eq!(said(&old, true), [key.clone()]);
+        assert_eq!(said(&old, false), []);
+        assert_eq!(told(&old), [false, false, false, true]);
+        let reader = Reader::open_damaged(&LogLocation::new(&old, None), &root()).unwrap();
+        let all = Filter::default();
+        let damage = reader.read_damaged::<LogError>(&all, &mut |_| Ok(()));
+        let damage = damage.unwrap();
+        let faults = damage.faults.iter();
+        let faults = faults.map(|fault| (fault.class, fault.place.clone()));
+        assert_eq!(faults.collect::<Vec<_>>(), [key.clone()]);
+        assert!(!damage.is_none() && damage.missing().is_least);
+    }
+    fs::remove_file(old.join("keys/signing.key")).unwrap();
+    // Nobody can sign with such a copy. Its entries are those of the log.
+    assert_eq!(told(&old)[..1], [true]);
+    assert_eq!(told(&new), [true; 4]);
+}
+
+/// A newer key beside the journal's checkpoint shows that the journal is an older one. `prove`
+/// looked at no such key.
+#[test]
+fn nothing_is_proved_beside_a_key_that_the_journal_has_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = old_and_new(folder.path());
+    for stream in ["journal", "heads", "people"] {
+        let mixed = folder.path().join(stream);
+        copy(&folder.path().join("old"), &mixed);
+        let key = format!("log/streams/{stream}/log.vkey");
+        fs::copy(folder.path().join("new").join(&key), mixed.join(&key)).unwrap();
+        let [read, proved, ..] = told(&mixed.join("log"));
+        assert_eq!([read, proved], [false; 2], "{stream}");
+    }
+    assert_eq!(told(&old), [true; 4]);
+    assert_eq!(told(&new), [true; 4]);
+}
+
 /// Without second copies `prove` compared the log with nothing. An older copy of it had proofs
 /// beside a newer stream `heads` or a newer file `durable`. The other readers report it as an older
 /// copy.

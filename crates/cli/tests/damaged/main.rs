@@ -8,6 +8,7 @@
 )]
 
 mod geometry;
+mod keyed;
 mod keys;
 mod loss;
 mod strange;

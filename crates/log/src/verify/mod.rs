@@ -11,6 +11,7 @@ mod durable;
 mod frames;
 mod heads;
 mod keyless;
+mod keys;
 mod passed;
 mod published;
 mod reading;
@@ -43,9 +44,8 @@ use probity_format::stream::StreamName;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history};
+use crate::history::{GEOMETRY, add_to_history, read_geometry};
 use crate::journal::History;
-use crate::keystore::{NO_SIGNING, NOT_SIGNING, OLDER, SIGNING, SigningKeyState, WITNESS, Witness};
 use crate::log_location::LogLocation;
 use crate::opener::Opener;
 use crate::records::Records as Bundles;
@@ -66,9 +66,6 @@ pub use report::{
 use sealers::{Keys, Sealers};
 pub(crate) use subject::Subject;
 use unchecked::Names;
-
-/// Times that the signing key is read again because a writer changes it meanwhile.
-const SIGNING_KEY_READS_MAX: u32 = 8;
 
 /// The options of a verification.
 #[derive(Default)]
@@ -196,7 +193,8 @@ impl<'a> Verifier<'a> {
             is_passed,
         };
         if let Some(opener) = &opener {
-            self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
+            let state = self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
+            self.check_signs(state, &mut faults)?;
             self.add_notes(
                 &mut subjects,
                 opener,
@@ -249,66 +247,6 @@ impl<'a> Verifier<'a> {
                 detail,
             ));
         }
-    }
-
-    /// Checks that the witness key in `keys/` is the one that the geometry names.
-    fn check_witness_key(&self, opener: &Opener, faults: &mut Faults) -> Result<(), LogError> {
-        if let Some(witness) = opener.witness(&self.geometry)?
-            && let Some(reason) = witness.reason()
-        {
-            let class = match witness {
-                Witness::Missing => FaultClass::Missing,
-                _ => FaultClass::KeyChain,
-            };
-            let journal = StreamName::journal();
-            faults.push(Fault::new(class, &journal, WITNESS, reason));
-        }
-        Ok(())
-    }
-
-    /// Checks that the key in `keys/` is the one that the journal certified last: without it
-    /// nothing can be signed.
-    fn check_signing_key(
-        &self,
-        opener: &Opener,
-        is_passed: bool,
-        faults: &mut Faults,
-        unchecked: &mut Names,
-    ) -> Result<(), LogError> {
-        let (mut state, mut is_cut) = (SigningKeyState::Older, false);
-        for _ in 0..SIGNING_KEY_READS_MAX {
-            // The journal first: a writer certifies a key before it replaces the old one, and
-            // another one may follow meanwhile.
-            let (files, master) = (&self.files, &opener.master);
-            let history = read_history(files, &self.geometry, Some(master));
-            let history = match history {
-                // The journal's own faults are reported where it is checked.
-                Err(error) if stored::is_strange(&error) => return Ok(()),
-                history => history?,
-            };
-            // Frames that the checkpoint covers and the keys do not open may have certified a later
-            // key. They are a fault of their own.
-            let claimed = self.claimed_size(&StreamName::journal())?;
-            is_cut = claimed.is_some_and(|claimed| history.read.size < claimed);
-            state = opener.signing_key_state(&self.geometry, &history)?;
-            if state != SigningKeyState::Older {
-                break;
-            }
-        }
-        let (class, detail) = match state {
-            SigningKeyState::Older if is_passed || is_cut => {
-                unchecked.push(SIGNING, UncheckedReason::Undecided);
-                return Ok(());
-            }
-            SigningKeyState::Older => (FaultClass::KeyChain, OLDER),
-            SigningKeyState::Missing if stored::is_there(&self.files, SIGNING)? => {
-                (FaultClass::KeyChain, NOT_SIGNING)
-            }
-            SigningKeyState::Missing => (FaultClass::Missing, NO_SIGNING),
-            SigningKeyState::Current | SigningKeyState::Succeeded => return Ok(()),
-        };
-        faults.push(Fault::new(class, &StreamName::journal(), SIGNING, detail));
-        Ok(())
     }
 
     /// Lists the slots of subjects where they are gone and no signed data shows how many there

@@ -17,8 +17,8 @@ use super::sealers::{Keys, Sealers};
 use super::stored::is_strange;
 use super::subject::Subject;
 use super::unchecked::Names;
-use super::{Fault, Verifier, stream, unless_damaged};
-use crate::epochs::Epochs;
+use super::{Fault, FaultClass, Verifier, stream, unless_damaged};
+use crate::epochs::{CertifiedEpochs, Epochs};
 use crate::error::{LogError, Missing, frames};
 use crate::opener::Opener;
 use crate::scan::{Position, scan_believed, stored_frame};
@@ -121,7 +121,7 @@ pub(crate) struct UnreadSection {
 
 impl Verifier<'_> {
     /// Checks the built-in streams, and those that `is_wanted`, without opening anything; `opener`
-    /// authenticates the writer's notes.
+    /// authenticates the writer's notes and shows which key signs.
     pub(crate) fn check_for_reading(
         &self,
         opener: &Opener,
@@ -144,6 +144,42 @@ impl Verifier<'_> {
         })
     }
 
+    /// The first fault that shows before any stream is checked: one of the journal, or a sign that
+    /// it is an older one, or a key beside the checkpoint of one of `names` that it has not.
+    pub(crate) fn first_fault_of_journal(
+        &self,
+        opener: &Opener,
+        names: &[&StreamName],
+    ) -> Result<Option<Fault>, LogError> {
+        let mut faults = Faults::default();
+        self.begin(Some(opener), &mut faults, &mut Names::default())?;
+        let is_named = |fault: &Fault| names.iter().any(|name| fault.stream == name.as_str());
+        Ok(faults.first_damage(|fault| {
+            fault.is_of_journal() || fault.class == FaultClass::KeyChain && is_named(fault)
+        }))
+    }
+
+    /// Fixes the heads of all streams, and compares the journal with the key that signs and with
+    /// the writer's notes. Every reader begins here.
+    fn begin(
+        &self,
+        opener: Option<&Opener>,
+        faults: &mut Faults,
+        unheard: &mut Names,
+    ) -> Result<Begun, LogError> {
+        let fixed = self.fix(faults, unheard)?;
+        let (mut subjects, is_passed) = (fixed.subjects, fixed.is_passed);
+        if let Some(opener) = opener {
+            self.check_signing_key(opener, is_passed, faults, unheard)?;
+            self.add_notes(&mut subjects, opener, is_passed, faults, unheard)?;
+        }
+        Ok(Begun {
+            subjects,
+            epochs: fixed.epochs,
+            is_passed,
+        })
+    }
+
     fn check_streams(
         &self,
         opener: Option<&Opener>,
@@ -151,34 +187,25 @@ impl Verifier<'_> {
     ) -> Result<Checked, LogError> {
         let mut faults = Faults::default();
         let unheard = &mut Names::default();
-        let fixed = self.fix(&mut faults, unheard)?;
-        let mut subjects = fixed.subjects;
+        let begun = self.begin(opener, &mut faults, unheard)?;
         let sealers = Sealers {
             keys: opener.map_or(Keys::Absent, Keys::Tell),
-            told: &fixed.epochs,
-            is_passed: fixed.is_passed,
+            told: &begun.epochs,
+            is_passed: begun.is_passed,
         };
-        if let Some(opener) = opener {
-            self.add_notes(&mut subjects, opener, fixed.is_passed, &mut faults, unheard)?;
-        }
-        let (mut reports, mut others) = (Vec::new(), Vec::new());
-        for subject in &subjects {
-            if subject.name.is_built_in(subject.version) || is_wanted(&subject.name) {
+        let mut reports = Vec::new();
+        for subject in &begun.subjects {
+            if is_checked(subject, is_wanted) {
                 let report = stream::check(self, subject, sealers, &mut faults, unheard)?;
                 reports.push(report);
-            } else {
-                others.push(subject.name.as_str());
             }
         }
-        // Faults of other streams do not block a reader, unless they show that the journal is an
-        // older one.
-        let is_meant =
-            |fault: &Fault| fault.is_of_journal() || !others.contains(&fault.stream.as_str());
-        let damage = faults.first_damage(is_meant);
+        let others = begun.others(is_wanted);
+        let damage = faults.first_damage(|fault| is_meant(fault, &others));
         let (mut listed, faults_unlisted) = faults.sorted();
-        listed.retain(is_meant);
+        listed.retain(|fault| is_meant(fault, &others));
         Ok(Checked {
-            subjects,
+            subjects: begun.subjects,
             reports,
             faults: listed,
             faults_unlisted,
@@ -355,6 +382,34 @@ impl Verifier<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// The state from which a reader begins.
+struct Begun {
+    subjects: Vec<Subject>,
+    epochs: CertifiedEpochs,
+    /// True when damaged frames of the journal were skipped.
+    is_passed: bool,
+}
+
+impl Begun {
+    /// The streams that are not checked.
+    fn others(&self, is_wanted: &dyn Fn(&StreamName) -> bool) -> Vec<String> {
+        let subjects = self.subjects.iter();
+        let others = subjects.filter(|subject| !is_checked(subject, is_wanted));
+        others.map(|subject| subject.name.to_string()).collect()
+    }
+}
+
+/// Returns whether a stream is checked for a reader: every built-in one is.
+fn is_checked(subject: &Subject, is_wanted: &dyn Fn(&StreamName) -> bool) -> bool {
+    subject.name.is_built_in(subject.version) || is_wanted(&subject.name)
+}
+
+/// Returns whether a fault concerns a reader. Faults of the streams in `others` do not, unless they
+/// show that the journal is an older one.
+fn is_meant(fault: &Fault, others: &[String]) -> bool {
+    fault.is_of_journal() || !others.contains(&fault.stream)
 }
 
 /// The reason why a scan behind the checkpoint ended.
