@@ -169,12 +169,7 @@ impl<'a> Recovery<'a> {
         if tree.size() < copied {
             return Err(self.missing(&position, &end, copied));
         }
-        if let Some(differing) = known.differing() {
-            return Err(self.other_history(differing));
-        }
-        if foreign.is_some() {
-            return Err(self.foreign());
-        }
+        self.check_known(&known, foreign.as_ref())?;
         let is_lossless = self.check_durable(&noted, tree.size())?;
         Ok(FoundStream {
             recovery: self,
@@ -338,6 +333,19 @@ impl<'a> Recovery<'a> {
             stream: self.name.to_string(),
             found,
             durable: noted.frames,
+        }
+    }
+
+    /// Refuses frames that differ from a known head, and then a second copy by a foreign key.
+    fn check_known(
+        &self,
+        known: &KnownHeads,
+        foreign: Option<&Checkpoint>,
+    ) -> Result<(), LogError> {
+        match (known.differing(), foreign) {
+            (Some(differing), _) => Err(self.other_history(differing)),
+            (None, Some(_)) => Err(self.foreign()),
+            (None, None) => Ok(()),
         }
     }
 
