@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::config::Durability;
+use crate::ending::Stage;
 use crate::error::LogError;
-use crate::log_state::{LogState, Signal, due_wait};
+use crate::log_state::LogState;
 use crate::requests::Requests;
+use crate::signal::{Signal, due_wait};
 
 /// The longest sleep between looks while waiting for a sync; commits wake it earlier.
 const SYNC_WAIT: Duration = Duration::from_millis(100);
@@ -31,8 +33,7 @@ impl State {
     fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
         let generation = core.commit.generation();
         let now = core.clock.elapsed();
-        // Acquire: pairs with `Log::close`, which sets it after the sealers ended.
-        let last = core.closed.load(Ordering::Acquire);
+        let last = core.ending.has_reached(Stage::Sealed);
         let dirty = core.uncommitted.load(Ordering::Acquire) > 0;
         if dirty && self.dirty_since.is_none() {
             self.dirty_since = Some(now);

@@ -1,6 +1,5 @@
 //! A log open for writing: its operations until it is closed.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use crate::ages::LatencyHistogram;
 use crate::appender::Appender;
 use crate::authenticator::Authenticator;
 use crate::config::Options;
+use crate::ending::Stage;
 use crate::error::LogError;
 use crate::journal::JournalEntry;
 use crate::log_state::{Callback, LogState};
@@ -245,8 +245,8 @@ impl Inner {
     fn close(&self) -> Result<(), LogError> {
         let core = &self.core;
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        // Release: appenders that see it find their chunks handed over below.
-        core.closing.store(true, Ordering::Release);
+        // First: appenders that see it find their chunks handed over below.
+        core.ending.reach(Stage::Closing);
         core.close_old_chunks(Duration::ZERO);
         core.sender.close();
         // A thread that ended by a defect has poisoned the log.
@@ -255,11 +255,11 @@ impl Inner {
         for sealer in threads.sealers.drain(..) {
             join(Some(sealer));
         }
-        core.closed.store(true, Ordering::Release);
+        core.ending.reach(Stage::Sealed);
         core.commit.raise();
         core.ticking.raise();
         join(threads.committer.take());
-        core.drained.store(true, Ordering::Release);
+        core.ending.reach(Stage::Drained);
         core.publish.raise();
         join(threads.publisher.take());
         join(threads.ticker.take());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use probity_format::Version;
@@ -15,6 +15,7 @@ use crate::ages::AgeCounts;
 use crate::batcher::Batcher;
 use crate::clock::Clock;
 use crate::config::Options;
+use crate::ending::Ending;
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
 use crate::heads::Heads;
@@ -23,24 +24,10 @@ use crate::in_flight::InFlight;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
 use crate::requests::Requests;
+use crate::signal::Signal;
 use crate::storage::Lock;
 use crate::stream::{Run, Stream};
 use crate::subjects::SubjectStore;
-
-/// The longest sleep of an idle thread of the log.
-pub(crate) const IDLE_WAIT: Duration = Duration::from_millis(200);
-
-/// Shortest sleep of a thread for which something falls due.
-const DUE_WAIT_MIN: Duration = Duration::from_micros(50);
-
-/// The wait from `now` until work that began at `since`, if any did, is `interval` old.
-pub(crate) fn due_wait(since: Option<Duration>, interval: Duration, now: Duration) -> Duration {
-    since
-        .map_or(IDLE_WAIT, |since| {
-            since.saturating_add(interval).saturating_sub(now)
-        })
-        .max(DUE_WAIT_MIN)
-}
 
 /// A closed chunk on its way to the sealers.
 #[derive(Debug)]
@@ -114,14 +101,9 @@ pub(crate) struct LogState {
     pub(crate) grown: AtomicBool,
     /// Requests to the publishing thread.
     pub(crate) publications: Requests,
-    pub(crate) closing: AtomicBool,
-    /// Set when the sealers ended: no more frames will be written.
-    pub(crate) closed: AtomicBool,
-    /// Set when the committing thread ended: no more frames will be integrated.
-    pub(crate) drained: AtomicBool,
+    pub(crate) ending: Ending,
     /// The age of each frame's oldest entry when the frame was sealed.
     pub(crate) sealing_ages: AgeCounts,
-    poison: OnceLock<Arc<LogError>>,
     pub(crate) callbacks: RwLock<Vec<Callback>>,
     /// Held until the log is closed.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
@@ -129,7 +111,7 @@ pub(crate) struct LogState {
 
 impl std::fmt::Debug for LogState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Core").finish_non_exhaustive()
+        f.debug_struct("LogState").finish_non_exhaustive()
     }
 }
 
@@ -142,66 +124,7 @@ impl std::fmt::Debug for Callback {
     }
 }
 
-/// Wakes threads that wait for a change; waits may end without a cause.
-#[derive(Debug, Default)]
-pub(crate) struct Signal {
-    state: Mutex<SignalState>,
-    condition: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct SignalState {
-    generation: u64,
-    /// Threads that wait; a wake without waiters would still cost a system call.
-    waiting: usize,
-}
-
-impl Signal {
-    /// Wakes every waiter.
-    pub(crate) fn raise(&self) {
-        let mut state = self.lock();
-        state.generation = state.generation.wrapping_add(1);
-        let waiting = state.waiting;
-        drop(state);
-        if waiting > 0 {
-            self.condition.notify_all();
-        }
-    }
-
-    /// The present generation: give it to [`Signal::wait_after`] so that no raise is missed.
-    pub(crate) fn generation(&self) -> u64 {
-        self.lock().generation
-    }
-
-    /// Waits until raised after `generation` was current, at most for `timeout`.
-    pub(crate) fn wait_after(&self, generation: u64, timeout: Duration) {
-        let mut state = self.lock();
-        state.waiting = state.waiting.saturating_add(1);
-        let (mut state, _) = self
-            .condition
-            .wait_timeout_while(state, timeout, |state| state.generation == generation)
-            .unwrap_or_else(PoisonError::into_inner);
-        state.waiting = state.waiting.saturating_sub(1);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SignalState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl LogState {
-    /// Runs rounds of work until one returns false because all is done, or the log is poisoned,
-    /// also by a round's error.
-    pub(crate) fn work_in_rounds(&self, mut round: impl FnMut() -> Result<bool, LogError>) {
-        while self.poison().is_none() {
-            match round() {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => self.set_poison(error),
-            }
-        }
-    }
-
     #[expect(
         clippy::too_many_arguments,
         reason = "the one place where a log's parts meet"
@@ -249,60 +172,11 @@ impl LogState {
             publish: Signal::default(),
             grown: AtomicBool::new(false),
             publications: Requests::default(),
-            closing: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            drained: AtomicBool::new(false),
+            ending: Ending::default(),
             sealing_ages: AgeCounts::default(),
-            poison: OnceLock::new(),
             callbacks: RwLock::default(),
             lock: Mutex::new(Some(lock)),
         }
-    }
-
-    /// The error that ended all writing, if one did.
-    pub(crate) fn poison(&self) -> Option<&Arc<LogError>> {
-        self.poison.get()
-    }
-
-    /// Ends all writing because of `error` and wakes all waiters; only the first error counts.
-    pub(crate) fn set_poison(&self, error: LogError) {
-        // A second error changes nothing: the first is the cause.
-        drop(self.poison.set(Arc::new(error)));
-        self.tell_poison();
-    }
-
-    fn tell_poison(&self) {
-        self.sender.close();
-        self.commit.raise();
-        self.committed.raise();
-        self.publish.raise();
-        self.ticking.raise();
-        for callback in self
-            .callbacks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
-            (callback.0)();
-        }
-    }
-
-    /// Poisons the log like [`LogState::set_poison`], and returns the error for the caller.
-    pub(crate) fn fail(&self, error: LogError) -> LogError {
-        let error = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
-        self.tell_poison();
-        LogError::Poisoned(error)
-    }
-
-    pub(crate) fn check_poison(&self) -> Result<(), LogError> {
-        self.poison()
-            .map_or(Ok(()), |error| Err(LogError::Poisoned(Arc::clone(error))))
-    }
-
-    /// Returns whether the log takes no more entries.
-    pub(crate) fn is_closing(&self) -> bool {
-        // Acquire: pairs with the store in `Log::close`.
-        self.closing.load(Ordering::Acquire)
     }
 
     /// Asks the committing thread to make everything written durable now.

@@ -8,9 +8,11 @@ use std::time::Duration;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::stream::StreamName;
 
+use crate::ending::Stage;
 use crate::error::LogError;
-use crate::log_state::{LogState, due_wait};
+use crate::log_state::LogState;
 use crate::rotation::Signed;
+use crate::signal::due_wait;
 use crate::startup::LOCK;
 use crate::storage::Storage;
 use crate::stream::Stream;
@@ -34,8 +36,7 @@ impl State {
     fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
         let generation = core.publish.generation();
         let now = core.clock.elapsed();
-        // Acquire: pairs with `Log::close`, which sets it after the committing thread ended.
-        let last = core.drained.load(Ordering::Acquire);
+        let last = core.ending.has_reached(Stage::Drained);
         let asked = core.publications.asked();
         if self.since.is_none() && core.grown.load(Ordering::Acquire) {
             self.since = Some(now);

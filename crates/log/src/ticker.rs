@@ -4,15 +4,16 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::log_state::{IDLE_WAIT, LogState};
+use crate::ending::Stage;
+use crate::log_state::LogState;
+use crate::signal::IDLE_WAIT;
 
 /// Shortest sleep: chunks that fall due closely after each other are closed together.
 const WAIT_MIN: Duration = Duration::from_micros(100);
 
 /// Runs until the log is closed or poisoned.
 pub(crate) fn run(core: &LogState) {
-    // Acquire: pairs with `Log::close`.
-    while !core.closed.load(Ordering::Acquire) && core.poison().is_none() {
+    while !core.ending.has_reached(Stage::Sealed) && core.poison().is_none() {
         let generation = core.ticking.generation();
         // AcqRel: set before looking, so that an appender whose new chunk is not seen here finds
         // the flag.
