@@ -70,11 +70,11 @@ impl State {
 impl LogState {
     /// Waits until everything handed over before is durable and integrated.
     pub(crate) fn wait_flushed(&self) -> Result<(), LogError> {
-        let departed = self.flight.departed();
+        let departed = self.queue.in_flight.departed();
         loop {
             let generation = self.committed.generation();
             self.check_poison()?;
-            if self.flight.has_arrived(departed) {
+            if self.queue.in_flight.has_arrived(departed) {
                 return self.wait_synced();
             }
             self.hurry_up();

@@ -67,11 +67,11 @@ impl LogState {
     }
 
     fn tell_poison(&self) {
-        self.sender.close();
+        self.queue.sender.close();
         self.commit.raise();
         self.committed.raise();
         self.publish.raise();
-        self.ticking.raise();
+        self.ticker.wake();
         for callback in self
             .callbacks
             .read()

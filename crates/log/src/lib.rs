@@ -49,6 +49,7 @@ mod own_writer;
 pub mod prove;
 mod prove_error;
 mod publisher;
+mod queue;
 pub mod reader;
 mod records;
 mod recovery;

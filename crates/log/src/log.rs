@@ -107,7 +107,7 @@ impl Log {
 
     /// The ages of entries when they were sealed, since the log was opened.
     pub fn sealing_ages(&self) -> LatencyHistogram {
-        self.inner.core.sealing_ages.report()
+        self.inner.core.sealing.ages.report()
     }
 
     /// The names and configurations of all streams, sorted by name.
@@ -248,7 +248,7 @@ impl Inner {
         // First: appenders that see it find their chunks handed over below.
         core.ending.reach(Stage::Closing);
         core.close_old_chunks(Duration::ZERO);
-        core.sender.close();
+        core.queue.sender.close();
         // A thread that ended by a defect has poisoned the log.
         let join = |thread: Option<JoinHandle<()>>| drop(thread.map(JoinHandle::join));
         // Each thread ends when those before it have and its own work is done.
@@ -257,7 +257,7 @@ impl Inner {
         }
         core.ending.reach(Stage::Sealed);
         core.commit.raise();
-        core.ticking.raise();
+        core.ticker.wake();
         join(threads.committer.take());
         core.ending.reach(Stage::Drained);
         core.publish.raise();

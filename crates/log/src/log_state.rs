@@ -2,17 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use probity_format::Version;
 use probity_format::geometry::Geometry;
 use probity_format::note::SigningKey;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
-use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender};
 
-use crate::ages::AgeCounts;
-use crate::batcher::Batcher;
 use crate::clock::Clock;
 use crate::config::Options;
 use crate::ending::Ending;
@@ -20,44 +16,16 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange};
 use crate::heads::Heads;
 use crate::heads_writer::HeadsWriter;
-use crate::in_flight::InFlight;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
+use crate::queue::Queue;
 use crate::requests::Requests;
+use crate::sealer::Sealing;
 use crate::signal::Signal;
 use crate::storage::Lock;
-use crate::stream::{Run, Stream};
+use crate::stream::Stream;
 use crate::subjects::SubjectStore;
-
-/// A closed chunk on its way to the sealers.
-#[derive(Debug)]
-pub(crate) struct ClosedChunk {
-    /// Its number in [`LogState::flight`].
-    pub(crate) number: u64,
-    pub(crate) chunk: SealedChunk,
-    pub(crate) run: Arc<Run>,
-    pub(crate) stream: Arc<Stream>,
-    /// [`Clock::elapsed`] when it was opened: no entry in it is older.
-    pub(crate) since: Duration,
-}
-
-/// The pool of chunks, and the two ends of the channel that hands them over.
-pub(crate) type Queue = (Pool, Sender<ClosedChunk>, Receiver<ClosedChunk>);
-
-/// An appender's open chunk as the ticking thread sees it.
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    pub(crate) open: Mutex<Option<OpenChunk>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct OpenChunk {
-    pub(crate) chunk: Chunk,
-    pub(crate) run: Arc<Run>,
-    pub(crate) stream: Arc<Stream>,
-    /// [`Clock::elapsed`] when it was opened.
-    pub(crate) since: Duration,
-}
+use crate::ticker::Ticker;
 
 /// The state of one log open for writing.
 pub(crate) struct LogState {
@@ -71,18 +39,13 @@ pub(crate) struct LogState {
     pub(crate) witness: SigningKey,
     pub(crate) subjects: SubjectStore,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) pool: Pool,
-    pub(crate) sender: Sender<ClosedChunk>,
-    pub(crate) receiver: Receiver<ClosedChunk>,
-    pub(crate) batcher: Mutex<Batcher>,
+    pub(crate) queue: Queue,
+    pub(crate) ticker: Ticker,
+    pub(crate) sealing: Sealing,
     pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     pub(crate) journal: Mutex<JournalWriter>,
     /// The writer of anchored heads; locked after the journal where both are.
     pub(crate) anchors: Mutex<HeadsWriter>,
-    pub(crate) slots: Mutex<Vec<Weak<Slot>>>,
-    /// Raised when the ticking thread, idle until then, has something to watch.
-    pub(crate) ticking: Signal,
-    pub(crate) ticker_idle: AtomicBool,
     pub(crate) commit: Signal,
     pub(crate) committed: Signal,
     /// Set by a caller that waits for durability; taken by the committing thread.
@@ -91,8 +54,6 @@ pub(crate) struct LogState {
     pub(crate) uncommitted: AtomicU64,
     /// Set while a commit runs: small batches then wait for company.
     pub(crate) committing: AtomicBool,
-    /// Chunks handed over and not yet written.
-    pub(crate) flight: InFlight,
     /// Requests to the committing thread.
     pub(crate) syncs: Requests,
     /// Raised when the publishing thread may have something to do.
@@ -102,8 +63,6 @@ pub(crate) struct LogState {
     /// Requests to the publishing thread.
     pub(crate) publications: Requests,
     pub(crate) ending: Ending,
-    /// The age of each frame's oldest entry when the frame was sealed.
-    pub(crate) sealing_ages: AgeCounts,
     pub(crate) callbacks: RwLock<Vec<Callback>>,
     /// Held until the log is closed.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
@@ -152,28 +111,22 @@ impl LogState {
             witness,
             subjects,
             clock,
-            pool: queue.0,
-            sender: queue.1,
-            receiver: queue.2,
-            batcher: Mutex::default(),
+            queue,
+            ticker: Ticker::default(),
+            sealing: Sealing::default(),
             streams: RwLock::new(streams),
             journal: Mutex::new(journal),
             anchors: Mutex::new(anchors),
-            slots: Mutex::default(),
-            ticking: Signal::default(),
-            ticker_idle: AtomicBool::new(false),
             commit: Signal::default(),
             committed: Signal::default(),
             commit_now: AtomicBool::new(false),
             uncommitted: AtomicU64::new(0),
             committing: AtomicBool::new(false),
-            flight: InFlight::default(),
             syncs: Requests::default(),
             publish: Signal::default(),
             grown: AtomicBool::new(false),
             publications: Requests::default(),
             ending: Ending::default(),
-            sealing_ages: AgeCounts::default(),
             callbacks: RwLock::default(),
             lock: Mutex::new(Some(lock)),
         }
@@ -273,30 +226,5 @@ impl LogState {
             .filter(|stream| !stream.name.is_built_in(Version::NEWEST))
             .map(Arc::clone)
             .collect()
-    }
-
-    /// Closes the chunk in `slot` and hands it to the sealers, unless it was closed before.
-    ///
-    /// The slot stays locked meanwhile, so chunks of one appender are handed over in order.
-    pub(crate) fn hand_over(&self, open: &mut Option<OpenChunk>) {
-        let Some(taken) = open.take() else { return };
-        if let Some(chunk) = taken.chunk.close()
-            && !chunk.is_empty()
-        {
-            // A flush must see the chunk from before it is sent until it is written.
-            let number = self.flight.depart();
-            let handed = ClosedChunk {
-                number,
-                chunk,
-                run: taken.run,
-                stream: taken.stream,
-                since: taken.since,
-            };
-            // The channel holds as many as there are chunks, so it is never full; it is closed
-            // only when the log is poisoned or closed, and then everybody learns so.
-            if self.sender.try_send(handed).is_err() {
-                self.flight.arrive(&[number]);
-            }
-        }
     }
 }

@@ -14,7 +14,6 @@ use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 use probity_format::note::SigningKey;
 use probity_format::stream::StreamName;
 use probity_format::wrap::WrappingKey;
-use probity_queue::{Pool, channel};
 
 use crate::anchored::{Anchored, bound_heads, read_anchored};
 use crate::clock::{Clock, SystemClock};
@@ -34,8 +33,9 @@ use crate::keys_missed::KeysMissed;
 use crate::keystore::{KeyStore, older_key, signer_of_key};
 use crate::log::{Log, Threads};
 use crate::log_location::LogLocation;
-use crate::log_state::{LogState, Queue};
+use crate::log_state::LogState;
 use crate::opener::{Opener, Opening};
+use crate::queue::Queue;
 use crate::recovery::Recovery;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::segments::Identity;
@@ -148,7 +148,7 @@ pub(crate) fn open_locked(
         keys.promote(&files, successor)?;
     }
     let subjects = SubjectStore::open(&files, subjects, &history, &mut repairs)?;
-    let queue = queue(&options)?;
+    let queue = Queue::new(&options)?;
     let journal = JournalWriter::new(journal, &history)?;
     let anchors = HeadsWriter::new(heads_stream, anchored.heads)?;
     let core = Arc::new(LogState::new(
@@ -214,17 +214,6 @@ pub(crate) fn lock(places: &LogLocation, files: &Files) -> Result<Box<dyn Lock>,
         .ok_or_else(|| LogError::Locked {
             path: places.path.clone(),
         })
-}
-
-/// The chunks that producers fill, and the channel that hands them over.
-fn queue(options: &Options) -> Result<Queue, LogError> {
-    let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
-    let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
-        name: "queue_bytes",
-        reason: error.to_string(),
-    })?;
-    let (sender, receiver) = channel(chunks);
-    Ok((pool, sender, receiver))
 }
 
 /// Returns `anchored`, with the head of the stream `heads` itself that the last certificate binds.
