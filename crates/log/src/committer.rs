@@ -111,7 +111,7 @@ impl LogState {
         // Release: small batches that see it wait for the raise below.
         self.committing.store(true, Ordering::Release);
         let mut any = self.uncommitted.swap(0, Ordering::AcqRel) > 0;
-        for stream in self.content_streams() {
+        for stream in self.streams.content() {
             any |= stream.commit(&self.files, sync)?;
         }
         self.committing.store(false, Ordering::Release);

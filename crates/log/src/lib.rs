@@ -67,6 +67,7 @@ mod slots;
 mod startup;
 pub mod storage;
 mod stream;
+mod streams;
 mod subjects;
 mod tail;
 mod ticker;

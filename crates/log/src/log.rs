@@ -75,10 +75,10 @@ impl Log {
         if name.is_built_in(Version::NEWEST) {
             return Err(reserved(name));
         }
-        let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = core.streams.journal();
         // The previous holder of the journal may have failed.
         core.check_poison()?;
-        if let Some(known) = core.stream(name) {
+        if let Some(known) = core.streams.find(name) {
             if known.config == config {
                 return Ok(());
             }
@@ -101,7 +101,7 @@ impl Log {
             .map_err(|error| core.fail(error))?;
         // From now on the publishing thread anchors the stream's heads. The journal is still
         // locked, so a concurrent creation of the same stream finds it.
-        core.insert_stream(stream);
+        core.streams.insert(stream);
         Ok(())
     }
 
@@ -112,14 +112,9 @@ impl Log {
 
     /// The names and configurations of all streams, sorted by name.
     pub fn streams(&self) -> Vec<(StreamName, StreamConfig)> {
-        let streams = self
-            .inner
-            .core
-            .streams
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let streams = self.inner.core.streams.all();
         streams
-            .values()
+            .iter()
             .map(|stream| (stream.name.clone(), stream.config))
             .collect()
     }
@@ -152,7 +147,7 @@ impl Log {
         if stream.is_built_in(Version::NEWEST) {
             return Err(reserved(stream));
         }
-        let found = core.stream(stream);
+        let found = core.streams.find(stream);
         let stream = found.ok_or_else(|| LogError::NoStream {
             name: stream.to_string(),
         })?;
@@ -164,7 +159,7 @@ impl Log {
     /// # Errors
     /// [`LogError::NoStream`].
     pub fn next_index(&self, stream: &StreamName) -> Result<u64, LogError> {
-        let found = self.inner.core.stream(stream);
+        let found = self.inner.core.streams.find(stream);
         let stream = found.ok_or_else(|| LogError::NoStream {
             name: stream.to_string(),
         })?;
@@ -178,7 +173,7 @@ impl Log {
     /// # Errors
     /// [`LogError::NoStream`].
     pub fn receipted_index(&self, stream: &StreamName) -> Result<u64, LogError> {
-        let found = self.inner.core.stream(stream);
+        let found = self.inner.core.streams.find(stream);
         let stream = found.ok_or_else(|| LogError::NoStream {
             name: stream.to_string(),
         })?;

@@ -1,37 +1,43 @@
 //! The state that the handles and threads of one open log share.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
-use probity_format::Version;
 use probity_format::geometry::Geometry;
 use probity_format::note::SigningKey;
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
 use crate::clock::Clock;
 use crate::config::Options;
 use crate::ending::Ending;
-use crate::error::LogError;
-use crate::files::{Files, is_strange};
+use crate::files::Files;
 use crate::heads::Heads;
-use crate::heads_writer::HeadsWriter;
-use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
 use crate::queue::Queue;
 use crate::requests::Requests;
 use crate::sealer::Sealing;
 use crate::signal::Signal;
 use crate::storage::Lock;
-use crate::stream::Stream;
+use crate::streams::Streams;
 use crate::subjects::SubjectStore;
 use crate::ticker::Ticker;
 
-/// The state of one log open for writing.
+/// The state of one log open for writing: each group is in the file of the stage that owns it.
+///
+/// Locks are taken in this order, where one is held while another is taken:
+///
+/// 1. `published` of a stream that others append to: only the publishing thread takes it once the
+///    stream is known;
+/// 2. the journal, then the stream `heads`, then `published` of either;
+/// 3. the batcher, or the window of idempotency keys of a stream;
+/// 4. the keys, then the subjects;
+/// 5. the map of streams;
+/// 6. of one stream: `committing`, then one of `writer`, `tree` and `next`.
+///
+/// The slot of an appender is locked before the chunks in flight, and neither with any of these.
+/// Nothing is locked under a [`Signal`].
 pub(crate) struct LogState {
     pub(crate) options: Options,
     pub(crate) geometry: Geometry,
-    pub(crate) fingerprint: [u8; 32],
     pub(crate) files: Files,
     pub(crate) heads: Heads,
     pub(crate) keys: Mutex<KeyStore>,
@@ -42,10 +48,7 @@ pub(crate) struct LogState {
     pub(crate) queue: Queue,
     pub(crate) ticker: Ticker,
     pub(crate) sealing: Sealing,
-    pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
-    pub(crate) journal: Mutex<JournalWriter>,
-    /// The writer of anchored heads; locked after the journal where both are.
-    pub(crate) anchors: Mutex<HeadsWriter>,
+    pub(crate) streams: Streams,
     pub(crate) commit: Signal,
     pub(crate) committed: Signal,
     /// Set by a caller that waits for durability; taken by the committing thread.
@@ -97,13 +100,11 @@ impl LogState {
         subjects: SubjectStore,
         clock: Arc<dyn Clock>,
         queue: Queue,
-        streams: BTreeMap<StreamName, Arc<Stream>>,
-        (journal, anchors): (JournalWriter, HeadsWriter),
+        streams: Streams,
         lock: Box<dyn Lock>,
     ) -> Self {
         Self {
             options,
-            fingerprint: geometry.fingerprint(),
             geometry,
             files,
             heads,
@@ -114,9 +115,7 @@ impl LogState {
             queue,
             ticker: Ticker::default(),
             sealing: Sealing::default(),
-            streams: RwLock::new(streams),
-            journal: Mutex::new(journal),
-            anchors: Mutex::new(anchors),
+            streams,
             commit: Signal::default(),
             committed: Signal::default(),
             commit_now: AtomicBool::new(false),
@@ -139,92 +138,5 @@ impl LogState {
         if !self.commit_now.swap(true, Ordering::AcqRel) {
             self.commit.raise();
         }
-    }
-
-    pub(crate) fn stream(&self, name: &StreamName) -> Option<Arc<Stream>> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        streams.get(name).map(Arc::clone)
-    }
-
-    /// A stream without entries, to be inserted once the journal records its creation.
-    pub(crate) fn empty_stream(
-        &self,
-        name: &StreamName,
-        config: StreamConfig,
-    ) -> Result<Arc<Stream>, LogError> {
-        let id = StreamId::new(&self.fingerprint, name, &config);
-        let origin = self.geometry.stream_origin(name.as_str());
-        let empty = Stream::empty();
-        self.check_vacant(name)?;
-        self.check_no_copy(name, &origin)?;
-        // Streams are never removed: their count is the number of the next one.
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        let ordinal = u64::try_from(streams.len()).unwrap_or(u64::MAX);
-        let journal = streams.get(&StreamName::journal());
-        let journal = journal.ok_or_else(|| LogError::NoStream {
-            name: StreamName::JOURNAL.into(),
-        })?;
-        let note = journal.note_of(ordinal);
-        let stream = Stream::new(name.clone(), config, id, origin, note, empty);
-        Ok(Arc::new(stream))
-    }
-
-    /// Checks that nothing of a new stream exists. The journal creates a stream before anything of
-    /// it is written, so existing files are foreign.
-    fn check_vacant(&self, name: &StreamName) -> Result<(), LogError> {
-        let place = format!("streams/{name}");
-        match self.files.list(&place) {
-            Ok(found) if found.is_empty() => Ok(()),
-            Err(error) if !is_strange(&error) => Err(error),
-            _ => Err(LogError::Broken {
-                place,
-                reason: "is there already, though the journal never created the stream; move it out of the log, and keep it".into(),
-            }),
-        }
-    }
-
-    /// Checks that no second copy of a new stream exists. One under its own name may be the only
-    /// trace of an older journal or of a fork, and is to be kept.
-    fn check_no_copy(&self, name: &StreamName, origin: &str) -> Result<(), LogError> {
-        let Some(note) = self.heads.load(name)? else {
-            return Ok(());
-        };
-        let is_own = note.split(|byte| *byte == b'\n').next() == Some(origin.as_bytes());
-        let reason = if is_own {
-            "is a head of this stream, though the journal never created it: the journal is an older one, \
-             the log was written elsewhere too, or another log has its name; \
-             keep the copy, and go on from the newest copy of the whole log"
-        } else {
-            "is there already, though the journal never created the stream, and is no head of it: \
-             verify the log, then move the copy away"
-        };
-        Err(LogError::Broken {
-            place: format!("second copy of the head of stream {name}"),
-            reason: reason.into(),
-        })
-    }
-
-    /// Notes the durable frames of every stream, where they are not noted.
-    pub(crate) fn note_all_durable(&self) -> Result<(), LogError> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        for stream in streams.values() {
-            stream.note_durable(&self.files)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn insert_stream(&self, stream: Arc<Stream>) {
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
-        streams.insert(stream.name.clone(), stream);
-    }
-
-    /// Every stream but those that the log itself appends to.
-    pub(crate) fn content_streams(&self) -> Vec<Arc<Stream>> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        streams
-            .values()
-            .filter(|stream| !stream.name.is_built_in(Version::NEWEST))
-            .map(Arc::clone)
-            .collect()
     }
 }

@@ -76,7 +76,7 @@ impl LogState {
     /// own grew.
     pub(crate) fn publish_streams(&self) -> Result<bool, LogError> {
         let mut has_grown = false;
-        for stream in self.content_streams() {
+        for stream in self.streams.content() {
             let head = if stream.config.erasable {
                 self.publish_after(&stream, &|| self.sign_slots())?
             } else {
@@ -84,7 +84,7 @@ impl LogState {
             };
             has_grown |= head.is_some_and(|head| head.size() > 0);
         }
-        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let journal = self.streams.journal();
         let stream = Arc::clone(journal.stream());
         drop(journal);
         self.publish_stream(&stream)?;
@@ -94,16 +94,11 @@ impl LogState {
 
     /// Anchors the published heads of all other streams in the stream `heads`, and publishes it.
     pub(crate) fn anchor_heads(&self) -> Result<(), LogError> {
-        let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut anchors = self.streams.heads();
         let own = anchors.stream().name.clone();
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        let others: Vec<Arc<Stream>> = streams
-            .values()
-            .filter(|stream| stream.name != own)
-            .map(Arc::clone)
-            .collect();
-        drop(streams);
-        let published = others.iter().filter_map(|stream| stream.published_head());
+        let streams = self.streams.all();
+        let others = streams.iter().filter(|stream| stream.name != own);
+        let published = others.filter_map(|stream| stream.published_head());
         anchors.anchor(self, published.collect())?;
         self.publish_stream(anchors.stream()).map(drop)
     }
@@ -123,7 +118,7 @@ impl LogState {
 
     /// Publishes the journal with the number of slots of subjects, if that grew.
     fn sign_slots(&self) -> Result<(), LogError> {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = self.streams.journal();
         if journal.append_slots(self)? {
             self.publish_stream(journal.stream())?;
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use probity_format::Version;
@@ -42,6 +42,7 @@ use crate::segments::Identity;
 use crate::settling::FoundStream;
 use crate::storage::Lock;
 use crate::stream::Stream;
+use crate::streams::Streams;
 use crate::subjects::{FoundSlots, SubjectStore};
 use crate::{committer, publisher, sealer, ticker};
 
@@ -160,8 +161,7 @@ pub(crate) fn open_locked(
         subjects,
         clock,
         queue,
-        streams,
-        (journal, anchors),
+        Streams::new(streams, journal, anchors),
         lock,
     ));
     begin(core, first, repairs)
@@ -423,7 +423,7 @@ fn begin_journal(
     repaired: &[Repair],
     repairs: &mut RecoveryReport,
 ) -> Result<(), LogError> {
-    let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut journal = core.streams.journal();
     let mut entries = Vec::new();
     let mut default = None;
     if let Some(First { config, continued }) = first {
@@ -452,7 +452,7 @@ fn begin_journal(
     core.certify_successor(&mut journal, (entries, now), &mut |journal| {
         repairs.begin_publication(&core.files, journal, unsaid)
     })?;
-    core.note_all_durable()?;
+    core.streams.note_durable(&core.files)?;
     // A key that is gone without a signed erasure is damage.
     core.subjects.finish_erasures(&core.files)?;
     if !later.is_empty() {
@@ -461,7 +461,7 @@ fn begin_journal(
         core.publish_stream(journal.stream())?;
     }
     if let Some(stream) = default {
-        core.insert_stream(stream);
+        core.streams.insert(stream);
     }
     drop(journal);
     core.publish_streams().map(drop)
