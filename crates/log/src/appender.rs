@@ -243,7 +243,7 @@ impl Appender {
             if let Some(receipt) = self.receipt(ticket)? {
                 return Ok(receipt);
             }
-            self.core.hurry_up();
+            self.core.committer.hurry_up();
             self.core.committed.wait_after(generation, COMMIT_WAIT);
         }
     }

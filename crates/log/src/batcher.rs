@@ -1,7 +1,6 @@
 //! Cuts batches: which chunks become one frame, in which order, at which place.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -143,11 +142,7 @@ impl LogState {
                 continue;
             }
             let generation = self.committed.generation();
-            // Acquire: pairs with the committing thread's store.
-            if !ended
-                && batcher.bytes < SMALL_BATCH_BYTES
-                && self.committing.load(Ordering::Acquire)
-            {
+            if !ended && batcher.bytes < SMALL_BATCH_BYTES && self.committer.is_running() {
                 self.committed.wait_after(generation, COMPANY_WAIT);
                 while let Ok(handed) = self.queue.receiver.try_recv() {
                     batcher.add(handed);

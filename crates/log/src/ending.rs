@@ -68,9 +68,9 @@ impl LogState {
 
     fn tell_poison(&self) {
         self.queue.sender.close();
-        self.commit.raise();
+        self.committer.wake();
         self.committed.raise();
-        self.publish.raise();
+        self.publisher.wake();
         self.ticker.wake();
         for callback in self
             .callbacks

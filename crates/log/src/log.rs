@@ -203,7 +203,7 @@ impl Log {
 
     /// Asks for a commit at once instead of at the end of the group interval.
     pub fn commit_now(&self) {
-        self.inner.core.hurry_up();
+        self.inner.core.committer.hurry_up();
     }
 
     /// Waits until everything appended before by any appender is durable.
@@ -251,19 +251,14 @@ impl Inner {
             join(Some(sealer));
         }
         core.ending.reach(Stage::Sealed);
-        core.commit.raise();
+        core.committer.wake();
         core.ticker.wake();
         join(threads.committer.take());
         core.ending.reach(Stage::Drained);
-        core.publish.raise();
+        core.publisher.wake();
         join(threads.publisher.take());
         join(threads.ticker.take());
-        drop(
-            core.lock
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
+        core.publisher.release();
         core.check_poison()
     }
 }

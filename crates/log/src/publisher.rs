@@ -2,20 +2,58 @@
 //! signature.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::note::SigningKey;
 use probity_format::stream::StreamName;
 
 use crate::ending::Stage;
 use crate::error::LogError;
+use crate::heads::Heads;
 use crate::log_state::LogState;
+use crate::requests::Requests;
 use crate::rotation::Signed;
-use crate::signal::due_wait;
+use crate::signal::{Signal, due_wait};
 use crate::startup::LOCK;
-use crate::storage::Storage;
-use crate::stream::Stream;
+use crate::storage::{Lock, Storage};
+use crate::stream::{Stream, lock};
+
+/// The part of the log's state that publishing needs.
+pub(crate) struct Publisher {
+    /// Raised when the thread may have something to do.
+    woken: Signal,
+    /// Requests to the thread.
+    requests: Requests,
+    /// The second copies of the heads.
+    pub(crate) heads: Heads,
+    /// Signs the journal's checkpoints beside the signing key.
+    witness: SigningKey,
+    /// The lock of the log, held until it is closed.
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl Publisher {
+    pub(crate) fn new(heads: Heads, witness: SigningKey, lock: Box<dyn Lock>) -> Self {
+        Self {
+            woken: Signal::default(),
+            requests: Requests::default(),
+            heads,
+            witness,
+            lock: Mutex::new(Some(lock)),
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        self.woken.raise();
+    }
+
+    /// Releases the lock of the log: nothing is signed any more.
+    pub(crate) fn release(&self) {
+        drop(lock(&self.lock).take());
+    }
+}
 
 /// Runs until the log is closed and everything is published, or the log is poisoned.
 pub(crate) fn run(core: &LogState) {
@@ -34,10 +72,10 @@ struct State {
 impl State {
     /// One round: publishes if that is due, then waits. Returns false when all is done.
     fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
-        let generation = core.publish.generation();
+        let generation = core.publisher.woken.generation();
         let now = core.clock.elapsed();
         let last = core.ending.has_reached(Stage::Drained);
-        let asked = core.publications.asked();
+        let asked = core.publisher.requests.asked();
         if self.since.is_none() && core.grown.load(Ordering::Acquire) {
             self.since = Some(now);
         }
@@ -59,19 +97,25 @@ impl State {
             self.signed = Signed::default();
         }
         if is_due {
-            core.publications.answer(&asked, last);
+            core.publisher.requests.answer(&asked, last);
             core.committed.raise();
         }
         if last {
             return Ok(false);
         }
-        core.publish
+        core.publisher
+            .woken
             .wait_after(generation, due_wait(self.since, interval, now));
         Ok(true)
     }
 }
 
 impl LogState {
+    /// Waits until everything integrated before is published.
+    pub(crate) fn wait_published(&self) -> Result<(), LogError> {
+        self.wait_answered(&self.publisher.woken, &self.publisher.requests)
+    }
+
     /// Publishes every stream that grew, and anchors their heads. Returns whether any but the log's
     /// own grew.
     pub(crate) fn publish_streams(&self) -> Result<bool, LogError> {
@@ -105,7 +149,7 @@ impl LogState {
 
     /// Fails where another writer may be at work: signatures of both would be a fork.
     fn check_lock(&self) -> Result<(), LogError> {
-        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = lock(&self.publisher.lock);
         let is_held = |_: &dyn Storage| lock.as_ref().map_or(Ok(true), |lock| lock.is_held());
         if self.files.attempt("look at", LOCK, is_held)? {
             return Ok(());
@@ -137,11 +181,17 @@ impl LogState {
     ) -> Result<Option<Checkpoint>, LogError> {
         self.check_lock()?;
         let signer = {
-            let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            let keys = lock(&self.keys);
             keys.signer(&stream.origin)?
         };
         let is_journal = stream.name.as_str() == StreamName::JOURNAL;
-        let witness = is_journal.then_some(&self.witness);
-        stream.publish(&self.files, &self.heads, &signer, witness, before_signing)
+        let witness = is_journal.then_some(&self.publisher.witness);
+        stream.publish(
+            &self.files,
+            &self.publisher.heads,
+            &signer,
+            witness,
+            before_signing,
+        )
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(core: &LogState) {
                     return;
                 }
                 core.queue.in_flight.arrive(&numbers);
-                core.commit.raise();
+                core.committer.wake();
             }
             Ok(None) => return,
             Err(error) => {

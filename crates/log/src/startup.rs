@@ -35,6 +35,7 @@ use crate::log::{Log, Threads};
 use crate::log_location::LogLocation;
 use crate::log_state::LogState;
 use crate::opener::{Opener, Opening};
+use crate::publisher::Publisher;
 use crate::queue::Queue;
 use crate::recovery::Recovery;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
@@ -156,13 +157,12 @@ pub(crate) fn open_locked(
         options,
         geometry,
         files,
-        heads,
-        (keys, witness),
+        keys,
         subjects,
         clock,
         queue,
         Streams::new(streams, journal, anchors),
-        lock,
+        Publisher::new(heads, witness, lock),
     ));
     begin(core, first, repairs)
 }

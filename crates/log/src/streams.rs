@@ -128,7 +128,7 @@ impl LogState {
     /// Checks that no second copy of a new stream exists. One under its own name may be the only
     /// trace of an older journal or of a fork, and is to be kept.
     fn check_no_copy(&self, name: &StreamName, origin: &str) -> Result<(), LogError> {
-        let Some(note) = self.heads.load(name)? else {
+        let Some(note) = self.publisher.heads.load(name)? else {
             return Ok(());
         };
         let is_own = note.split(|byte| *byte == b'\n').next() == Some(origin.as_bytes());
