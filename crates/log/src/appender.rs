@@ -239,12 +239,15 @@ impl Appender {
             self.core.close_old_chunks(Duration::ZERO);
         }
         loop {
-            let generation = self.core.committed.generation();
+            let generation = self.core.progress.changed().generation();
             if let Some(receipt) = self.receipt(ticket)? {
                 return Ok(receipt);
             }
             self.core.committer.hurry_up();
-            self.core.committed.wait_after(generation, COMMIT_WAIT);
+            self.core
+                .progress
+                .changed()
+                .wait_after(generation, COMMIT_WAIT);
         }
     }
 

@@ -141,9 +141,9 @@ impl LogState {
                 }
                 continue;
             }
-            let generation = self.committed.generation();
+            let generation = self.progress.changed().generation();
             if !ended && batcher.bytes < SMALL_BATCH_BYTES && self.committer.is_running() {
-                self.committed.wait_after(generation, COMPANY_WAIT);
+                self.progress.changed().wait_after(generation, COMPANY_WAIT);
                 while let Ok(handed) = self.queue.receiver.try_recv() {
                     batcher.add(handed);
                 }

@@ -1,6 +1,5 @@
 //! The thread that makes written frames durable and completes receipts.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,9 +20,7 @@ pub(crate) struct Committer {
     woken: Signal,
     /// Requests for a commit that makes everything durable.
     requests: Requests,
-    /// Set by a caller that waits for durability; taken by the thread.
-    commit_now: AtomicBool,
-    /// Set while a commit runs: small batches then wait for company.
+    /// Set while a commit runs, also of nothing: small batches then wait for company.
     running: AtomicBool,
 }
 
@@ -32,11 +29,10 @@ impl Committer {
         self.woken.raise();
     }
 
-    /// Asks for a commit of everything written, durable and now.
+    /// Asks for a commit of everything written, durable and now, and does not wait for it.
     pub(crate) fn hurry_up(&self) {
-        // AcqRel: the caller's earlier writes are visible to the commit that takes the flag. The
-        // thread that set it raised too.
-        if !self.commit_now.swap(true, Ordering::AcqRel) {
+        // The thread that made the request raised too.
+        if self.requests.ask_once() {
             self.wake();
         }
     }
@@ -68,12 +64,11 @@ impl State {
         let generation = core.committer.woken.generation();
         let now = core.clock.elapsed();
         let last = core.ending.has_reached(Stage::Sealed);
-        let dirty = core.uncommitted.load(Ordering::Acquire) > 0;
+        let dirty = core.progress.needs_commit();
         if dirty && self.dirty_since.is_none() {
             self.dirty_since = Some(now);
         }
         let asked = core.committer.requests.asked();
-        let commit_now = core.committer.commit_now.swap(false, Ordering::AcqRel);
         let group_due = self
             .dirty_since
             .is_some_and(|since| now.saturating_sub(since) >= core.options.group_interval);
@@ -81,14 +76,14 @@ impl State {
             Durability::Strict => dirty,
             Durability::Group | Durability::Relaxed => group_due && dirty,
         };
-        let must_sync = commit_now || asked.any() || last;
+        let must_sync = asked.any() || last;
         if must_sync || due {
             core.commit_streams(must_sync || core.options.durability != Durability::Relaxed)?;
             self.dirty_since = None;
         }
         if must_sync {
             core.committer.requests.answer(&asked, last);
-            core.committed.raise();
+            core.progress.changed().raise();
         }
         if last {
             return Ok(false);
@@ -107,13 +102,13 @@ impl LogState {
     pub(crate) fn wait_flushed(&self) -> Result<(), LogError> {
         let departed = self.queue.in_flight.departed();
         loop {
-            let generation = self.committed.generation();
+            let generation = self.progress.changed().generation();
             self.check_poison()?;
             if self.queue.in_flight.has_arrived(departed) {
                 return self.wait_synced();
             }
             self.committer.hurry_up();
-            self.committed.wait_after(generation, SYNC_WAIT);
+            self.progress.changed().wait_after(generation, SYNC_WAIT);
         }
     }
 
@@ -131,12 +126,12 @@ impl LogState {
         let number = requests.ask();
         woken.raise();
         loop {
-            let generation = self.committed.generation();
+            let generation = self.progress.changed().generation();
             self.check_poison()?;
             if requests.is_answered(number) {
                 return Ok(());
             }
-            self.committed.wait_after(generation, SYNC_WAIT);
+            self.progress.changed().wait_after(generation, SYNC_WAIT);
         }
     }
 
@@ -144,26 +139,20 @@ impl LogState {
     fn commit_streams(&self, sync: bool) -> Result<(), LogError> {
         // Release: small batches that see it wait for the raise below.
         self.committer.running.store(true, Ordering::Release);
-        let mut any = self.uncommitted.swap(0, Ordering::AcqRel) > 0;
+        let mut frames: u64 = 0;
         for stream in self.streams.content() {
-            any |= stream.commit(&self.files, sync)?;
+            frames = frames.saturating_add(stream.commit(&self.files, sync)?);
         }
+        let is_first = self.progress.integrate(frames);
         self.committer.running.store(false, Ordering::Release);
-        self.committed.raise();
-        if !any {
+        self.progress.changed().raise();
+        if frames == 0 {
             return Ok(());
         }
-        // AcqRel: the publishing thread that sees it sees everything integrated before.
-        if !self.grown.swap(true, Ordering::AcqRel) {
+        if is_first {
             self.publisher.wake();
         }
-        let callbacks = self
-            .callbacks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        for callback in callbacks.iter() {
-            (callback.0)();
-        }
+        self.progress.call_back();
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The end of an open log: the stages of its closing, and the error that ended it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::LogError;
 use crate::log_state::LogState;
@@ -69,17 +69,10 @@ impl LogState {
     fn tell_poison(&self) {
         self.queue.sender.close();
         self.committer.wake();
-        self.committed.raise();
+        self.progress.changed().raise();
         self.publisher.wake();
         self.ticker.wake();
-        for callback in self
-            .callbacks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
-            (callback.0)();
-        }
+        self.progress.call_back();
     }
 
     /// Poisons the log like [`LogState::set_poison`], and returns the error for the caller.

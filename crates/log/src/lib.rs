@@ -46,6 +46,7 @@ mod opened;
 mod opener;
 mod origin;
 mod own_writer;
+mod progress;
 pub mod prove;
 mod prove_error;
 mod publisher;

@@ -14,7 +14,7 @@ use crate::config::Options;
 use crate::ending::Stage;
 use crate::error::LogError;
 use crate::journal::JournalEntry;
-use crate::log_state::{Callback, LogState};
+use crate::log_state::LogState;
 use crate::repairs::Repair;
 
 /// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping
@@ -185,13 +185,7 @@ impl Log {
     /// For callers that wait for receipts without blocking a thread. It is also called when the log
     /// is poisoned, so that no caller waits for ever.
     pub fn on_commit(&self, callback: Box<dyn Fn() + Send + Sync>) {
-        let mut callbacks = self
-            .inner
-            .core
-            .callbacks
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        callbacks.push(Callback(callback));
+        self.inner.core.progress.on_commit(callback);
     }
 
     /// Returns whether a permanent storage error ended the log, which then accepts nothing more.

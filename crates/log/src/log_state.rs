@@ -1,7 +1,6 @@
 //! The state that the handles and threads of one open log share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
 use probity_format::geometry::Geometry;
 
@@ -11,10 +10,10 @@ use crate::config::Options;
 use crate::ending::Ending;
 use crate::files::Files;
 use crate::keystore::KeyStore;
+use crate::progress::Progress;
 use crate::publisher::Publisher;
 use crate::queue::Queue;
 use crate::sealer::Sealing;
-use crate::signal::Signal;
 use crate::streams::Streams;
 use crate::subjects::SubjectStore;
 use crate::ticker::Ticker;
@@ -23,8 +22,8 @@ use crate::ticker::Ticker;
 ///
 /// Locks are taken in this order, where one is held while another is taken:
 ///
-/// 1. `published` of a stream that others append to: only the publishing thread takes it once the
-///    stream is known;
+/// 1. `published` of a stream that others append to; once the stream is known, only the publishing
+///    thread takes it, so that thread may do so under the locks of 2 as well;
 /// 2. the journal, then the stream `heads`, then `published` of either;
 /// 3. the batcher, or the window of idempotency keys of a stream;
 /// 4. the keys, then the subjects;
@@ -32,7 +31,8 @@ use crate::ticker::Ticker;
 /// 6. of one stream: `committing`, then one of `writer`, `tree` and `next`.
 ///
 /// The slot of an appender is locked before the chunks in flight, and neither with any of these.
-/// Nothing is locked under a [`Signal`].
+/// Nothing is locked under a [`Signal`](crate::signal::Signal), nor under the marks of
+/// [`Progress`], which are counted under a `writer`.
 pub(crate) struct LogState {
     pub(crate) options: Options,
     pub(crate) geometry: Geometry,
@@ -46,27 +46,13 @@ pub(crate) struct LogState {
     pub(crate) streams: Streams,
     pub(crate) committer: Committer,
     pub(crate) publisher: Publisher,
-    pub(crate) committed: Signal,
-    /// Frames written and not yet committed.
-    pub(crate) uncommitted: AtomicU64,
-    /// True when anything was committed since the last publication began.
-    pub(crate) grown: AtomicBool,
+    pub(crate) progress: Progress,
     pub(crate) ending: Ending,
-    pub(crate) callbacks: RwLock<Vec<Callback>>,
 }
 
 impl std::fmt::Debug for LogState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LogState").finish_non_exhaustive()
-    }
-}
-
-/// Called after every commit.
-pub(crate) struct Callback(pub(crate) Box<dyn Fn() + Send + Sync>);
-
-impl std::fmt::Debug for Callback {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Callback")
     }
 }
 
@@ -99,11 +85,8 @@ impl LogState {
             streams,
             committer: Committer::default(),
             publisher,
-            committed: Signal::default(),
-            uncommitted: AtomicU64::new(0),
-            grown: AtomicBool::new(false),
+            progress: Progress::default(),
             ending: Ending::default(),
-            callbacks: RwLock::default(),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The thread that publishes checkpoints: apart from commits, so that no receipt waits for a
 //! signature.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -76,7 +75,7 @@ impl State {
         let now = core.clock.elapsed();
         let last = core.ending.has_reached(Stage::Drained);
         let asked = core.publisher.requests.asked();
-        if self.since.is_none() && core.grown.load(Ordering::Acquire) {
+        if self.since.is_none() && core.progress.needs_publication() {
             self.since = Some(now);
         }
         let interval = core.options.checkpoint_interval;
@@ -86,8 +85,7 @@ impl State {
         let is_due = asked.any() || due || last;
         if is_due {
             self.since = None;
-            // Before publishing: frames committed meanwhile may not be part of it.
-            core.grown.store(false, Ordering::Release);
+            core.progress.offer();
             if core.publish_streams()? {
                 self.signed.add(now);
             }
@@ -98,7 +96,7 @@ impl State {
         }
         if is_due {
             core.publisher.requests.answer(&asked, last);
-            core.committed.raise();
+            core.progress.changed().raise();
         }
         if last {
             return Ok(false);

@@ -1,7 +1,6 @@
 //! The threads that turn batches into sealed frames and write them in order.
 
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 
 use probity_format::compress::Compression;
 use probity_format::seal::FrameSealer;
@@ -87,11 +86,8 @@ impl SealerState {
             runs,
             core.options.segment_bytes_max,
             &stop,
-        )?;
-        // After the write: a commit that counted it before would not find it, and none would
-        // follow.
-        core.uncommitted.fetch_add(1, Ordering::AcqRel);
-        Ok(())
+            &|| core.progress.write_one(),
+        )
     }
 }
 
