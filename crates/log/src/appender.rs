@@ -1,7 +1,6 @@
 //! A producer's handle: one copy into memory it owns, and a ticket that becomes a receipt.
 
 use std::slice;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -13,9 +12,11 @@ use crate::config::Durability;
 use crate::error::{AppendError, LogError};
 use crate::idempotency::{Content, Names};
 use crate::leaves::Leaf;
-use crate::log_state::{LogState, OpenChunk, Slot};
+use crate::log_state::LogState;
 use crate::origin::Origin;
+use crate::queue::OpenChunk;
 use crate::stream::{Run, Stream};
+use crate::ticker::Slot;
 use crate::tickets::{Expired, Place, Receipt, Ticket, Tickets};
 
 /// Entries of a batch that become visible together; the sealers' view is behind by no more.
@@ -76,10 +77,7 @@ enum TimeFrom {
 impl Appender {
     pub(crate) fn new(core: Arc<LogState>, stream: Arc<Stream>) -> Self {
         let slot = Arc::new(Slot::default());
-        core.slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::downgrade(&slot));
+        core.ticker.watch(&slot);
         let (most, taken) = (core.options.frame_entries_max, core.clock.now());
         let chunk_entries_max = if stream.config.erasable {
             most.min(ERASABLE_CHUNK_ENTRIES_MAX)
@@ -193,7 +191,7 @@ impl Appender {
             .open
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.core.hand_over(&mut open);
+        self.core.queue.hand_over(&mut open);
     }
 
     /// The receipt of `ticket`, or `None` while its entry is not durable.
@@ -241,12 +239,15 @@ impl Appender {
             self.core.close_old_chunks(Duration::ZERO);
         }
         loop {
-            let generation = self.core.committed.generation();
+            let generation = self.core.progress.changed().generation();
             if let Some(receipt) = self.receipt(ticket)? {
                 return Ok(receipt);
             }
-            self.core.hurry_up();
-            self.core.committed.wait_after(generation, COMMIT_WAIT);
+            self.core.committer.hurry_up();
+            self.core
+                .progress
+                .changed()
+                .wait_after(generation, COMMIT_WAIT);
         }
     }
 
@@ -446,10 +447,7 @@ impl Appender {
         drop(open);
         self.writer = Some(writer);
         self.run = Some(run);
-        // AcqRel: the chunk was put where the ticking thread looks before; see there.
-        if self.core.ticker_idle.swap(false, Ordering::AcqRel) {
-            self.core.ticking.raise();
-        }
+        self.core.ticker.opened();
         Ok(())
     }
 
@@ -464,7 +462,7 @@ impl Appender {
         loop {
             let left = end.saturating_sub(clock.elapsed());
             // In portions: chunks are not returned once the log is poisoned or closed.
-            if let Some(writer) = self.core.pool.take(left.min(ROOM_WAIT)) {
+            if let Some(writer) = self.core.queue.pool.take(left.min(ROOM_WAIT)) {
                 return Ok(writer);
             }
             self.check_poison()?;

@@ -1,7 +1,6 @@
 //! Cuts batches: which chunks become one frame, in which order, at which place.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +10,8 @@ use probity_format::seal::{FramePlace, sealed_bytes_max};
 use probity_queue::{RecvError, SealedChunk};
 
 use crate::error::LogError;
-use crate::log_state::{ClosedChunk, LogState};
+use crate::log_state::LogState;
+use crate::queue::ClosedChunk;
 use crate::stream::{PlacedRun, Stream};
 
 /// Below this many bytes of rows a batch waits for the commit in flight to end.
@@ -43,7 +43,7 @@ const SEALED_BYTES: usize = FRAME_BYTES_MAX - (1 << 20);
 pub(crate) struct Batch {
     pub(crate) stream: Arc<Stream>,
     pub(crate) chunks: Vec<SealedChunk>,
-    /// Their numbers in [`LogState::flight`].
+    /// Their numbers in [`Queue::in_flight`](crate::queue::Queue::in_flight).
     pub(crate) numbers: Vec<u64>,
     pub(crate) runs: Vec<PlacedRun>,
     pub(crate) place: FramePlace,
@@ -110,14 +110,18 @@ impl LogState {
     ///
     /// One sealer at a time is in here, so that places follow the order of arrival.
     pub(crate) fn next_batch(&self) -> Result<Option<Batch>, LogError> {
-        let mut batcher = self.batcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batcher = self
+            .sealing
+            .batcher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         loop {
             if self.poison().is_some() {
                 return Ok(None);
             }
             let mut ended = false;
             while batcher.bytes < self.options.frame_rows_bytes {
-                match self.receiver.try_recv() {
+                match self.queue.receiver.try_recv() {
                     Ok(handed) => batcher.add(handed),
                     Err(RecvError::Closed) => {
                         ended = true;
@@ -130,21 +134,17 @@ impl LogState {
                 if ended {
                     return Ok(None);
                 }
-                match self.receiver.recv_timeout(IDLE_WAIT) {
+                match self.queue.receiver.recv_timeout(IDLE_WAIT) {
                     Ok(handed) => batcher.add(handed),
                     Err(RecvError::Closed) => return Ok(None),
                     Err(_) => {}
                 }
                 continue;
             }
-            let generation = self.committed.generation();
-            // Acquire: pairs with the committing thread's store.
-            if !ended
-                && batcher.bytes < SMALL_BATCH_BYTES
-                && self.committing.load(Ordering::Acquire)
-            {
-                self.committed.wait_after(generation, COMPANY_WAIT);
-                while let Ok(handed) = self.receiver.try_recv() {
+            let generation = self.progress.changed().generation();
+            if !ended && batcher.bytes < SMALL_BATCH_BYTES && self.committer.is_running() {
+                self.progress.changed().wait_after(generation, COMPANY_WAIT);
+                while let Ok(handed) = self.queue.receiver.try_recv() {
                     batcher.add(handed);
                 }
             }

@@ -1,16 +1,48 @@
 //! The thread that makes written frames durable and completes receipts.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::config::Durability;
+use crate::ending::Stage;
 use crate::error::LogError;
-use crate::log_state::{LogState, Signal, due_wait};
+use crate::log_state::LogState;
 use crate::requests::Requests;
+use crate::signal::{Signal, due_wait};
 
 /// The longest sleep between looks while waiting for a sync; commits wake it earlier.
 const SYNC_WAIT: Duration = Duration::from_millis(100);
+
+/// The part of the log's state that the committing thread and its callers share.
+#[derive(Debug, Default)]
+pub(crate) struct Committer {
+    /// Raised when the thread may have something to do.
+    woken: Signal,
+    /// Requests for a commit that makes everything durable.
+    requests: Requests,
+    /// Set while a commit runs, also of nothing: small batches then wait for company.
+    running: AtomicBool,
+}
+
+impl Committer {
+    pub(crate) fn wake(&self) {
+        self.woken.raise();
+    }
+
+    /// Asks for a commit of everything written, durable and now, and does not wait for it.
+    pub(crate) fn hurry_up(&self) {
+        // The thread that made the request raised too.
+        if self.requests.ask_once() {
+            self.wake();
+        }
+    }
+
+    /// Returns whether a commit runs.
+    pub(crate) fn is_running(&self) -> bool {
+        // Acquire: pairs with the store in `commit_streams`.
+        self.running.load(Ordering::Acquire)
+    }
+}
 
 /// Runs until the log is closed and everything is durable, or the log is poisoned.
 pub(crate) fn run(core: &LogState) {
@@ -29,16 +61,14 @@ struct State {
 impl State {
     /// One round: commits the due frames, then waits. Returns false when all is done.
     fn step(&mut self, core: &LogState) -> Result<bool, LogError> {
-        let generation = core.commit.generation();
+        let generation = core.committer.woken.generation();
         let now = core.clock.elapsed();
-        // Acquire: pairs with `Log::close`, which sets it after the sealers ended.
-        let last = core.closed.load(Ordering::Acquire);
-        let dirty = core.uncommitted.load(Ordering::Acquire) > 0;
+        let last = core.ending.has_reached(Stage::Sealed);
+        let dirty = core.progress.needs_commit();
         if dirty && self.dirty_since.is_none() {
             self.dirty_since = Some(now);
         }
-        let asked = core.syncs.asked();
-        let commit_now = core.commit_now.swap(false, Ordering::AcqRel);
+        let asked = core.committer.requests.asked();
         let group_due = self
             .dirty_since
             .is_some_and(|since| now.saturating_sub(since) >= core.options.group_interval);
@@ -46,21 +76,22 @@ impl State {
             Durability::Strict => dirty,
             Durability::Group | Durability::Relaxed => group_due && dirty,
         };
-        let must_sync = commit_now || asked.any() || last;
+        let must_sync = asked.any() || last;
         if must_sync || due {
             core.commit_streams(must_sync || core.options.durability != Durability::Relaxed)?;
             self.dirty_since = None;
         }
         if must_sync {
-            core.syncs.answer(&asked, last);
-            core.committed.raise();
+            core.committer.requests.answer(&asked, last);
+            core.progress.changed().raise();
         }
         if last {
             return Ok(false);
         }
         // Looked at again: a commit takes time.
         let (interval, now) = (core.options.group_interval, core.clock.elapsed());
-        core.commit
+        core.committer
+            .woken
             .wait_after(generation, due_wait(self.dirty_since, interval, now));
         Ok(true)
     }
@@ -69,66 +100,59 @@ impl State {
 impl LogState {
     /// Waits until everything handed over before is durable and integrated.
     pub(crate) fn wait_flushed(&self) -> Result<(), LogError> {
-        let departed = self.flight.departed();
+        let departed = self.queue.in_flight.departed();
         loop {
-            let generation = self.committed.generation();
+            let generation = self.progress.changed().generation();
             self.check_poison()?;
-            if self.flight.has_arrived(departed) {
+            if self.queue.in_flight.has_arrived(departed) {
                 return self.wait_synced();
             }
-            self.hurry_up();
-            self.committed.wait_after(generation, SYNC_WAIT);
+            self.committer.hurry_up();
+            self.progress.changed().wait_after(generation, SYNC_WAIT);
         }
     }
 
     /// Waits until everything written before is durable and integrated.
     pub(crate) fn wait_synced(&self) -> Result<(), LogError> {
-        self.wait_answered(&self.commit, &self.syncs)
-    }
-
-    /// Waits until everything integrated before is published.
-    pub(crate) fn wait_published(&self) -> Result<(), LogError> {
-        self.wait_answered(&self.publish, &self.publications)
+        self.wait_answered(&self.committer.woken, &self.committer.requests)
     }
 
     /// Asks the thread that `woken` wakes, and waits for its answer.
-    fn wait_answered(&self, woken: &Signal, requests: &Requests) -> Result<(), LogError> {
+    pub(crate) fn wait_answered(
+        &self,
+        woken: &Signal,
+        requests: &Requests,
+    ) -> Result<(), LogError> {
         let number = requests.ask();
         woken.raise();
         loop {
-            let generation = self.committed.generation();
+            let generation = self.progress.changed().generation();
             self.check_poison()?;
             if requests.is_answered(number) {
                 return Ok(());
             }
-            self.committed.wait_after(generation, SYNC_WAIT);
+            self.progress.changed().wait_after(generation, SYNC_WAIT);
         }
     }
 
     /// Commits every stream that has something.
     fn commit_streams(&self, sync: bool) -> Result<(), LogError> {
         // Release: small batches that see it wait for the raise below.
-        self.committing.store(true, Ordering::Release);
-        let mut any = self.uncommitted.swap(0, Ordering::AcqRel) > 0;
-        for stream in self.content_streams() {
-            any |= stream.commit(&self.files, sync)?;
+        self.committer.running.store(true, Ordering::Release);
+        let mut frames: u64 = 0;
+        for stream in self.streams.content() {
+            frames = frames.saturating_add(stream.commit(&self.files, sync)?);
         }
-        self.committing.store(false, Ordering::Release);
-        self.committed.raise();
-        if !any {
+        let is_first = self.progress.integrate(frames);
+        self.committer.running.store(false, Ordering::Release);
+        self.progress.changed().raise();
+        if frames == 0 {
             return Ok(());
         }
-        // AcqRel: the publishing thread that sees it sees everything integrated before.
-        if !self.grown.swap(true, Ordering::AcqRel) {
-            self.publish.raise();
+        if is_first {
+            self.publisher.wake();
         }
-        let callbacks = self
-            .callbacks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        for callback in callbacks.iter() {
-            (callback.0)();
-        }
+        self.progress.call_back();
         Ok(())
     }
 }

@@ -3,8 +3,6 @@
 //!
 //! `docs/format.md`, "Subject keys"; `docs/durability.md`, "Erasure".
 
-use std::sync::PoisonError;
-
 use probity_format::content::PSEUDONYM_BYTES;
 
 use crate::error::LogError;
@@ -44,13 +42,13 @@ impl Log {
         // Earlier entries must be sealed before their key is gone.
         self.flush()?;
         let core = self.core();
-        let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = core.streams.journal();
         core.check_poison()?;
         let found = core.subjects.find(&core.files, subject);
         let Some((slot, pseudonym)) = found.map_err(|error| core.fail(error))? else {
             return Ok(None);
         };
-        let sealed = core.content_streams().into_iter().map(|stream| {
+        let sealed = core.streams.content().into_iter().map(|stream| {
             let end = stream.written_entries();
             (stream, end)
         });

@@ -1,6 +1,5 @@
 //! A log open for writing: its operations until it is closed.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,9 +11,10 @@ use crate::ages::LatencyHistogram;
 use crate::appender::Appender;
 use crate::authenticator::Authenticator;
 use crate::config::Options;
+use crate::ending::Stage;
 use crate::error::LogError;
 use crate::journal::JournalEntry;
-use crate::log_state::{Callback, LogState};
+use crate::log_state::LogState;
 use crate::repairs::Repair;
 
 /// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping
@@ -75,10 +75,10 @@ impl Log {
         if name.is_built_in(Version::NEWEST) {
             return Err(reserved(name));
         }
-        let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = core.streams.journal();
         // The previous holder of the journal may have failed.
         core.check_poison()?;
-        if let Some(known) = core.stream(name) {
+        if let Some(known) = core.streams.find(name) {
             if known.config == config {
                 return Ok(());
             }
@@ -101,25 +101,20 @@ impl Log {
             .map_err(|error| core.fail(error))?;
         // From now on the publishing thread anchors the stream's heads. The journal is still
         // locked, so a concurrent creation of the same stream finds it.
-        core.insert_stream(stream);
+        core.streams.insert(stream);
         Ok(())
     }
 
     /// The ages of entries when they were sealed, since the log was opened.
     pub fn sealing_ages(&self) -> LatencyHistogram {
-        self.inner.core.sealing_ages.report()
+        self.inner.core.sealing.ages.report()
     }
 
     /// The names and configurations of all streams, sorted by name.
     pub fn streams(&self) -> Vec<(StreamName, StreamConfig)> {
-        let streams = self
-            .inner
-            .core
-            .streams
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let streams = self.inner.core.streams.all();
         streams
-            .values()
+            .iter()
             .map(|stream| (stream.name.clone(), stream.config))
             .collect()
     }
@@ -152,7 +147,7 @@ impl Log {
         if stream.is_built_in(Version::NEWEST) {
             return Err(reserved(stream));
         }
-        let found = core.stream(stream);
+        let found = core.streams.find(stream);
         let stream = found.ok_or_else(|| LogError::NoStream {
             name: stream.to_string(),
         })?;
@@ -164,7 +159,7 @@ impl Log {
     /// # Errors
     /// [`LogError::NoStream`].
     pub fn next_index(&self, stream: &StreamName) -> Result<u64, LogError> {
-        let found = self.inner.core.stream(stream);
+        let found = self.inner.core.streams.find(stream);
         let stream = found.ok_or_else(|| LogError::NoStream {
             name: stream.to_string(),
         })?;
@@ -178,7 +173,7 @@ impl Log {
     /// # Errors
     /// [`LogError::NoStream`].
     pub fn receipted_index(&self, stream: &StreamName) -> Result<u64, LogError> {
-        let found = self.inner.core.stream(stream);
+        let found = self.inner.core.streams.find(stream);
         let stream = found.ok_or_else(|| LogError::NoStream {
             name: stream.to_string(),
         })?;
@@ -190,13 +185,7 @@ impl Log {
     /// For callers that wait for receipts without blocking a thread. It is also called when the log
     /// is poisoned, so that no caller waits for ever.
     pub fn on_commit(&self, callback: Box<dyn Fn() + Send + Sync>) {
-        let mut callbacks = self
-            .inner
-            .core
-            .callbacks
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        callbacks.push(Callback(callback));
+        self.inner.core.progress.on_commit(callback);
     }
 
     /// Returns whether a permanent storage error ended the log, which then accepts nothing more.
@@ -208,7 +197,7 @@ impl Log {
 
     /// Asks for a commit at once instead of at the end of the group interval.
     pub fn commit_now(&self) {
-        self.inner.core.hurry_up();
+        self.inner.core.committer.hurry_up();
     }
 
     /// Waits until everything appended before by any appender is durable.
@@ -245,30 +234,25 @@ impl Inner {
     fn close(&self) -> Result<(), LogError> {
         let core = &self.core;
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        // Release: appenders that see it find their chunks handed over below.
-        core.closing.store(true, Ordering::Release);
+        // First: appenders that see it find their chunks handed over below.
+        core.ending.reach(Stage::Closing);
         core.close_old_chunks(Duration::ZERO);
-        core.sender.close();
+        core.queue.sender.close();
         // A thread that ended by a defect has poisoned the log.
         let join = |thread: Option<JoinHandle<()>>| drop(thread.map(JoinHandle::join));
         // Each thread ends when those before it have and its own work is done.
         for sealer in threads.sealers.drain(..) {
             join(Some(sealer));
         }
-        core.closed.store(true, Ordering::Release);
-        core.commit.raise();
-        core.ticking.raise();
+        core.ending.reach(Stage::Sealed);
+        core.committer.wake();
+        core.ticker.wake();
         join(threads.committer.take());
-        core.drained.store(true, Ordering::Release);
-        core.publish.raise();
+        core.ending.reach(Stage::Drained);
+        core.publisher.wake();
         join(threads.publisher.take());
         join(threads.ticker.take());
-        drop(
-            core.lock
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
+        core.publisher.release();
         core.check_poison()
     }
 }

@@ -103,6 +103,8 @@ impl OwnWriter {
             Vec::new(),
             segment_bytes_max,
             &stop,
+            // The log's own frames are committed below, and by nobody else.
+            &|| (),
         )?;
         // On a poisoned log the write may have been skipped before its turn.
         core.check_poison()?;

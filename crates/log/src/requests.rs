@@ -1,13 +1,23 @@
 //! Counted requests of callers to a thread of the log; one round of work answers all requests made
 //! before it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::stream::lock;
 
 /// Requests made, and how many of them are answered.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    wanted: AtomicU64,
-    done: AtomicU64,
+    counts: Mutex<Counts>,
+}
+
+/// Counts that never go back.
+#[derive(Debug, Default)]
+struct Counts {
+    wanted: u64,
+    /// The requests that a round found when it began.
+    found: u64,
+    done: u64,
 }
 
 /// The requests that a round found, which it answers when its work is done.
@@ -17,24 +27,35 @@ pub(crate) struct Asked {
 }
 
 impl Requests {
-    /// Makes a request; returns its number.
+    /// Makes a request; returns its number. The round that answers it sees what the caller did
+    /// before.
     pub(crate) fn ask(&self) -> u64 {
-        // AcqRel: the caller's earlier writes are visible to the round that answers the request.
-        self.wanted.fetch_add(1, Ordering::AcqRel).saturating_add(1)
+        self.counts().ask()
     }
 
-    /// Returns whether the request with this number is answered.
+    /// Makes a request, unless one is made that no round has found. Returns whether it made one.
+    pub(crate) fn ask_once(&self) -> bool {
+        let mut counts = self.counts();
+        let is_first = counts.wanted == counts.found;
+        if is_first {
+            counts.ask();
+        }
+        is_first
+    }
+
+    /// Returns whether the request with this number is answered. A caller that sees so sees the
+    /// work.
     pub(crate) fn is_answered(&self, number: u64) -> bool {
-        // Acquire: pairs with `answer`; a caller that sees the number sees the work.
-        self.done.load(Ordering::Acquire) >= number
+        self.counts().done >= number
     }
 
     /// The requests made so far, at the beginning of a round.
     pub(crate) fn asked(&self) -> Asked {
-        // Acquire: pairs with `ask`; writes before a request are part of the round that answers it.
+        let mut counts = self.counts();
+        counts.found = counts.wanted;
         Asked {
-            wanted: self.wanted.load(Ordering::Acquire),
-            done: self.done.load(Ordering::Acquire),
+            wanted: counts.wanted,
+            done: counts.done,
         }
     }
 
@@ -42,8 +63,20 @@ impl Requests {
     /// made.
     pub(crate) fn answer(&self, asked: &Asked, last: bool) {
         let done = if last { u64::MAX } else { asked.wanted };
-        // Release: a caller that sees the number sees the work.
-        self.done.store(done, Ordering::Release);
+        let mut counts = self.counts();
+        assert!(counts.done <= done, "an answer is never taken back");
+        counts.done = done;
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        lock(&self.counts)
+    }
+}
+
+impl Counts {
+    fn ask(&mut self) -> u64 {
+        self.wanted = self.wanted.saturating_add(1);
+        self.wanted
     }
 }
 
@@ -51,5 +84,38 @@ impl Asked {
     /// Returns whether any caller waits.
     pub(crate) const fn any(&self) -> bool {
         self.wanted > self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_made_during_a_round_is_for_the_next() {
+        let requests = Requests::default();
+        assert!(requests.ask_once());
+        assert!(!requests.ask_once());
+        let asked = requests.asked();
+        assert!(asked.any());
+        // The round may have begun too early for what this caller did.
+        assert!(requests.ask_once());
+        let number = requests.ask();
+        requests.answer(&asked, false);
+        assert!(!requests.is_answered(number));
+        let asked = requests.asked();
+        assert!(asked.any());
+        requests.answer(&asked, false);
+        assert!(requests.is_answered(number) && !requests.asked().any());
+    }
+
+    #[test]
+    #[should_panic(expected = "an answer is never taken back")]
+    fn an_answer_is_never_taken_back() {
+        let requests = Requests::default();
+        let early = requests.asked();
+        requests.ask();
+        requests.answer(&requests.asked(), false);
+        requests.answer(&early, false);
     }
 }

@@ -44,7 +44,7 @@ impl LogState {
     /// Replaces the signing key of an open log. Publishes the journal that certifies the new key,
     /// and anchors its head.
     pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
-        let mut journal = lock(&self.journal);
+        let mut journal = self.streams.journal();
         let entries = (Vec::new(), Vec::new());
         self.certify_successor(&mut journal, entries, &mut |_journal| Ok(()))?;
         drop(journal);
@@ -67,7 +67,7 @@ impl LogState {
         before_signing: &mut dyn FnMut(Bound) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let origin = self.geometry.origin();
-        let mut heads = lock(&self.anchors);
+        let mut heads = self.streams.heads();
         heads.name_all_next();
         let [journal_bound, heads_bound] = [journal.stream(), heads.stream()].map(|it| bound(it));
         let mut keys = lock(&self.keys);

@@ -1,14 +1,23 @@
 //! The threads that turn batches into sealed frames and write them in order.
 
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
 
 use probity_format::compress::Compression;
 use probity_format::seal::FrameSealer;
 use probity_format::stream::StreamConfig;
 
-use crate::batcher::Batch;
+use crate::ages::AgeCounts;
+use crate::batcher::{Batch, Batcher};
 use crate::error::LogError;
 use crate::log_state::LogState;
+
+/// The part of the log's state that the sealers share.
+#[derive(Debug, Default)]
+pub(crate) struct Sealing {
+    pub(crate) batcher: Mutex<Batcher>,
+    /// The age of each frame's oldest entry when the frame was sealed.
+    pub(crate) ages: AgeCounts,
+}
 
 /// The state of one sealer: a frame sealer for each configuration it met, and the memory of the
 /// last frame.
@@ -29,8 +38,8 @@ pub(crate) fn run(core: &LogState) {
                     core.set_poison(error);
                     return;
                 }
-                core.flight.arrive(&numbers);
-                core.commit.raise();
+                core.queue.in_flight.arrive(&numbers);
+                core.committer.wake();
             }
             Ok(None) => return,
             Err(error) => {
@@ -62,7 +71,7 @@ impl SealerState {
             .seal(&place, &epoch, &rows, &mut subjects, &mut self.frame)
             .map_err(|error| sealing_failed(&stream.name, &error))?;
         let age = core.clock.elapsed().saturating_sub(since);
-        core.sealing_ages.record(age);
+        core.sealing.ages.record(age);
         // Durable keys before anything sealed under them.
         subjects.finish()?;
         // The rows are no longer needed; their memory goes back to the producers before the write.
@@ -77,11 +86,8 @@ impl SealerState {
             runs,
             core.options.segment_bytes_max,
             &stop,
-        )?;
-        // After the write: a commit that counted it before would not find it, and none would
-        // follow.
-        core.uncommitted.fetch_add(1, Ordering::AcqRel);
-        Ok(())
+            &|| core.progress.write_one(),
+        )
     }
 }
 

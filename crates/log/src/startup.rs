@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use probity_format::Version;
@@ -14,7 +14,6 @@ use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 use probity_format::note::SigningKey;
 use probity_format::stream::StreamName;
 use probity_format::wrap::WrappingKey;
-use probity_queue::{Pool, channel};
 
 use crate::anchored::{Anchored, bound_heads, read_anchored};
 use crate::clock::{Clock, SystemClock};
@@ -34,14 +33,17 @@ use crate::keys_missed::KeysMissed;
 use crate::keystore::{KeyStore, older_key, signer_of_key};
 use crate::log::{Log, Threads};
 use crate::log_location::LogLocation;
-use crate::log_state::{LogState, Queue};
+use crate::log_state::LogState;
 use crate::opener::{Opener, Opening};
+use crate::publisher::Publisher;
+use crate::queue::Queue;
 use crate::recovery::Recovery;
 use crate::repairs::{RecoveryReport, Repair, RepairKind};
 use crate::segments::Identity;
 use crate::settling::FoundStream;
 use crate::storage::Lock;
 use crate::stream::Stream;
+use crate::streams::Streams;
 use crate::subjects::{FoundSlots, SubjectStore};
 use crate::{committer, publisher, sealer, ticker};
 
@@ -148,21 +150,19 @@ pub(crate) fn open_locked(
         keys.promote(&files, successor)?;
     }
     let subjects = SubjectStore::open(&files, subjects, &history, &mut repairs)?;
-    let queue = queue(&options)?;
+    let queue = Queue::new(&options)?;
     let journal = JournalWriter::new(journal, &history)?;
     let anchors = HeadsWriter::new(heads_stream, anchored.heads)?;
     let core = Arc::new(LogState::new(
         options,
         geometry,
         files,
-        heads,
-        (keys, witness),
+        keys,
         subjects,
         clock,
         queue,
-        streams,
-        (journal, anchors),
-        lock,
+        Streams::new(streams, journal, anchors),
+        Publisher::new(heads, witness, lock),
     ));
     begin(core, first, repairs)
 }
@@ -214,17 +214,6 @@ pub(crate) fn lock(places: &LogLocation, files: &Files) -> Result<Box<dyn Lock>,
         .ok_or_else(|| LogError::Locked {
             path: places.path.clone(),
         })
-}
-
-/// The chunks that producers fill, and the channel that hands them over.
-fn queue(options: &Options) -> Result<Queue, LogError> {
-    let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
-    let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
-        name: "queue_bytes",
-        reason: error.to_string(),
-    })?;
-    let (sender, receiver) = channel(chunks);
-    Ok((pool, sender, receiver))
 }
 
 /// Returns `anchored`, with the head of the stream `heads` itself that the last certificate binds.
@@ -434,7 +423,7 @@ fn begin_journal(
     repaired: &[Repair],
     repairs: &mut RecoveryReport,
 ) -> Result<(), LogError> {
-    let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut journal = core.streams.journal();
     let mut entries = Vec::new();
     let mut default = None;
     if let Some(First { config, continued }) = first {
@@ -463,7 +452,7 @@ fn begin_journal(
     core.certify_successor(&mut journal, (entries, now), &mut |journal| {
         repairs.begin_publication(&core.files, journal, unsaid)
     })?;
-    core.note_all_durable()?;
+    core.streams.note_durable(&core.files)?;
     // A key that is gone without a signed erasure is damage.
     core.subjects.finish_erasures(&core.files)?;
     if !later.is_empty() {
@@ -472,7 +461,7 @@ fn begin_journal(
         core.publish_stream(journal.stream())?;
     }
     if let Some(stream) = default {
-        core.insert_stream(stream);
+        core.streams.insert(stream);
     }
     drop(journal);
     core.publish_streams().map(drop)

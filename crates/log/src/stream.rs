@@ -270,6 +270,7 @@ impl Stream {
     }
 
     /// Writes a sealed frame when its turn comes; `stop` ends the wait when the log is poisoned.
+    /// `written` is called before a commit can find the frame.
     pub(crate) fn write(
         &self,
         files: &Files,
@@ -278,6 +279,7 @@ impl Stream {
         runs: Vec<PlacedRun>,
         segment_bytes_max: u64,
         stop: &dyn Fn() -> bool,
+        written: &dyn Fn(),
     ) -> Result<(), LogError> {
         let mut writer = self.lock_writer();
         while writer.next_frame != record.frame {
@@ -303,6 +305,7 @@ impl Stream {
         writer.next_frame = writer.next_frame.saturating_add(1);
         writer.next_entry = record.next_entry();
         writer.written.push((record, runs));
+        written();
         drop(writer);
         self.turn.notify_all();
         Ok(())
@@ -325,15 +328,16 @@ impl Stream {
 
     /// Makes written frames durable (if `sync`), integrates them, and completes their runs.
     ///
-    /// The order matters: a run is complete only when its bytes are durable. Returns whether there
-    /// was anything.
-    pub(crate) fn commit(&self, files: &Files, sync: bool) -> Result<bool, LogError> {
+    /// The order matters: a run is complete only when its bytes are durable. Returns the number of
+    /// frames.
+    pub(crate) fn commit(&self, files: &Files, sync: bool) -> Result<u64, LogError> {
         let _one_after_the_other = lock(&self.committing);
         let written = std::mem::take(&mut self.lock_writer().written);
         if sync {
             self.sync(files)?;
         }
         let mut tree = self.lock_tree();
+        let before = tree.size();
         for (record, _) in &written {
             self.leaves.remember(record);
             let index = tree
@@ -347,21 +351,27 @@ impl Stream {
                 "frames are integrated in order, without holes"
             );
         }
+        let frames = tree.size().saturating_sub(before);
         let durable = sync.then(|| durable(&tree));
         drop(tree);
         // Before any receipt: if promised frames are lost, the note must show it.
         if let Some(durable) = durable {
             self.note(files, &durable)?;
         }
+        let receipted = written.last().map(|(last, _)| last.next_entry());
+        assert!(
+            receipted.is_none_or(|end| self.receipted_entries() <= end),
+            "a receipt is never taken back"
+        );
         for (_, runs) in &written {
             for (run, first) in runs {
                 run.complete(*first);
             }
         }
-        if let Some((last, _)) = written.last() {
-            self.receipted.store(last.next_entry(), Ordering::Release);
+        if let Some(end) = receipted {
+            self.receipted.store(end, Ordering::Release);
         }
-        Ok(!written.is_empty())
+        Ok(frames)
     }
 
     /// Makes all earlier writes durable.
@@ -462,6 +472,7 @@ impl Stream {
             self.note(files, &durable)?;
             (durable.frames, durable.root, grown)
         };
+        assert!(known <= Some(size), "a published head is never taken back");
         before_signing()?;
         for file in &grown.write {
             files.replace(&format!("streams/{}/{}", self.name, file.path), &file.bytes)?;

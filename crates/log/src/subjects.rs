@@ -437,8 +437,7 @@ impl SealingKeys<'_> {
         let is_due = before / NAMED_EVERY < state.settled.count / NAMED_EVERY;
         drop(state);
         if is_due {
-            let journal = self.core.journal.lock();
-            let mut journal = journal.unwrap_or_else(PoisonError::into_inner);
+            let mut journal = self.core.streams.journal();
             journal.append_slots(self.core)?;
             // Verification counts only the slots that a checkpoint covers.
             self.core.publish_stream(journal.stream())?;

@@ -78,14 +78,14 @@ fn opened(places: &LogLocation) -> Log {
 fn move_on(log: &Log, keys: u64) {
     for _ in 0..keys {
         let core = log.core();
-        let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = core.streams.journal();
         core.certify_successor(&mut journal, (Vec::new(), Vec::new()), &mut |_journal| {
             Ok(())
         })
         .unwrap();
     }
     let core = log.core();
-    let journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+    let journal = core.streams.journal();
     core.publish_stream(journal.stream()).unwrap();
 }
 
@@ -323,7 +323,7 @@ fn what_was_published_and_not_anchored_is_not_covered_by_a_proof_yet() {
     let places = aged(1);
     let log = opened(&places);
     append(&log);
-    for stream in log.core().content_streams() {
+    for stream in log.core().streams.content() {
         log.core().publish_stream(&stream).unwrap();
     }
     move_on(&log, 1);
