@@ -514,11 +514,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Adds all deletes and updates to an empty summary.
     pub(crate) fn summarize(&mut self) -> Result<()> {
-        for delete in self.dropped(DELETES) + 1..=self.count(DELETES) {
+        for delete in self.unapplied(DELETES) {
             let (table, id) = self.deleted_row(delete)?;
             self.summary.add_delete(table, id);
         }
-        for update in self.dropped(UPDATES) + 1..=self.count(UPDATES) {
+        for update in self.unapplied(UPDATES) {
             let (table, column, id) = self.updated_place(update)?;
             self.summary.add_update(table, column, id);
         }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, INDEXES_MAX, TABLES_MAX};
 use crate::pager::bytes::{has_bit, narrow, part};
 use crate::pager::directory::Entry;
+pub(crate) use crate::pager::directory_code::SECTIONS_MAX;
 use crate::pager::flash::{BLOCK_PAGES, Nand};
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
@@ -24,8 +25,6 @@ pub(crate) const LIVE: u32 = 0;
 pub(crate) const JOINS: u32 = 1;
 /// The section of the first group of columns.
 pub(crate) const GROUPS: u32 = 2;
-/// Greatest number of sections of a table.
-pub(crate) const SECTIONS_MAX: u32 = 35;
 const _: () = assert!(SECTIONS_MAX as usize == COLUMNS_MAX + GROUPS as usize + 1);
 /// Number of rows whose bits fit on one page.
 pub(crate) const LIVE_PER_PAGE: u32 = 16_256;
@@ -109,6 +108,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the number of rows of a hidden table that are applied in all parts and removed.
     pub(crate) fn dropped(&self, table: TableId) -> u32 {
         self.parts.first().map_or(0, |part| part.first(table))
+    }
+
+    /// Returns the rows of a hidden table that are not applied in all parts.
+    pub(crate) fn unapplied(&self, table: TableId) -> impl Iterator<Item = u32> + use<F, S> {
+        (self.dropped(table)..self.count(table)).map(|older| older + 1)
     }
 
     /// Returns the place of a row in a part; `None` if it is newer than all parts.
