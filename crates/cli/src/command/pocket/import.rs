@@ -2,17 +2,21 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use probity_pocketdb::{Value, ValueType};
+use probity_pocketdb::{Error, Value, ValueType};
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::change::NoRows;
+use super::rows_file::{Closing, Document, Fields};
 use super::{Place, Vault};
 use crate::args::{PocketImport, RowsFormat};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
+use crate::input_file::InputFile;
+use crate::interruption;
 use crate::output::{Output, counted};
 
 #[derive(Serialize)]
@@ -23,20 +27,27 @@ struct Imported<'a> {
 
 pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Status, Failure> {
     let format = args.format.unwrap_or_else(|| format_of(&args.rows));
-    let input: Box<dyn Read> = if args.rows == Path::new("-") {
-        Box::new(io::stdin())
+    interruption::end_gracefully()
+        .map_err(|error| Failure::new("cannot wait for signals").because(error))?;
+    let input = if args.rows == Path::new("-") {
+        let input = io::stdin().as_fd().try_clone_to_owned();
+        input.map(|input| InputFile::from(File::from(input)))
     } else {
-        let file = File::open(&args.rows);
-        Box::new(file.map_err(|error| Failure::file("read", &args.rows, error))?)
+        InputFile::open(&args.rows)
     };
+    let input = input.map_err(|error| Failure::file("read", &args.rows, error))?;
     let place = Place::of(&args.pocket, environment);
     let mut vault = place.open(true)?;
     let mut import = Import::new(&place, &mut vault, &args.table, args.rows_per_commit)?;
     let ran = match format {
-        RowsFormat::Csv => import.csv(input),
+        RowsFormat::Csv => import.csv(Closing::new(input)),
         RowsFormat::Json => import.json(input),
     };
-    let ran = ran.and_then(|()| import.commit());
+    let ran = match ran {
+        // A producer that the signal ended too leaves part of the rows.
+        _ if interruption::is_stopped() => Err(Failure::new("a signal asked to stop")),
+        ran => ran.and_then(|()| import.commit()),
+    };
     let rows = import.committed;
     place.close(vault)?;
     ran.map_err(|failure| {
@@ -131,6 +142,9 @@ impl<'a> Import<'a> {
 
     /// Inserts one row, and commits after every `rows_per_commit` rows.
     pub(super) fn row(&mut self, values: &[Value<'_>]) -> Result<(), Failure> {
+        if interruption::is_stopped() {
+            return Err(Failure::new("a signal asked to stop"));
+        }
         if self.pending == 0 {
             self.execute("BEGIN", &[])?;
         }
@@ -157,7 +171,24 @@ impl<'a> Import<'a> {
 
     fn execute(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), Failure> {
         let result = self.vault.execute(text, values, &mut NoRows);
-        result.map(drop).map_err(|error| self.place.refused(error))
+        result.map(drop).map_err(|error| match error {
+            // The statement is not one that somebody wrote: its place is a column.
+            Error::Sql { at, what } => {
+                let place = match self.column_at(text, at) {
+                    Some(column) => format!(", in the column {column}"),
+                    None => String::new(),
+                };
+                Failure::new("the pocket database refuses").because(format!("{what}{place}"))
+            }
+            error => self.place.refused(error),
+        })
+    }
+
+    /// Returns the column whose value is at byte `at` of the statement `text`.
+    fn column_at(&self, text: &str, at: usize) -> Option<&str> {
+        let number = text.get(..at)?.matches('?').count();
+        let (name, _) = self.known.get(*self.columns.get(number)?)?;
+        Some(name)
     }
 
     /// Parses `text` as a value of column `number` of the rows.
@@ -173,7 +204,7 @@ impl<'a> Import<'a> {
         value.ok_or_else(|| Failure::new(format!("the value of {name} is no number")))
     }
 
-    fn csv(&mut self, input: Box<dyn Read>) -> Result<(), Failure> {
+    fn csv(&mut self, input: impl Read) -> Result<(), Failure> {
         let mut reader = csv::Reader::from_reader(input);
         let malformed =
             |error: csv::Error| Failure::new("the CSV file is malformed").because(error);
@@ -197,16 +228,12 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    fn json(&mut self, input: Box<dyn Read>) -> Result<(), Failure> {
+    fn json(&mut self, input: impl Read) -> Result<(), Failure> {
         let input = io::BufReader::new(input);
         let mut number = 0u64;
-        for document in serde_json::Deserializer::from_reader(input).into_iter::<Json>() {
-            let document = document
+        for document in serde_json::Deserializer::from_reader(input).into_iter() {
+            let Document(rows) = document
                 .map_err(|error| Failure::new("the JSON file is malformed").because(error))?;
-            let rows = match document {
-                Json::Array(rows) => rows,
-                row => vec![row],
-            };
             for row in &rows {
                 number += 1;
                 self.json_row(row)
@@ -216,13 +243,8 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    fn json_row(&mut self, row: &Json) -> Result<(), Failure> {
-        let Json::Object(fields) = row else {
-            return Err(Failure::new(
-                "a row is written as an object of columns and values",
-            ));
-        };
-        self.set_columns(fields.keys().map(String::as_str))?;
+    fn json_row(&mut self, Fields(fields): &Fields) -> Result<(), Failure> {
+        self.set_columns(fields.iter().map(|(name, _)| name.as_str()))?;
         let mut values = Vec::with_capacity(fields.len());
         for (name, field) in fields {
             let value = match field {
