@@ -183,6 +183,13 @@ impl Failure {
         )
     }
 
+    /// Returns the remedy, with the option by which the command takes the root key.
+    pub fn help(&self) -> Option<String> {
+        let option = self.root_key_option.unwrap_or(ROOT_KEY_USUALLY);
+        let remedy = self.remedy.as_ref()?;
+        Some(remedy.replace(ROOT_KEY_OPTION, option))
+    }
+
     /// Returns the exit status of the program.
     pub const fn status(&self) -> Status {
         self.status
@@ -193,9 +200,8 @@ impl fmt::Display for Failure {
     /// Writes the message, every cause once, and the remedy on a line of its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.clause())?;
-        let option = self.root_key_option.unwrap_or(ROOT_KEY_USUALLY);
-        match &self.remedy {
-            Some(remedy) => write!(f, "\nhelp: {}", remedy.replace(ROOT_KEY_OPTION, option)),
+        match self.help() {
+            Some(help) => write!(f, "\nhelp: {help}"),
             None => Ok(()),
         }
     }

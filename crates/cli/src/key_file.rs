@@ -1,6 +1,6 @@
 //! Files that hold keys: the root key, which stays secret, and verifier keys, which do not.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -27,8 +27,6 @@ const OTHERS: u32 = 0o077;
 /// The makers of verifier key files, for remedies.
 const MAKERS: &str =
     "`probity init` made DIR.vkey, and `probity pocket sign` the key of a pocket database";
-/// The first bytes of a root key file.
-const ROOT_BEGIN: &[u8; 18] = b"probity-root-key-v";
 /// The forms of key files, for remedies.
 const ROOT_FORM: &str = "a root key file is one line beginning with probity-root-key-v1";
 const VERIFIER_FORM: &str = "a verifier key file is one line like example.com/audit+1a2b3c4d+AX...";
@@ -134,16 +132,6 @@ fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
             Failure::new(format!("{} is no key file", path.display()))
                 .remedy(format!("take an undamaged copy; {form}"))
         })
-}
-
-/// Returns whether the file at `path` begins like a root key file, damaged or not.
-pub(crate) fn looks_like_root(path: &Path) -> bool {
-    let mut begin = [0; ROOT_BEGIN.len()];
-    // Reading anything but a file could block.
-    let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
-    is_file
-        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
-        && begin == *ROOT_BEGIN
 }
 
 /// Returns whether others than its owner may read or write the file at `path`.

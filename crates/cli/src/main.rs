@@ -4,10 +4,11 @@ use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use probity_cli::args::Args;
 use probity_cli::command;
 use probity_cli::config::Environment;
+use probity_cli::envelope;
 use probity_cli::failure::{Failure, Status};
 use probity_cli::process;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
             "error: internal fault{place}\nhelp: entries with receipts are safe; please report this line with the version"
         ));
     }));
+    envelope::ask(std::env::args_os().skip(1), &Args::command());
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(usage) => return explain(&usage),
@@ -40,7 +42,10 @@ fn main() -> ExitCode {
     let status = match ran {
         Ok(Ok(status)) => status,
         Ok(Err(failure)) => report(&failure),
-        Err(_panic) => Status::Failed,
+        Err(_panic) => {
+            print_document(&Failure::new("internal fault"));
+            Status::Failed
+        }
     };
     ExitCode::from(status.code())
 }
@@ -50,7 +55,10 @@ fn explain(usage: &clap::Error) -> ExitCode {
     let printed = usage.print().and_then(|()| io::stdout().flush());
     let status = match printed {
         // Nobody is left to tell when standard error is gone.
-        _ if usage.use_stderr() => Status::Usage,
+        _ if usage.use_stderr() => {
+            print_document(&wrong_usage(usage));
+            Status::Usage
+        }
         Ok(()) => Status::Done,
         Err(error) => report(&Failure::output(error)),
     };
@@ -63,7 +71,24 @@ fn report(failure: &Failure) -> Status {
         return Status::Done;
     }
     complain(&failure.to_string());
+    print_document(failure);
     failure.status()
+}
+
+/// Returns the error in the usage with its first paragraph as the message.
+fn wrong_usage(usage: &clap::Error) -> Failure {
+    let text = usage.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let first = text.split("\n\n").next().unwrap_or(text);
+    Failure::usage(first.trim_end())
+}
+
+/// Prints the document of a command that failed, where JSON is wanted.
+fn print_document(failure: &Failure) {
+    if let Some(document) = envelope::failed(failure) {
+        // The exit status says it too if nobody reads the document.
+        drop(writeln!(io::stdout(), "{document}"));
+    }
 }
 
 fn complain(text: &str) {

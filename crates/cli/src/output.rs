@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, StdoutLock, Write as _};
 
 use serde::Serialize;
 
+use crate::envelope::enveloped;
 use crate::failure::Failure;
 
 /// Standard output, buffered.
@@ -28,9 +29,14 @@ impl Output {
         self.out.write_all(text.as_bytes()).map_err(Failure::output)
     }
 
-    /// Writes one JSON document on one line.
+    /// Writes the JSON document of the command on one line, with version and name of the command.
     pub(crate) fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.out, document)
+        self.json_line(&enveloped(document))
+    }
+
+    /// Writes one of many JSON objects, each on a line of its own, as it is.
+    pub(crate) fn json_line(&mut self, object: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.out, object)
             .map_err(|error| Failure::output(error.into()))?;
         self.out.write_all(b"\n").map_err(Failure::output)
     }

@@ -62,7 +62,7 @@ fn place() -> TempDir {
     folder
 }
 
-/// With the root key elsewhere `export` advised `--key FILE`, which it refuses: its option is `--key-file`.
+/// With the root key elsewhere a command advised an option that it refuses.
 #[test]
 fn each_command_advises_the_option_that_it_has() {
     let folder = place();
@@ -113,14 +113,7 @@ fn a_key_of_another_log_and_a_verifier_key_that_is_gone_are_advised_by_their_opt
     let folder = place();
     let at = folder.path();
     done(at, &["init", "other"]);
-    let export = [
-        "export",
-        "audit",
-        "--format",
-        "csv",
-        "--key-file",
-        "other.key",
-    ];
+    let export = ["export", "audit", "--format", "csv", "--key", "other.key"];
     let receipts = [
         "check-receipts",
         "receipts",
@@ -140,7 +133,7 @@ fn a_key_of_another_log_and_a_verifier_key_that_is_gone_are_advised_by_their_opt
         "gone",
     ];
     let commands: [(&[&str], &str); 7] = [
-        (&export, "with --key-file FILE or"),
+        (&export, "with --key FILE or"),
         (
             &["append", "audit", "lines", "--key", "other.key"],
             "with --key FILE or",

@@ -206,7 +206,7 @@ fn what_clients_do_is_recorded_verified_and_exported() {
     );
     let absent = exported(
         folder.path(),
-        &["--key", "user:8:mail", "--outcome", "absent"],
+        &["--entry-key", "user:8:mail", "--outcome", "absent"],
     );
     assert_eq!(absent.len(), 2);
     assert!(assert_intact(folder.path()) >= 14);
@@ -238,7 +238,7 @@ fn every_operation_of_a_benchmark_is_in_the_log() {
     assert!(status.success());
     proxy.stop();
     assert_eq!(
-        exported(folder.path(), &["--key", "user:1:x"]).len(),
+        exported(folder.path(), &["--entry-key", "user:1:x"]).len(),
         20_000
     );
     assert!(assert_intact(folder.path()) >= 20_000);

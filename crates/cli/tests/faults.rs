@@ -306,20 +306,13 @@ fn missing_permission_is_said_with_place_and_remedy_and_an_auditor_needs_none_to
 fn the_key_of_another_log_is_refused() {
     let folder = new_log();
     assert!(run(folder.path(), &["init", "other"], b"").status.success());
-    let export = [
-        "export",
-        "audit",
-        "--format",
-        "jsonl",
-        "--key-file",
-        "other.key",
-    ];
+    let export = ["export", "audit", "--format", "jsonl", "--key", "other.key"];
     for (command, option) in [
         (
             &["append", "audit", "--key", "other.key"][..],
             "--key FILE or PROBITY_KEY_FILE",
         ),
-        (&export, "--key-file FILE or PROBITY_KEY_FILE"),
+        (&export, "--key FILE or PROBITY_KEY_FILE"),
         (&["verify", "audit", "--key", "other.key"], "--key FILE"),
     ] {
         let refused = run(folder.path(), command, LINE);

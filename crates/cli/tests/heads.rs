@@ -158,9 +158,9 @@ fn the_commands_about_two_folders_run_as_the_manual_prints_them() {
     let at = folder.path();
     probity(at, None, &["append", "audit"], 0);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let manual = fs::read_to_string(root.join("docs/operating.md")).unwrap();
+    let manual = fs::read_to_string(root.join("docs/troubleshooting.md")).unwrap();
     let (_, section) = manual
-        .split_once("### Two folders of second copies\n")
+        .split_once("## Two folders of second copies\n")
         .unwrap();
     for (number, status) in [(1, 0), (2, 3), (3, 0)] {
         let start = format!("\n{number}. `");

@@ -193,8 +193,8 @@ impl Session {
     pub(crate) fn user(&mut self, text: &str) -> Result<Value, Problem> {
         let user = self.engine.user(text)?;
         // A person has one name, in answers as in the log.
-        if user.to_string() != text {
-            let detail = "the id of a user is written as the users table has it, a number without a plus or zeros before it";
+        if user.written() != text {
+            let detail = "the id of a user is written as the users table has it, a number without a plus or zeros before it, bytes as 0x and small hexadecimal digits";
             return Err(Problem::new(Kind::Unfit, detail));
         }
         Ok(user)

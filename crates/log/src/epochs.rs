@@ -118,6 +118,19 @@ pub(crate) fn is_admitted(floor: Option<Floor>, frame: &Frame<'_>) -> bool {
 impl CertifiedEpochs {
     /// Collects the openings of `history`.
     pub(crate) fn of(history: &History) -> Self {
+        Self::signed(history, history.signed.unwrap_or_else(|| history.frames()))
+    }
+
+    /// Collects the openings of `history`, as if it ended behind its first `signed` frames.
+    pub(crate) fn within(history: &History, signed: u64) -> Self {
+        let mut all = Self::signed(history, signed);
+        all.epochs.retain(|epoch| u64::from(epoch.number) < signed);
+        all.read = all.read.min(signed);
+        all
+    }
+
+    /// Collects the openings of `history`, of which the first `signed` frames are signed for.
+    fn signed(history: &History, signed: u64) -> Self {
         let certificates = history.certificates.iter();
         let epochs = certificates.filter_map(|(link, frame)| {
             let number = u32::try_from(*frame).ok()?;
@@ -125,7 +138,6 @@ impl CertifiedEpochs {
             Some(Epoch { number, key })
         });
         let epochs: Vec<Epoch> = epochs.collect();
-        let signed = history.signed.unwrap_or_else(|| history.frames());
         let said = history.losses.iter();
         let said = said.filter(|(loss, frame)| loss.kind == RepairKind::Lost && *frame < signed);
         let losses = said.filter_map(|(loss, frame)| {

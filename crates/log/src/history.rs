@@ -347,27 +347,36 @@ fn signed_frames(
     let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
     let mut signed = None;
     for name in [StreamName::journal(), StreamName::heads()] {
-        let origin = geometry.stream_origin(name.as_str());
         let published = unless_strange(files.read(&format!("streams/{name}/checkpoint"), max))?;
         let kept = match copies {
             Some(copies) => copies.load(&name)?,
             None => None,
         };
-        for note in published.into_iter().chain(kept) {
-            let Ok((signer, head)) = history.open(&note, &origin) else {
-                continue;
-            };
-            // The first key is the geometry's, and in no certificate.
-            let certified = signer.checked_sub(1);
-            let certified = certified.and_then(|place| history.certificates_at(place));
-            let certified = certified.map_or(0, |frame| frame.saturating_add(1));
-            let is_due = signer >= history.certificates_within(head.size());
-            let is_journal = name.as_str() == StreamName::JOURNAL;
-            let covered = if is_journal && is_due { head.size() } else { 0 };
-            signed = signed.max(Some(certified.max(covered)));
-        }
+        let notes = published.into_iter().chain(kept);
+        let sizes = notes.filter_map(|note| signed_by(history, geometry, &name, &note));
+        signed = signed.max(sizes.max());
     }
     Ok(signed)
+}
+
+/// Frames of the journal that `note` signs for, a head of the journal or of `heads`. Returns
+/// nothing where no key of the chain signed it.
+pub(crate) fn signed_by(
+    history: &History,
+    geometry: &Geometry,
+    name: &StreamName,
+    note: &[u8],
+) -> Option<u64> {
+    let origin = geometry.stream_origin(name.as_str());
+    let (signer, head) = history.open(note, &origin).ok()?;
+    // The first key is the geometry's, and in no certificate.
+    let certified = signer.checked_sub(1);
+    let certified = certified.and_then(|place| history.certificates_at(place));
+    let certified = certified.map_or(0, |frame| frame.saturating_add(1));
+    let is_due = signer >= history.certificates_within(head.size());
+    let is_journal = name.as_str() == StreamName::JOURNAL;
+    let covered = if is_journal && is_due { head.size() } else { 0 };
+    Some(certified.max(covered))
 }
 
 /// The size in the published checkpoint of `stream`. The signer is checked later, when the keys are

@@ -329,14 +329,7 @@ impl LogState {
         let origin = self.geometry.stream_origin(name.as_str());
         let empty = Stream::empty();
         self.check_vacant(name)?;
-        if self.heads.load(name)?.is_some() {
-            return Err(LogError::Broken {
-                place: format!("second copy of the head of stream {name}"),
-                reason: "is there already, though the journal never created the stream: it is another log's, or the journal is an older one; verify \
-                         the log, then move the copy away"
-                    .into(),
-            });
-        }
+        self.check_no_copy(name, &origin)?;
         // Streams are never removed: their count is the number of the next one.
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         let ordinal = u64::try_from(streams.len()).unwrap_or(u64::MAX);
@@ -361,6 +354,27 @@ impl LogState {
                 reason: "is there already, though the journal never created the stream; move it out of the log, and keep it".into(),
             }),
         }
+    }
+
+    /// Checks that no second copy of a new stream exists. One under its own name may be the only
+    /// trace of an older journal or of a fork, and is to be kept.
+    fn check_no_copy(&self, name: &StreamName, origin: &str) -> Result<(), LogError> {
+        let Some(note) = self.heads.load(name)? else {
+            return Ok(());
+        };
+        let is_own = note.split(|byte| *byte == b'\n').next() == Some(origin.as_bytes());
+        let reason = if is_own {
+            "is a head of this stream, though the journal never created it: the journal is an older one, \
+             the log was written elsewhere too, or another log has its name; \
+             keep the copy, and go on from the newest copy of the whole log"
+        } else {
+            "is there already, though the journal never created the stream, and is no head of it: \
+             verify the log, then move the copy away"
+        };
+        Err(LogError::Broken {
+            place: format!("second copy of the head of stream {name}"),
+            reason: reason.into(),
+        })
     }
 
     /// Notes the durable frames of every stream, where they are not noted.

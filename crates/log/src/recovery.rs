@@ -165,11 +165,15 @@ impl<'a> Recovery<'a> {
         if tree.size() < signed_size {
             return Err(self.missing(&position, &end, signed_size));
         }
-        if let Some(head) = foreign {
-            return Err(self.foreign(&head, &position, &end));
+        let copied = foreign.as_ref().map_or(0, Checkpoint::size);
+        if tree.size() < copied {
+            return Err(self.missing(&position, &end, copied));
         }
         if let Some(differing) = known.differing() {
             return Err(self.other_history(differing));
+        }
+        if foreign.is_some() {
+            return Err(self.foreign());
         }
         let is_lossless = self.check_durable(&noted, tree.size())?;
         Ok(FoundStream {
@@ -192,7 +196,9 @@ impl<'a> Recovery<'a> {
         let published = self.checkpoint(kept.as_ref().map(Kept::size))?;
         let (kept, foreign) = Kept::apart(kept);
         let signed = self.signed(published.as_ref(), kept.as_ref())?;
-        let known = self.known(published.as_ref(), kept.as_ref(), noted)?;
+        // Whoever signed the copy, its root tells damage from the history of another log.
+        let copied = kept.as_ref().or(foreign.as_ref());
+        let known = self.known(published.as_ref(), copied, noted)?;
         Ok(Notes {
             published,
             kept,
@@ -335,16 +341,13 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The error for a second copy whose key this journal never certified: the journal is older
-    /// than the copy.
-    fn foreign(&self, head: &Checkpoint, position: &Position, end: &End) -> LogError {
-        if position.next_frame < head.size() {
-            return self.missing(position, end, head.size());
-        }
+    /// The error for a second copy that no key of this journal signed, over the very frames that
+    /// are there: no evidence is lost with it.
+    fn foreign(&self) -> LogError {
         LogError::Broken {
             place: format!("second copy of the head of stream {}", self.name),
-            reason: "is signed by no key of this log; if it was damaged, verify the log, then \
-                     move the copy away"
+            reason: "is signed by no key of this log, though it has the root of these frames: \
+                     verify the log, then move the copy away"
                 .into(),
         }
     }

@@ -2,10 +2,17 @@
 
 use alloc::string::String;
 
+use crate::pager::error::{Error as PagerError, SecureStoreError};
+use crate::pager::flash::FlashError;
+
 /// The reason why an operation failed; the committed state is unchanged in every case.
+///
+/// The variants are grouped by who must act: the author of the statement, whoever provides memory
+/// and flash, the holder of the database's files, the program that uses the engine, and the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
+    // The author of the statement or of the row.
     /// A statement is malformed, or uses something that this engine does not support.
     Sql {
         /// Byte offset in the statement, if it is known.
@@ -19,13 +26,10 @@ pub enum Error {
     Value(String),
     /// There is no such row; the text names it.
     Key(String),
-    /// The memory given at the start is not sufficient.
-    Memory {
-        /// Bytes needed in total.
-        needed: usize,
-        /// Bytes given at the start.
-        given: usize,
-    },
+    /// An operation that this engine does not support; the text names it.
+    Refused(String),
+    /// A fixed limit of the engine was exceeded; the text names it.
+    Limit(&'static str),
     /// A statement needs more than its share of the memory.
     Share {
         /// Bytes needed by the statement.
@@ -33,12 +37,23 @@ pub enum Error {
         /// Bytes available to it.
         given: usize,
     },
-    /// An operation that this engine does not support; the text names it.
-    Refused(String),
-    /// A fixed limit of the engine was exceeded; the text names it.
-    Limit(&'static str),
+
+    // Whoever provides memory and flash.
+    /// The memory given at the start is not sufficient.
+    Memory {
+        /// Bytes needed in total.
+        needed: usize,
+        /// Bytes given at the start.
+        given: usize,
+    },
     /// The flash device is full.
     DeviceFull,
+    /// The flash device failed.
+    Flash(FlashError),
+    /// The secure store failed.
+    SecureStore,
+
+    // The holder of the database's files.
     /// A page failed authentication.
     Tampered {
         /// Number of the physical page.
@@ -52,19 +67,19 @@ pub enum Error {
     ForeignRoot(&'static str),
     /// The image was written by a newer engine; the number is its format.
     NewerFormat(u16),
+
+    // The program that uses the engine.
     /// An earlier failure made this handle unusable; open the database again.
     Poisoned,
-    /// An invariant of the engine does not hold; the text names it. Nothing was shown or written
-    /// that depends on it.
-    Defect(&'static str),
-    /// The flash device failed.
-    Flash(FlashError),
-    /// The secure store failed.
-    SecureStore,
     /// The receiver of the rows stopped the statement.
     Receiver,
     /// The allowed operations are used up; the current task is started again later.
     Stopped,
+
+    // The engine itself.
+    /// An invariant of the engine does not hold; the text names it. Nothing was shown or written
+    /// that depends on it.
+    Defect(&'static str),
 }
 
 impl Error {
@@ -80,9 +95,29 @@ impl Error {
 /// The engine's result.
 pub type Result<T> = core::result::Result<T, Error>;
 
-impl From<FlashError> for Error {
-    fn from(error: FlashError) -> Self {
-        Self::Flash(error)
+impl From<PagerError> for Error {
+    fn from(error: PagerError) -> Self {
+        match error {
+            PagerError::Share { needed, given } => Self::Share { needed, given },
+            PagerError::Limit(what) => Self::Limit(what),
+            PagerError::Combination(what) => Self::Value(what.into()),
+            PagerError::DeviceFull => Self::DeviceFull,
+            PagerError::Tampered { page, what } => Self::Tampered { page, what },
+            PagerError::Root(what) => Self::Root(what),
+            PagerError::ForeignRoot(what) => Self::ForeignRoot(what),
+            PagerError::NewerFormat(format) => Self::NewerFormat(format),
+            PagerError::Poisoned => Self::Poisoned,
+            PagerError::Defect(what) => Self::Defect(what),
+            PagerError::Flash(cause) => Self::Flash(cause),
+            PagerError::SecureStore => Self::SecureStore,
+            PagerError::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl From<SecureStoreError> for Error {
+    fn from(error: SecureStoreError) -> Self {
+        PagerError::from(error).into()
     }
 }
 
@@ -127,26 +162,4 @@ impl core::error::Error for Error {
             _ => None,
         }
     }
-}
-
-/// Errors of a flash chip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FlashError {
-    /// A page was programmed that has not been erased since it was last programmed.
-    NotErased,
-    /// A page was programmed before an earlier page of its block, or after a later one.
-    OutOfOrder,
-    /// The page or block lies beyond the end of the device.
-    OutOfRange,
-    /// A read or a program does not have the length of whole sectors or of a page.
-    BadLength,
-    /// The supply failed during this operation; nothing works until it returns.
-    PowerLost,
-    /// The block can no longer be programmed or erased.
-    BadBlock,
-    /// The medium behind the device failed.
-    Medium,
-    /// A page reads differently than before, although it was not written.
-    Changed,
 }

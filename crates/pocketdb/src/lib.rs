@@ -46,8 +46,9 @@
 //!
 //! | room | files |
 //! |---|---|
-//! | `limits`, `error` | every bound, and the errors |
-//! | `pager` | `flash`, `secure` and `root`: the media; `seal`, `side`, `generations`: keys; `arena`: frames; `blocks`, `directory`, `shape`: space; `log`, `sort`: logs of pages; `buffer`, `run`, `window`: waiting rows; `ring`, `recovery`: commits |
+//! | `limits` | every bound |
+//! | `pager` | `error`; `flash`, `secure` and `root`: the media; `seal`, `side`, `generations`: keys; `arena`: frames; `blocks`, `directory`, `shape`: space; `log`, `sort`: logs of pages; `buffer`, `run`, `window`: waiting rows; `ring`, `recovery`: commits |
+//! | `error` | the reasons why an operation failed, by who must act |
 //! | `tables` | `id`, `catalogue`, `value`; `rows`, `unit`, `part`: rows; `hashes`, `index`, `keys`: indexes; `change`, `stretch`: deletes and updates; `reorganize`; `memory`, `recovery`, `store` |
 //! | `query` | `sql`: text to bound statements; `condition`, `select`: bound queries; `stream`, `sieve`, `rows`, `aggregate`, `pipeline`: operators |
 
@@ -59,25 +60,26 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-pub mod error;
+mod error;
 pub mod limits;
 mod pager;
 mod query;
 mod tables;
 
 pub use error::{Error, Result};
+pub use pager::error::SecureStoreError;
+pub use pager::flash;
 #[cfg(feature = "std")]
 pub use pager::medium::SystemFailure;
-pub use pager::root::SecureStore;
+pub use pager::root::{FORMAT, SecureStore};
 pub use pager::seal::CipherCounters;
 #[cfg(feature = "std")]
 pub use pager::secure;
 pub use pager::usage::{Operations, Usage};
-pub use pager::{flash, root};
 pub use query::select::{Heading, Row, Sink};
 pub use query::sql::{Outcome, Statements};
 pub use tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
-pub use tables::id::{ColumnId, TableId};
+pub use tables::id::{ColumnId, RowId, TableId};
 pub use tables::index::Search;
 pub use tables::reorganize::{Extent, Progress};
 pub use tables::store::{Store, StoreCounters};

@@ -16,7 +16,9 @@ mod tests {
         FileFlash, FlashCounters, FlashError, Nand, PageState, Simulator,
     };
     use probity_pocketdb::secure::MemoryStore;
-    use probity_pocketdb::{ColumnId, Extent, Heading, Result, Row, SecureStore, Sink, Store};
+    use probity_pocketdb::{
+        ColumnId, Extent, Heading, Result, Row, SecureStore, SecureStoreError, Sink, Store,
+    };
 
     use super::ALLOCATOR;
 
@@ -111,17 +113,25 @@ mod tests {
             self.inner.capacity()
         }
 
-        fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
+        fn read(
+            &mut self,
+            offset: usize,
+            out: &mut [u8],
+        ) -> std::result::Result<(), SecureStoreError> {
             self.meter.note();
             self.inner.read(offset, out)
         }
 
-        fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+        fn write(
+            &mut self,
+            offset: usize,
+            bytes: &[u8],
+        ) -> std::result::Result<(), SecureStoreError> {
             self.meter.note();
             self.inner.write(offset, bytes)
         }
 
-        fn sync(&mut self) -> Result<()> {
+        fn sync(&mut self) -> std::result::Result<(), SecureStoreError> {
             self.inner.sync()
         }
     }

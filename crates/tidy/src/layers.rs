@@ -23,7 +23,7 @@ pub const LAYERS: [(&str, &[&str]); 2] = [
     ),
     (
         "crates/pocketdb/src/",
-        &["limits", "error", "pager", "tables", "query"],
+        &["limits", "pager", "error", "tables", "query"],
     ),
 ];
 

@@ -22,7 +22,7 @@ pub(super) const TARGETS: &[Target] = &[Target {
 
 fn line(entry: &Entry<'_>) -> Vec<u8> {
     let mut line = Vec::new();
-    write_line(entry, Closed::NONE, &mut line).expect("memory takes it");
+    write_line(None, entry, Closed::NONE, &mut line).expect("memory takes it");
     line
 }
 

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use probity_pocketdb::flash::{CostModel, FileFlash};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, Extent, Heading, Operations, Row, Sink, Store};
+use probity_pocketdb::{Error, Extent, Heading, Operations, Row, RowId, Sink, Store};
 use serde_json::{Value, json};
 
 pub(crate) use self::part::Part;
@@ -236,16 +236,16 @@ impl Bench {
         let name = format!("T{}", table.number);
         let number = self.vault.table(&name);
         let number = number.ok_or_else(|| BenchError::Failed(format!("{name} is not there")))?;
-        let (mut row, mut references) = (Vec::new(), Vec::new());
+        let (mut row, mut references, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         let count = rows.len() as u64;
         for id in rows.clone() {
             // Rows beyond the data set repeat it.
             let source = id % self.data.rows(table.number).max(1);
             self.data.row(table, source, &mut row);
             self.data.references(table, source, &mut references);
-            self.vault
-                .insert(number, &row, &references)
-                .map_err(failed)?;
+            ids.clear();
+            ids.extend(references.iter().copied().map(RowId::new));
+            self.vault.insert(number, &row, &ids).map_err(failed)?;
             if (id + 1).is_multiple_of(rows_per_commit) || id + 1 == rows.end {
                 self.vault.commit().map_err(failed)?;
             }

@@ -57,7 +57,7 @@ pub struct Append {
     /// Report lines that are no entries and go on; the exit status is then 1
     #[arg(long)]
     pub skip_invalid: bool,
-    /// Take lines of an export of another log, without what that log said of them: taken, submitter, claimed, policy, rule
+    /// Take lines of an export of another log, without what that log said of them: stream, index, taken, submitter, claimed, policy, rule
     #[arg(long)]
     pub exported: bool,
     /// Give each line without an idempotency key the key NAME/LINE: a repeated command records no line twice

@@ -16,6 +16,7 @@ mod proxy;
 mod serve;
 mod store;
 mod subject;
+mod time;
 mod upgrade;
 
 use std::path::PathBuf;
@@ -50,8 +51,8 @@ pub use self::proxy::{Proxy, SyncChoice};
 pub use self::serve::Serve;
 pub use self::store::{Store, StoreCommand, StoreRewrite};
 pub use self::subject::{Subject, SubjectCommand, SubjectExport};
+pub use self::time::time;
 pub use self::upgrade::Upgrade;
-use crate::entry_json::parse_time;
 use crate::failure::Failure;
 
 const EXIT_STATUS: &str = "Exit status:
@@ -197,11 +198,11 @@ pub struct Verify {
     /// A checkpoint kept from before: its stream must have grown from it, and of that stream only the growth is read
     #[arg(long, value_name = "CHECKPOINT")]
     pub since: Option<PathBuf>,
-    /// Read only frames with entries at or after this time, and what the log says of itself
-    #[arg(long, value_name = "T", value_parser = time)]
+    /// Read only frames with entries at or after this time, and what the log says of itself: 2026-01-31, 2026-01-31T12:00:00Z, or -7d for a week ago
+    #[arg(long, value_name = "T", value_parser = time, allow_hyphen_values = true)]
     pub from: Option<Timestamp>,
-    /// Read only frames with entries before this time, and what the log says of itself
-    #[arg(long, value_name = "T", value_parser = time)]
+    /// Read only frames with entries before this time, written likewise, and what the log says of itself
+    #[arg(long, value_name = "T", value_parser = time, allow_hyphen_values = true)]
     pub to: Option<Timestamp>,
     /// Print one JSON document
     #[arg(long)]
@@ -215,7 +216,8 @@ pub struct Verify {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity export audit --format jsonl -o entries.jsonl
-  probity export audit --subject 7 --from 2026-01-01T00:00:00Z --format csv
+  probity export audit --subject 7 --from 2026-01-01 --format csv
+  probity export audit --from -7d --format jsonl --with-place
   probity export audit --format jsonl | probity append other-log --exported")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what clap parses")]
 pub struct Export {
@@ -240,9 +242,12 @@ pub struct Export {
     /// Write what is left of a damaged log too, and say what is missing; it ends with status 3 then
     #[arg(long)]
     pub damaged_too: bool,
+    /// Say of each entry its stream and its index there, which prove takes; CSV always does
+    #[arg(long)]
+    pub with_place: bool,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
-    #[arg(long, value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
+    #[arg(long, alias = "key-file", value_name = "FILE")]
+    pub key: Option<PathBuf>,
 }
 
 /// The forms of an export.
@@ -265,10 +270,10 @@ pub struct FilterChoice {
     pub subject: Option<String>,
     /// Only entries with exactly this key
     #[arg(long, value_name = "K")]
-    pub key: Option<String>,
+    pub entry_key: Option<String>,
     /// Only this binary key, in base64
-    #[arg(long, value_name = "K", conflicts_with = "key", value_parser = parse_base64)]
-    pub key_base64: Option<Base64Bytes>,
+    #[arg(long, alias = "key-base64", value_name = "K", conflicts_with = "entry_key", value_parser = parse_base64)]
+    pub entry_key_base64: Option<Base64Bytes>,
     /// Only this action
     #[arg(long, value_name = "A")]
     pub action: Option<String>,
@@ -281,11 +286,11 @@ pub struct FilterChoice {
     /// Only this outcome: ok, denied, failed or absent
     #[arg(long, value_name = "O", value_parser = parse_outcome)]
     pub outcome: Option<Outcome>,
-    /// Only at or after this time
-    #[arg(long, value_name = "T", value_parser = time)]
+    /// Only at or after this time: 2026-01-31, 2026-01-31T12:00:00Z, or -7d for a week ago
+    #[arg(long, value_name = "T", value_parser = time, allow_hyphen_values = true)]
     pub from: Option<Timestamp>,
-    /// Only before this time
-    #[arg(long, value_name = "T", value_parser = time)]
+    /// Only before this time, written likewise
+    #[arg(long, value_name = "T", value_parser = time, allow_hyphen_values = true)]
     pub to: Option<Timestamp>,
 }
 
@@ -309,11 +314,12 @@ impl FilterChoice {
 
     /// Returns the chosen filter.
     pub fn filter(&self) -> Filter {
-        let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
+        let key = self.entry_key.as_ref();
+        let key = key.map(|key| key.as_bytes().to_vec());
         Filter {
             stream: self.stream.clone(),
             subject: self.subject.clone(),
-            key: key.or_else(|| self.key_base64.as_ref().map(|key| key.0.clone())),
+            key: key.or_else(|| self.entry_key_base64.as_ref().map(|key| key.0.clone())),
             action: self.action.clone(),
             actor: self.actor.clone(),
             purpose: self.purpose.clone(),
@@ -477,14 +483,6 @@ fn parse_compression(word: &str) -> Result<Compression, &'static str> {
     Compression::from_word(word)
         .filter(|found| found.to_string() == word)
         .ok_or("use zstd:1 to zstd:19 or none")
-}
-
-/// Parses a time argument.
-///
-/// # Errors
-/// When it is no RFC 3339 time between 1970 and 2199.
-pub fn time(text: &str) -> Result<Timestamp, String> {
-    parse_time(text).map_err(|reason| format!("{reason}; write it like 2026-01-31T12:00:00Z"))
 }
 
 #[cfg(test)]

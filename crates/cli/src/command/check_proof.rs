@@ -276,6 +276,8 @@ impl<'a> Holds<'a> {
             stream: proved.stream.as_str(),
             index: proved.index,
             entry: EntryForm {
+                // Stream and index stand beside the entry.
+                place: None,
                 entry,
                 // The maker of the proof may have left somebody out; see subjects_hidden.
                 erased: Closed::NONE,

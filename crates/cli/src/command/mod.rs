@@ -8,6 +8,7 @@ mod demo;
 mod disguise;
 mod export;
 mod init;
+mod input;
 mod keys;
 mod pocket;
 mod prove;
@@ -59,7 +60,6 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
 /// Returns the option by which a command takes the root key, where it is not the usual one.
 const fn root_key_option(command: &Command) -> Option<&'static str> {
     match command {
-        Command::Export(_) => Some("--key-file FILE or PROBITY_KEY_FILE"),
         Command::Verify(_) => Some("--key FILE"),
         Command::Upgrade(_) => Some("--new-key FILE or PROBITY_KEY_FILE"),
         Command::Pocket(_) => Some("--log-key FILE or PROBITY_KEY_FILE"),

@@ -11,6 +11,11 @@ use crate::output::Output;
 
 /// One stream as listed.
 #[derive(Serialize)]
+struct Streams<'a> {
+    streams: &'a [Row],
+}
+
+#[derive(Serialize)]
 struct Row {
     name: String,
     proofs: &'static str,
@@ -49,7 +54,7 @@ pub(crate) fn list(args: &StreamList, environment: &Environment) -> Result<Statu
     rows.sort_by(|one, other| one.name.cmp(&other.name));
     let mut output = Output::new();
     if args.json {
-        output.json(&rows)?;
+        output.json(&Streams { streams: &rows })?;
     } else {
         let cells = rows.iter().map(|row| {
             let erasable = if row.erasable { "yes" } else { "no" };

@@ -17,7 +17,9 @@ use super::{LineError, ParsedEntry};
 const FIELDS: &str = "time, action, key, key_base64, subject, controller, processor, actor, \
                       purpose, basis, outcome, payload, payload_base64, idempotency_key";
 /// The fields that only a log sets, for an entry that it took.
-const SET_BY_LOG: [&str; 8] = [
+const SET_BY_LOG: [&str; 10] = [
+    "stream",
+    "index",
     "taken",
     "submitter",
     "claimed",

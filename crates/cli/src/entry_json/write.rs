@@ -10,13 +10,31 @@ use probity_format::time::format_time;
 use probity_format::{Digest, Entry};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Writes `entry` as one line, its line end included; `erased` says which of its people were
-/// erased. Empty fields are left out.
+/// The place of an entry in its log.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Name of the stream.
+    pub stream: &'a str,
+    /// Number of the entry in the stream, from 0.
+    pub index: u64,
+}
+
+/// Writes `entry` as one line, its line end included, after its place where one is given. `erased`
+/// says which of its people were erased. Empty fields are left out.
 ///
 /// # Errors
 /// The writer's.
-pub fn write_line(entry: &Entry<'_>, erased: Closed, out: &mut impl Write) -> io::Result<()> {
-    let form = EntryForm { entry, erased };
+pub fn write_line(
+    place: Option<Place<'_>>,
+    entry: &Entry<'_>,
+    erased: Closed,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let form = EntryForm {
+        place,
+        entry,
+        erased,
+    };
     serde_json::to_writer(&mut *out, &form).map_err(io::Error::from)?;
     out.write_all(b"\n")
 }
@@ -33,6 +51,8 @@ pub fn needs_base64(bytes: &[u8]) -> bool {
 
 /// An entry in JSON. Empty fields are left out.
 pub struct EntryForm<'a, 'e> {
+    /// The place of the entry, if it is to be written.
+    pub place: Option<Place<'a>>,
     /// The entry.
     pub entry: &'a Entry<'e>,
     /// The people of the entry who were erased.
@@ -43,6 +63,10 @@ impl Serialize for EntryForm<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let entry = self.entry;
         let mut map = serializer.serialize_map(None)?;
+        if let Some(place) = self.place {
+            map.serialize_entry("stream", place.stream)?;
+            map.serialize_entry("index", &place.index)?;
+        }
         map.serialize_entry("time", &format_time(entry.time))?;
         map.serialize_entry("action", entry.action)?;
         serialize_bytes(&mut map, ["key", "key_base64"], entry.key)?;

@@ -21,7 +21,7 @@ fn a_password_and_its_token_open_the_same_and_a_new_key_replaces_both() {
             &["disguise", "list", "--user", "19", "--credential", file],
             0,
         );
-        assert_eq!(listed[0]["id"], id);
+        assert_eq!(listed["disguises"][0]["id"], id);
     }
     let rekey = [
         "disguise",
@@ -132,7 +132,10 @@ fn a_credential_that_cannot_be_written_changes_nothing() {
         }
     }
     let list = ["disguise", "list", "--user", "19", "--credential", "19.key"];
-    assert_eq!(place.json(&list, 0).as_array().unwrap().len(), 1);
+    assert_eq!(
+        place.json(&list, 0)["disguises"].as_array().unwrap().len(),
+        1
+    );
     // A registration refused for another reason leaves no file, either.
     place.run(
         &[&register[..], &["--credential-out", "again.key"]].concat(),
@@ -151,7 +154,10 @@ fn a_credential_that_cannot_be_written_changes_nothing() {
         "--credential",
         "new.key",
     ];
-    assert_eq!(place.json(&list, 0).as_array().unwrap().len(), 1);
+    assert_eq!(
+        place.json(&list, 0)["disguises"].as_array().unwrap().len(),
+        1
+    );
     place.run(
         &["disguise", "list", "--user", "19", "--credential", "19.key"],
         1,

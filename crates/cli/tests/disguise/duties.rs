@@ -39,7 +39,7 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
     assert!(stderr.contains("a legal hold on the person"), "{stderr}");
     assert_eq!(place.rows(), before);
     let listed = place.json(&["disguise", "holds", "--user", "19"], 0);
-    assert_eq!(listed[0]["basis"], "file 12/2026");
+    assert_eq!(listed["holds"][0]["basis"], "file 12/2026");
     let lift = [&["disguise", "lift", "--hold", &hold], &authority[..]].concat();
     place.run(&lift, 0);
     let (_, stderr) = place.run(&lift, 1);

@@ -18,7 +18,7 @@ fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_go
     let id = apply(&["--grace", "30d"]);
     assert_eq!(place.rows(), before);
     let scheduled = ["disguise", "scheduled", "--user", "19"];
-    assert_eq!(place.json(&scheduled, 0)[0]["id"], id.as_str());
+    assert_eq!(place.json(&scheduled, 0)["scheduled"][0]["id"], id.as_str());
     let sweep = ["disguise", "sweep", "--log", "audit"];
     let swept = place.json(&sweep, 0);
     assert_eq!(swept["applied"].as_array().unwrap().len(), 0);
@@ -34,13 +34,16 @@ fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_go
     assert_eq!(swept["applied"][0], id.as_str());
     assert!(!place.rows().concat().contains("Bea"));
     let list = ["disguise", "list", "--user", "19", "--credential", "19.pw"];
-    assert!(place.json(&list, 0)[0]["expires"].is_string());
+    assert!(place.json(&list, 0)["disguises"][0]["expires"].is_string());
     // Simulates that the year has gone by.
     let mut database = place.database();
     let sql = "UPDATE probity_deadlines SET due = 1";
     assert!(database.execute(sql, &[]).unwrap() > 0);
     assert!(place.json(&sweep, 0)["records"].as_u64().unwrap() > 0);
-    assert_eq!(place.json(&list, 0).as_array().unwrap().len(), 0);
+    assert_eq!(
+        place.json(&list, 0)["disguises"].as_array().unwrap().len(),
+        0
+    );
     let wrong = [
         "disguise",
         "apply",

@@ -40,9 +40,9 @@ fn a_person_leaves_and_returns(place: &Place) {
     assert!(!place.rows().concat().contains("Bea"));
     let holder = ["--user", "19", "--credential", "19.key"];
     let listed = place.json(&[&["disguise", "list"], &holder[..]].concat(), 0);
-    assert_eq!(listed[0]["id"], id);
+    assert_eq!(listed["disguises"][0]["id"], id);
     let spoken = place.json(&[&["disguise", "speaks-for"], &holder[..]].concat(), 0);
-    assert_eq!(spoken.as_array().unwrap().len(), 1);
+    assert_eq!(spoken["placeholders"].as_array().unwrap().len(), 1);
     // The credential of somebody else reveals nothing, and that is recorded too.
     let hidden = place.rows();
     let reveal = |file, user| {

@@ -130,7 +130,7 @@ fn each_wrong_password_is_an_entry_under_the_name_of_its_person() {
 /// Returns the name that entries have for a user from now on.
 fn name(place: &Place, user: &str) -> String {
     let ask = ["disguise", "subject-name", "--user", user, "--log", "audit"];
-    place.json(&ask, 0)[0].as_str().unwrap().to_owned()
+    place.json(&ask, 0)["names"][0].as_str().unwrap().to_owned()
 }
 
 /// UX 3: no command turned an id into the hash that stands in the log. Whoever has a key of the log
@@ -153,7 +153,7 @@ fn a_person_is_found_in_the_log_by_its_key_or_by_their_credential() {
     let name = name(&place, "19");
     let ask = ["disguise", "subject-name", "--user", "19", "--log", "audit"];
     let own = [&ask[..], &["--credential", "19.pw"]].concat();
-    assert_eq!(place.json(&own, 0)[0], name.as_str());
+    assert_eq!(place.json(&own, 0)["names"][0], name.as_str());
     let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
     place.run(
         &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
@@ -209,7 +209,7 @@ fn database_salt_and_log_files_without_a_key_do_not_tell_who_was_disguised() {
         &["disguise", "subject-name", "--user", "19", "--log", "audit"],
         0,
     );
-    let [name, unkeyed] = [0, 1].map(|at| names[at].as_str().unwrap().to_owned());
+    let [name, unkeyed] = [0, 1].map(|at| names["names"][at].as_str().unwrap().to_owned());
     // A thief can make the second name, which is a hash of salt and id alone.
     assert_ne!(name, unkeyed);
     assert_eq!(entries(&place, &["--subject", &name]).len(), 1);
@@ -239,7 +239,7 @@ fn database_salt_and_log_files_without_a_key_do_not_tell_who_was_disguised() {
     place.run(&["init", "other"], 0);
     let ask = ["disguise", "subject-name", "--user", "19"];
     let other = place.json(&[&ask[..], &["--log", "other"]].concat(), 0);
-    assert_ne!(other[0], name.as_str());
+    assert_ne!(other["names"][0], name.as_str());
     place.run(
         &[&ask[..], &["--log", "audit", "--key", "other.key"]].concat(),
         1,

@@ -171,7 +171,10 @@ fn rows_come_from_json_and_a_refused_row_tells_what_stays() {
         r#"[{"name": "Ada", "fee": 7}, {"fee": 1.5, "name": "Bo"}] {"name": "Cy", "fee": 2}"#;
     fs::write(place.path("d.json"), rows).unwrap();
     let done = place.json(&["import", "v", "doctors", "d.json", "--rows-per-commit", "2"]);
-    assert_eq!(done, json!({"table": "doctors", "rows": 3}));
+    assert_eq!(
+        done,
+        json!({"version": 1, "command": "pocket import", "table": "doctors", "rows": 3})
+    );
     assert_eq!(place.count("v", "doctors"), json!(5));
     fs::write(
         place.path("bad.csv"),

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::Place;
 
-const POCKET: &str = include_str!("../../../../docs/pocketdb.md");
+const POCKET: &str = include_str!("../../../../docs/pocketdb-tutorial.md");
 const DISGUISE: &str = include_str!("../../../../docs/disguise-tutorial.md");
 
 /// Returns the blocks of shell commands of a section.

@@ -8,6 +8,7 @@
     reason = "a test may fail loudly, and prepares files"
 )]
 
+mod binary;
 mod client;
 mod ending;
 mod operations;

@@ -9,8 +9,11 @@ use crate::database::value::Value;
 /// The digits of a UUID.
 const UUID_DIGITS: usize = 32;
 
+/// The greatest number up to which a floating-point number has all digits of a whole one.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
 /// The greatest length of a value of the type `name` of `PostgreSQL`.
-const NAME_BYTES_MAX: usize = 63;
+pub(crate) const NAME_BYTES_MAX: usize = 63;
 
 /// The start of an INSERT into a table without its own conflict clause, as the engine's tables are.
 pub(crate) const INSERT_INTO: &str = "INSERT INTO";
@@ -55,6 +58,7 @@ impl Column {
             (Dialect::Mysql, _) => i64::MIN.into()..=u64::MAX.into(),
             (Dialect::Postgres, "smallint") => i16::MIN.into()..=i16::MAX.into(),
             (Dialect::Postgres, "integer") => i32::MIN.into()..=i32::MAX.into(),
+            (Dialect::Postgres, "oid") => u32::MIN.into()..=u32::MAX.into(),
             (Dialect::Sqlite | Dialect::Postgres, _) => i64::MIN.into()..=i64::MAX.into(),
         }
     }
@@ -81,23 +85,61 @@ impl Column {
         }
         let kind = self.kind().split('(').next().unwrap_or_default().trim();
         match kind {
-            "smallint" | "integer" | "bigint" => {
-                let number: Option<i128> = text.parse().ok().or_else(|| {
-                    let number: f64 = text.parse().ok()?;
-                    (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok())?
-                });
-                number.is_some_and(|it| self.integers(Dialect::Postgres).contains(&it))
+            "smallint" | "integer" | "bigint" | "oid" => {
+                let number = whole(text).and_then(|it| it.parse().ok());
+                number.is_some_and(|it: i128| self.integers(Dialect::Postgres).contains(&it))
             }
-            "numeric" | "double precision" => text.parse().is_ok_and(|it: f64| it.is_finite()),
-            "real" => text.parse().is_ok_and(|it: f32| it.is_finite()),
-            "uuid" => {
-                let digits = text.replace('-', "");
-                digits.len() == UUID_DIGITS && digits.bytes().all(|it| it.is_ascii_hexdigit())
+            "numeric" => text.parse().is_ok_and(|it: f64| it.is_finite()),
+            "double precision" => {
+                let number = text.parse().ok();
+                number.is_some_and(|it: f64| it.is_finite() && (it != 0.0 || is_zero(text)))
             }
+            "real" => {
+                let number = text.parse().ok();
+                number.is_some_and(|it: f32| it.is_finite() && (it != 0.0 || is_zero(text)))
+            }
+            "uuid" => is_uuid(text),
+            "bytea" => !text.contains('\\'),
             "\"char\"" => text.len() <= 1,
             "name" => text.len() <= NAME_BYTES_MAX,
             _ => true,
         }
+    }
+
+    /// Returns why no id of the users' column `id` is compared with this one by `PostgreSQL`, which
+    /// gives a parameter the type of the column and ends the statement where it reads no value of
+    /// that type; nothing where ids are.
+    pub(crate) fn unfit_for(&self, dialect: Dialect, id: &Self) -> Option<&str> {
+        let unbounded = |column: &'_ Self| {
+            let kind = column.kind();
+            kind.split('(').next().unwrap_or(kind).trim().to_owned()
+        };
+        let (kind, of_id) = (unbounded(self), unbounded(id));
+        if dialect != Dialect::Postgres || kind == of_id || !self.members.is_empty() {
+            return None;
+        }
+        let is_text = self.collation.is_some() && !kind.ends_with("[]");
+        let others = [
+            "smallint",
+            "integer",
+            "bigint",
+            "oid",
+            "numeric",
+            "double precision",
+            "real",
+            "uuid",
+            "bytea",
+            "name",
+        ];
+        (!is_text && !others.contains(&kind.as_str())).then(|| self.kind())
+    }
+
+    /// Returns whether values are bytes: an id is spelled there as `0x` and its digits.
+    pub(crate) fn is_binary(&self) -> bool {
+        let kind = self.kind().to_ascii_uppercase();
+        ["BLOB", "BINARY", "BYTEA"]
+            .iter()
+            .any(|word| kind.contains(word))
     }
 
     /// Returns the number in `VARCHAR(30)`.
@@ -112,6 +154,47 @@ impl Column {
         let words = ["CHAR", "TEXT", "CLOB"];
         kind.is_empty() || words.iter().any(|word| kind.contains(word))
     }
+}
+
+/// Returns the digits of a whole number that another type writes with a point or an exponent; the
+/// types of whole numbers of `PostgreSQL` take neither.
+pub(super) fn whole(text: &str) -> Option<String> {
+    if text.parse::<i128>().is_ok() {
+        return Some(text.to_owned());
+    }
+    if let Some((digits, fraction)) = text.split_once('.')
+        && fraction.bytes().all(|it| it == b'0')
+    {
+        return digits.parse::<i128>().is_ok().then(|| digits.to_owned());
+    }
+    let (_, _) = text.split_once(['e', 'E'])?;
+    let number: f64 = text.parse().ok()?;
+    // Beyond, the text has fewer digits than the number.
+    (number.fract() == 0.0 && number.abs() <= WHOLE_MAX).then(|| format!("{number:.0}"))
+}
+
+/// Returns whether the number in `text` is written as zero, and not as one too small to be held.
+fn is_zero(text: &str) -> bool {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
+    !mantissa.bytes().any(|it| matches!(it, b'1'..=b'9'))
+}
+
+/// Returns whether `PostgreSQL` reads a UUID: groups of four digits, with or without a hyphen
+/// between them.
+fn is_uuid(text: &str) -> bool {
+    let mut digits: usize = 0;
+    let mut may_part = false;
+    for byte in text.bytes() {
+        match byte {
+            b'-' if may_part => may_part = false,
+            it if it.is_ascii_hexdigit() => {
+                digits = digits.saturating_add(1);
+                may_part = digits.is_multiple_of(4) && digits < UUID_DIGITS;
+            }
+            _ => return false,
+        }
+    }
+    digits == UUID_DIGITS
 }
 
 /// The effect on referring rows when a row is removed.
@@ -430,4 +513,58 @@ pub(super) fn spoken_of(columns: &[Column], condition: &str) -> Vec<String> {
         }
     });
     spoken.cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(kind: &str, text: &str) -> bool {
+        let column = Column {
+            declared: kind.to_owned(),
+            ..Column::default()
+        };
+        column.can_hold(text)
+    }
+
+    #[test]
+    fn a_column_holds_what_is_sent_to_it_and_no_more() {
+        for (kind, text) in [
+            ("bigint", "7"),
+            ("bigint", "7.000"),
+            ("bigint", "1e15"),
+            ("smallint", "32767"),
+            ("oid", "4294967295"),
+            ("uuid", "00000000-0000-0000-0000-000000000007"),
+            ("uuid", "00000000000000000000000000000007"),
+            ("real", "0.00"),
+            ("bytea", "ada"),
+        ] {
+            assert!(held(kind, text), "{kind} {text}");
+        }
+        for (kind, text) in [
+            ("bigint", "1e17"),
+            ("bigint", "7.5"),
+            ("bigint", "ada"),
+            ("bigint", "inf"),
+            ("smallint", "32768"),
+            ("oid", "-1"),
+            ("uuid", "0-0000000-0000-0000-0000-000000000007"),
+            ("uuid", "00000000-0000-0000-0000-000000000007-"),
+            ("real", "1e-60"),
+            ("double precision", "1e-400"),
+            ("bytea", "a\\da"),
+        ] {
+            assert!(!held(kind, text), "{kind} {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_of_a_whole_number_is_whole() {
+        assert_eq!(whole("1e3").as_deref(), Some("1000"));
+        assert_eq!(whole("7.00").as_deref(), Some("7"));
+        for text in ["1e17", "7.5", "ada", "a.0", ""] {
+            assert_eq!(whole(text), None, "{text}");
+        }
+    }
 }

@@ -17,12 +17,12 @@ use std::fmt::Write as _;
 use std::ops::DerefMut;
 
 use crate::database::value::Value;
-pub(crate) use catalog::INSERT_INTO;
 use catalog::spoken_of;
 pub use catalog::{
     Catalog, CatalogTable, Column, Constraint, ForeignKey, OnDelete, OnUpdate, Property, Referrer,
     Rule,
 };
+pub(crate) use catalog::{INSERT_INTO, NAME_BYTES_MAX};
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use catalog::{note_constraints, note_primary_keys, note_triggers, note_unique_keys};
 #[cfg(feature = "mysql")]

@@ -150,6 +150,7 @@ impl<D: Database> Engine<D> {
             place: Place::START,
             rows: BTreeMap::new(),
             pseudoprincipals: 0,
+            under_placeholders: BTreeMap::new(),
         };
         intent::put(&mut self.database, id, &intent)?;
         let key = intent.public_key.as_ref();
@@ -419,6 +420,7 @@ impl<D: Database> Engine<D> {
         so_far.add(&done);
         intent.rows = so_far.rows;
         intent.pseudoprincipals = so_far.pseudoprincipals;
+        intent.under_placeholders = so_far.under_placeholders;
         Ok(steps.len())
     }
 

@@ -10,7 +10,7 @@ use crate::crypto::random;
 use crate::crypto::suite::Suite;
 use crate::database::tenant::{Tenant, TenantScope, TenantScoped};
 use crate::database::value::Value;
-use crate::database::{Catalog, Column, Database, Dialect, Vocabulary};
+use crate::database::{Catalog, Column, Database, Vocabulary};
 use crate::error::{Doing as _, Error};
 use crate::execute::update::Update;
 use crate::records::credential::KeyCost;
@@ -196,6 +196,7 @@ impl<D: Database> Engine<D> {
         cautions.append(&mut fitting.notes);
         cautions.append(&mut live.cautions(dialect, &spec));
         cautions.extend(self.scarce_ids()?);
+        cautions.extend(self.caution_of_everybody()?);
         Ok(cautions)
     }
 
@@ -310,38 +311,6 @@ impl<D: Database> Engine<D> {
         let schema = schema.or(known_schema).unwrap_or_default();
         let pseudo = pseudo.or(known_pseudo);
         Ok(pseudo.map(|pseudo| Self::new(database, schema, pseudo)))
-    }
-
-    /// Returns the id of a user in the form of the users table, from its written form.
-    ///
-    /// # Errors
-    /// [`Error::Database`], [`Error::Spec`], [`Error::Value`] when the users table has numbers and this is none that it
-    /// can hold.
-    pub fn user(&mut self, text: &str) -> Result<Value, Error> {
-        self.refresh()?;
-        let dialect = self.database.dialect();
-        let (_, live) = self.described()?;
-        written_in(live, dialect, &live.pseudo.id, text).ok_or_else(|| Error::Value {
-            what: "the id of a user is a number here, and one that its column can hold".to_owned(),
-        })
-    }
-
-    /// Returns the tenant in the form of the users table, from its written form.
-    ///
-    /// # Errors
-    /// [`Error::Tenant`] when there are no tenants or the tenant columns hold numbers and this is none that they can hold,
-    /// [`Error::Database`], [`Error::Spec`].
-    pub fn tenant(&mut self, text: &str) -> Result<Value, Error> {
-        self.refresh()?;
-        let dialect = self.database.dialect();
-        let (_, live) = self.described()?;
-        let users = live.table(&live.pseudo.table);
-        let Some(column) = users.and_then(|table| table.tenant.as_ref()) else {
-            return Err(no_tenants());
-        };
-        written_in(live, dialect, column, text).ok_or_else(|| Error::Tenant {
-            what: "a tenant is a number here, and one that its column can hold".to_owned(),
-        })
     }
 
     /// Binds later statements to the tenant that was set; refuses a missing or an unexpected
@@ -567,28 +536,7 @@ pub(super) fn pause(tries: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the value of a column of the users table from its written form; nothing if the column
-/// cannot hold it.
-pub(super) fn written_in(
-    live: &ResolvedSchema,
-    dialect: Dialect,
-    column: &str,
-    text: &str,
-) -> Option<Value> {
-    let users = live.table(&live.pseudo.table);
-    let column = users.and_then(|table| table.catalog.column(column));
-    let Some(column) = column.filter(|column| column.is_integer()) else {
-        return Some(Value::from(text));
-    };
-    let number: i128 = text.parse().ok()?;
-    if !column.integers(dialect).contains(&number) {
-        return None;
-    }
-    let signed = i64::try_from(number).map(Value::Int).ok();
-    signed.or_else(|| u64::try_from(number).map(Value::UInt).ok())
-}
-
-fn no_tenants() -> Error {
+pub(super) fn no_tenants() -> Error {
     Error::Tenant {
         what: "the description names no tenant columns, so that there are no tenants".to_owned(),
     }

@@ -14,6 +14,8 @@ use crate::error::{DisguiseId, Error};
 use crate::execute::apply::ApplyRequest;
 use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlanContext, Step};
+use crate::records::section::PrincipalKind;
+use crate::records::tables::{PRINCIPALS, uninstalled};
 use crate::schema::ResolvedTable;
 use crate::schema::generate::Generator;
 use crate::spec::{Kind, Spec};
@@ -39,6 +41,28 @@ impl<D: Database> Engine<D> {
         Ok((count <= people.max(1)).then(|| {
             format!(
                 "column {id} of {table} is to hold the ids of placeholders, of which the specification can make {count}, while the table has {people} rows: a disguise that finds no unused id is refused; draw from a greater range"
+            )
+        }))
+    }
+
+    /// Returns a caution about disguises of everybody if placeholders are there. Nothing in the
+    /// database tells whether anybody is behind one still.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn caution_of_everybody(&mut self) -> Result<Option<String>, Error> {
+        let person = PrincipalKind::Person.code();
+        let sql = format!("SELECT standing FROM {PRINCIPALS} WHERE standing <> {person} LIMIT 1");
+        let there = match self.database.query(&sql, &[]).map_err(uninstalled) {
+            Ok(rows) => !rows.is_empty(),
+            // Nobody is registered yet.
+            Err(Error::NotInstalled) => false,
+            Err(error) => return Err(error),
+        };
+        let users = &self.pseudo.table;
+        Ok(there.then(|| {
+            format!(
+                "there are placeholders in {users}: a disguise of everybody takes the rows under them, too, and only whoever is behind a placeholder brings these back; where that person had everything forgotten, nobody does"
             )
         }))
     }

@@ -24,6 +24,7 @@ mod reveal;
 mod sweep;
 mod unregister;
 mod update;
+mod written_id;
 
 pub use chunk::{CHUNK_ROWS, Halted, Progress};
 pub use decay::{DecayRequest, Decayed};

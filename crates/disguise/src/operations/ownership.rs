@@ -18,7 +18,7 @@ struct Question {
     place: (String, String),
     asked: Fragment,
     of_two_people: String,
-    of_conversion: String,
+    of_form: String,
     /// True if a value of another type names somebody although nothing declares it.
     is_converted: bool,
 }
@@ -108,7 +108,7 @@ impl<D: Database> Engine<D> {
             let Some(owners) = owners else {
                 let what = match answer.into_iter().flatten().next() {
                     None => continue,
-                    Some(Value::Int(1)) => question.of_conversion,
+                    Some(Value::Int(1)) => question.of_form,
                     Some(_) => question.of_two_people,
                 };
                 return Err(Error::Value { what });
@@ -151,7 +151,7 @@ impl<D: Database> Engine<D> {
         let what = match doubt {
             None => return Ok(others),
             Some(Some(_)) if !question.is_converted => question.of_two_people.clone(),
-            Some(_) => question.of_conversion.clone(),
+            Some(_) => question.of_form.clone(),
         };
         Err(Error::Value { what })
     }
@@ -223,7 +223,11 @@ impl<D: Database> Engine<D> {
                 place,
                 asked,
                 of_two_people: it.of_two_people(),
-                of_conversion: it.of_conversion(),
+                of_form: if it.is_converted(dialect) {
+                    it.of_conversion()
+                } else {
+                    it.of_collation()
+                },
                 is_converted: it.is_converted(dialect),
             });
         }

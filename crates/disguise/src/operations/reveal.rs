@@ -194,6 +194,7 @@ impl<D: Database> Engine<D> {
             recorded: BTreeSet::new(),
             settle: false,
             returned: BTreeSet::new(),
+            nobody: Vec::new(),
             missing: Vec::new(),
             ended,
         };

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use probity_format::Timestamp;
 
 use super::Engine;
+use super::written_id::named_in;
 use crate::database::Database;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -142,8 +143,14 @@ impl<D: Database> Engine<D> {
         }
         let mut rowless = Rowless::default();
         for name in left {
-            match String::from_utf8(name) {
-                Ok(text) if text.len() < registry::ID_HASH_BYTES => rowless.users.push(text),
+            let id = self
+                .written(&name)
+                .filter(|it| matches!(it, Value::Bytes(_)));
+            match (id, String::from_utf8(name)) {
+                (Some(id), _) => rowless.users.push(id.written()),
+                (None, Ok(text)) if text.len() < registry::ID_HASH_BYTES => {
+                    rowless.users.push(text);
+                }
                 _ => rowless.hashed = rowless.hashed.saturating_add(1),
             }
         }
@@ -165,11 +172,12 @@ impl<D: Database> Engine<D> {
 
     /// Returns the id that a name stands for, as the users table may hold it; nothing for a hash.
     fn written(&self, name: &[u8]) -> Option<Value> {
-        let text = std::str::from_utf8(name).ok();
-        let text = text.filter(|_| name.len() < registry::ID_HASH_BYTES)?;
+        if name.len() >= registry::ID_HASH_BYTES {
+            return None;
+        }
         let (_, live) = self.described().ok()?;
         let dialect = self.database.dialect();
-        super::engine::written_in(live, dialect, &live.pseudo.id, text)
+        named_in(live, dialect, &live.pseudo.id, name)
     }
 }
 

@@ -1,9 +1,29 @@
 //! Refusals of tables whose rows, or users, cannot be distinguished.
 
 use super::step::PlanContext;
+use crate::error::SpecError;
 use crate::schema::ResolvedTable;
 
 impl PlanContext<'_> {
+    /// Refuses a description by which people are named in a column that holds no ids.
+    pub(super) fn refuse_unfit(&self) -> Result<(), SpecError> {
+        let (users, id) = (&self.live.pseudo.table, &self.live.pseudo.id);
+        let of_id = self.live.table(users).and_then(|it| it.catalog.column(id));
+        let Some(of_id) = of_id else {
+            return Ok(());
+        };
+        for (table, column) in self.live.people_columns() {
+            let own = table.catalog.column(column);
+            if let Some(kind) = own.and_then(|it| it.unfit_for(self.dialect, of_id)) {
+                let what = format!(
+                    "column {column} has the type {kind}, which holds no id of {users}; give it the type of {id}, or name it neither as an owner nor as a reader"
+                );
+                return Err(SpecError::new(format!("table {}", table.name), what));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses a change in a table whose rows cannot be distinguished, or whose users cannot.
     pub(super) fn check_identity(&self, table: &ResolvedTable) -> Result<(), String> {
         let name = &table.name;

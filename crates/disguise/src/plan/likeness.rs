@@ -6,7 +6,7 @@ use super::step::{PlanContext, SCOPE};
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantScope;
 use crate::database::value::Value;
-use crate::database::{Column, Dialect, placeholders};
+use crate::database::{Column, Dialect, NAME_BYTES_MAX, placeholders};
 use crate::schema::{ResolvedSchema, ResolvedTable};
 
 /// Values that stand for the owners meant in columns of another comparison, by table and column.
@@ -266,6 +266,23 @@ fn numeric_in(value: &str) -> String {
     )
 }
 
+/// Returns the condition that the text `id` is one that a column of `PostgreSQL` holds whole, for
+/// types that do not hold all texts.
+fn held(column: &Column) -> Option<String> {
+    if !column.members.is_empty() {
+        let members = column.members.iter().map(|it| it.replace('\'', "''"));
+        let members: Vec<String> = members.map(|it| format!("'{it}'")).collect();
+        return Some(format!("id::text IN ({})", members.join(",")));
+    }
+    match unbounded(column) {
+        "uuid" => Some("id::text ~ '^[0-9A-Fa-f]{4}(-?[0-9A-Fa-f]{4}){7}$'".to_owned()),
+        "name" => Some(format!("octet_length(id::text) <= {NAME_BYTES_MAX}")),
+        "\"char\"" => Some("octet_length(id::text) <= 1".to_owned()),
+        "bytea" => Some("strpos(id::text, E'\\\\') = 0".to_owned()),
+        _ => None,
+    }
+}
+
 /// Returns a value as it is written, which no two values share that a collation takes for one.
 fn exact(dialect: Dialect, value: &str) -> String {
     match dialect {
@@ -407,7 +424,13 @@ impl Naming<'_> {
             {
                 numeric_in("id")
             }
-            Dialect::Postgres => in_form_of(dialect, self.column, "id::text"),
+            Dialect::Postgres => {
+                let form = in_form_of(dialect, self.column, "id::text");
+                match held(self.column) {
+                    None => form,
+                    Some(is_held) => format!("CASE WHEN {is_held} THEN {form} END"),
+                }
+            }
             Dialect::Mysql if classes == [Class::Text; 2] => in_form_of(dialect, self.column, "id"),
             _ => "id".to_owned(),
         }
@@ -471,6 +494,14 @@ impl Naming<'_> {
         format!(
             "rows of {} name somebody in column {} by a value that is an id only after a conversion, so that nothing says whose they are; give it the type and collation of {} of {}, declare the foreign key, or correct these rows",
             self.table.name, self.column.name, self.id.name, self.users
+        )
+    }
+
+    /// Returns the refusal of rows that name somebody by what the column alone takes for an id.
+    pub(crate) fn of_collation(&self) -> String {
+        format!(
+            "rows of {} name nobody in column {} by a value that is no id of {} and that the column takes for one, since its type or collation is another; give it the type and collation of {} of {}, or correct these rows",
+            self.table.name, self.column.name, self.users, self.id.name, self.users
         )
     }
 

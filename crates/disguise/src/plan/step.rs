@@ -92,6 +92,7 @@ impl PlanContext<'_> {
     pub(crate) fn plan(&self, spec: &Spec) -> Result<Vec<Step>, SpecError> {
         let spec = &Fitting::new(CatalogNames::new(self.dialect, self.catalog)).spec(spec);
         let named = self.parameters(spec)?;
+        self.refuse_unfit()?;
         self.refuse_orphans(spec)?;
         let users = &self.live.pseudo.table;
         let order = self.removal_order();

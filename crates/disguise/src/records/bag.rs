@@ -1,5 +1,7 @@
 //! The bytes of a bag and of the locator that finds it (docs/disguise.md, "Records").
 
+use std::collections::BTreeSet;
+
 use probity_format::DecodeError;
 use probity_format::wire::{Reader, put_varint};
 
@@ -14,6 +16,8 @@ use crate::records::day::Day;
 const BAG_VERSION: u8 = 2;
 /// The version in which public keys have their length before them.
 const BAG_VERSION_OF_SUITES: u8 = 3;
+/// The version that also names the ids of nobody in its removed rows.
+const BAG_VERSION_OF_NOBODY: u8 = 4;
 /// The version of the locator's form.
 const LOCATOR_VERSION: u8 = 3;
 /// The version of locators that did not say whose they are.
@@ -36,6 +40,9 @@ pub(crate) struct Bag {
     pub(crate) principals: Vec<(Value, PublicKey, PrincipalKind)>,
     pub(crate) speaks_for: Vec<SpeaksFor>,
     pub(crate) sections: Vec<Section>,
+    /// Names of those whom removed rows named and who had no account when the rows went. Records of
+    /// programs before have none.
+    pub(crate) nobody: BTreeSet<Vec<u8>>,
 }
 
 impl Bag {
@@ -46,6 +53,7 @@ impl Bag {
             principals: Vec::new(),
             speaks_for: Vec::new(),
             sections: Vec::new(),
+            nobody: BTreeSet::new(),
         }
     }
 
@@ -63,7 +71,10 @@ impl Bag {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let suites = self.principals.iter().map(|(_, public, _)| public.suite());
         let plain = suites.into_iter().all(|suite| suite == Suite::X25519);
-        let version = if plain {
+        let plain = plain && self.nobody.is_empty();
+        let version = if !self.nobody.is_empty() {
+            BAG_VERSION_OF_NOBODY
+        } else if plain {
             BAG_VERSION
         } else {
             BAG_VERSION_OF_SUITES
@@ -92,6 +103,12 @@ impl Bag {
         for section in &self.sections {
             encode_section(section, &mut values, &mut out);
         }
+        if !self.nobody.is_empty() {
+            put_count(&mut out, self.nobody.len());
+            for name in &self.nobody {
+                put_bytes(&mut out, name);
+            }
+        }
         out.push(1);
         let padded = padded_bytes(out.len());
         out.resize(padded, 0);
@@ -100,9 +117,10 @@ impl Bag {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "bag");
-        let plain = match reader.u8()? {
+        let version = reader.u8()?;
+        let plain = match version {
             BAG_VERSION => true,
-            BAG_VERSION_OF_SUITES => false,
+            BAG_VERSION_OF_SUITES | BAG_VERSION_OF_NOBODY => false,
             _ => return Err(reader.error("has an unknown version")),
         };
         let seed = reader.array()?;
@@ -145,6 +163,11 @@ impl Bag {
         for _ in 0..count {
             sections.push(decode_section(&mut reader, &mut values)?);
         }
+        let nobody = if version == BAG_VERSION_OF_NOBODY {
+            take_nobody(&mut reader)?
+        } else {
+            BTreeSet::new()
+        };
         if reader.u8()? != 1 || reader.rest().iter().any(|byte| *byte != 0) {
             return Err(reader.error("has wrong padding"));
         }
@@ -153,8 +176,26 @@ impl Bag {
             principals,
             speaks_for,
             sections,
+            nobody,
         })
     }
+}
+
+/// Reads the names of those who had no account, in their order.
+fn take_nobody(reader: &mut Reader<'_>) -> Result<BTreeSet<Vec<u8>>, DecodeError> {
+    let count = reader.length(LIST_MAX)?;
+    let mut nobody = BTreeSet::new();
+    for _ in 0..count {
+        let name = take_bytes(reader)?.to_vec();
+        if nobody.last().is_some_and(|last| *last >= name) {
+            return Err(reader.error("has names out of order"));
+        }
+        nobody.insert(name);
+    }
+    if nobody.is_empty() {
+        return Err(reader.error("has no names where some must be"));
+    }
+    Ok(nobody)
 }
 
 fn encode_section<'v>(section: &'v Section, values: &mut Writer<'v>, out: &mut Vec<u8>) {
@@ -463,8 +504,27 @@ mod tests {
     }
 
     #[test]
+    fn a_bag_that_names_nobody_comes_back_and_takes_no_other_order() {
+        let mut bag = full_bag();
+        bag.nobody = [vec![1, 2], vec![1, 3]].into();
+        let bytes = bag.encode();
+        assert_eq!(bytes[0], 4);
+        assert_eq!(Bag::decode(&bytes).unwrap(), bag);
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 0x01;
+            drop(Bag::decode(&flipped));
+            drop(Bag::decode(&bytes[..at]));
+        }
+        let at = bytes.windows(3).position(|it| it == [2, 1, 2]).unwrap();
+        let mut turned = bytes;
+        turned[at + 2] = 4;
+        assert!(Bag::decode(&turned).is_err());
+    }
+
+    #[test]
     fn size_classes_cost_little_and_are_few() {
-        let classes: std::collections::BTreeSet<usize> = (1..100_000).map(padded_bytes).collect();
+        let classes: BTreeSet<usize> = (1..100_000).map(padded_bytes).collect();
         assert!(classes.len() < 200);
         assert!(
             (257..100_000)

@@ -1,5 +1,7 @@
 //! The parsers of sealed records and examples of these, for the fuzz targets and tests.
 
+use std::collections::BTreeSet;
+
 use crate::crypto::suite::PublicKey;
 use crate::database::value::Value;
 use crate::records::bag::{Bag, Locator, OWNER_BYTES};
@@ -20,7 +22,9 @@ pub fn locator(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns bags with a section of each kind, and with nothing.
 pub fn bags() -> Vec<Vec<u8>> {
-    [full_bag(), Bag::empty([8; 32])]
+    let mut of_nobody = full_bag();
+    of_nobody.nobody = [vec![1, 2], vec![3]].into();
+    [full_bag(), of_nobody, Bag::empty([8; 32])]
         .map(|bag| bag.encode())
         .into()
 }
@@ -97,6 +101,7 @@ pub(super) fn full_bag() -> Bag {
                 },
             ),
         ],
+        nobody: BTreeSet::new(),
     }
 }
 

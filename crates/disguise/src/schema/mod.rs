@@ -255,6 +255,25 @@ impl ResolvedSchema {
         })
     }
 
+    /// Returns whether no declared key holds `column` of `table` to the users table, so that it may
+    /// name somebody who has no account.
+    pub(crate) fn is_free(&self, table: &ResolvedTable, column: &str) -> bool {
+        let mut keys = table.catalog.foreign_keys.iter();
+        !keys.any(|key| {
+            key.to_table == self.pseudo.table && key.columns.iter().any(|it| it == column)
+        })
+    }
+
+    /// Returns whether rows of `table` may refer in this way to a user who is not there.
+    pub(crate) fn may_dangle(&self, table: &ResolvedTable, reference: &Reference) -> bool {
+        let [column] = reference.columns.as_slice() else {
+            return false;
+        };
+        reference.to_table == self.pseudo.table
+            && reference.to_columns.iter().eq([&self.pseudo.id])
+            && self.is_free(table, column)
+    }
+
     /// Returns the columns of `table` that name people other than the row itself.
     pub(crate) fn others<'t>(&self, table: &'t ResolvedTable) -> impl Iterator<Item = &'t String> {
         let is_users = table.name == self.pseudo.table;

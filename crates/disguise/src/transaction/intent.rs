@@ -19,8 +19,10 @@ use crate::statements::table::{delete_keys, insert_all, select_keys};
 use crate::transaction::scheduled::Order;
 
 /// The version of the form of an intent and of the marks beside it.
-const INTENT_VERSION: u8 = 4;
-/// The version before, of the same form. Its marks of people name no key in themselves.
+const INTENT_VERSION: u8 = 5;
+/// The version before, which does not count rows under placeholders.
+const UNCOUNTED_VERSION: u8 = 4;
+/// The version before that, of the same form. Its marks of people name no key in themselves.
 const KEYLESS_VERSION: u8 = 3;
 /// The most columns of a key, and the most tables, that an intent may speak of.
 const PARTS_MAX: usize = 65_536;
@@ -45,6 +47,8 @@ pub(crate) struct Intent {
     /// Rows touched in each table.
     pub(crate) rows: BTreeMap<String, u64>,
     pub(crate) pseudoprincipals: u64,
+    /// Rows in each table whose records went to placeholders of other disguises.
+    pub(crate) under_placeholders: BTreeMap<String, u64>,
 }
 
 impl Intent {
@@ -58,6 +62,7 @@ impl Intent {
             id,
             rows: self.rows.clone(),
             pseudoprincipals: self.pseudoprincipals,
+            under_placeholders: self.under_placeholders.clone(),
         }
     }
 
@@ -83,18 +88,16 @@ impl Intent {
             .seen
             .iter()
             .for_each(|value| value.encode(&mut out));
-        put_varint(&mut out, count(self.rows.len()));
-        for (table, rows) in &self.rows {
-            put_bytes(&mut out, table.as_bytes());
-            put_varint(&mut out, *rows);
-        }
+        put_counts(&mut out, &self.rows);
         put_varint(&mut out, self.pseudoprincipals);
+        put_counts(&mut out, &self.under_placeholders);
         out
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "disguise in chunks");
-        if !matches!(reader.u8()?, KEYLESS_VERSION | INTENT_VERSION) {
+        let version = reader.u8()?;
+        if !(KEYLESS_VERSION..=INTENT_VERSION).contains(&version) {
             return Err(reader.error("has an unknown version"));
         }
         let order = Order::decode(take_bytes(&mut reader)?)?;
@@ -120,12 +123,13 @@ impl Intent {
         for _ in 0..reader.length(PARTS_MAX)? {
             seen.push(Value::decode(&mut reader)?);
         }
-        let mut rows = BTreeMap::new();
-        for _ in 0..reader.length(PARTS_MAX)? {
-            let table = take_text(&mut reader)?;
-            rows.insert(table, reader.varint()?);
-        }
+        let rows = take_counts(&mut reader)?;
         let pseudoprincipals = reader.varint()?;
+        let under_placeholders = if version > UNCOUNTED_VERSION {
+            take_counts(&mut reader)?
+        } else {
+            BTreeMap::new()
+        };
         reader.finish()?;
         Ok(Self {
             order,
@@ -136,8 +140,28 @@ impl Intent {
             place: Place { step, part, seen },
             rows,
             pseudoprincipals,
+            under_placeholders,
         })
     }
+}
+
+/// Appends numbers of rows by table.
+fn put_counts(out: &mut Vec<u8>, counts: &BTreeMap<String, u64>) {
+    put_varint(out, u64::try_from(counts.len()).unwrap_or(u64::MAX));
+    for (table, rows) in counts {
+        put_bytes(out, table.as_bytes());
+        put_varint(out, *rows);
+    }
+}
+
+/// Reads what [`put_counts`] wrote.
+fn take_counts(reader: &mut Reader<'_>) -> Result<BTreeMap<String, u64>, DecodeError> {
+    let mut counts = BTreeMap::new();
+    for _ in 0..reader.length(PARTS_MAX)? {
+        let table = take_text(reader)?;
+        counts.insert(table, reader.varint()?);
+    }
+    Ok(counts)
 }
 
 /// Returns the disguises of the person with this key.
@@ -278,14 +302,24 @@ mod tests {
             },
             rows: BTreeMap::from([("posts".to_owned(), 9)]),
             pseudoprincipals: 4,
+            under_placeholders: BTreeMap::from([("posts".to_owned(), 2)]),
         };
         let bytes = intent.encode();
         assert_eq!(Intent::decode(&bytes).unwrap().encode(), bytes);
         for cut in 0..bytes.len() {
             assert!(Intent::decode(&bytes[..cut]).is_err());
         }
+        // Programs before counted nothing under placeholders.
+        let bytes = Intent {
+            under_placeholders: BTreeMap::new(),
+            ..intent
+        }
+        .encode();
         let mut before = bytes.clone();
-        before[0] = KEYLESS_VERSION;
-        assert_eq!(Intent::decode(&before).unwrap().encode(), bytes);
+        before.pop();
+        for version in [KEYLESS_VERSION, UNCOUNTED_VERSION] {
+            before[0] = version;
+            assert_eq!(Intent::decode(&before).unwrap().encode(), bytes);
+        }
     }
 }

@@ -22,11 +22,16 @@ impl Payload {
         Self::default()
     }
 
-    /// Returns a payload with the numbers of touched rows and of placeholders.
+    /// Returns a payload with the numbers of touched rows, of placeholders, and of
+    /// rows under those of other disguises.
     pub(crate) fn of_applied(applied: &Applied) -> Self {
-        Self::new()
+        let told = Self::new()
             .counting("rows", &applied.rows)
-            .with("pseudoprincipals", applied.pseudoprincipals)
+            .with("pseudoprincipals", applied.pseudoprincipals);
+        if applied.under_placeholders.is_empty() {
+            return told;
+        }
+        told.counting("under_placeholders", &applied.under_placeholders)
     }
 
     /// Returns the payload with one more fact.

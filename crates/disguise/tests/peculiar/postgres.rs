@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use probity_disguise::database::Postgres;
-use probity_disguise::{Database, References, Value};
+use probity_disguise::{Database, Error, References, Value};
 
 use crate::suite::member::{Member, NOTES};
 use crate::{PLACE, connect, is_kept_by, postgres};
@@ -139,6 +139,86 @@ pub(crate) fn padded_ids_come_back() {
     let padded = padded.replacen("owners = [\"member\"]", owners, 1);
     let mut member = Member::called(Value::from("ada"), database, &padded);
     member.leaves_and_returns(["members", "notes"]);
+}
+
+/// D1: an owner column of another kind of values ended a disguise in the middle, by an error of the server that named no column.
+/// It is refused by name before anything changes.
+pub(crate) fn a_column_of_a_type_without_ids_names_nobody() {
+    for of_member in [
+        "date",
+        "boolean",
+        "inet",
+        "\"char\"",
+        "jsonb",
+        "integer[]",
+        "text[]",
+        "timestamp without time zone",
+    ] {
+        for of_id in ["BIGINT", "TEXT"] {
+            let mut member = member_of(&[
+                &format!("CREATE TABLE members (id {of_id} PRIMARY KEY)"),
+                "INSERT INTO members VALUES (1), (2)",
+                &format!("CREATE TABLE notes (id INT PRIMARY KEY, member {of_member})"),
+                "INSERT INTO notes VALUES (6, NULL)",
+            ]);
+            let before = member.rows(["members", "notes"]);
+            let refused = member.refusal();
+            let said =
+                format!("column member has the type {of_member}, which holds no id of members");
+            assert!(refused.contains(&said), "{refused}");
+            let refused = member.try_to_leave();
+            assert!(matches!(refused, Err(Error::Spec(_))), "{refused:?}");
+            assert!(member.try_in_chunks(1).is_err());
+            assert!(member.try_all_to_leave().is_err());
+            assert_eq!(member.rows(["members", "notes"]), before);
+        }
+    }
+}
+
+/// D2: the ids of very many owners were turned into the type of a column that holds none of them: the server ended the disguise, or
+/// cut them off, and the rows of somebody else went.
+pub(crate) fn many_owners_have_no_row_in_a_column_that_does_not_hold_their_id() {
+    let long = "a".repeat(63);
+    let longer = "a".repeat(64);
+    for (of_like, like, id) in [
+        ("UUID", "00000000-0000-0000-0000-000000000007", "ada"),
+        ("MOOD", "happy", "ada"),
+        ("NAME", long.as_str(), longer.as_str()),
+        ("BYTEA", "x", "a\\da"),
+    ] {
+        let mut database = connect();
+        let notes: Vec<String> = (1..=502).map(|note| format!("({note}, '{id}')")).collect();
+        for sql in [
+            "CREATE TYPE mood AS ENUM ('happy', 'sad')".to_owned(),
+            "CREATE TABLE members (id VARCHAR(80) PRIMARY KEY)".to_owned(),
+            "CREATE TABLE notes (id INT PRIMARY KEY, member VARCHAR(80))".to_owned(),
+            format!("CREATE TABLE likes (id INT PRIMARY KEY, member {of_like})"),
+            format!("INSERT INTO members VALUES ('{id}')"),
+            format!("INSERT INTO notes VALUES {}", notes.join(", ")),
+            format!("INSERT INTO likes VALUES (1, '{like}')"),
+        ] {
+            database.execute(&sql, &[]).unwrap();
+        }
+        let number = "RandNum = { lb = 1000000, ub = 2000000000 }";
+        let described = NOTES.replacen(number, "RandStr = { len = 8 }", 1);
+        let (head, _) = described.split_at(described.find("[[remove]]").unwrap());
+        let head = format!("{head}[tables.likes]\nowners = [\"member\"]\n");
+        let hide = format!("{head}[[decorrelate]]\ntable = \"notes\"\nowners = [\"member\"]\n");
+        let remove =
+            format!("{head}[[remove]]\ntable = \"notes\"\n[[remove]]\ntable = \"likes\"\n");
+        let mut member = Member::called(Value::from(id), database, &hide);
+        let before = member.rows(["notes", "likes"]);
+        let hidden = member.leave();
+        let removed = member.apply_over(&remove);
+        assert_eq!(
+            member.rows(["notes", "likes"]).map(|it| it.len()),
+            [0, 1],
+            "{of_like}"
+        );
+        assert!(member.return_from(&removed).is_complete());
+        assert!(member.return_from(&hidden).is_complete());
+        assert_eq!(member.rows(["notes", "likes"]), before);
+    }
 }
 
 /// C4: a unique key of some rows alone, of another collation or of what is worked out from a column does not keep two rows from being
@@ -486,7 +566,7 @@ pub(crate) fn an_error_of_a_trigger_at_the_commit_changes_nothing() {
             "CREATE CONSTRAINT TRIGGER shut AFTER {event} ON notes DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ({row}.id = 6) EXECUTE FUNCTION shut()"
         )
     };
-    let is_named = |refused: probity_disguise::Error| {
+    let is_named = |refused: Error| {
         let source = std::error::Error::source(&refused).map(ToString::to_string);
         let told = format!("{refused}: {}", source.unwrap_or_default());
         for words in [

@@ -28,6 +28,15 @@ macro_rules! for_every_claim {
             values_come_back_in_any_order_from_under_a_chunk_that_was_begun_before
             owners_of_shared_rows_leave_and_return_in_any_order
             shared_rows_removed_for_everybody_come_back_owner_by_owner
+            a_shared_row_with_an_owner_who_is_nobody_comes_back
+            owners_beside_nobody_leave_and_return_in_any_order
+            rows_that_go_whole_and_rows_read_by_nobody_come_back
+            whoever_was_somebody_then_and_has_gone_since_is_waited_for
+            a_row_names_the_id_of_nobody_again_whoever_has_it_by_then
+            a_foreign_key_keeps_a_row_that_names_nobody
+            an_id_of_bytes_is_written_in_digits
+            an_id_of_text_is_never_read_as_bytes
+            rows_under_placeholders_are_told_of_when_everybody_leaves
             the_application_wins_and_a_retry_finds_what_is_left
             a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
             rows_made_meanwhile_follow_the_policy
@@ -339,6 +348,7 @@ mod absent;
 mod applying;
 mod bad_input;
 mod behind;
+mod binary_ids;
 mod chunks;
 mod circle;
 mod composing;
@@ -393,6 +403,8 @@ mod threads;
 mod together;
 mod trigger_refusals;
 mod two_comparisons;
+mod unclaimed;
+mod under_placeholders;
 mod unfit_owners;
 mod updates;
 mod whose_rows;
@@ -403,6 +415,7 @@ pub(crate) use absent::*;
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;
 pub(crate) use behind::*;
+pub(crate) use binary_ids::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
 pub(crate) use composing::*;
@@ -456,6 +469,8 @@ pub(crate) use threads::*;
 pub(crate) use together::*;
 pub(crate) use trigger_refusals::*;
 pub(crate) use two_comparisons::*;
+pub(crate) use unclaimed::*;
+pub(crate) use under_placeholders::*;
 pub(crate) use unfit_owners::*;
 pub(crate) use updates::*;
 pub(crate) use whose_rows::*;

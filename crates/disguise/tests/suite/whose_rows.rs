@@ -126,7 +126,7 @@ pub(crate) fn a_row_goes_with_one_person_whichever_column_disregards_capitals() 
     }
     let members = "('bob'), ('eve')";
     let mut spelled = member("bob".into(), [strict, loose], [members, "(1, 'Bob')"]);
-    is_refused(&mut spelled, "only after a conversion");
+    is_refused(&mut spelled, "takes for one, since its type or collation");
     let member_of = |types, rows| {
         let mut member = member("bob".into(), types, [members, rows]);
         member.leaves_and_returns(["members", "notes"]);

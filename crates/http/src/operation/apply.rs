@@ -78,6 +78,10 @@ pub(super) struct AppliedForm {
     rows: BTreeMap<String, u64>,
     /// Placeholder users made.
     placeholders: u64,
+    /// Rows and values in each table, of a disguise of everybody, that lay under placeholders of other disguises: only
+    /// whoever is behind a placeholder brings them back, and nobody where that person had everything forgotten.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    under_placeholders: BTreeMap<String, u64>,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<EntryForm>,
@@ -89,6 +93,7 @@ impl AppliedForm {
             id: applied.id.to_string(),
             rows: applied.rows,
             placeholders: applied.pseudoprincipals,
+            under_placeholders: applied.under_placeholders,
             entry,
         }
     }

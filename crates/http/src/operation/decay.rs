@@ -70,7 +70,7 @@ impl DecayedForm {
             before: page.before,
             refused: u64::try_from(page.refused.len()).unwrap_or(u64::MAX),
             reasons: page.refused.iter().map(ToString::to_string).collect(),
-            next: page.next.as_ref().map(Value::to_string),
+            next: page.next.as_ref().map(Value::written),
             entry,
         }
     }

@@ -67,6 +67,15 @@ impl Check {
         Ok(planned?)
     }
 
+    fn caution(&self, context: &RequestContext<'_>) -> Result<Option<String>, Problem> {
+        if self.user.is_some() {
+            return Ok(None);
+        }
+        let spec = context.database.spec(&self.spec)?;
+        let mut session = context.described(spec)?;
+        Ok(session.engine.caution_of_everybody()?)
+    }
+
     fn refusals(&self, context: &RequestContext<'_>) -> Result<Vec<String>, Problem> {
         let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
@@ -122,6 +131,9 @@ pub(super) struct Plan(Check);
 pub(super) struct PlannedForm {
     /// Its steps, in order.
     steps: Vec<StepForm>,
+    /// Cautions to know before everybody is disguised.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cautions: Vec<String>,
     /// Refusals if it were applied now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<String>,
@@ -190,6 +202,7 @@ impl Operation for Plan {
         let steps = self.0.steps(context)?;
         Ok(PlannedForm {
             steps: steps.into_iter().map(StepForm::from).collect(),
+            cautions: self.0.caution(context)?.into_iter().collect(),
             refusals: self.0.refusals(context)?,
         })
     }

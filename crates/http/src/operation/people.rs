@@ -158,7 +158,7 @@ impl Operation for SpeaksFor {
             .engine
             .speaks_for(&user, &brought.credential(), context.time)?;
         Ok(PlaceholderForms {
-            placeholders: ids.iter().map(ToString::to_string).collect(),
+            placeholders: ids.iter().map(probity_disguise::Value::written).collect(),
         })
     }
 }

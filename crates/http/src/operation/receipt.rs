@@ -64,10 +64,13 @@ impl Operation for CheckReceipt {
             Problem::new(Kind::BadRequest, "the key is no public key of a signer")
         })?;
         let receipt = Receipt::verified(self.receipt.as_bytes(), &[key]).ok();
-        let user = self.user.as_deref().map(Value::from);
+        let users = self.user.as_deref().map(Value::meant);
         let tenant = context.database.tenant.as_deref().map(Value::from);
         let is_about = |it: &Receipt, user| it.is_about(tenant.as_ref(), user);
-        let is_meant = |it: &Receipt| user.as_ref().is_none_or(|user| is_about(it, user));
+        let is_meant = |it: &Receipt| {
+            let users = users.as_ref();
+            users.is_none_or(|users| users.iter().any(|user| is_about(it, user)))
+        };
         Ok(ProvenForm::new(receipt.filter(is_meant).as_ref()))
     }
 }

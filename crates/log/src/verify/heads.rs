@@ -10,20 +10,17 @@ use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use super::anchoring::anchoring_frame;
 use super::anchors::Anchors;
 use super::passed::{check_folders, name_passed};
+use super::published::Published;
 use super::since::SINCE;
 use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
-use super::{
-    Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier, VerifyOptions,
-};
-use crate::epochs::{CertifiedEpochs, Openings};
+use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
+use crate::epochs::CertifiedEpochs;
 use crate::error::{LogError, ahead, frames};
 use crate::journal::History;
-use crate::log_location::LogLocation;
 use crate::recovery::unwitnessed;
-use crate::repairs::Repair;
 
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
 const JOURNAL_READS_MAX: u32 = 8;
@@ -33,8 +30,8 @@ const KEPT: &str = "the second copy of the head";
 
 /// The checkpoint of a stream and its second copy, as stored.
 #[derive(Clone, Default)]
-struct Notes {
-    published: Option<Vec<u8>>,
+pub(super) struct Notes {
+    pub(super) published: Option<Vec<u8>>,
     kept: Option<Vec<u8>>,
     /// The key beside the checkpoint.
     key: Option<Vec<u8>>,
@@ -61,8 +58,9 @@ pub(super) struct Fixed {
     pub(super) subjects: Vec<Subject>,
     pub(super) heads: HeadsCompared,
     pub(super) slots: SlotsTold,
+    /// The openings and losses in all that was read, second copies included.
     pub(super) epochs: CertifiedEpochs,
-    pub(super) losses: Vec<Repair>,
+    pub(super) published: Published,
     /// True when damaged frames of the journal were skipped.
     pub(super) is_passed: bool,
 }
@@ -80,8 +78,7 @@ impl Verifier<'_> {
     ) -> Result<Fixed, LogError> {
         // Before the journal: a folder that is created later is not judged by an earlier journal.
         let folders = names(&self.files, "streams")?.unwrap_or_default();
-        let mut notes: BTreeMap<StreamName, Notes> = BTreeMap::new();
-        let mut reads: u32 = 0;
+        let (told, mut notes) = self.read_settled()?;
         let Told {
             history,
             mut anchors,
@@ -92,23 +89,9 @@ impl Verifier<'_> {
             is_whole,
             passed,
             passed_heads,
-        } = loop {
-            let told = self.read_journal()?;
-            let history = &told.history;
-            // Notes read before an earlier look at the journal may be older than the journal is
-            // now.
-            notes.clear();
-            for (name, _) in &history.streams {
-                notes.insert(name.clone(), self.notes(name)?);
-            }
-            reads = reads.saturating_add(1);
-            let mut read = notes.iter();
-            let strange = read.any(|(name, notes)| self.is_strange(name, notes, history));
-            if !strange || reads == JOURNAL_READS_MAX || self.certified(history)? {
-                break told;
-            }
-        };
+        } = told;
         faults.append(journal_faults);
+        let published = self.published(&history, &notes);
         let journal = notes.get(&StreamName::journal());
         let ahead = self.certified_ahead(&history, journal.and_then(Notes::verifier_key))?;
         let is_passed = !passed.is_empty();
@@ -148,34 +131,31 @@ impl Verifier<'_> {
             heads,
             slots,
             epochs: CertifiedEpochs::of(&history),
-            losses: history.losses.into_iter().map(|(loss, _)| loss).collect(),
+            published,
             is_passed,
         })
     }
 
-    /// The openings of the log at `places`, for a reader without keys: they show which frames
-    /// behind a signed head may be its own.
-    ///
-    /// # Errors
-    /// Errors of the storage.
-    pub(crate) fn openings(places: &LogLocation) -> Result<Openings, LogError> {
-        let options = VerifyOptions::default();
-        let fixed =
-            Verifier::new(places, &options)?.fix(&mut Faults::default(), &mut Names::default())?;
-        let of_stream = |subject: Subject| Some((subject.name.clone(), subject.floor()?));
-        Ok(Openings {
-            epochs: fixed.epochs,
-            floors: fixed.subjects.into_iter().filter_map(of_stream).collect(),
-        })
-    }
-
-    /// Frames of the stream `name` of the log at `places` that a head covers, by any signer;
-    /// verification reports its faults.
-    ///
-    /// # Errors
-    /// Errors of the storage.
-    pub(crate) fn covered(places: &LogLocation, name: &StreamName) -> Result<u64, LogError> {
-        Verifier::new(places, &VerifyOptions::default())?.claimed_most(name)
+    /// Reads the journal, then the notes of all streams, until the journal certifies the keys that
+    /// signed them.
+    fn read_settled(&self) -> Result<(Told, BTreeMap<StreamName, Notes>), LogError> {
+        let mut reads: u32 = 0;
+        loop {
+            let told = self.read_journal()?;
+            let history = &told.history;
+            // Notes read before an earlier look at the journal may be older than the journal is
+            // now.
+            let mut notes = BTreeMap::new();
+            for (name, _) in &history.streams {
+                notes.insert(name.clone(), self.notes(name)?);
+            }
+            reads = reads.saturating_add(1);
+            let mut read = notes.iter();
+            let strange = read.any(|(name, notes)| self.is_strange(name, notes, history));
+            if !strange || reads == JOURNAL_READS_MAX || self.certified(history)? {
+                return Ok((told, notes));
+            }
+        }
     }
 
     /// Returns whether the journal certifies no more keys by now than `history` has.

@@ -10,7 +10,9 @@ mod anchors;
 mod durable;
 mod frames;
 mod heads;
+mod keyless;
 mod passed;
+mod published;
 mod reading;
 mod records;
 mod report;
@@ -53,6 +55,7 @@ use crate::slots::SLOTS;
 use anchoring::Anchoring;
 use anchors::Anchors;
 use heads::Fixed;
+use published::Published;
 pub use reading::{Gap, Unsigned};
 pub(crate) use reading::{Unread, UnreadSection};
 use report::Faults;
@@ -174,16 +177,18 @@ impl<'a> Verifier<'a> {
             heads,
             mut slots,
             epochs,
-            losses,
+            published,
             is_passed,
         } = self.fix(&mut faults, &mut unchecked)?;
         if is_passed {
             self.presume_erasures(&mut slots, &mut unchecked)?;
         }
-        let opener = opener.map(|opener| {
-            let epochs = epochs.clone();
-            opener.with_journal(slots.slots, &slots.erasures, losses.iter(), epochs)
-        });
+        let Published {
+            epochs: known,
+            losses,
+        } = published;
+        let opener = opener
+            .map(|opener| opener.with_journal(slots.slots, &slots.erasures, losses.iter(), known));
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         let sealers = Sealers {
             keys: opener.as_ref().map_or(Keys::Absent, Keys::Open),

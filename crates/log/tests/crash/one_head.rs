@@ -6,7 +6,7 @@ use probity_log::verify::{VerifyOptions, verify_at};
 
 use crate::scenario::for_each;
 use crate::seed;
-use crate::twice::{base, live, moments_of, open};
+use crate::twice::{PUBLISHING, base, live, moments_of, open};
 use crate::world::{SignedHeads, World, root};
 
 type Moments = Vec<(String, Memory, SignedHeads)>;
@@ -53,9 +53,9 @@ const DRAWN: usize = 6;
 /// some that the seed draws.
 fn drawn(moments: Moments) -> Moments {
     let mut random = seed();
-    let ends = ["/repairs", "/journal/log.vkey", "/journal/checkpoint"];
-    let is_ahead =
-        |(name, ..): &(String, Memory, SignedHeads)| ends.iter().any(|end| name.ends_with(end));
+    let is_ahead = |(name, ..): &(String, Memory, SignedHeads)| {
+        PUBLISHING.iter().any(|end| name.ends_with(end))
+    };
     let (mut found, mut others): (Vec<_>, Vec<_>) = moments.into_iter().partition(is_ahead);
     for _ in 0..DRAWN.min(others.len()) {
         // Knuth's generator, whose upper bits are the good ones.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use probity_format::slot::SLOT_BYTES;
 use probity_log::reader::{Filter, Reader};
+use probity_log::verify::{Fault, VerifyOptions, verify};
 use probity_log::{Log, LogError, Options, StreamConfig, StreamName};
 
 use crate::sibling::{QUIET, append_about, copied, open_and_close, quiet, since, subjects};
@@ -87,7 +88,7 @@ fn what_else_an_unfinished_opening_wrote_is_nobodys() {
 }
 
 /// By the copy's note of durable frames, its entries replaced entries with receipts that no
-/// checkpoint covered yet.
+/// checkpoint covered yet. After the opening that failed, `verify` found nothing.
 #[test]
 fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
     let folder = tempfile::tempdir().unwrap();
@@ -132,6 +133,12 @@ fn what_a_copy_wrote_replaces_no_entries_with_receipts() {
         // The note is of an opening that the log does not have, and nothing shows which of both is
         // the older.
         read.unwrap_err();
+        let keyed = VerifyOptions {
+            root: Some(root()),
+            ..VerifyOptions::default()
+        };
+        let report = verify(&killed, &keyed).unwrap();
+        assert!(report.faults.iter().any(Fault::is_of_journal), "{fails}");
         if !fails {
             let refused = Log::open(&killed, &root(), options()).unwrap_err();
             assert!(refused.to_string().contains("another copy"), "{refused}");

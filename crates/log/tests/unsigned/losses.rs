@@ -150,6 +150,8 @@ fn a_stream_is_not_created_beside_a_second_copy_that_is_there() {
     let refused = log.create_stream(&other, probity_log::StreamConfig::default());
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("second copy"), "{refused}");
+    // It is the head of another stream, and of no use here.
+    assert!(refused.contains("then move the copy away"), "{refused}");
     assert_eq!(append(&log, &StreamName::default(), "d"), 3);
     log.close().unwrap();
     intact(&path);

@@ -12,6 +12,7 @@
 mod abandoned;
 mod beyond;
 mod expired;
+mod fork;
 mod holes;
 mod keyless;
 mod keys;

@@ -12,7 +12,7 @@
 
 use alloc::vec::Vec;
 
-use crate::error::{Error, Result};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::PAGE_BYTES;
 
 /// Number of frames that always stay with the cache.

@@ -4,8 +4,8 @@
 //! map moves on and is filled again from the secure store. So a larger device needs no more memory.
 //! The list of failed blocks is in the secure store too.
 
-use crate::error::{Error, Result};
 use crate::limits::BAD_BLOCKS_MAX;
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::Nand;
 use crate::pager::root::{SecureStore, read_bad, write_bad};
 use crate::pager::{Pager, Pending};

@@ -4,9 +4,9 @@
 //! chunks. So an entry of an attempt that was never committed is ignored. The structure stays in
 //! the secure store, in two copies. Changes go to the copy that is not valid until the next record.
 
-use crate::error::{Error, Result};
 use crate::pager::bytes::{narrow, part_mut, put, take, u16_at, u32_at, u64_at};
 use crate::pager::directory_code::{DirectoryCode, EntryBytes, toggle};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::Nand;
 use crate::pager::root::{
     DIRECTORY_AT, STRUCTURE_BYTES, SecureStore, StructureState, structure_at, structure_code,
@@ -135,7 +135,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             .entry_at(owner, number)?
             .ok_or(Error::Root("lacks a unit"))?;
         self.pending = self.pending.max(Pending::Entries);
-        self.secure.write(at, &entry.encode())
+        Ok(self.secure.write(at, &entry.encode())?)
     }
 
     /// Adds an entry that the next record counts, and none before, to the code of that record.
@@ -259,7 +259,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         self.structure.chunks = self.structure.chunks.max(number + 1);
         self.pending = self.pending.max(Pending::Entries);
         let at = structure_at(self.structure.copy) + number * CHUNK_STATE_BYTES;
-        self.secure.write(at, &state)
+        Ok(self.secure.write(at, &state)?)
     }
 
     /// Copies the valid structure to the other copy, which is used from then on.

@@ -4,11 +4,11 @@
 //! the others. Entries that a record counts are not written again while it is the newest one. What
 //! stands in other entries was left by an attempt without a record, and nothing reads it.
 
-use crate::error::Result;
 use crate::limits::{INDEXES_MAX, TABLES_MAX};
 use crate::pager::Pager;
 use crate::pager::bytes::{has_bit, part, put, set_bit, take};
 use crate::pager::directory::{CHUNK_ENTRIES, NOBODY, TEMPORARY};
+use crate::pager::error::Result;
 use crate::pager::flash::{BLOCK_PAGES, Nand};
 use crate::pager::root::{DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SecureStore};
 use crate::pager::side::{Side, side_number};
@@ -152,7 +152,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             if left == *bytes {
                 return Ok(());
             }
-            pager.secure.write(at, &left)
+            Ok(pager.secure.write(at, &left)?)
         })
     }
 

@@ -1,6 +1,6 @@
 //! Generations of keys: each reorganisation begins one, and destroys those whose pages it replaced.
 
-use crate::error::{Error, Result};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::Nand;
 use crate::pager::root::{
     Level, SecureStore, read_chain, read_generation, write_chain, write_generation,
@@ -34,7 +34,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     pub(crate) fn destroy_generation(&mut self, side: u8) -> Result<()> {
         self.seal.set_side(side, None);
         write_generation(&mut self.secure, side, &[0; 32])?;
-        self.secure.sync()
+        Ok(self.secure.sync()?)
     }
 
     /// Creates the keys of the next generation.

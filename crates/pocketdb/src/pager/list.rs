@@ -2,7 +2,7 @@
 
 use core::ops::{Deref, DerefMut};
 
-use crate::error::{Error, Result};
+use crate::pager::error::{Error, Result};
 
 /// A list of at most `N` items.
 #[derive(Debug, Clone, Copy)]

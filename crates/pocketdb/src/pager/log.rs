@@ -4,10 +4,10 @@
 //! written once and as a whole. These are sorted runs and lists of a statement, which end with it,
 //! and the reorganised part.
 
-use crate::error::{Error, Result};
 use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::directory::{Entry, TEMPORARY};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PageIdentity, ROLE_TEMPORARY};

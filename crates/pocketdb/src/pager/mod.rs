@@ -8,6 +8,7 @@ pub(crate) mod buffer;
 pub(crate) mod bytes;
 pub(crate) mod directory;
 pub(crate) mod directory_code;
+pub(crate) mod error;
 pub mod flash;
 pub(crate) mod generations;
 pub(crate) mod list;
@@ -16,7 +17,7 @@ pub(crate) mod log;
 pub(crate) mod medium;
 pub(crate) mod recovery;
 pub(crate) mod ring;
-pub mod root;
+pub(crate) mod root;
 pub(crate) mod run;
 pub(crate) mod scratch;
 pub(crate) mod seal;
@@ -31,11 +32,11 @@ pub(crate) mod window;
 
 use alloc::boxed::Box;
 
-use crate::error::{Error, Result};
 use crate::limits::TABLES_MAX;
 use crate::pager::arena::{Area, Arena};
 use crate::pager::blocks::Blocks;
 use crate::pager::directory::{Places, Structure, TEMPORARY};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::log::Log;
 use crate::pager::ring::{read_newest, write_record, write_ring};
@@ -89,8 +90,6 @@ pub(crate) struct Pager<F: Nand, S: SecureStore> {
     root_writes: u64,
     /// Epoch and sequence number in the last record.
     noted: (u64, u64),
-    /// An error after a commit, which the next operation returns.
-    deferred: Option<Box<Error>>,
     poisoned: bool,
 }
 
@@ -135,7 +134,6 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         Self {
             window: Window::new(&committed, &room),
             noted: (committed.epoch, committed.buffer_next),
-            deferred: None,
             arena: Arena::new(room.frames),
             blocks: Blocks::new(flash.blocks(), committed.block_next),
             room,
@@ -178,11 +176,10 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     /// Returns an error after a failure, and releases the leases of an operation.
     pub(crate) fn usable(&mut self) -> Result<()> {
         self.arena.reset();
-        match self.deferred.take() {
-            Some(error) => Err(*error),
-            None if self.poisoned => Err(Error::Poisoned),
-            None => Ok(()),
+        if self.poisoned {
+            return Err(Error::Poisoned);
         }
+        Ok(())
     }
 
     /// Refuses every operation until the store is opened again.
@@ -191,17 +188,14 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     }
 
     /// Passes on a result; poisons the pager if it is an error.
-    pub(crate) fn poison_after<T>(&mut self, result: Result<T>) -> Result<T> {
+    pub(crate) fn poison_after<T, E>(
+        &mut self,
+        result: core::result::Result<T, E>,
+    ) -> core::result::Result<T, E> {
         if result.is_err() {
             self.poison();
         }
         result
-    }
-
-    /// Poisons the pager and returns `error` from the next operation: a commit precedes it.
-    pub(crate) fn defer(&mut self, error: Error) {
-        self.poison();
-        self.deferred = Some(Box::new(error));
     }
 
     /// Makes the chunks freed since the last record free once the next record is valid.

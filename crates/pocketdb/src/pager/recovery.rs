@@ -1,8 +1,8 @@
 //! Recovery at opening: reads the committed window, and continues after all uncommitted pages.
 
-use crate::error::{Error, Result};
 use crate::pager::Pager;
 use crate::pager::directory::TEMPORARY;
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, Nand, PageState, SECTOR_BYTES};
 use crate::pager::ring::is_full;
 use crate::pager::root::{Level, Origin, RootRecord, SecureStore, raise_format};

@@ -2,9 +2,9 @@
 //!
 //! "Secure store" in `docs/pocketdb-format.md` says which record stands in which slot.
 
-use crate::error::{Error, Result};
 use crate::limits::{RECORD_SLOTS, ROOT_RECORD_BYTES};
 use crate::pager::bytes::{part, put, take};
+use crate::pager::error::{Error, Result};
 use crate::pager::root::{RECORDS_AT, RootRecord, SecureStore};
 use crate::pager::seal::{MAC_BYTES, Seal};
 
@@ -21,7 +21,7 @@ pub(crate) fn write_record(
     record: &RootRecord,
 ) -> Result<()> {
     put_record(store, seal, record)?;
-    store.sync()
+    Ok(store.sync()?)
 }
 
 /// Writes the ring of a new store, full of `record`; returns once it is durable.
@@ -34,7 +34,7 @@ pub(crate) fn write_ring(
         record.sequence += 1;
         put_record(store, seal, &record)?;
     }
-    store.sync()
+    Ok(store.sync()?)
 }
 
 /// Returns whether `record` is the newest one of a ring that is full. One that an earlier version made is filled
@@ -71,7 +71,7 @@ fn put_record(store: &mut impl SecureStore, seal: &mut Seal, record: &RootRecord
     let code = seal.root_code(body);
     put(&mut bytes, ROOT_RECORD_BYTES - MAC_BYTES, &code);
     let slot = slot_of(record.sequence);
-    store.write(RECORDS_AT + slot * ROOT_RECORD_BYTES, &bytes)
+    Ok(store.write(RECORDS_AT + slot * ROOT_RECORD_BYTES, &bytes)?)
 }
 
 /// Content of one slot of the ring.

@@ -10,10 +10,10 @@
 
 use zeroize::Zeroizing;
 
-use crate::error::{Error, Result};
 use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, ROOT_RECORD_BYTES, TABLES_MAX};
 use crate::pager::bytes::{part_mut, put, take, u16_at, u32_at, u64_at};
 use crate::pager::directory_code::{DIRECTORY_CODE_BYTES, DirectoryCode};
+use crate::pager::error::{Error, Result, SecureStoreError};
 use crate::pager::ring::{RING_END, is_ring};
 use crate::pager::seal::{Generations, MAC_BYTES, Seal, Since};
 use crate::pager::side::SIDES;
@@ -73,24 +73,25 @@ pub trait SecureStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()>;
+    fn read(&mut self, offset: usize, out: &mut [u8])
+    -> core::result::Result<(), SecureStoreError>;
     /// Writes `bytes` at `offset`. Before the next [`Self::sync`] has returned, a loss of power may
     /// keep any prefix of them.
     ///
     /// # Errors
     /// The store cannot be written; any prefix of the bytes may have been.
-    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()>;
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> core::result::Result<(), SecureStoreError>;
     /// Waits until everything written survives a loss of power.
     ///
     /// # Errors
     /// The store cannot be written.
-    fn sync(&mut self) -> Result<()>;
+    fn sync(&mut self) -> core::result::Result<(), SecureStoreError>;
     /// Returns an unpredictable number, or zero without a source of them. An opening skips as many
     /// numbers, so that copies of a store do not continue with the same ones.
     ///
     /// # Errors
     /// The source fails.
-    fn random(&mut self) -> Result<u32> {
+    fn random(&mut self) -> core::result::Result<u32, SecureStoreError> {
         Ok(0)
     }
 }
@@ -399,7 +400,7 @@ pub(crate) fn format_store(
     put(&mut *head, 12, &blocks.to_le_bytes());
     put(&mut *head, 16, secret);
     store.write(0, &*head)?;
-    store.sync()
+    Ok(store.sync()?)
 }
 
 /// Returns an error if the store has no room for a directory.
@@ -501,7 +502,7 @@ pub(crate) fn raise_format(store: &mut impl SecureStore, since: Option<Since>) -
         store.sync()?;
     }
     store.write(FORMAT_AT, &format_bytes())?;
-    store.sync()
+    Ok(store.sync()?)
 }
 
 /// Returns the secret of the generation of `side`; `None` once it was destroyed.
@@ -523,7 +524,8 @@ pub(crate) fn write_generation(
     side: u8,
     secret: &[u8; SECRET_BYTES],
 ) -> Result<()> {
-    store.write(GENERATIONS_AT + usize::from(side) * SECRET_BYTES, secret)
+    let at = GENERATIONS_AT + usize::from(side) * SECRET_BYTES;
+    Ok(store.write(at, secret)?)
 }
 
 /// Returns the secret from which the next generation's is derived.
@@ -535,7 +537,7 @@ pub(crate) fn read_chain(store: &mut impl SecureStore) -> Result<Zeroizing<[u8; 
 
 /// Replaces the secret from which the next generation's is derived.
 pub(crate) fn write_chain(store: &mut impl SecureStore, secret: &[u8; SECRET_BYTES]) -> Result<()> {
-    store.write(CHAIN_AT, secret)
+    Ok(store.write(CHAIN_AT, secret)?)
 }
 
 /// Returns the offset of a copy of the structure.
@@ -562,7 +564,7 @@ pub(crate) fn structure_code(
 
 /// Writes a failed block as number `number` of the list; it is stored as its number plus one.
 pub(crate) fn write_bad(store: &mut impl SecureStore, number: usize, block: u32) -> Result<()> {
-    store.write(BAD_AT + number * 4, &(block + 1).to_le_bytes())
+    Ok(store.write(BAD_AT + number * 4, &(block + 1).to_le_bytes())?)
 }
 
 /// Returns the failed block number `number`.

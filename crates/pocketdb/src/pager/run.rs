@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use crate::error::{Error, Result};
 use crate::pager::bytes::{put, take, u64_at};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::BLOCK_PAGES;
 
 /// Place of rows in the page being filled.

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use crate::error::{Error, Result};
 use crate::pager::bytes::{part, part_mut};
+use crate::pager::error::{Error, Result};
 use crate::pager::seal::PAYLOAD_BYTES;
 
 /// Longest buffer stored inline, in bytes.

@@ -9,8 +9,8 @@ use std::vec::Vec;
 
 use zeroize::Zeroizing;
 
-use crate::error::{Error, Result};
 use crate::pager::bytes::put;
+use crate::pager::error::SecureStoreError;
 use crate::pager::flash::lock;
 use crate::pager::medium::SystemFailure;
 use crate::pager::ring::{RING_END, begins_full};
@@ -75,23 +75,23 @@ impl SecureStore for MemoryStore {
         self.bytes.len()
     }
 
-    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
+    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<(), SecureStoreError> {
         let found = offset
             .checked_add(out.len())
             .and_then(|end| self.bytes.get(offset..end));
-        out.copy_from_slice(found.ok_or(Error::SecureStore)?);
+        out.copy_from_slice(found.ok_or(SecureStoreError)?);
         Ok(())
     }
 
-    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), SecureStoreError> {
         if bytes.len() > self.bytes.len().saturating_sub(offset) {
-            return Err(Error::SecureStore);
+            return Err(SecureStoreError);
         }
         match &mut self.cut {
             Some((0, kept)) => {
                 let kept = (*kept).min(bytes.len());
                 put(&mut self.bytes, offset, bytes.get(..kept).unwrap_or(&[]));
-                return Err(Error::SecureStore);
+                return Err(SecureStoreError);
             }
             Some((left, _)) => *left -= 1,
             None => {}
@@ -101,7 +101,7 @@ impl SecureStore for MemoryStore {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn sync(&mut self) -> Result<(), SecureStoreError> {
         Ok(())
     }
 }
@@ -175,14 +175,14 @@ impl FileStore {
         })
     }
 
-    /// Returns the place of the operating system's error behind an [`Error::SecureStore`].
+    /// Returns the place of the operating system's error behind an [`SecureStoreError`].
     pub fn failure(&self) -> SystemFailure {
         self.failure.clone()
     }
 
-    fn failed(&self, cause: io::Error) -> Error {
+    fn failed(&self, cause: io::Error) -> SecureStoreError {
         self.failure.note(cause);
-        Error::SecureStore
+        SecureStoreError
     }
 }
 
@@ -197,17 +197,17 @@ impl SecureStore for FileStore {
         self.bytes.len()
     }
 
-    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
+    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<(), SecureStoreError> {
         let found = offset
             .checked_add(out.len())
             .and_then(|end| self.bytes.get(offset..end));
-        out.copy_from_slice(found.ok_or(Error::SecureStore)?);
+        out.copy_from_slice(found.ok_or(SecureStoreError)?);
         Ok(())
     }
 
-    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), SecureStoreError> {
         if bytes.len() > self.bytes.len().saturating_sub(offset) {
-            return Err(Error::SecureStore);
+            return Err(SecureStoreError);
         }
         self.file
             .write_all_at(bytes, offset as u64)
@@ -216,11 +216,11 @@ impl SecureStore for FileStore {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn sync(&mut self) -> Result<(), SecureStoreError> {
         self.file.sync_data().map_err(|cause| self.failed(cause))
     }
 
-    fn random(&mut self) -> Result<u32> {
+    fn random(&mut self) -> Result<u32, SecureStoreError> {
         let mut bytes = [0; 4];
         let read = File::open(RANDOM).and_then(|mut source| source.read_exact(&mut bytes));
         read.map_err(|cause| self.failed(cause))?;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use crate::error::{Error, Result};
+use crate::pager::error::{Error, Result};
 
 /// Number of items by which the capacity grows.
 const STEP: usize = 4;

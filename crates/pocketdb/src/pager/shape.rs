@@ -1,6 +1,6 @@
 //! The shape of elements and units: as much of an owner's rows as the pager must know.
 
-use crate::error::{Error, Result};
+use crate::pager::error::{Error, Result};
 
 /// The elements and units of one owner of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

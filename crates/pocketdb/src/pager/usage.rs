@@ -3,9 +3,9 @@
 //! The engine does not depend on these numbers. They are written when a store is closed in order,
 //! so they lack the operations of an opening that was interrupted.
 
-use crate::error::Result;
 use crate::pager::Pager;
 use crate::pager::bytes::{put, u64_at};
+use crate::pager::error::SecureStoreError;
 use crate::pager::flash::{FlashCounters, Nand};
 use crate::pager::root::SecureStore;
 use crate::pager::seal::CipherCounters;
@@ -107,7 +107,7 @@ impl Usage {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn read(secure: &mut impl SecureStore) -> Result<Self> {
+    pub fn read(secure: &mut impl SecureStore) -> Result<Self, SecureStoreError> {
         let mut bytes = [0; USAGE_BYTES];
         secure.read(USAGE_AT, &mut bytes)?;
         let operations = |first: usize| {
@@ -122,7 +122,7 @@ impl Usage {
     }
 
     /// Writes the numbers to the secure store.
-    pub(crate) fn write(&self, secure: &mut impl SecureStore) -> Result<()> {
+    pub(crate) fn write(&self, secure: &mut impl SecureStore) -> Result<(), SecureStoreError> {
         let mut bytes = [0; USAGE_BYTES];
         let sets = [self.total.numbers(), self.last.numbers()];
         let numbers = [self.memory_given, self.memory_planned].into_iter();
@@ -144,7 +144,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
     }
 
     /// Adds the operations of this opening, which planned `planned` bytes, to the sums.
-    pub(crate) fn close(&mut self, planned: usize) -> Result<()> {
+    pub(crate) fn close(&mut self, planned: usize) -> Result<(), SecureStoreError> {
         let before = Usage::read(&mut self.secure)?;
         let last = self.operations();
         let usage = Usage {

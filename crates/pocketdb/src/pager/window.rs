@@ -5,12 +5,12 @@
 //! dense, however small the transactions are. A frame is held for the page while no version on
 //! flash has all of its rows.
 
-use crate::error::{Error, Result};
 use crate::limits::{BUFFER_BLOCKS_MAX, TABLES_MAX, UNIT_ROWS};
 use crate::pager::Pager;
 use crate::pager::arena::HELD;
 use crate::pager::buffer;
 use crate::pager::bytes::part;
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{Link, RootRecord, SecureStore};
 use crate::pager::run::{Run, Runs, rewrite_blocks};

@@ -3,7 +3,9 @@
 
 use crate::error::{Error, Result};
 use crate::limits::OUTPUTS_MAX;
+use crate::pager;
 use crate::pager::bytes::{part, part_mut, put, take};
+use crate::pager::error::Error as PagerError;
 use crate::pager::series::Series;
 use crate::pager::sort::Combine;
 use crate::query::select::{Function, Output, Select, bounded};
@@ -135,7 +137,7 @@ impl Combine for Grouping {
         Some(self.key)
     }
 
-    fn combine(&self, record: &mut [u8], other: &[u8]) -> Result<()> {
+    fn combine(&self, record: &mut [u8], other: &[u8]) -> pager::error::Result<()> {
         for state in self.states.iter() {
             let (at, bytes) = (usize::from(state.at), usize::from(state.bytes));
             let theirs = part(other, at, bytes);
@@ -185,8 +187,8 @@ fn source_kind(select: &Select<'_>, output: Output) -> Result<ValueType> {
     }
 }
 
-fn overflow() -> Error {
-    Error::Value("the sum exceeds 64 bits".into())
+const fn overflow() -> PagerError {
+    PagerError::Combination("the sum exceeds 64 bits")
 }
 
 /// Returns a sum of numbers, none of which is infinite.
@@ -216,17 +218,17 @@ fn wide(state: &[u8]) -> i128 {
     i128::from_le_bytes(take(state, 0))
 }
 
-fn add_wide(ours: &mut [u8], theirs: &[u8]) -> Result<()> {
+fn add_wide(ours: &mut [u8], theirs: &[u8]) -> pager::error::Result<()> {
     let sum = wide(ours).checked_add(wide(theirs)).ok_or_else(overflow)?;
     put(ours, 0, &sum.to_le_bytes());
     Ok(())
 }
 
 fn count(state: &[u8], at: usize) -> Result<i64> {
-    i64::try_from(u64::from_le_bytes(take(state, at))).map_err(|_range| overflow())
+    i64::try_from(u64::from_le_bytes(take(state, at))).map_err(|_range| overflow().into())
 }
 
-fn add_count(ours: &mut [u8], theirs: &[u8], at: usize) -> Result<()> {
+fn add_count(ours: &mut [u8], theirs: &[u8], at: usize) -> pager::error::Result<()> {
     let (a, b): ([u8; 8], [u8; 8]) = (take(ours, at), take(theirs, at));
     let sum = u64::from_le_bytes(a).checked_add(u64::from_le_bytes(b));
     put(ours, at, &sum.ok_or_else(overflow)?.to_le_bytes());

@@ -15,7 +15,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::tables::catalogue::{ID, Kind};
-use crate::tables::id::{ColumnId, TableId};
+use crate::tables::id::{ColumnId, RowId, TableId};
 use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, decode, encode_integer};
 
@@ -198,10 +198,10 @@ impl<'a> Condition<'a> {
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies the current value of a column of the row `id`, encoded; `id` is of the table in
     /// `reach`.
-    pub(crate) fn fetch_value(&mut self, reach: Reach, id: u32, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn fetch_value(&mut self, reach: Reach, id: RowId, out: &mut [u8]) -> Result<()> {
         let table = reach.table;
         if reach.column == ID {
-            out.copy_from_slice(&encode_integer(i64::from(id)));
+            out.copy_from_slice(&encode_integer(i64::from(id.number())));
             return Ok(());
         }
         let number = reach.column;
@@ -217,7 +217,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         condition: &Condition<'_>,
         node: u16,
         known: u32,
-        ids: &mut dyn FnMut(&mut Self, u8) -> Result<u32>,
+        ids: &mut dyn FnMut(&mut Self, u8) -> Result<RowId>,
     ) -> Result<bool> {
         match condition.node(node) {
             Node::Always => Ok(true),
@@ -242,7 +242,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         condition: &Condition<'_>,
         test: &Test,
-        id: u32,
+        id: RowId,
     ) -> Result<bool> {
         let mut value = Scratch::new(usize::from(test.reach.width));
         self.fetch_value(test.reach, id, &mut value)?;

@@ -71,7 +71,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
 fn group_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Grouping>> {
     let grouping = Grouping::new(select)?;
-    Sorter::new(grouping.record_bytes(), area, grouping)
+    Ok(Sorter::new(grouping.record_bytes(), area, grouping)?)
 }
 
 fn order_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Repeats>> {
@@ -81,7 +81,7 @@ fn order_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Repeats>> {
     } else {
         Repeats::Keep
     };
-    Sorter::new(width, area, repeats)
+    Ok(Sorter::new(width, area, repeats)?)
 }
 
 impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {

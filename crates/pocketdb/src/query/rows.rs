@@ -8,24 +8,25 @@
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, TABLES_MAX};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{narrow, part, part_mut, put, take, u32_at};
+use crate::pager::bytes::{narrow, part, part_mut, put, take};
 use crate::pager::flash::Nand;
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::series::Series;
 use crate::pager::sort::{Repeats, Run, RunWriter, Sorter};
-use crate::query::condition::Condition;
 use crate::query::select::{Select, Source};
 use crate::query::sieve::Sieve;
 use crate::query::stream::Candidates;
-use crate::tables::catalogue::{ID, ID_BYTES, OWN};
-use crate::tables::id::TableId;
+use crate::tables::catalogue::{ID, OWN};
+use crate::tables::id::{ID_BYTES, RowId};
 use crate::tables::store::Store;
 use crate::tables::value::encode_integer;
 
 /// Length of a pair that sorts a chunk into the order of a table, in bytes.
 const PAIR_BYTES: usize = 8;
+/// The id of a dropped row, which no row has.
+const DROPPED: RowId = RowId::new(0);
 
 /// The ids of a row in a chunk: the root's, then those of the listed slots.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,7 +40,7 @@ impl Reached {
         if slot == OWN || self.slots.contains(&slot) {
             return Ok(());
         }
-        self.slots.push(slot, "the number of tables")
+        Ok(self.slots.push(slot, "the number of tables")?)
     }
 
     /// Returns the length of a row's ids in bytes.
@@ -112,7 +113,7 @@ impl Chunk {
         &self,
         store: &mut Store<F, S>,
         rank: usize,
-        id: u32,
+        id: RowId,
         row: usize,
     ) {
         let at = self.pairs_at() + rank * PAIR_BYTES;
@@ -137,16 +138,26 @@ impl Chunk {
         &self,
         store: &Store<F, S>,
         rank: usize,
-    ) -> (u32, usize) {
+    ) -> (RowId, usize) {
         let at = self.pairs_at() + rank * PAIR_BYTES;
         let pair: [u8; PAIR_BYTES] = take(store.pager.arena.area(self.area), at);
         let row = u32::from_be_bytes(take(&pair, 4));
-        (u32::from_be_bytes(take(&pair, 0)), row as usize)
+        let id = RowId::new(u32::from_be_bytes(take(&pair, 0)));
+        (id, row as usize)
     }
 
     /// Drops a row: sets its id to one that no row has.
     pub(crate) fn drop_row<F: Nand, S: SecureStore>(&self, store: &mut Store<F, S>, row: usize) {
-        self.put(store, row, 0, &0u32.to_le_bytes());
+        self.put(store, row, 0, &DROPPED.to_le_bytes());
+    }
+
+    /// Returns whether a row was dropped.
+    pub(crate) fn is_dropped<F: Nand, S: SecureStore>(
+        &self,
+        store: &Store<F, S>,
+        row: usize,
+    ) -> bool {
+        self.id(store, row, 0) == DROPPED
     }
 
     /// Copies the ids of one row over those of another.
@@ -174,8 +185,9 @@ impl Chunk {
         store: &Store<F, S>,
         row: usize,
         at: usize,
-    ) -> u32 {
-        u32_at(store.pager.arena.area(self.area), self.at(row) + at)
+    ) -> RowId {
+        let area = store.pager.arena.area(self.area);
+        RowId::from_le_bytes(take(area, self.at(row) + at))
     }
 
     fn put<F: Nand, S: SecureStore>(
@@ -216,13 +228,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Fills `chunk` with the ids of the next rows that fulfil the condition.
     fn fill(
         &mut self,
-        table: TableId,
-        condition: &Condition<'_>,
+        select: &Select<'_>,
         candidates: &mut Candidates,
         reached: &Reached,
         chunk: &mut Chunk,
         wanted: usize,
     ) -> Result<()> {
+        let table = select.table;
         chunk.count = 0;
         while chunk.count < wanted.min(chunk.room) {
             let from = chunk.count;
@@ -247,10 +259,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let sure = if candidates.exact { candidates.sure } else { 0 };
             let sieve = Sieve {
                 table,
-                condition,
+                condition: &select.condition,
                 reached,
                 sure,
-                required: condition.required(),
+                required: select.condition.required(),
             };
             self.sift(&sieve, chunk, from)?;
         }
@@ -289,15 +301,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<()> {
         let reached = self.reached(select, candidates)?;
         let mut chunk = Chunk::new(area, reached.bytes(), select.row_bytes)?;
-        let condition = &select.condition;
-        self.fill(
-            select.table,
-            condition,
-            candidates,
-            &reached,
-            &mut chunk,
-            wanted,
-        )?;
+        self.fill(select, candidates, &reached, &mut chunk, wanted)?;
         let complete = chunk.count < chunk.room || chunk.count == wanted;
         if complete {
             self.fetch_chunk(select, &reached, &chunk)?;
@@ -315,14 +319,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 if !self.give(&chunk, rows)? {
                     return Ok(());
                 }
-                self.fill(
-                    select.table,
-                    condition,
-                    candidates,
-                    &reached,
-                    &mut chunk,
-                    usize::MAX,
-                )?;
+                self.fill(select, candidates, &reached, &mut chunk, usize::MAX)?;
             }
             return Ok(());
         }
@@ -331,14 +328,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             for row in 0..chunk.count {
                 writer.copy(&mut self.pager, area, chunk.at(row))?;
             }
-            self.fill(
-                select.table,
-                condition,
-                candidates,
-                &reached,
-                &mut chunk,
-                usize::MAX,
-            )?;
+            self.fill(select, candidates, &reached, &mut chunk, usize::MAX)?;
         }
         let list = writer.finish(&mut self.pager)?;
         // The chunk's frames are used for sorting meanwhile.
@@ -411,7 +401,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut rank = 0u32;
         while list.next(&mut self.pager, &mut record)? {
             let mut pair = [0u8; PAIR_BYTES];
-            put(&mut pair, 0, &u32_at(&record, at).to_be_bytes());
+            put(
+                &mut pair,
+                0,
+                &RowId::from_le_bytes(take(&record, at)).to_be_bytes(),
+            );
             put(&mut pair, 4, &rank.to_be_bytes());
             by_id.push(&mut self.pager, &pair)?;
             rank += 1;
@@ -425,7 +419,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut pair = [0u8; PAIR_BYTES];
         let mut entry = Scratch::record(4 + width)?;
         while by_id.next(&mut self.pager, &mut pair)? {
-            let id = u32::from_be_bytes(take(&pair, 0));
+            let id = RowId::new(u32::from_be_bytes(take(&pair, 0)));
             put(&mut entry, 0, part(&pair, 4, 4));
             self.fetch_stored(select, slot, id, part_mut(&mut entry, 4, width))?;
             by_rank.push(&mut self.pager, &entry)?;
@@ -446,7 +440,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         select: &Select<'_>,
         slot: u8,
-        id: u32,
+        id: RowId,
         out: &mut [u8],
     ) -> Result<()> {
         let mut at = 0;
@@ -487,7 +481,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             {
                 let place = chunk.ids + usize::from(source.at);
                 if source.reach.column == ID {
-                    chunk.put(self, row, place, &encode_integer(i64::from(id)));
+                    chunk.put(self, row, place, &encode_integer(i64::from(id.number())));
                 } else {
                     let bytes = usize::from(source.reach.width);
                     chunk.put(self, row, place, part(&record, at, bytes));

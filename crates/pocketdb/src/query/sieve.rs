@@ -9,7 +9,7 @@ use crate::pager::root::SecureStore;
 use crate::query::condition::Condition;
 use crate::query::rows::{Chunk, Reached};
 use crate::tables::catalogue::OWN;
-use crate::tables::id::TableId;
+use crate::tables::id::{RowId, TableId};
 use crate::tables::store::Store;
 
 /// The criteria by which candidates are kept.
@@ -62,7 +62,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let mut kept = from;
         for row in from..chunk.count() {
-            if chunk.id(self, row, 0) == 0 {
+            if chunk.is_dropped(self, row) {
                 continue;
             }
             if kept != row {
@@ -81,7 +81,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for row in from..chunk.count() {
             let id = chunk.id(self, row, 0);
             let kept = !self.is_deleted_in(sieve.table, sieve.reached, chunk, row)?
-                && (id <= sieve.sure || self.passes_all(sieve.condition, own, id)?);
+                && (id.is_within(sieve.sure) || self.passes_all(sieve.condition, own, id)?);
             if !kept {
                 chunk.drop_row(self, row);
             }
@@ -101,7 +101,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut pairs = 0;
         for row in from..chunk.count() {
             let id = chunk.id(self, row, 0);
-            if id > sieve.sure {
+            if !id.is_within(sieve.sure) {
                 let found = self.id_in(sieve, chunk, row, slot)?;
                 chunk.put_pair(self, pairs, found, row);
                 pairs += 1;
@@ -129,7 +129,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let (condition, known) = (sieve.condition, sieve.required);
         for row in from..chunk.count() {
             let id = chunk.id(self, row, 0);
-            if id <= sieve.sure {
+            if id.is_within(sieve.sure) {
                 continue;
             }
             let mut ids = |store: &mut Self, slot| store.id_in(sieve, chunk, row, slot);
@@ -145,7 +145,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the id of a row of a chunk in `slot`.
-    fn id_in(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, row: usize, slot: u8) -> Result<u32> {
+    fn id_in(
+        &mut self,
+        sieve: &Sieve<'_, '_>,
+        chunk: &Chunk,
+        row: usize,
+        slot: u8,
+    ) -> Result<RowId> {
         if let Some(at) = sieve.reached.at(slot) {
             return Ok(chunk.id(self, row, at));
         }
@@ -154,7 +160,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether the row `id` of the tested table passes all of `tests`.
-    fn passes_all(&mut self, condition: &Condition<'_>, tests: u32, id: u32) -> Result<bool> {
+    fn passes_all(&mut self, condition: &Condition<'_>, tests: u32, id: RowId) -> Result<bool> {
         for (number, test) in condition.tests.iter().enumerate() {
             if tests >> number & 1 == 1 && !self.passes(condition, test, id)? {
                 return Ok(false);

@@ -18,7 +18,7 @@ use crate::pager::series::Series;
 use crate::pager::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::query::condition::{Comparison, Condition, Node, Test};
 use crate::tables::catalogue::{ID, OWN};
-use crate::tables::id::TableId;
+use crate::tables::id::{RowId, TableId};
 use crate::tables::index::{Cursor, number_of, trimmed};
 use crate::tables::keys::Listing;
 use crate::tables::store::{Store, rows_per_page};
@@ -53,7 +53,7 @@ enum Source {
     Index(FromIndex),
     /// A sorted list of ids in the temporary log.
     Listed(Run),
-    One(u32),
+    One(RowId),
     /// Every id from the first number down to the second, exclusive.
     Newer(u32, u32),
 }
@@ -63,7 +63,7 @@ enum Source {
 struct Stream {
     source: Source,
     /// The next id, once it is read.
-    head: Option<u32>,
+    head: Option<RowId>,
     started: bool,
 }
 
@@ -118,12 +118,12 @@ impl Candidates {
     pub(crate) fn next<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<RowId>> {
         if self.bound == 0 {
             return Ok(None);
         }
         let found = self.at_most(store, self.root, self.bound)?;
-        self.bound = found.map_or(0, |id| id - 1);
+        self.bound = found.map_or(0, RowId::rank);
         Ok(found)
     }
 
@@ -133,12 +133,12 @@ impl Candidates {
         store: &mut Store<F, S>,
         branch: u8,
         bound: u32,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<RowId>> {
         match self.branch(branch) {
-            Branch::Every => Ok((bound > 0).then_some(bound)),
+            Branch::Every => Ok((bound > 0).then_some(RowId::new(bound))),
             Branch::Stream(number) => {
                 let stream = &mut self.streams[usize::from(number)];
-                while !stream.started || stream.head.is_some_and(|id| id > bound) {
+                while !stream.started || stream.head.is_some_and(|id| !id.is_within(bound)) {
                     stream.head = store.next_of(&mut stream.source)?;
                     stream.started = true;
                 }
@@ -154,9 +154,9 @@ impl Candidates {
                     let Some(first) = self.at_most(store, a, bound)? else {
                         return Ok(None);
                     };
-                    match self.at_most(store, b, first)? {
+                    match self.at_most(store, b, first.number())? {
                         Some(second) if second == first => return Ok(Some(first)),
-                        Some(second) => bound = second,
+                        Some(second) => bound = second.number(),
                         None => return Ok(None),
                     }
                 }
@@ -310,7 +310,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .lease((self.pager.arena.spare() / 2).max(1))?;
         let mut sorter = Sorter::new(4, area, Repeats::Keep)?;
         while let Some(id) = self.next_listed(&mut listing)? {
-            sorter.push(&mut self.pager, &descending(id))?;
+            sorter.push(&mut self.pager, &descending(id.number()))?;
         }
         let listed = self.list_of(&mut sorter)?;
         self.pager.arena.release(area);
@@ -349,7 +349,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         candidates: &mut Candidates,
     ) -> Result<u8> {
         let id_of = |value: &Value<'_>| match value {
-            Value::Integer(number) => u32::try_from(*number).ok(),
+            Value::Integer(number) => u32::try_from(*number).ok().map(RowId::new),
             _ => None,
         };
         let Some(index) = index else {
@@ -423,17 +423,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         slot: u8,
-        id: u32,
+        id: RowId,
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         if slot == OWN {
-            return sorter.push(&mut self.pager, &descending(id));
+            return Ok(sorter.push(&mut self.pager, &descending(id.number()))?);
         }
         let missing = Error::Limit("the number of indexes");
         let index = self.catalogue.find_index(table, slot, ID).ok_or(missing)?;
         let mut source = self.index_source(index, &id.to_le_bytes())?;
         while let Some(found) = self.next_of(&mut source)? {
-            sorter.push(&mut self.pager, &descending(found))?;
+            sorter.push(&mut self.pager, &descending(found.number()))?;
         }
         Ok(())
     }
@@ -449,42 +449,42 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         while sorter.next(&mut self.pager, &mut record)? {
             writer.put(&mut self.pager, &record)?;
         }
-        writer.finish(&mut self.pager).map(Some)
+        Ok(Some(writer.finish(&mut self.pager)?))
     }
 
     /// Returns the next id of a source.
-    fn next_of(&mut self, source: &mut Source) -> Result<Option<u32>> {
+    fn next_of(&mut self, source: &mut Source) -> Result<Option<RowId>> {
         match source {
             Source::Nothing => Ok(None),
             Source::One(id) => {
                 let found = *id;
                 *source = Source::Nothing;
-                Ok((found > 0).then_some(found))
+                Ok((found.number() > 0).then_some(found))
             }
             Source::Newer(next, end) => {
-                let found = (*next > *end).then_some(*next);
+                let found = (*next > *end).then_some(RowId::new(*next));
                 *next = next.saturating_sub(1);
                 Ok(found)
             }
             Source::Listed(run) => {
                 let mut record = [0u8; 4];
                 let found = run.next(&mut self.pager, &mut record)?;
-                Ok(found.then(|| ascending(&record)))
+                Ok(found.then(|| RowId::new(ascending(&record))))
             }
             Source::Index(from) => self.next_from_index(from),
         }
     }
 
-    fn next_from_index(&mut self, from: &mut FromIndex) -> Result<Option<u32>> {
+    fn next_from_index(&mut self, from: &mut FromIndex) -> Result<Option<RowId>> {
         let cursor = if let Some(cursor) = &mut from.cursor {
             cursor
         } else {
-            let id = from.below - 1;
-            if id > self.settled(from.table) {
-                from.below = id;
-                return Ok(Some(id));
+            let rows = from.below - 1;
+            if rows > self.settled(from.table) {
+                from.below = rows;
+                return Ok(Some(RowId::new(rows)));
             }
-            let cursor = self.cursor(usize::from(from.number), from.hash, id)?;
+            let cursor = self.cursor(usize::from(from.number), from.hash, rows)?;
             from.cursor.insert(cursor)
         };
         match self.advance(cursor)? {

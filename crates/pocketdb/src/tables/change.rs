@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, TABLES_MAX};
-use crate::pager::bytes::{has_bit, narrow, part, put, set_bit, small, take, u32_at};
+use crate::pager::bytes::{has_bit, narrow, part, put, set_bit, small, take};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
 use crate::tables::catalogue::{Column, DELETES, ID, UPDATES};
-use crate::tables::id::{ColumnId, TableId};
+use crate::tables::id::{ColumnId, RowId, TableId};
 use crate::tables::index::trimmed;
 use crate::tables::store::Store;
 use crate::tables::stretch::{Change, Known, STRETCH_BYTES, Stretch};
@@ -141,13 +141,13 @@ impl Summary {
         positions.all(|position| has_bit(&self.bits, position))
     }
 
-    fn add_delete(&mut self, table: TableId, id: u32) {
+    fn add_delete(&mut self, table: TableId, id: RowId) {
         self.deleted |= table.bit();
         self.deletes.note_change(table, id);
         self.add(delete_entry(table, id));
     }
 
-    fn add_update(&mut self, table: TableId, column: ColumnId, id: u32) {
+    fn add_update(&mut self, table: TableId, column: ColumnId, id: RowId) {
         if let Some(columns) = self.updated.get_mut(table.place()) {
             *columns |= column_bit(column);
         }
@@ -168,11 +168,11 @@ fn column_bit(column: ColumnId) -> u32 {
     1 << column.number()
 }
 
-fn delete_entry(table: TableId, id: u32) -> u64 {
-    u64::from(table.number()) << 32 | u64::from(id)
+fn delete_entry(table: TableId, id: RowId) -> u64 {
+    u64::from(table.number()) << 32 | u64::from(id.number())
 }
 
-fn update_entry(table: TableId, column: ColumnId, id: u32) -> u64 {
+fn update_entry(table: TableId, column: ColumnId, id: RowId) -> u64 {
     1 << 63 | u64::from(column.number()) << 40 | delete_entry(table, id)
 }
 
@@ -181,8 +181,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// # Errors
     /// [`Error::Key`] when there is no such row, or the errors of [`Self::insert`].
-    pub fn delete(&mut self, table: TableId, id: u32) -> Result<()> {
-        self.pager.usable()?;
+    pub fn delete(&mut self, table: TableId, id: RowId) -> Result<()> {
+        self.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
         self.note_delete(table, id)
@@ -196,11 +196,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn update(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         column: ColumnId,
         value: &[u8],
     ) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         self.prepare_change()?;
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
@@ -221,11 +221,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn present(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         column: ColumnId,
         out: &mut [u8],
     ) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
         if out.len() != usize::from(entry.width) {
@@ -237,7 +237,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.latest(table, id, column, &entry, out)
     }
 
-    pub(crate) fn note_delete(&mut self, table: TableId, id: u32) -> Result<()> {
+    pub(crate) fn note_delete(&mut self, table: TableId, id: RowId) -> Result<()> {
         self.append_hidden(DELETES, &row_name(table, id))?;
         self.summary.add_delete(table, id);
         Ok(())
@@ -246,7 +246,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn note_update(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         column: ColumnId,
         value: &[u8],
     ) -> Result<()> {
@@ -266,12 +266,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn append_hidden(&mut self, table: TableId, row: &[u8]) -> Result<()> {
-        let id = self.count(table) + 1;
+        let id = RowId::after(self.count(table));
         self.append_or_poison(table, id, row)
     }
 
     /// Returns an error if no row has this id, or the row is deleted.
-    pub(crate) fn check_alive(&mut self, table: TableId, id: u32) -> Result<()> {
+    pub(crate) fn check_alive(&mut self, table: TableId, id: RowId) -> Result<()> {
         self.check_row(table, id)?;
         if self.is_deleted(table, id)? {
             let name = self.catalogue.table_name(table);
@@ -283,12 +283,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether the row, or one that it references, was deleted.
-    pub(crate) fn is_deleted(&mut self, table: TableId, id: u32) -> Result<bool> {
+    pub(crate) fn is_deleted(&mut self, table: TableId, id: RowId) -> Result<bool> {
         self.was_deleted(table, id, Moment::NOW)
     }
 
     /// Returns whether the row, or one that it references, was deleted up to a moment.
-    pub(crate) fn was_deleted(&mut self, table: TableId, id: u32, until: Moment) -> Result<bool> {
+    pub(crate) fn was_deleted(&mut self, table: TableId, id: RowId, until: Moment) -> Result<bool> {
         // The cheapest knowledge first: bits of a part, then the summary, then a search.
         if self.is_hole(table, id)? || self.was_named_deleted(table, id, until)? {
             return Ok(true);
@@ -309,17 +309,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether a delete names this row itself.
-    pub(crate) fn is_named_deleted(&mut self, table: TableId, id: u32) -> Result<bool> {
+    pub(crate) fn is_named_deleted(&mut self, table: TableId, id: RowId) -> Result<bool> {
         self.was_named_deleted(table, id, Moment::NOW)
     }
 
-    fn was_named_deleted(&mut self, table: TableId, id: u32, until: Moment) -> Result<bool> {
+    fn was_named_deleted(&mut self, table: TableId, id: RowId, until: Moment) -> Result<bool> {
         if !self.summary.has_deletes(table) || !self.summary.may_hold(delete_entry(table, id)) {
             return Ok(false);
         }
         match self.known_change(Change::Delete, table, id)? {
             Known::Unchanged => return Ok(false),
-            Known::Changed(delete) => return Ok(delete <= until.deletes),
+            Known::Changed(delete) => return Ok(delete.is_within(until.deletes)),
             Known::Nothing => {}
         }
         // Reads are counted, because a pass over all deletes pays off by them.
@@ -330,26 +330,26 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the newest delete or update with `key` in an index, up to number `until`.
-    fn find_change(&mut self, index: usize, key: &[u8], until: u32) -> Result<Option<u32>> {
+    fn find_change(&mut self, index: usize, key: &[u8], until: u32) -> Result<Option<RowId>> {
         let mut search = self.begin_search(index, key)?;
         let mut found = self.next_found(&mut search)?;
         // A search descends: what came after the moment is skipped.
-        while found.is_some_and(|change| change > until) {
+        while found.is_some_and(|change| !change.is_within(until)) {
             found = self.next_found(&mut search)?;
         }
         Ok(found)
     }
 
     /// Returns table and id of the row that a delete names.
-    pub(crate) fn deleted_row(&mut self, delete: u32) -> Result<(TableId, u32)> {
+    pub(crate) fn deleted_row(&mut self, delete: RowId) -> Result<(TableId, RowId)> {
         let mut name = [0u8; ROW_NAME_BYTES];
         self.read_hidden(DELETES, delete, 0, &mut name)?;
         let [table] = take::<1>(&name, 0);
-        Ok((TableId::new(table), u32_at(&name, 1)))
+        Ok((TableId::new(table), RowId::from_le_bytes(take(&name, 1))))
     }
 
     /// Returns whether an update may have changed a value.
-    pub(crate) fn may_be_updated(&self, table: TableId, column: ColumnId, id: u32) -> bool {
+    pub(crate) fn may_be_updated(&self, table: TableId, column: ColumnId, id: RowId) -> bool {
         self.summary.has_updates(table, column)
             && self.summary.may_hold(update_entry(table, column, id))
     }
@@ -358,7 +358,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn latest(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         number: ColumnId,
         column: &Column,
         out: &mut [u8],
@@ -370,7 +370,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn value_until(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         number: ColumnId,
         until: Moment,
         out: &mut [u8],
@@ -382,7 +382,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn updated_value(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         (number, column): (ColumnId, &Column),
         until: Moment,
         out: &mut [u8],
@@ -392,7 +392,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             // The last update may be of another column, or later than the moment: then a search.
             let updated = match known {
                 Known::Unchanged => false,
-                Known::Changed(last) if last <= until.updates => {
+                Known::Changed(last) if last.is_within(until.updates) => {
                     self.copy_update((table, number, id), last, out)?
                         || self.find_update(table, id, number, until, out)?
                 }
@@ -409,7 +409,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn find_update(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         number: ColumnId,
         until: Moment,
         out: &mut [u8],
@@ -423,7 +423,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn search_update(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         number: ColumnId,
         until: Moment,
         out: &mut [u8],
@@ -443,18 +443,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// if that update is of another column.
     fn copy_update(
         &mut self,
-        (table, number, id): (TableId, ColumnId, u32),
-        last: u32,
+        (table, number, id): (TableId, ColumnId, RowId),
+        last: RowId,
         out: &mut [u8],
     ) -> Result<bool> {
         let pieces = out.chunks(PART_BYTES).len();
         let outside = Error::Defect("an update has as many parts as its value");
-        let first = (last + 1).checked_sub(narrow(pieces)).ok_or(outside)?;
+        let before = last.number().checked_sub(narrow(pieces)).ok_or(outside)?;
         // Parts that are applied in all parts of the table are no longer kept.
-        if first <= self.dropped(UPDATES) {
+        if before < self.dropped(UPDATES) {
             return Ok(false);
         }
-        for ((piece, bytes), update) in out.chunks_mut(PART_BYTES).enumerate().zip(first..) {
+        let updates = RowId::between(before, last.number());
+        for ((piece, bytes), update) in out.chunks_mut(PART_BYTES).enumerate().zip(updates) {
             let mut found = [0u8; PLACE_BYTES];
             self.read_hidden(UPDATES, update, 0, &mut found)?;
             if found != place(table, number, piece, id) {
@@ -479,22 +480,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Returns the row of an update, if that is of `table` and `column`.
     pub(crate) fn updated_row(
         &mut self,
-        update: u32,
+        update: RowId,
         table: TableId,
         column: ColumnId,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<RowId>> {
         let mut found = [0u8; PLACE_BYTES];
         self.read_hidden(UPDATES, update, 0, &mut found)?;
-        let id = u32_at(&found, 4);
+        let id = RowId::from_le_bytes(take(&found, 4));
         Ok((found == place(table, column, 0, id)).then_some(id))
     }
 
     /// Returns table, column and id of the row that an update names.
-    pub(crate) fn updated_place(&mut self, update: u32) -> Result<(TableId, ColumnId, u32)> {
+    pub(crate) fn updated_place(&mut self, update: RowId) -> Result<(TableId, ColumnId, RowId)> {
         let mut found = [0u8; PLACE_BYTES];
         self.read_hidden(UPDATES, update, 0, &mut found)?;
         let [table, column] = take::<2>(&found, 0);
-        let id = u32_at(&found, 4);
+        let id = RowId::from_le_bytes(take(&found, 4));
         Ok((TableId::new(table), ColumnId::new(column), id))
     }
 
@@ -514,11 +515,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Adds all deletes and updates to an empty summary.
     pub(crate) fn summarize(&mut self) -> Result<()> {
-        for delete in self.unapplied(DELETES) {
+        for delete in RowId::between(self.dropped(DELETES), self.count(DELETES)) {
             let (table, id) = self.deleted_row(delete)?;
             self.summary.add_delete(table, id);
         }
-        for update in self.unapplied(UPDATES) {
+        for update in RowId::between(self.dropped(UPDATES), self.count(UPDATES)) {
             let (table, column, id) = self.updated_place(update)?;
             self.summary.add_update(table, column, id);
         }
@@ -526,14 +527,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-fn row_name(table: TableId, id: u32) -> [u8; ROW_NAME_BYTES] {
+fn row_name(table: TableId, id: RowId) -> [u8; ROW_NAME_BYTES] {
     let mut name = [0u8; ROW_NAME_BYTES];
     put(&mut name, 0, &[table.number()]);
     put(&mut name, 1, &id.to_le_bytes());
     name
 }
 
-fn place(table: TableId, column: ColumnId, number: usize, id: u32) -> [u8; PLACE_BYTES] {
+fn place(table: TableId, column: ColumnId, number: usize, id: RowId) -> [u8; PLACE_BYTES] {
     let mut place = [0u8; PLACE_BYTES];
     put(
         &mut place,
@@ -556,8 +557,8 @@ mod tests {
         let mut summary = Summary::new(4096);
         let table = TableId::new(2);
         let last = ColumnId::new(31);
-        summary.add_update(table, last, 7);
+        summary.add_update(table, last, RowId::new(7));
         assert!(summary.has_updates(table, last) && !summary.has_updates(table, ID));
-        summary.add_update(table, ColumnId::new(32), 7);
+        summary.add_update(table, ColumnId::new(32), RowId::new(7));
     }
 }

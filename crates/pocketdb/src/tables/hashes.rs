@@ -16,7 +16,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::KeyHash;
 use crate::pager::sort::{Run, RunWriter};
 use crate::tables::catalogue::OWN;
-use crate::tables::id::TableId;
+use crate::tables::id::{RowId, TableId};
 use crate::tables::index::number_of;
 use crate::tables::store::Store;
 use crate::tables::unit::Site;
@@ -111,7 +111,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             writer.put(&mut self.pager, part(&record, 0, width))?;
         }
-        writer.finish(&mut self.pager)
+        Ok(writer.finish(&mut self.pager)?)
     }
 
     /// Reads the hashes of one of the indexes that were written together.
@@ -135,10 +135,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         site: &Site,
         number: usize,
         row: u32,
-    ) -> Result<(Option<TableId>, u32)> {
+    ) -> Result<(Option<TableId>, RowId)> {
         let index = self.catalogue.index(number)?;
-        let id = site.unit * UNIT_ROWS + row + 1;
-        if id <= self.part_rows(site.table) {
+        let id = RowId::after(site.unit * UNIT_ROWS + row);
+        if id.is_within(self.part_rows(site.table)) {
             return Ok((None, id));
         }
         if index.slot == OWN {
@@ -151,7 +151,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn hash_source(
         &mut self,
         number: usize,
-        (table, id): (Option<TableId>, u32),
+        (table, id): (Option<TableId>, RowId),
     ) -> Result<KeyHash> {
         let Some(table) = table else {
             return Ok(self.hash_id(number_of(number), id));

@@ -15,7 +15,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
 use crate::tables::catalogue::{ID, Index, OWN};
 use crate::tables::hashes::{HASH_BYTES, Hashes};
-use crate::tables::id::{ColumnId, TableId};
+use crate::tables::id::{ColumnId, ID_BYTES, RowId, TableId};
 use crate::tables::keys::Listing;
 use crate::tables::rows::pages_for;
 use crate::tables::store::owner_of;
@@ -75,7 +75,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Name`] for an index that does not exist, [`Error::Value`] for a key of another
     /// length.
     pub fn search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
-        self.pager.usable()?;
+        self.usable()?;
         self.begin_search(index, key)
     }
 
@@ -102,8 +102,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Tampered`] when a page is not the one that was written, [`Error::Refused`] after
     /// a reorganisation.
-    pub fn next(&mut self, search: &mut Search) -> Result<Option<u32>> {
-        self.pager.usable()?;
+    pub fn next(&mut self, search: &mut Search) -> Result<Option<RowId>> {
+        self.usable()?;
         if search.instance != self.instance() {
             let what = "going on with a search from before a reorganisation";
             return Err(Error::Refused(what.into()));
@@ -112,16 +112,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Continues a search within an operation.
-    pub(crate) fn next_found(&mut self, search: &mut Search) -> Result<Option<u32>> {
+    pub(crate) fn next_found(&mut self, search: &mut Search) -> Result<Option<RowId>> {
         let index = self.catalogue.index(usize::from(search.index))?;
         let table = index.table;
         while search.cursor.is_none() {
-            let id = search.below - 1;
-            if id <= self.settled(table) {
-                search.cursor = Some(self.cursor(usize::from(search.index), search.hash, id)?);
+            let rows = search.below - 1;
+            if rows <= self.settled(table) {
+                search.cursor = Some(self.cursor(usize::from(search.index), search.hash, rows)?);
                 break;
             }
-            search.below = id;
+            search.below = rows;
+            let id = RowId::new(rows);
             if self.hash_row(search.index, index, id)? == search.hash {
                 return Ok(Some(id));
             }
@@ -129,7 +130,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         // Rows that were moved to units meanwhile were found while they were in the buffer.
         while let Some(cursor) = &mut search.cursor {
             match self.advance(cursor)? {
-                Some(id) if id >= search.below => {}
+                Some(id) if id.number() >= search.below => {}
                 Some(id) => return Ok(Some(id)),
                 None => break,
             }
@@ -163,14 +164,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn key_bytes(&self, index: Index) -> Result<usize> {
         let (table, column) = self.catalogue.source(index)?;
         if column == ID {
-            return Ok(crate::tables::catalogue::ID_BYTES);
+            return Ok(ID_BYTES);
         }
         let column = self.catalogue.column_at(table, column)?;
         Ok(usize::from(column.width))
     }
 
     /// Hashes the indexed value of one row.
-    fn hash_row(&mut self, number: u16, index: Index, id: u32) -> Result<KeyHash> {
+    fn hash_row(&mut self, number: u16, index: Index, id: RowId) -> Result<KeyHash> {
         let own = index.table;
         let (table, column) = self.catalogue.source(index)?;
         let id = if index.slot == OWN {
@@ -191,7 +192,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         number: u16,
         table: TableId,
         column: ColumnId,
-        id: u32,
+        id: RowId,
     ) -> Result<KeyHash> {
         if column == ID || !self.pager.committed.part.building {
             return self.hash_value(number, table, column, id);
@@ -204,7 +205,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Hashes a row id.
-    pub(crate) fn hash_id(&mut self, number: u16, id: u32) -> KeyHash {
+    pub(crate) fn hash_id(&mut self, number: u16, id: RowId) -> KeyHash {
         self.pager.seal.hash(number, trimmed(&id.to_le_bytes()))
     }
 
@@ -213,7 +214,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         number: u16,
         table: TableId,
         column: ColumnId,
-        id: u32,
+        id: RowId,
     ) -> Result<KeyHash> {
         if column == ID {
             return Ok(self.hash_id(number, id));
@@ -225,17 +226,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(self.pager.seal.hash(number, trimmed(value)))
     }
 
-    /// Begins a search in units for rows with ids up to `id`.
-    pub(crate) fn cursor(&self, number: usize, hash: KeyHash, id: u32) -> Result<Cursor> {
+    /// Begins a search in units among the first `rows` rows.
+    pub(crate) fn cursor(&self, number: usize, hash: KeyHash, rows: u32) -> Result<Cursor> {
         let index = self.catalogue.index(number)?;
         let table = index.table;
         let first = self.catalogue.indexes_of(table).start;
-        let id = id.min(self.placed(table));
+        let rows = rows.min(self.placed(table));
         Ok(Cursor {
             index,
             rank: number_of(number - first),
             hash,
-            next: id
+            next: rows
                 .checked_sub(1)
                 .map_or(Next::End, |row| Next::Unit(row / UNIT_ROWS)),
             cover: 0,
@@ -243,7 +244,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the next id in units, of rows that are in no reorganised part.
-    pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<u32>> {
+    pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<RowId>> {
         let reorganized = self.part_rows(cursor.index.table);
         loop {
             let found = match cursor.next {
@@ -253,7 +254,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 Next::Chain(row) => self.next_in_chain(cursor, row)?,
             };
             match (found, cursor.next) {
-                (Some(id), _) if id > reorganized => return Ok(found),
+                (Some(id), _) if !id.is_within(reorganized) => return Ok(found),
                 (Some(_), _) => cursor.next = Next::End,
                 (None, Next::Unit(unit)) if unit < reorganized / UNIT_ROWS => {
                     cursor.next = Next::End;
@@ -372,7 +373,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Returns the newest row with the key in the units of `unit`'s filter page.
+    /// Returns the newest row with the key, counted from zero, in the units of `unit`'s filter page.
     fn find_in_cover(&mut self, cursor: &Cursor, unit: u32) -> Result<Option<u32>> {
         let table = cursor.index.table;
         let rank = usize::from(cursor.rank);
@@ -406,22 +407,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let entry = self.pager.entry(owner_of(table), unit)?;
         let pair = entry.page + pages_for(own) + pages_for(all - own) + 2 * narrow(rank);
         let page = if role == ROLE_KEY { pair } else { pair + 1 };
-        self.pager.load(&PageIdentity {
+        Ok(self.pager.load(&PageIdentity {
             role,
             ..data_identity(page, entry.epoch, table, unit)
-        })
+        })?)
     }
 
-    fn next_in_units(&mut self, cursor: &mut Cursor, unit: u32) -> Result<Option<u32>> {
+    fn next_in_units(&mut self, cursor: &mut Cursor, unit: u32) -> Result<Option<RowId>> {
         cursor.cover = unit;
         let found = self.find_in_cover(cursor, unit)?;
         // The filter page covered the units before, down to this one.
         let further = unit.checked_sub(FILTER_UNITS).map_or(Next::End, Next::Unit);
         cursor.next = found.map_or(further, Next::Chain);
-        Ok(found.map(|row| row + 1))
+        Ok(found.map(RowId::after))
     }
 
-    fn next_in_chain(&mut self, cursor: &mut Cursor, row: u32) -> Result<Option<u32>> {
+    fn next_in_chain(&mut self, cursor: &mut Cursor, row: u32) -> Result<Option<RowId>> {
         let unit = row / UNIT_ROWS;
         // A filter page has the pointers of three units: it serves until the chain leaves them.
         if unit > cursor.cover || cursor.cover - unit >= FILTER_UNITS {
@@ -442,7 +443,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let outside = Error::Defect("a pointer leads to a row of its index");
         let before = row.checked_sub(distance).ok_or(outside)?;
         cursor.next = Next::Chain(before);
-        Ok(Some(before + 1))
+        Ok(Some(RowId::after(before)))
     }
 }
 

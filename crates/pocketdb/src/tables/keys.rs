@@ -5,15 +5,15 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, PARTS_MAX};
-use crate::pager::bytes::{narrow, part, part_mut, u32_at};
+use crate::pager::bytes::{narrow, part, part_mut, take, u32_at};
 use crate::pager::flash::Nand;
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
 use crate::tables::catalogue::ID;
-use crate::tables::id::TableId;
-use crate::tables::part::{ID_BYTES, halves};
+use crate::tables::id::{ID_BYTES, RowId, TableId};
+use crate::tables::part::halves;
 use crate::tables::store::Store;
 
 /// Number of ids per page of a list.
@@ -217,7 +217,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the next id of a listing.
-    pub(crate) fn next_listed(&mut self, listing: &mut Listing) -> Result<Option<u32>> {
+    pub(crate) fn next_listed(&mut self, listing: &mut Listing) -> Result<Option<RowId>> {
         let mut pieces = listing.pieces.iter_mut();
         let Some(piece) = pieces.find(|piece| piece.next < piece.end) else {
             return Ok(None);
@@ -228,12 +228,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns id number `number` of the list that begins at `page`.
-    pub(crate) fn list_id(&mut self, lists: u8, page: u32, number: u32) -> Result<u32> {
+    pub(crate) fn list_id(&mut self, lists: u8, page: u32, number: u32) -> Result<RowId> {
         let frame = self
             .pager
             .log_load(lists, ROLE_LIST, page + number / IDS_PER_PAGE)?;
         let at = (number % IDS_PER_PAGE) as usize * ID_BYTES;
-        Ok(u32_at(self.pager.arena.page(frame), at))
+        Ok(RowId::from_le_bytes(take(self.pager.arena.page(frame), at)))
     }
 
     /// Copies a key and returns the number of ids before its own.

@@ -16,7 +16,7 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side;
 use crate::tables::catalogue::Column;
-use crate::tables::id::TableId;
+use crate::tables::id::{ID_BYTES, RowId, TableId};
 use crate::tables::store::{Store, rows_per_page};
 
 /// The section with one bit for each row of a table: set if the row is live.
@@ -29,8 +29,6 @@ const _: () = assert!(SECTIONS_MAX as usize == COLUMNS_MAX + GROUPS as usize + 1
 /// Number of rows whose bits fit on one page.
 pub(crate) const LIVE_PER_PAGE: u32 = 16_256;
 const _: () = assert!(LIVE_PER_PAGE as usize == PAYLOAD_BYTES * 8);
-/// Length of an id in a list, and of the number of ids before a key's, in bytes.
-pub(crate) const ID_BYTES: usize = 4;
 
 /// The state of a part in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,8 +85,8 @@ impl Spot {
     ///
     /// # Errors
     /// The row is older than the part: the first one in its place would be another row.
-    fn rank(self, id: u32) -> Result<u32> {
-        id.checked_sub(self.first + 1).ok_or(Error::Defect(
+    fn rank(self, id: RowId) -> Result<u32> {
+        id.number().checked_sub(self.first + 1).ok_or(Error::Defect(
             "a row is sought in a part that begins after it",
         ))
     }
@@ -110,15 +108,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.parts.first().map_or(0, |part| part.first(table))
     }
 
-    /// Returns the rows of a hidden table that are not applied in all parts.
-    pub(crate) fn unapplied(&self, table: TableId) -> impl Iterator<Item = u32> + use<F, S> {
-        (self.dropped(table)..self.count(table)).map(|older| older + 1)
-    }
-
     /// Returns the place of a row in a part; `None` if it is newer than all parts.
-    pub(crate) fn spot(&self, table: TableId, id: u32) -> Option<Spot> {
+    pub(crate) fn spot(&self, table: TableId, id: RowId) -> Option<Spot> {
         // Parts are in the order of their rows: the first that reaches the id has it.
-        let part = self.parts.iter().find(|part| id <= part.rows(table))?;
+        let part = self
+            .parts
+            .iter()
+            .find(|part| id.is_within(part.rows(table)))?;
         Some(part.spot(table))
     }
 
@@ -163,8 +159,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: TableId,
         section: u32,
     ) -> Result<Option<Entry>> {
-        self.pager
-            .entry_if_any(side.contents, section_number(table, section))
+        Ok(self
+            .pager
+            .entry_if_any(side.contents, section_number(table, section))?)
     }
 
     /// Reads the page of a section that contains record number `number`; returns its frame.
@@ -177,7 +174,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<usize> {
         let entry = self.section(side, table, section)?;
         let start = entry.ok_or(Error::Root("lacks a section"))?.page;
-        self.pager.log_load(side.body, ROLE_PART, start + page)
+        Ok(self.pager.log_load(side.body, ROLE_PART, start + page)?)
     }
 
     /// Copies the value of a column of a row in a part.
@@ -185,7 +182,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         spot: Spot,
         table: TableId,
-        id: u32,
+        id: RowId,
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
@@ -200,7 +197,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         spot: Spot,
         table: TableId,
-        id: u32,
+        id: RowId,
         at: usize,
         out: &mut [u8],
     ) -> Result<()> {
@@ -212,7 +209,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         spot: Spot,
         (table, section): (TableId, u32),
-        id: u32,
+        id: RowId,
         (width, at): (usize, usize),
         out: &mut [u8],
     ) -> Result<()> {
@@ -229,20 +226,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         spot: Spot,
         table: TableId,
-        id: u32,
+        id: RowId,
         slot: usize,
-    ) -> Result<u32> {
+    ) -> Result<RowId> {
         let (own, all) = self.catalogue.widths(table);
         let mut bytes = [0; ID_BYTES];
         let place = (all - own, slot * ID_BYTES);
         self.section_bytes(spot, (table, JOINS), id, place, &mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
+        Ok(RowId::from_le_bytes(bytes))
     }
 
     /// Returns whether the row is in a part, and was deleted before the part was built.
-    pub(crate) fn is_hole(&mut self, table: TableId, id: u32) -> Result<bool> {
+    pub(crate) fn is_hole(&mut self, table: TableId, id: RowId) -> Result<bool> {
         let mut parts = self.parts.iter();
-        match parts.find(|part| id <= part.rows(table)) {
+        match parts.find(|part| id.is_within(part.rows(table))) {
             Some(part) if part.has_holes(table) => {
                 let spot = part.spot(table);
                 Ok(!self.lives_in(spot, table, id)?)
@@ -252,7 +249,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether a part contains the row as live.
-    pub(crate) fn lives_in(&mut self, spot: Spot, table: TableId, id: u32) -> Result<bool> {
+    pub(crate) fn lives_in(&mut self, spot: Spot, table: TableId, id: RowId) -> Result<bool> {
         let row = spot.rank(id)?;
         let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
         let bit = row % LIVE_PER_PAGE;
@@ -266,7 +263,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// A page was changed or cannot be read, or the secure store cannot be read.
     pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         let state = self.pager.committed.part;
         for level in state.live() {
             let side = Side::new(level.side);
@@ -353,7 +350,8 @@ mod tests {
             side: Side::new(1),
             first: 7,
         };
-        assert_eq!((spot.rank(8), spot.rank(10)), (Ok(0), Ok(2)));
-        assert!(matches!(spot.rank(7), Err(Error::Defect(_))));
+        let rank = |id| spot.rank(RowId::new(id));
+        assert_eq!((rank(8), rank(10)), (Ok(0), Ok(2)));
+        assert!(matches!(rank(7), Err(Error::Defect(_))));
     }
 }

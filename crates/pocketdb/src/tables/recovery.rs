@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::error::{Error, Result};
 use crate::pager::bytes::{narrow, part, put};
 use crate::pager::directory_code::DirectoryCode;
+use crate::pager::error::Error as PagerError;
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::root::{CatalogueState, Origin, SecureStore};
 use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
@@ -59,14 +60,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         self.pager.committed.directory = code;
         let written = self.written(self.pager.committed.part.tasks);
-        self.pager.clear_uncounted(&written)
+        Ok(self.pager.clear_uncounted(&written)?)
     }
 
     /// Computes the code of the directory for the newest record.
     fn committed_code(&mut self) -> Result<DirectoryCode> {
         let record = self.pager.committed;
         let written = self.written(record.part.tasks);
-        self.pager.directory_code(&record, &written)
+        Ok(self.pager.directory_code(&record, &written)?)
     }
 
     /// Checks the directory again.
@@ -116,7 +117,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.pager.blocks.free(block);
         }
         self.adopt_plan(catalogue, plan)?;
-        self.pager.reload_window()
+        Ok(self.pager.reload_window()?)
     }
 
     fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
@@ -148,7 +149,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         loop {
             let block = match self.pager.take_blocks(1) {
-                Err(Error::DeviceFull) => return Ok(old),
+                Err(PagerError::DeviceFull) => return Ok(old),
                 block => block?,
             };
             let new = CatalogueState {
@@ -212,7 +213,7 @@ mod tests {
     use crate::pager::side::{Side, all_sides};
     use crate::pager::sort::RunWriter;
     use crate::tables::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
-    use crate::tables::id::TableId;
+    use crate::tables::id::{RowId, TableId};
     use crate::tables::reorganize::Extent;
 
     const MEMORY: usize = 65_536;
@@ -256,7 +257,7 @@ mod tests {
     fn check(store: &mut Store<Simulator, MemoryStore>, rows: u32) {
         let mut row = [0; 200];
         for number in 0..rows {
-            store.read(TABLE, number + 1, &mut row).unwrap();
+            store.read(TABLE, RowId::after(number), &mut row).unwrap();
             assert_eq!(row.get(..4), Some(&number.to_le_bytes()[..]));
         }
         store.verify().unwrap();
@@ -324,7 +325,7 @@ mod tests {
             let contents = Side::new(side).contents;
             store.pager.disown(contents).unwrap();
         }
-        let read = store.read(TABLE, 1, &mut [0; 200]);
+        let read = store.read(TABLE, RowId::new(1), &mut [0; 200]);
         assert_eq!(read, Err(Error::Root("lacks a section")));
         assert!(
             store.search(0, &[2, 1, 0, 0, 0]).is_ok(),
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(record, [1, 2, 3, 4]);
         assert!(matches!(
             run.take(&mut pager, &mut record),
-            Err(Error::Defect(_))
+            Err(PagerError::Defect(_))
         ));
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
-use crate::pager::bytes::{part, put, u32_at};
+use crate::pager::bytes::{part, put, take};
+use crate::pager::error::Error as PagerError;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::{PageIdentity, ROLE_JOIN};
-use crate::tables::catalogue::{Column, ID_BYTES, Kind};
-use crate::tables::id::TableId;
+use crate::tables::catalogue::{Column, Kind};
+use crate::tables::id::{ID_BYTES, RowId, TableId};
 use crate::tables::store::owner_of;
 use crate::tables::store::{Store, data_identity, rows_per_page};
 
@@ -22,8 +23,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Value`] for a row of another width, [`Error::Key`] for a reference to a row that
     /// does not exist. [`Error::Limit`] when the transaction has too many rows (roll it back or
     /// commit it).
-    pub fn insert(&mut self, table: TableId, row: &[u8], references: &[u32]) -> Result<u32> {
-        self.pager.usable()?;
+    pub fn insert(&mut self, table: TableId, row: &[u8], references: &[RowId]) -> Result<RowId> {
+        self.usable()?;
         self.prepare_change()?;
         let (own, all) = self.catalogue.widths(table);
         self.catalogue.entry(table)?;
@@ -41,8 +42,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         table: TableId,
         element: &mut [u8],
-        references: &[u32],
-    ) -> Result<u32> {
+        references: &[RowId],
+    ) -> Result<RowId> {
         let own = self.catalogue.widths(table).0;
         let (_, join) = element.split_at_mut(own);
         self.join_row(table, references, join)?;
@@ -50,26 +51,27 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .count(table)
             .checked_add(1)
             .filter(|&id| id < 1 << 31)
+            .map(RowId::new)
             .ok_or(Error::Limit("the number of rows"))?;
         self.append_or_poison(table, id, element)?;
         Ok(id)
     }
 
     /// Appends the row `id`, the next one of its table.
-    pub(crate) fn append_or_poison(&mut self, table: TableId, id: u32, row: &[u8]) -> Result<()> {
-        if let Err(error) = self.pager.append(owner_of(table), id, row) {
-            if !matches!(error, Error::Limit(_) | Error::DeviceFull) {
+    pub(crate) fn append_or_poison(&mut self, table: TableId, id: RowId, row: &[u8]) -> Result<()> {
+        if let Err(error) = self.pager.append(owner_of(table), id.number(), row) {
+            if !matches!(error, PagerError::Limit(_) | PagerError::DeviceFull) {
                 self.pager.poison();
             }
-            return Err(error);
+            return Err(error.into());
         }
         let rows = self.rows.get_mut(table.place());
-        *rows.ok_or(Error::Defect("a row is of a table that is counted"))? = id;
+        *rows.ok_or(Error::Defect("a row is of a table that is counted"))? = id.number();
         Ok(())
     }
 
     /// Fills in the join row: the ids of all rows that a row with these references leads to.
-    fn join_row(&mut self, table: TableId, references: &[u32], join: &mut [u8]) -> Result<()> {
+    fn join_row(&mut self, table: TableId, references: &[RowId], join: &mut [u8]) -> Result<()> {
         let columns = self.catalogue.columns_of(table);
         let keys = columns.filter(|column| column.kind == Kind::Reference);
         if keys.count() != references.len() {
@@ -89,7 +91,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 id
             } else {
                 let parent_table = self.catalogue.slot(table, direct)?.table;
-                let parent_id = u32_at(join, direct * ID_BYTES);
+                let parent_id = RowId::from_le_bytes(take(join, direct * ID_BYTES));
                 self.join_id(parent_table, parent_id, at - direct - 1)?
             };
             if self.is_hole(target, id)? || self.is_named_deleted(target, id)? {
@@ -104,8 +106,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns an error if no row has this id.
-    pub(crate) fn check_row(&self, table: TableId, id: u32) -> Result<()> {
-        if id == 0 || id > self.count(table) {
+    pub(crate) fn check_row(&self, table: TableId, id: RowId) -> Result<()> {
+        if id.number() == 0 || !id.is_within(self.count(table)) {
             let name = self.catalogue.table_name(table);
             return Err(Error::Key(alloc::format!("{name} has no row {id}")));
         }
@@ -116,8 +118,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// # Errors
     /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it fails authentication.
-    pub fn read(&mut self, table: TableId, id: u32, out: &mut [u8]) -> Result<()> {
-        self.pager.usable()?;
+    pub fn read(&mut self, table: TableId, id: RowId, out: &mut [u8]) -> Result<()> {
+        self.usable()?;
         let own = self.catalogue.widths(table).0;
         self.catalogue.entry(table)?;
         self.check_row(table, id)?;
@@ -145,8 +147,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Key`] when there is no such row or slot, [`Error::Tampered`] when it fails
     /// authentication.
-    pub fn referenced(&mut self, table: TableId, id: u32, slot: usize) -> Result<u32> {
-        self.pager.usable()?;
+    pub fn referenced(&mut self, table: TableId, id: RowId, slot: usize) -> Result<RowId> {
+        self.usable()?;
         self.check_row(table, id)?;
         if slot >= self.catalogue.slots_of(table).len() {
             return Err(Error::Key(alloc::format!(
@@ -160,7 +162,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn value(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
@@ -174,7 +176,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn read_hidden(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         at: usize,
         out: &mut [u8],
     ) -> Result<()> {
@@ -185,9 +187,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies bytes of the stored columns of a row that is in no reorganised part.
-    fn read_unit(&mut self, table: TableId, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
-        if id > self.placed(table) {
-            return self.pager.read_waiting(owner_of(table), id, at, out);
+    fn read_unit(&mut self, table: TableId, id: RowId, at: usize, out: &mut [u8]) -> Result<()> {
+        if !id.is_within(self.placed(table)) {
+            return Ok(self
+                .pager
+                .read_waiting(owner_of(table), id.number(), at, out)?);
         }
         let (unit, slot) = place_of(id);
         let entry = self.pager.entry(owner_of(table), unit)?;
@@ -203,16 +207,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns one id of a join row.
-    pub(crate) fn join_id(&mut self, table: TableId, id: u32, slot: usize) -> Result<u32> {
+    pub(crate) fn join_id(&mut self, table: TableId, id: RowId, slot: usize) -> Result<RowId> {
         if let Some(spot) = self.spot(table, id) {
             return self.join_id_in(spot, table, id, slot);
         }
         let (own, all) = self.catalogue.widths(table);
-        if id > self.placed(table) {
+        if !id.is_within(self.placed(table)) {
             let mut bytes = [0; ID_BYTES];
-            self.pager
-                .read_waiting(owner_of(table), id, own + slot * ID_BYTES, &mut bytes)?;
-            return Ok(u32::from_le_bytes(bytes));
+            self.pager.read_waiting(
+                owner_of(table),
+                id.number(),
+                own + slot * ID_BYTES,
+                &mut bytes,
+            )?;
+            return Ok(RowId::from_le_bytes(bytes));
         }
         let (unit, row) = place_of(id);
         let entry = self.pager.entry(owner_of(table), unit)?;
@@ -224,13 +232,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         let frame = self.pager.load(&identity)?;
         let at = (row % per_page) as usize * (all - own) + slot * ID_BYTES;
-        Ok(u32_at(self.pager.arena.page(frame), at))
+        Ok(RowId::from_le_bytes(take(self.pager.arena.page(frame), at)))
     }
 }
 
 /// Returns unit and slot of a row.
-fn place_of(id: u32) -> (u32, u32) {
-    ((id - 1) / UNIT_ROWS, (id - 1) % UNIT_ROWS)
+fn place_of(id: RowId) -> (u32, u32) {
+    (id.rank() / UNIT_ROWS, id.rank() % UNIT_ROWS)
 }
 
 /// Returns the number of pages of a unit's rows with `width` bytes each.

@@ -1,5 +1,7 @@
 //! The store: tables of fixed-width rows with references, commit, rollback and bounded memory.
 
+use alloc::boxed::Box;
+
 use crate::error::{Error, Result};
 use crate::limits::{PARTS_MAX, TABLES_MAX, UNIT_ROWS};
 use crate::pager::bytes::narrow;
@@ -40,6 +42,8 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) parts: List<Part, PARTS_MAX>,
     /// The filter for rows that may be deleted or updated.
     pub(crate) summary: Summary,
+    /// An error after a commit, which the next operation returns.
+    deferred: Option<Box<Error>>,
     /// `true` if a statement began a transaction.
     pub(crate) in_transaction: bool,
     pub(crate) budget: Budget,
@@ -75,6 +79,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             rows: stored.committed.tables.map(|table| table.rows),
             summary: Summary::new(plan.summary),
             parts: List::new(),
+            deferred: None,
             in_transaction: false,
             budget: plan.budget,
             pager: Pager::new(flash, secure, stored),
@@ -91,7 +96,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Name`], [`Error::Limit`] or [`Error::Refused`] for an invalid definition,
     /// [`Error::Memory`] when its description does not fit into the memory given.
     pub fn create_table(&mut self, definition: &TableDefinition<'_>) -> Result<TableId> {
-        self.pager.usable()?;
+        self.usable()?;
         if self.has_changes() {
             return Err(Error::Refused("a table inside a transaction".into()));
         }
@@ -156,7 +161,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// A failure of the device or the secure store. The handle is then poisoned, and another
     /// opening shows whether the commit took place.
     pub fn commit(&mut self) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         let result = self.commit_rows();
         self.pager.poison_after(result)
     }
@@ -166,11 +171,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Tampered`] when the last committed page fails authentication.
     pub fn rollback(&mut self) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         self.rows = self.pager.committed.tables.map(|table| table.rows);
         self.summary.clear_stretches();
         let result = self.pager.rollback_window();
-        self.pager.poison_after(result)
+        self.pager.poison_after(Ok(result?))
     }
 
     /// Returns the number of rows of `table`, including those of the open transaction.
@@ -184,7 +189,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Root`] if the directory was changed, [`Error::Tampered`] with the first page that
     /// fails.
     pub fn verify(&mut self) -> Result<u64> {
-        self.pager.usable()?;
+        self.usable()?;
         self.pager.arena.forget();
         self.verify_directory()?;
         let mut checked =
@@ -236,6 +241,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         (self.pager.flash, self.pager.secure)
     }
 
+    /// Returns an error after a failure, and releases the leases of an operation.
+    pub(crate) fn usable(&mut self) -> Result<()> {
+        let usable = self.pager.usable();
+        match self.deferred.take() {
+            Some(error) => Err(*error),
+            None => Ok(usable?),
+        }
+    }
+
     /// Returns whether the open transaction inserted, updated or deleted anything.
     pub(crate) fn has_changes(&self) -> bool {
         self.rows != self.pager.committed.tables.map(|table| table.rows)
@@ -268,7 +282,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.finish(&record)?;
         // The rows are committed: work that is refused now is done before the next change.
         match self.settle() {
-            Err(error) if !error.is_refusal() => self.pager.defer(error),
+            Err(error) if !error.is_refusal() => {
+                self.pager.poison();
+                self.deferred = Some(Box::new(error));
+            }
             _ => {}
         }
         Ok(())

@@ -13,14 +13,17 @@ use crate::limits::UNIT_ROWS;
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::tables::catalogue::{DELETES, UPDATES};
-use crate::tables::id::TableId;
+use crate::tables::id::{RowId, TableId};
 use crate::tables::rows::pages_for;
 use crate::tables::store::Store;
 
 /// Greatest number of rows of a stretch.
 const STRETCH_ROWS: usize = 48;
 /// Bytes of memory of a stretch.
-pub(crate) const STRETCH_BYTES: usize = STRETCH_ROWS * (size_of::<u32>() + size_of::<u16>());
+pub(crate) const STRETCH_BYTES: usize = STRETCH_ROWS * (size_of::<RowId>() + size_of::<u16>());
+/// The first and the last number that an id can have.
+const FIRST: RowId = RowId::new(0);
+const LAST: RowId = RowId::new(u32::MAX);
 /// Marks a change whose number is too large to be stored.
 const FAR: u16 = u16::MAX;
 /// Cost of one page read; a search of cached pages can cost less.
@@ -54,7 +57,7 @@ pub(crate) enum Known {
     /// No change names the row.
     Unchanged,
     /// The number of the row's first delete, or of its last update.
-    Changed(u32),
+    Changed(RowId),
 }
 
 /// The changed rows of one table between two ids.
@@ -64,14 +67,14 @@ pub(crate) struct Stretch {
     /// The table; `None` if nothing is cached.
     table: Option<TableId>,
     /// Table and id for which the last pass was made; no table before the first.
-    center: (Option<TableId>, u32),
+    center: (Option<TableId>, RowId),
     /// Weights of the distance of ids below and above that id.
     weights: [u64; 2],
     /// The first and the last id of the range.
-    first: u32,
-    last: u32,
+    first: RowId,
+    last: RowId,
     /// The changed rows in it, sorted.
-    ids: Vec<u32>,
+    ids: Vec<RowId>,
     /// The number of each row's change, relative to `base`, the number of changes applied in all
     /// parts.
     numbers: Vec<u16>,
@@ -90,10 +93,10 @@ impl Stretch {
         Self {
             change,
             table: None,
-            center: (None, 0),
+            center: (None, FIRST),
             weights: [1; 2],
-            first: 0,
-            last: 0,
+            first: FIRST,
+            last: FIRST,
             ids: Vec::with_capacity(STRETCH_ROWS),
             numbers: Vec::with_capacity(STRETCH_ROWS),
             base: 0,
@@ -108,19 +111,19 @@ impl Stretch {
         self.table = None;
     }
 
-    fn covers(&self, table: TableId, id: u32) -> bool {
+    fn covers(&self, table: TableId, id: RowId) -> bool {
         self.table == Some(table) && (self.first..=self.last).contains(&id)
     }
 
     /// Empties the cache if the changed row is in its range.
-    pub(crate) fn note_change(&mut self, table: TableId, id: u32) {
+    pub(crate) fn note_change(&mut self, table: TableId, id: RowId) {
         if self.covers(table, id) {
             self.clear();
         }
     }
 
     /// Returns the knowledge of a row; nothing outside the range.
-    fn known(&self, table: TableId, id: u32) -> Known {
+    fn known(&self, table: TableId, id: RowId) -> Known {
         if !self.covers(table, id) {
             return Known::Nothing;
         }
@@ -128,13 +131,15 @@ impl Stretch {
             return Known::Unchanged;
         };
         match self.numbers.get(at) {
-            Some(&number) if number != FAR => Known::Changed(self.base + u32::from(number)),
+            Some(&number) if number != FAR => {
+                Known::Changed(RowId::new(self.base + u32::from(number)))
+            }
             _ => Known::Nothing,
         }
     }
 
     /// Begins to collect the changed rows around `id`, with numbers relative to `base`.
-    fn begin(&mut self, table: TableId, id: u32, base: u32) {
+    fn begin(&mut self, table: TableId, id: RowId, base: u32) {
         let (before_table, before) = self.center;
         // A scan that came from below goes on upwards: ids behind it count as farther away.
         self.weights = match id.cmp(&before) {
@@ -145,7 +150,7 @@ impl Stretch {
         self.center = (Some(table), id);
         self.table = None;
         // Without a changed row too many, the range is the whole table.
-        (self.first, self.last) = (0, u32::MAX);
+        (self.first, self.last) = (FIRST, LAST);
         self.ids.clear();
         self.numbers.clear();
         (self.base, self.spent, self.saved) = (base, 0, 0);
@@ -157,19 +162,19 @@ impl Stretch {
         self.spent >= pass || self.saved >= pass && self.center.0 == Some(table)
     }
 
-    fn distance(&self, id: u32) -> u64 {
+    fn distance(&self, id: RowId) -> u64 {
         let [below, above] = self.weights;
         let weight = if id < self.center.1 { below } else { above };
-        u64::from(id.abs_diff(self.center.1)) * weight
+        u64::from(id.number().abs_diff(self.center.1.number())) * weight
     }
 
     /// Adds a changed row; if there are too many, the farthest one limits the range.
-    fn add(&mut self, id: u32, number: u32) {
+    fn add(&mut self, id: RowId, change: RowId) {
         if !(self.first..=self.last).contains(&id) {
             return;
         }
         // A number too far from the base is left to a search.
-        let number = u16::try_from(number - self.base).unwrap_or(FAR);
+        let number = u16::try_from(change.number() - self.base).unwrap_or(FAR);
         let mut at = match self.ids.binary_search(&id) {
             Ok(at) => {
                 // A row has one delete that counts, the first, and one update, the last.
@@ -189,9 +194,9 @@ impl Stretch {
             let below = self.distance(lowest) > self.distance(highest);
             let farthest = if below { lowest } else { highest };
             if below {
-                self.first = farthest + 1;
+                self.first = RowId::after(farthest.number());
             } else {
-                self.last = farthest.saturating_sub(1);
+                self.last = RowId::new(farthest.number().saturating_sub(1));
             }
             if farthest == id {
                 return;
@@ -213,7 +218,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         change: Change,
         table: TableId,
-        id: u32,
+        id: RowId,
     ) -> Result<Known> {
         let pass = self.pass_cost(change);
         let stretch = self.summary.stretch(change);
@@ -228,7 +233,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Records the cost of a search for changes of a row; `reads` is the read count before it.
-    pub(crate) fn note_search(&mut self, change: Change, (table, id): (TableId, u32), reads: u64) {
+    pub(crate) fn note_search(
+        &mut self,
+        change: Change,
+        (table, id): (TableId, RowId),
+        reads: u64,
+    ) {
         let cost = self.pager.flash.counters().page_reads.saturating_sub(reads);
         let cost = u32::try_from(cost).unwrap_or(u32::MAX).saturating_mul(READ);
         let stretch = self.summary.stretch(change);
@@ -249,11 +259,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     #[inline(never)] // Keeps its local variables off the stack of a search.
-    fn read_stretch(&mut self, change: Change, table: TableId, id: u32) -> Result<()> {
+    fn read_stretch(&mut self, change: Change, table: TableId, id: RowId) -> Result<()> {
         let hidden = change.table();
         let base = self.dropped(hidden);
         self.summary.stretch(change).begin(table, id, base);
-        for number in base + 1..=self.count(hidden) {
+        for number in RowId::between(base, self.count(hidden)) {
             let (found, row) = match change {
                 Change::Delete => self.deleted_row(number)?,
                 Change::Update => {
@@ -283,10 +293,10 @@ mod tests {
     /// added.
     fn stretch_of(change: Change, changed: &[u32], before: u32, id: u32) -> Stretch {
         let mut stretch = Stretch::new(change);
-        stretch.begin(TABLE, before, 0);
-        stretch.begin(TABLE, id, 100);
+        stretch.begin(TABLE, RowId::new(before), 0);
+        stretch.begin(TABLE, RowId::new(id), 100);
         for (&row, number) in changed.iter().zip(101..) {
-            stretch.add(row, number);
+            stretch.add(RowId::new(row), RowId::new(number));
         }
         stretch.table = Some(TABLE);
         stretch
@@ -314,12 +324,15 @@ mod tests {
                     (5_000, 4_000),
                 ] {
                     let stretch = stretch_of(change, &rows, before, id);
-                    assert!(stretch.covers(TABLE, id) && !stretch.covers(OTHER, id));
+                    let center = RowId::new(id);
+                    assert!(stretch.covers(TABLE, center) && !stretch.covers(OTHER, center));
                     let mut found = 0;
-                    for row in (0..10_000).filter(|&row| stretch.covers(TABLE, row)) {
-                        let expected = numbers.get(&row);
+                    let rows = RowId::between(0, 10_000);
+                    for row in rows.filter(|&row| stretch.covers(TABLE, row)) {
+                        let expected = numbers.get(&row.number()).copied();
                         found += usize::from(expected.is_some());
-                        let expected = expected.map_or(Known::Unchanged, |&n| Known::Changed(n));
+                        let expected = expected.map(RowId::new);
+                        let expected = expected.map_or(Known::Unchanged, Known::Changed);
                         assert_eq!(
                             stretch.known(TABLE, row),
                             expected,
@@ -338,7 +351,8 @@ mod tests {
         let rows: Vec<u32> = (0..2_000).map(|n| n * 5).collect();
         for (before, id) in [(4_000, 5_000), (6_000, 5_000)] {
             let stretch = stretch_of(Change::Update, &rows, before, id);
-            let (below, above) = (id - stretch.first, stretch.last - id);
+            let (first, last) = (stretch.first.number(), stretch.last.number());
+            let (below, above) = (id - first, last - id);
             let (ahead, behind) = if before < id {
                 (above, below)
             } else {
@@ -351,17 +365,19 @@ mod tests {
     #[test]
     fn a_row_that_changes_within_a_stretch_ends_it() {
         let mut stretch = stretch_of(Change::Delete, &[5, 9], 0, 1);
-        stretch.note_change(OTHER, 7);
-        assert_eq!(stretch.known(TABLE, 7), Known::Unchanged);
-        stretch.note_change(TABLE, 7);
-        assert_eq!(stretch.known(TABLE, 7), Known::Nothing);
+        let row = RowId::new(7);
+        stretch.note_change(OTHER, row);
+        assert_eq!(stretch.known(TABLE, row), Known::Unchanged);
+        stretch.note_change(TABLE, row);
+        assert_eq!(stretch.known(TABLE, row), Known::Nothing);
     }
 
     #[test]
     fn a_change_with_too_large_a_number_is_left_to_a_search() {
         let mut stretch = stretch_of(Change::Delete, &[5], 0, 1);
-        stretch.add(9, 100 + u32::from(FAR));
-        assert_eq!(stretch.known(TABLE, 5), Known::Changed(101));
-        assert_eq!(stretch.known(TABLE, 9), Known::Nothing);
+        let (near, far) = (RowId::new(5), RowId::new(9));
+        stretch.add(far, RowId::new(100 + u32::from(FAR)));
+        assert_eq!(stretch.known(TABLE, near), Known::Changed(RowId::new(101)));
+        assert_eq!(stretch.known(TABLE, far), Known::Nothing);
     }
 }

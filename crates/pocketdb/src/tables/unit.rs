@@ -72,7 +72,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager
             .count_entry(&mut record.directory, owner, site.unit, &entry);
         record.buffer_start = self.pager.window.oldest(&record);
-        self.pager.finish(&record)
+        Ok(self.pager.finish(&record)?)
     }
 
     /// Returns the first of `pages` adjacent pages: after the last unit, or in new blocks.

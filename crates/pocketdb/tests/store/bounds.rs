@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::{PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{ColumnDefinition, Error, Store, TableId};
+use probity_pocketdb::{ColumnDefinition, Error, RowId, Store, TableId};
 
 use crate::script::{
     MEMORY, SECRET, STORE_BYTES, Shared, TABLES, create_tables, new_store, reference, row, table,
@@ -27,7 +27,7 @@ fn one_row_commits_cost_one_program_and_a_bounded_share() {
     assert_eq!(after.memory_bytes, before.memory_bytes);
     assert!(after.memory_bytes <= MEMORY);
     let mut found = [0; 40];
-    store.read(TABLES[1], 1, &mut found).unwrap();
+    store.read(TABLES[1], RowId::new(1), &mut found).unwrap();
     assert_eq!(found.to_vec(), row(1, 0));
     store.verify().unwrap();
 }
@@ -79,7 +79,7 @@ fn a_transaction_that_is_too_large_is_refused_and_can_be_rolled_back() {
     );
     store.rollback().unwrap();
     assert_eq!(store.count(TABLES[0]), 1);
-    assert_eq!(store.insert(TABLES[0], &row(0, 2), &[]), Ok(2));
+    assert_eq!(store.insert(TABLES[0], &row(0, 2), &[]), Ok(RowId::new(2)));
     store.commit().unwrap();
 }
 
@@ -106,7 +106,7 @@ fn a_full_device_refuses_what_it_cannot_hold_and_loses_nothing_committed() {
         assert_eq!(store.count(TABLES[0]), committed);
         let mut found = [0; 160];
         for id in 1..=committed {
-            store.read(TABLES[0], id, &mut found).unwrap();
+            store.read(TABLES[0], RowId::new(id), &mut found).unwrap();
             assert_eq!(found.to_vec(), row(0, id - 1));
         }
         store.verify().unwrap();
@@ -163,11 +163,11 @@ fn wrong_definitions_rows_and_memory_are_refused_by_name() {
         Err(Error::Name(_))
     ));
     assert!(matches!(
-        store.insert(TABLES[0], &row(0, 1), &[1]),
+        store.insert(TABLES[0], &row(0, 1), &[RowId::new(1)]),
         Err(Error::Value(_))
     ));
     assert!(matches!(
-        store.read(TABLES[0], 1, &mut [0; 160]),
+        store.read(TABLES[0], RowId::new(1), &mut [0; 160]),
         Err(Error::Key(_))
     ));
     store.verify().unwrap();
@@ -238,7 +238,7 @@ fn failed_blocks_are_left_and_everything_else_goes_on() {
     let mut store = Store::open(flash, secure, MEMORY).unwrap();
     let mut found = [0; 160];
     for id in 1..=2_000 {
-        store.read(TABLES[0], id, &mut found).unwrap();
+        store.read(TABLES[0], RowId::new(id), &mut found).unwrap();
         assert_eq!(found.to_vec(), row(0, id - 1));
     }
 }

@@ -107,7 +107,7 @@ fn a_database_of_format_6_is_opened_and_goes_on() {
     check(&mut store, "opened");
     store.verify().unwrap();
     let (flash, mut secure) = store.into_parts();
-    let format = probity_pocketdb::root::FORMAT;
+    let format = probity_pocketdb::FORMAT;
     assert_eq!(secure.bytes_mut()[8..10], format.to_le_bytes());
     let mut store = Store::open(flash, secure, MEMORY).unwrap();
     check(&mut store, "opened again");

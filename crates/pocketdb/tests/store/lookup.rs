@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{ColumnId, Error, Search, Store, TableId};
+use probity_pocketdb::{ColumnId, Error, RowId, Search, Store, TableId};
 
 use crate::script::{MEMORY, SECRET, STORE_BYTES, reference, table, text};
 
@@ -17,7 +17,8 @@ fn value(row: u32, column: usize) -> u32 {
 }
 
 fn all(store: &mut Store<Simulator, MemoryStore>, search: &mut Search) -> Vec<u32> {
-    std::iter::from_fn(|| store.next(search).unwrap()).collect()
+    let rows = std::iter::from_fn(|| store.next(search).unwrap());
+    rows.map(RowId::number).collect()
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn a_search_goes_on_while_rows_are_added() {
     add(&mut store);
     let mut search = store.search(index, &[1]).unwrap();
     let mut found: Vec<u32> = (0..10)
-        .map(|_| store.next(&mut search).unwrap().unwrap())
+        .map(|_| store.next(&mut search).unwrap().unwrap().number())
         .collect();
     add(&mut store);
     add(&mut store);
@@ -134,7 +135,7 @@ fn shop() -> Shop {
     }
     for row in 1..=CUSTOMERS {
         store
-            .insert(customer, &name(row, 50), &[town_of(row)])
+            .insert(customer, &name(row, 50), &[RowId::new(town_of(row))])
             .unwrap();
         if row % 50 == 0 {
             store.commit().unwrap();
@@ -145,7 +146,9 @@ fn shop() -> Shop {
     }
     store.commit().unwrap();
     for row in 1..=ORDERS {
-        store.insert(order, &[], &parts(row)).unwrap();
+        store
+            .insert(order, &[], &parts(row).map(RowId::new))
+            .unwrap();
         if row % 64 == 0 {
             store.commit().unwrap();
         }
@@ -199,15 +202,21 @@ fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
 fn a_join_row_names_everything_that_a_row_references() {
     let mut shop = shop();
     for row in [1, 200, ORDERS] {
-        let mut slot = |slot| shop.store.referenced(shop.order, row, slot).unwrap();
-        let [customer, article] = parts(row);
+        let row = RowId::new(row);
+        let mut slot = |slot| {
+            shop.store
+                .referenced(shop.order, row, slot)
+                .unwrap()
+                .number()
+        };
+        let [customer, article] = parts(row.number());
         assert_eq!(
             [slot(0), slot(1), slot(2)],
             [customer, town_of(customer), article]
         );
     }
     for absent in [[CUSTOMERS + 1, 1], [0, 1], [1, ARTICLES + 1]] {
-        let refused = shop.store.insert(shop.order, &[], &absent);
+        let refused = shop.store.insert(shop.order, &[], &absent.map(RowId::new));
         assert!(matches!(refused, Err(Error::Key(_))), "{absent:?}");
     }
 }

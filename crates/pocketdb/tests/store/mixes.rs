@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{ColumnId, Error, Extent, Store};
+use probity_pocketdb::{ColumnId, Error, Extent, RowId, Store};
 
 use crate::choice::{Choice, seed};
 use crate::script::{MEMORY, SECRET, STORE_BYTES, TABLES, WIDTHS, create_tables, row};
@@ -49,11 +49,11 @@ impl Mixed {
         if rows == 0 || self.choice.percent(55) {
             let id = self.store.insert(TABLES[table], &bytes, &[]).unwrap();
             self.present[table].push(Some(bytes));
-            assert_eq!(id as usize, rows + 1);
+            assert_eq!(id.number() as usize, rows + 1);
             return;
         }
         let at = self.choice.below(rows);
-        let id = u32::try_from(at + 1).unwrap();
+        let id = RowId::new(u32::try_from(at + 1).unwrap());
         if self.choice.percent(30) {
             let deleted = self.store.delete(TABLES[table], id);
             assert_eq!(deleted.is_ok(), self.present[table][at].take().is_some());
@@ -100,7 +100,7 @@ impl Mixed {
     }
 
     fn look_at(&mut self, table: usize, at: usize) {
-        let id = u32::try_from(at + 1).unwrap();
+        let id = RowId::new(u32::try_from(at + 1).unwrap());
         let mut found = vec![0; WIDTHS[table]];
         for &(column, ref place) in COLUMNS[table] {
             let out = &mut found[place.clone()];

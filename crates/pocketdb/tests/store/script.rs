@@ -7,7 +7,8 @@ use std::rc::Rc;
 use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simulator};
 use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{
-    ColumnDefinition, ColumnId, Kind, Layout, Result, SecureStore, Store, TableDefinition, TableId,
+    ColumnDefinition, ColumnId, Kind, Layout, Result, RowId, SecureStore, SecureStoreError, Store,
+    TableDefinition, TableId,
 };
 
 pub(crate) const BLOCKS: u32 = 48;
@@ -117,15 +118,19 @@ impl SecureStore for Shared<MemoryStore> {
         self.0.borrow().capacity()
     }
 
-    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
+    fn read(
+        &mut self,
+        offset: usize,
+        out: &mut [u8],
+    ) -> core::result::Result<(), SecureStoreError> {
         self.0.borrow_mut().read(offset, out)
     }
 
-    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> core::result::Result<(), SecureStoreError> {
         self.0.borrow_mut().write(offset, bytes)
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn sync(&mut self) -> core::result::Result<(), SecureStoreError> {
         self.0.borrow_mut().sync()
     }
 }
@@ -213,7 +218,7 @@ pub(crate) fn check<F: Nand, S: SecureStore>(store: &mut Store<F, S>, model: &Mo
             "{place}: table {table}"
         );
         let mut found = vec![0; WIDTHS[table]];
-        for (id, expected) in (1..).zip(rows) {
+        for (id, expected) in (1..).map(RowId::new).zip(rows) {
             store
                 .read(TABLES[table], id, &mut found)
                 .unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -236,7 +241,7 @@ pub(crate) fn answers<F: Nand, S: SecureStore>(
     for (table, rows) in model.committed.iter().enumerate() {
         assert_eq!(store.count(TABLES[table]) as usize, rows.len(), "{place}");
         let mut found = vec![0; WIDTHS[table]];
-        for (id, expected) in (1..).zip(rows) {
+        for (id, expected) in (1..).map(RowId::new).zip(rows) {
             store.read(TABLES[table], id, &mut found)?;
             assert_eq!(&found, expected, "{place}: table {table} row {id}");
         }
@@ -249,8 +254,9 @@ pub(crate) fn answers<F: Nand, S: SecureStore>(
         {
             let key = &asked[at.clone()];
             let mut search = store.search(index.unwrap(), key)?;
-            let has_key = |(_, row): &(u32, &Vec<u8>)| &row[at.clone()] == key;
+            let has_key = |(_, row): &(RowId, &Vec<u8>)| &row[at.clone()] == key;
             for (id, _) in (1..)
+                .map(RowId::new)
                 .zip(rows)
                 .filter(has_key)
                 .collect::<Vec<_>>()

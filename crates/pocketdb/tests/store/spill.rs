@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::{Nand as _, PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{ColumnId, Result, Store, TableId};
+use probity_pocketdb::{ColumnId, Result, RowId, Store, TableId};
 
 use crate::script::{SECRET, STORE_BYTES, reference, table, text};
 
@@ -50,7 +50,7 @@ fn fill(store: &mut Spilling) -> Result<()> {
     while store.count(TABLES[1]) < ROWS {
         let first = store.count(TABLES[1]);
         for row in first..first + TOGETHER {
-            store.insert(TABLES[1], &[7; 150], &[target(row) + 1])?;
+            store.insert(TABLES[1], &[7; 150], &[RowId::new(target(row) + 1)])?;
         }
         store.commit()?;
     }
@@ -71,7 +71,7 @@ fn check(store: &mut Spilling, place: &str) {
                 let found = store.next(&mut search).unwrap();
                 assert_eq!(
                     found,
-                    Some(row + 1),
+                    Some(RowId::new(row + 1)),
                     "{place}: column {column} number {number}"
                 );
             }

@@ -128,7 +128,7 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
         open(MemoryStore::new(STORE_BYTES)),
         Error::ForeignRoot(_)
     ));
-    let next = probity_pocketdb::root::FORMAT + 1;
+    let next = probity_pocketdb::FORMAT + 1;
     let mut newer = secure.clone();
     newer.bytes_mut()[8..10].copy_from_slice(&next.to_le_bytes());
     newer.bytes_mut()[10..12].copy_from_slice(&(!next).to_le_bytes());

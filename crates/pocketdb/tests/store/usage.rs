@@ -8,7 +8,7 @@ use probity_pocketdb::flash::{
 };
 use probity_pocketdb::limits::{RECORD_SLOTS, ROOT_RECORD_BYTES};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Extent, Operations, Result, SecureStore, Store, Usage};
+use probity_pocketdb::{Extent, Operations, SecureStore, SecureStoreError, Store, Usage};
 
 use crate::script::{BLOCKS, MEMORY, Model, SECRET, STORE_BYTES, answers, create_tables, play};
 
@@ -46,12 +46,7 @@ impl Nand for Counted<Simulator> {
         self.inner.blocks()
     }
 
-    fn read(
-        &mut self,
-        page: u32,
-        at: usize,
-        out: &mut [u8],
-    ) -> core::result::Result<PageState, FlashError> {
+    fn read(&mut self, page: u32, at: usize, out: &mut [u8]) -> Result<PageState, FlashError> {
         self.tally.add(|done| {
             done.reads += 1;
             done.sectors += (out.len() / SECTOR_BYTES) as u64;
@@ -59,13 +54,13 @@ impl Nand for Counted<Simulator> {
         self.inner.read(page, at, out)
     }
 
-    fn program(&mut self, page: u32, bytes: &[u8]) -> core::result::Result<(), FlashError> {
+    fn program(&mut self, page: u32, bytes: &[u8]) -> Result<(), FlashError> {
         assert_eq!(bytes.len(), PAGE_BYTES);
         self.tally.add(|done| done.programs += 1);
         self.inner.program(page, bytes)
     }
 
-    fn erase(&mut self, block: u32) -> core::result::Result<(), FlashError> {
+    fn erase(&mut self, block: u32) -> Result<(), FlashError> {
         self.tally.add(|done| done.erases += 1);
         self.inner.erase(block)
     }
@@ -86,18 +81,18 @@ impl SecureStore for Counted<MemoryStore> {
         self.inner.capacity()
     }
 
-    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
+    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<(), SecureStoreError> {
         self.inner.read(offset, out)
     }
 
-    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), SecureStoreError> {
         if bytes.len() == ROOT_RECORD_BYTES {
             self.tally.add(|done| done.records += 1);
         }
         self.inner.write(offset, bytes)
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn sync(&mut self) -> Result<(), SecureStoreError> {
         self.inner.sync()
     }
 }

@@ -94,7 +94,7 @@ const TABLE: [(&str, Reading); 213] = [
     ("hget", DONE),
     ("hgetall", EMPTY_ABSENT),
     ("hgetdel", By(rule::members)),
-    ("hgetex", By(rule::members)),
+    ("hgetex", By(rule::hgetex)),
     ("hincrby", DONE),
     ("hincrbyfloat", DONE),
     ("hkeys", EMPTY_ABSENT),

@@ -36,11 +36,15 @@ pub enum Rule {
     PreviousTells,
     /// The reply is the earlier value, which stays; nil means that the key is new.
     PreviousStays,
+    /// The reply is the earlier value, which may stay; nil means that the key is new.
+    PreviousPerhaps,
     /// A score was raised by this, as the bits of a number, where that is known; the reply is the score, and nil means that a condition
     /// kept it.
     Sums(Option<u64>),
     /// One element for each member, of at most this number: nil or zero for an absent one.
     Members(usize),
+    /// The same; whether the members that are there were changed is not told.
+    MembersUntold(usize),
     /// One number for each field, of at most this number: 2 deleted, 1 done, 0 not done, less: not
     /// there.
     FieldCodes(usize),
@@ -142,6 +146,7 @@ impl Rule {
             Self::NamedEach | Self::Delivers(_) => keys.saturating_mul(2),
             Self::When(Sign::EmptyPage | Sign::ZeroFirst, _) => 2,
             Self::Members(members)
+            | Self::MembersUntold(members)
             | Self::FieldCodes(members)
             | Self::FieldTimes(members)
             | Self::Bitfield(members, _) => members,
@@ -174,7 +179,10 @@ pub(super) fn set(arguments: &Arguments) -> Rule {
     let options = options(arguments, 3, &WITH_VALUE);
     let has = |word: &str| options.iter().any(|option| option == word.as_bytes());
     let compares = WITH_VALUE[4..].iter().any(|word| has(word));
+    // A key that is not there differs from every value.
+    let creates = has("ifne") || has("ifdne");
     match (has("get"), has("nx"), has("xx")) {
+        (true, _, _) if creates => Rule::PreviousPerhaps,
         (true, _, _) if compares => Rule::Untold,
         (false, _, _) if compares => Rule::When(Sign::Nil, Meaning::Failed),
         (true, false, false) => Rule::PreviousTells,
@@ -303,7 +311,17 @@ fn sums(arguments: &Arguments, index: usize) -> Rule {
 
 /// `XREADGROUP ... STREAMS key ... id ...`: the sign `>` asks for new messages.
 pub(super) fn xreadgroup(arguments: &Arguments) -> Rule {
-    let streams = (1..arguments.len()).find(|index| arguments.is_word(*index, "streams"));
+    let mut streams = None;
+    let mut index = 1;
+    while index < arguments.len() && streams.is_none() {
+        streams = arguments.is_word(index, "streams").then_some(index);
+        let values = match arguments.word(index).as_slice() {
+            b"group" => 2,
+            b"count" | b"block" | b"claim" => 1,
+            _ => 0,
+        };
+        index += 1 + values;
+    }
     let words = arguments.len() - streams.map_or(0, |at| at + 1).min(arguments.len());
     let first = arguments.len() - words / 2;
     let is_new = |index: usize| arguments.whole(index) == Some(b">");
@@ -316,6 +334,15 @@ pub(super) fn xreadgroup(arguments: &Arguments) -> Rule {
 
 pub(super) fn members(arguments: &Arguments) -> Rule {
     Rule::Members(arguments.len().saturating_sub(2))
+}
+
+/// `HGETEX key [PERSIST | an end] FIELDS ...`: a field without an end has none to lose.
+pub(super) fn hgetex(arguments: &Arguments) -> Rule {
+    if is_word(arguments, 2, &["persist"]) {
+        Rule::MembersUntold(arguments.len().saturating_sub(2))
+    } else {
+        members(arguments)
+    }
 }
 
 pub(super) fn field_codes(arguments: &Arguments) -> Rule {

@@ -175,6 +175,9 @@ pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String
             if let Some(destination) = keys.destination() {
                 let key = destination.key;
                 put_whole(&mut facts, "to", key.kept, key.digest);
+                if let Some(db) = destination.db {
+                    let _infallible = write!(facts, ",\"to_db\":{db}");
+                }
             }
         }
     }

@@ -98,8 +98,8 @@ pub struct Session {
     in_multi: bool,
     /// Elements of an `EXEC` reply still to come.
     exec_left: u64,
-    /// True if the reply under way is recorded already.
-    early: bool,
+    /// The reply under way, if it is recorded already.
+    early: Option<reply::Early>,
     /// True while the rest of the reply under way is kept from the client.
     hiding: bool,
     /// Bytes of the value under way.
@@ -192,7 +192,7 @@ impl Session {
             queued_bytes: 0,
             in_multi: false,
             exec_left: 0,
-            early: false,
+            early: None,
             hiding: false,
             value_bytes: 0,
             monitoring: false,
@@ -368,7 +368,7 @@ impl Session {
 
     /// Returns whether a reply goes on behind [`Session::settled`].
     pub const fn is_midway(&self) -> bool {
-        self.early || self.exec_left > 0
+        self.early.is_some() || self.exec_left > 0
     }
 
     /// Returns the place in the server's bytes up to which the client may read once the entries so

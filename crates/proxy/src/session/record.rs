@@ -179,12 +179,13 @@ impl Session {
     }
 
     pub(super) fn apply(&mut self, effect: &Effect) {
+        // Without users a login proves nothing, so that nobody is logged in.
+        if let Some(user) = effect.user().filter(|_| self.users) {
+            self.principal = Some(name_of(user));
+        }
         match effect {
-            Effect::Auth { user } => self.principal = Some(name_of(user)),
-            Effect::Hello { user, name } => {
-                if let Some(user) = user {
-                    self.principal = Some(name_of(user));
-                }
+            Effect::Auth { .. } => {}
+            Effect::Hello { name, .. } => {
                 if let Some(name) = name {
                     self.name = Some(name_of(name)).filter(|name| !name.is_empty());
                 }

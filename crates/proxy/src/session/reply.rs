@@ -7,12 +7,13 @@ use super::pending::{Pending, Words};
 use super::perhaps::Perhaps;
 use super::record::{Known, Work};
 use super::text::Digests;
-use super::{Session, name_of};
+use super::{STREAM_BYTES, Session, name_of};
 use crate::audit::EntryBatch;
 use crate::resp::{Event, Kind, RespError};
 
-/// Bytes of one reply after which its entries are made from its beginning, and the rest streams.
-const HOLD_BYTES: usize = 256 << 10;
+/// Bytes of one reply after which its entries are made from its beginning, and the rest streams. The
+/// confirmation of any channel that a command can name is shorter.
+const HOLD_BYTES: usize = STREAM_BYTES + 1024;
 /// Most bytes of commands that a transaction may hold back.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
 
@@ -56,6 +57,16 @@ enum Class {
     /// A message that the server sends on its own, and whether `CLIENT REPLY` leaves it alone.
     Message {
         always: bool,
+    },
+}
+
+/// A long value that was understood from its beginning. At its end the commands that wait are others.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Early {
+    Message,
+    /// A reply, and whether a command without words followed its command.
+    Reply {
+        blank_after: bool,
     },
 }
 
@@ -143,7 +154,7 @@ impl Session {
     fn work_or_settle(&mut self, complete: bool, entries: &mut EntryBatch) {
         if self.has_work() {
             self.work(entries);
-        } else if complete || self.early {
+        } else if complete || self.early.is_some() {
             self.settled = self.received;
         }
     }
@@ -151,18 +162,25 @@ impl Session {
     fn value_goes_on(&mut self, complete: bool) -> Result<(), End> {
         if complete {
             self.capture.end();
-            let early = std::mem::take(&mut self.early);
-            let hidden = self.value_ends(early)?;
+            let hidden = match self.early.take() {
+                Some(Early::Message) => false,
+                Some(Early::Reply { blank_after }) => {
+                    self.element_or_reply_done(blank_after);
+                    false
+                }
+                None => self.value_ends()?,
+            };
             self.hiding |= hidden;
-        } else if !self.early && self.value_bytes > HOLD_BYTES {
+        } else if self.early.is_none() && self.value_bytes > HOLD_BYTES {
             if let (false, Some((kind, text))) =
                 (self.capture.has_head(), self.replies.text_under_way())
             {
                 self.capture.visit(Event::Line(kind, text));
             }
             if self.capture.has_head() {
-                self.hiding = self.settle_early()?;
-                self.early = true;
+                let (early, hidden) = self.settle_early()?;
+                self.hiding = hidden;
+                self.early = Some(early);
                 self.capture.ignore_rest();
             }
         }
@@ -187,7 +205,7 @@ impl Session {
             self.lose(pending, Known::Lost, &mut perhaps);
         }
         (self.pending_bytes, self.queued_bytes, self.exec_left) = (0, 0, 0);
-        self.early = false;
+        self.early = None;
         // Of a reply that has no end the client sees no more.
         self.received = self.settled;
     }
@@ -289,16 +307,12 @@ impl Session {
     }
 
     /// Takes a whole value; whether the client must not see it.
-    fn value_ends(&mut self, early: bool) -> Result<bool, End> {
+    fn value_ends(&mut self) -> Result<bool, End> {
         let muted = self.is_muted();
         match self.classify()? {
             Class::Message { always } => return Ok(muted && !always),
             Class::Confirmation => return self.confirmation().map(|()| false),
             Class::Reply => {}
-        }
-        if early {
-            self.element_or_reply_done(false);
-            return Ok(false);
         }
         if self.exec_left > 0 {
             let Some(pending) = self.queued.pop_front() else {
@@ -409,8 +423,9 @@ impl Session {
         // A login is recorded under the name it is for, whatever comes of it.
         let actor = effect.user().map(|user| {
             let mut actor = self.actor.clone();
-            (actor.name, actor.claimed.actor) = (name_of(user), failed);
-            if !failed {
+            let is_proven = !failed && self.users;
+            (actor.name, actor.claimed.actor) = (name_of(user), !is_proven);
+            if is_proven {
                 actor.submitter.clone_from(&actor.name);
             }
             Box::new(actor)
@@ -493,12 +508,15 @@ impl Session {
         self.is_error_of(&REDIRECTS) && !own_words
     }
 
-    /// Takes the beginning of a long reply; whether the client must not see it.
-    fn settle_early(&mut self) -> Result<bool, End> {
+    /// Takes the beginning of a long value, with whether the client must not see it.
+    fn settle_early(&mut self) -> Result<(Early, bool), End> {
         let muted = self.is_muted();
         match self.classify()? {
-            Class::Message { always } => return Ok(muted && !always),
-            Class::Confirmation => return Ok(false),
+            Class::Message { always } => return Ok((Early::Message, muted && !always)),
+            // Names of channels are bounded far below.
+            Class::Confirmation => {
+                return Err(End::Mismatch("a confirmation longer than any channel"));
+            }
             Class::Reply => {}
         }
         let pending = if self.exec_left > 0 {
@@ -515,11 +533,13 @@ impl Session {
             return Err(End::Mismatch("a long reply that its command does not have"));
         }
         let redirected = self.is_redirect(&pending);
+        // Within a transaction the last result alone ends a skip.
+        let blank_after = self.exec_left == 0 && pending.blank_after;
         self.record(pending, Known::Reply);
         if redirected {
             return Err(End::Redirect);
         }
-        Ok(muted)
+        Ok((Early::Reply { blank_after }, muted))
     }
 
     /// Returns the end for a reply without a command.

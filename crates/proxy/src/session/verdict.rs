@@ -125,23 +125,24 @@ fn by_reply(pending: &Pending, index: usize, reply: &Capture) -> Verdict {
         Rule::Unknown => either(reply.head.null, absent).untold(),
         Rule::When(sign, meaning) if shows(reply, sign) => means(action, meaning),
         Rule::Creates(sign) if shows(reply, sign) => failed,
-        Rule::PreviousTells | Rule::PreviousStays if reply.head.null => created,
+        Rule::PreviousTells | Rule::PreviousStays | Rule::PreviousPerhaps if reply.head.null => {
+            created
+        }
         Rule::Creates(_) => created,
         Rule::Sums(_) if reply.head.null => failed,
         Rule::Sums(by) => summed(done, by, reply),
         Rule::PreviousStays => Verdict::done("read"),
+        Rule::PreviousPerhaps => done.untold(),
         Rule::Members(_) => either(all(reply, is_nothing), absent),
+        Rule::MembersUntold(_) if all(reply, is_nothing) => absent,
+        Rule::MembersUntold(_) => done.untold(),
         Rule::FieldCodes(_) => codes(action, reply),
         Rule::FieldTimes(_) => either(all(reply, |value| value.integer == Some(-2)), absent),
+        Rule::Bitfield(_, 0) => done,
+        // A value grows before the server looks whether its number fits, and a number may stay.
         Rule::Bitfield(_, writes) => {
             let refused = reply.elements.iter().filter(|value| value.null).count();
-            // A value grows before the server looks whether its number fits.
-            let some = either(writes > 0 && refused >= writes, failed.untold());
-            if reply.is_whole() {
-                some
-            } else {
-                some.untold()
-            }
+            either(refused >= writes, failed).untold()
         }
         Rule::PerKey => either(reply.elements.get(index).is_some_and(|it| it.null), absent),
         Rule::Named | Rule::NamedEach | Rule::Delivers(_) => {

@@ -90,6 +90,32 @@ fn what_is_done_in_the_store_is_in_the_log() {
     );
 }
 
+/// The store has no password, so that `AUTH default` proves nothing: it made the client a proven submitter, and its own name was not
+/// recorded any more.
+#[test]
+fn a_login_without_a_password_proves_nobody() {
+    let embedded = Embedded::start();
+    let text = "CLIENT SETNAME bob\nAUTH default anything\nSET user:1:a x\nHELLO 3 AUTH default z SETNAME eve\nGET user:1:a";
+    talk(embedded.address, &script(text), usize::MAX);
+    let seen: Vec<_> = embedded
+        .recorder
+        .wait_for(4)
+        .into_iter()
+        .map(|it| (it.action, it.actor, it.submitter, it.claimed.actor))
+        .collect();
+    let entry = |action: &str, actor: &str| {
+        let (action, actor) = (action.to_owned(), actor.to_owned());
+        (action, actor, String::new(), true)
+    };
+    let expected = [
+        entry("authenticate", "default"),
+        entry("update", "bob"),
+        entry("authenticate", "default"),
+        entry("read", "eve"),
+    ];
+    assert_eq!(seen, expected);
+}
+
 #[test]
 fn every_script_has_the_replies_of_a_server_however_it_is_cut() {
     let (redis, embedded) = (Redis::start(&[]), Embedded::start());

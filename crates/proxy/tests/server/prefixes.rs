@@ -133,6 +133,78 @@ fn what_the_beginning_of_a_long_reply_does_not_tell_counts_as_done() {
     assert_eq!(ends(&entries), ["read a ok", "read b ok", "read h ok"]);
 }
 
+/// A script's reply of 8 MB that begins like the confirmation of the `UNSUBSCRIBE` behind it was taken for that confirmation at its end,
+/// and every outcome after it was that of the command before: a refused login was recorded as done. The class of a long value is decided
+/// once. The reply of `LRANGE` before a pipelined `SUBSCRIBE` ended an honest connection.
+#[test]
+fn a_long_reply_is_no_confirmation_of_the_next_command() {
+    for length in ["300000", "8000000"] {
+        let script = format!("return {{'unsubscribe','ch',0,string.rep('x',{length})}}");
+        let (_, entries) = record(
+            &[&["SET", "user:secret", "v"], &["SET", "user:victim", "v"]],
+            &[
+                &["EVAL", &script, "0"],
+                &["UNSUBSCRIBE", "ch"],
+                &["GET", "user:none"],
+                &["GET", "user:secret"],
+                &["GET", "user:none2"],
+                &["DEL", "user:victim"],
+                &["AUTH", "admin", "wrong"],
+                &["SETNX", "user:new", "1"],
+                &["SETNX", "user:new", "2"],
+            ],
+        );
+        assert_eq!(
+            ends(&entries)[1..],
+            [
+                "read none absent",
+                "read secret ok",
+                "read none2 absent",
+                "delete victim ok",
+                "authenticate  denied",
+                "create new ok",
+                "update new failed",
+            ],
+            "{length}"
+        );
+        let last = entries.last().unwrap();
+        assert_eq!((&*last.actor, &*last.submitter), ("default", ""));
+    }
+    let long = "v".repeat(400 << 10);
+    let (heard, entries) = record(
+        &[&["RPUSH", "user:list", "subscribe", &long, "1"]],
+        &[
+            &["LRANGE", "user:list", "0", "-1"],
+            &["SUBSCRIBE", "news"],
+            &["UNSUBSCRIBE", "news"],
+            &["GET", "user:list"],
+        ],
+    );
+    assert!(heard.contains("WRONGTYPE"), "{}", heard.len());
+    assert_eq!(
+        ends(&entries),
+        ["read list ok", "subscribe news ok", "read list failed"]
+    );
+}
+
+/// The number at the end of a confirmation counts, however long the name of the channel is.
+#[test]
+fn the_longest_channels_are_confirmed() {
+    for length in [262_000, 262_112, 262_113, 262_114] {
+        let name = "c".repeat(length);
+        let (_, entries) = record(
+            &[],
+            &[
+                &["SUBSCRIBE", &name],
+                &["UNSUBSCRIBE", &name],
+                &["GET", "user:1"],
+            ],
+        );
+        let actions: Vec<_> = entries.iter().map(|it| &*it.action).collect();
+        assert_eq!(actions, ["subscribe", "read"], "{length}");
+    }
+}
+
 /// A star was looked for in the first 1,024 bytes of a pattern of SORT above 64 KiB, and a personal key was read without an entry. What
 /// is not kept whole counts as having one.
 #[test]

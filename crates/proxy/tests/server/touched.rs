@@ -124,10 +124,15 @@ fn the_patterns_of_sort_are_read() {
 /// later reads of that key are not recorded, as the policy says.
 #[test]
 fn the_source_says_where_its_data_went() {
-    let (_, entries) = record(&script("COPY user:7 cache:copy\nRENAME user:7 cache:free"));
-    assert_eq!(entries.len(), 2);
+    let (_, entries) = record(&script(
+        "COPY user:7 cache:copy\nCOPY user:7 cache:far DB 2\nRENAME user:7 cache:free",
+    ));
+    assert_eq!(entries.len(), 3);
     assert!(entries[0].payload.contains("\"to\":\"cache:copy\""));
-    assert!(entries[1].payload.contains("\"to\":\"cache:free\""));
+    assert!(!entries[0].payload.contains("to_db"));
+    let elsewhere = "\"to\":\"cache:far\",\"to_db\":2";
+    assert!(entries[1].payload.contains(elsewhere));
+    assert!(entries[2].payload.contains("\"to\":\"cache:free\""));
 }
 
 /// An optional group of keys that was left out made the server's answer an error, and the error was read

@@ -63,7 +63,7 @@ pub(super) fn look(args: &Append, environment: &Environment) -> String {
     words.option("--stream", args.stream.as_str());
     words.option("--format", "csv");
     let key = args.key.as_ref().or(environment.key_file.as_ref());
-    words.file("--key-file", key);
+    words.file("--key", key);
     words.0
 }
 

@@ -1,7 +1,6 @@
 //! `probity append`: turns lines of JSON into entries, and prints receipts once they are durable.
 
 mod advice;
-mod input;
 mod place;
 mod proofs;
 
@@ -17,9 +16,9 @@ use probity_log::{
 };
 use serde::Serialize;
 
-use self::input::Input;
 use self::place::Lines as Taken;
 use self::proofs::ProofFolder;
+use super::input::Input;
 use super::receipt_line::ReceiptLine;
 use super::{open_log_with, open_reader};
 use crate::args::Append;
@@ -312,7 +311,7 @@ impl Run<'_> {
             ))
             .remedy("read its place with: probity prove")
         })?;
-        self.output.json(&ReceiptLine {
+        self.output.json_line(&ReceiptLine {
             line,
             stream: self.args.stream.as_str().into(),
             index,

@@ -94,7 +94,8 @@ impl LogLocation {
             filter,
             spreadsheet_safe: false,
             damaged_too: false,
-            key_file: Some(self.key.clone()),
+            with_place: false,
+            key: Some(self.key.clone()),
         }
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct AppliedForm<'a> {
     id: String,
     rows: &'a BTreeMap<String, u64>,
     placeholders: u64,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    under_placeholders: &'a BTreeMap<String, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
 }
@@ -35,6 +37,7 @@ impl<'a> AppliedForm<'a> {
             id: applied.id.to_string(),
             rows: &applied.rows,
             placeholders: applied.pseudoprincipals,
+            under_placeholders: &applied.under_placeholders,
             entry,
         }
     }
@@ -169,7 +172,14 @@ pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<()
         "placeholder made",
         "placeholders made",
     );
-    output.line(&format!("  {made}"))
+    output.line(&format!("  {made}"))?;
+    for (table, rows) in &applied.under_placeholders {
+        let rows = counted(*rows, "row or value", "rows and values");
+        output.line(&format!(
+            "  {table}: {rows} under placeholders, which only whoever is behind one brings back, and nobody where that person had everything forgotten"
+        ))?;
+    }
+    Ok(())
 }
 
 /// Returns the time `span` after `time`.

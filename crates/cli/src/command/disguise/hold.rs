@@ -29,6 +29,11 @@ struct HoldForm<'a> {
     basis: &'a str,
 }
 
+#[derive(Serialize)]
+struct HoldForms<'a> {
+    holds: Vec<HoldForm<'a>>,
+}
+
 fn authority(said: &AuthorityChoice) -> Authority<'_> {
     Authority {
         actor: &said.actor,
@@ -122,7 +127,9 @@ pub(super) fn holds(args: &Holds, environment: &Environment) -> Result<Status, F
             actor: &it.actor,
             basis: &it.basis,
         });
-        output.json(&forms.collect::<Vec<_>>())?;
+        output.json(&HoldForms {
+            holds: forms.collect(),
+        })?;
     } else {
         for it in &found {
             let since = form(it).unwrap_or_else(|| "-".to_owned());

@@ -32,6 +32,8 @@ struct Checked<'a> {
 struct Planned<'a> {
     steps: Vec<StepForm<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    cautions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     refusals: Vec<String>,
 }
 
@@ -193,15 +195,23 @@ pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Fai
         .engine
         .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
+    let caution = match user {
+        Some(_) => None,
+        None => (ready.engine.caution_of_everybody()).map_err(unfit(&args.spec.spec))?,
+    };
     let mut output = Output::new();
     if args.json {
         output.json(&Planned {
             steps: steps.iter().map(form).collect(),
+            cautions: caution.into_iter().collect(),
             refusals,
         })?;
     } else {
         for step in &steps {
             print(step, &mut output)?;
+        }
+        if let Some(note) = &caution {
+            output.line(&format!("  note: {note}"))?;
         }
         print_refusals(&refusals, &mut output)?;
     }

@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 use super::credential::CredentialFile;
 use super::recorder::Recorded;
 use super::{AnyEngine, refused};
+use crate::envelope::enveloped;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, note};
 
@@ -131,7 +132,7 @@ impl Outlet {
             credential_file: self.whole.as_ref().map(CredentialFile::shown),
             share_files: self.shares.iter().map(CredentialFile::shown).collect(),
         };
-        serde_json::to_string(&document).map_err(|error| Failure::output(error.into()))
+        serde_json::to_string(&enveloped(&document)).map_err(|error| Failure::output(error.into()))
     }
 
     /// Prints the rest of the document after the commit.

@@ -30,6 +30,21 @@ struct ListedForm {
 }
 
 #[derive(Serialize)]
+struct ListedForms<'a> {
+    disguises: &'a [ListedForm],
+}
+
+#[derive(Serialize)]
+struct SpokenFor<'a> {
+    placeholders: &'a [String],
+}
+
+#[derive(Serialize)]
+struct SubjectNames<'a> {
+    names: &'a [String],
+}
+
+#[derive(Serialize)]
 struct UnregisteredForm<'a> {
     unregistered: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,10 +108,10 @@ pub(super) fn speaks_for(args: &SpeaksFor, environment: &Environment) -> Result<
     let time = SystemClock::new().now();
     let outcome = engine.speaks_for(&user, &brought.credential(), time);
     let (ids, _) = recorded(engine, recorder, outcome.map_err(refused))?;
-    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let ids: Vec<String> = ids.iter().map(probity_disguise::Value::written).collect();
     let mut output = Output::new();
     if args.json {
-        output.json(&ids)?;
+        output.json(&SpokenFor { placeholders: &ids })?;
     } else {
         for id in &ids {
             output.line(id)?;
@@ -125,7 +140,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
         .collect();
     let mut output = Output::new();
     if args.json {
-        output.json(&forms)?;
+        output.json(&ListedForms { disguises: &forms })?;
     } else {
         for it in &forms {
             let time = it.time.as_deref().unwrap_or("-");
@@ -166,7 +181,7 @@ pub(super) fn subject_name(
     let (names, _) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut output = Output::new();
     if args.json {
-        output.json(&names)?;
+        output.json(&SubjectNames { names: &names })?;
     } else {
         for name in &names {
             output.line(name)?;

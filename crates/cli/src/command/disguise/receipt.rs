@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use super::credential::{CredentialFile, first_line};
 use crate::args::{CheckReceipt, ReceiptKey};
 use crate::entry_json::format_time;
+use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 use crate::key_file::{random_secret, read_verifier};
 use crate::output::Output;
@@ -120,6 +121,8 @@ impl<'a> Outgoing<'a> {
 struct Unproven {
     proves: bool,
     fault: String,
+    #[serde(flatten)]
+    failed: Failed,
 }
 
 pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
@@ -130,6 +133,7 @@ pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
             let document = Unproven {
                 proves: false,
                 fault,
+                failed: Failed::new(failure),
             };
             // The exit status says it too if nobody reads the document.
             drop(output.json(&document).and_then(|()| output.flush()));
@@ -152,8 +156,9 @@ fn check_one(args: &CheckReceipt) -> Result<Status, Failure> {
         other => proves_nothing().because(other),
     })?;
     let tenant = args.tenant.as_deref().map(Value::from);
-    let about = args.user.as_deref().map(Value::from);
-    if about.is_some_and(|user| !receipt.is_about(tenant.as_ref(), &user)) {
+    let about = args.user.as_deref().map(Value::meant);
+    let is_about = |user: &Value| receipt.is_about(tenant.as_ref(), user);
+    if about.is_some_and(|users| !users.iter().any(is_about)) {
         return Err(proves_nothing().because("it is about somebody else"));
     }
     let form = CheckedForm {

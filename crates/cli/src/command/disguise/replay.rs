@@ -21,6 +21,7 @@ use crate::config::Environment;
 use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
 use crate::output::Output;
+use crate::progress::Progress;
 
 #[derive(Serialize)]
 struct ReplayedForm<'a> {
@@ -92,10 +93,13 @@ fn told(
     let filter = Filter::default();
     tell_unsigned(&reader, &filter)?;
     let mut told = Operations::default();
+    let mut progress = Progress::new("entries read");
     let read = reader.read(&filter, &mut |found| -> Result<(), Failure> {
+        progress.add_one();
         told.add(found.stream.as_str(), &found.entry, found.erased);
         Ok(())
     });
+    progress.clear();
     // Operations lost from a damaged log would stay undone unnoticed.
     read.map_err(|failure| match failure.status() {
         Status::Broken => failure.so("nothing was done again, because the log is damaged"),

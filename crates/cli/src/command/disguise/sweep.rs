@@ -21,6 +21,11 @@ struct ScheduledForm {
 }
 
 #[derive(Serialize)]
+struct ScheduledForms<'a> {
+    scheduled: &'a [ScheduledForm],
+}
+
+#[derive(Serialize)]
 struct CancelledForm {
     cancelled: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +71,7 @@ pub(super) fn scheduled(args: &Scheduled, environment: &Environment) -> Result<S
         .collect();
     let mut output = Output::new();
     if args.json {
-        output.json(&forms)?;
+        output.json(&ScheduledForms { scheduled: &forms })?;
     } else {
         for it in &forms {
             output.line(&format!("{}  {}", it.id, it.due.as_deref().unwrap_or("-")))?;

@@ -5,30 +5,27 @@ mod csv_rows;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use indicatif::ProgressBar;
 use probity_log::reader::{Found, Reader};
 
 use self::csv_rows::CsvRows;
 use super::reading::{self, OnDamage};
 use crate::args::{Export, ExportFormat};
 use crate::config::Environment;
-use crate::entry_json::write_line;
+use crate::entry_json::{Place, write_line};
 use crate::failure::{Failure, Status};
-use crate::key_file;
 use crate::output::{counted, note};
 use crate::output_file::{Existing, OutputFile};
+use crate::progress::Progress;
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Entries between two updates of the progress on a terminal.
-const PROGRESS_ENTRIES: u64 = 1024;
 
 pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Failure> {
     if args.spreadsheet_safe && args.format != ExportFormat::Csv {
         return Err(Failure::usage("--spreadsheet-safe is for --format csv"));
     }
-    check_is_no_file(args)?;
     let on_damage = OnDamage::of(args.damaged_too);
-    let reader = reading::open(&args.dir, args.key_file.as_deref(), environment, on_damage)?;
+    let reader = reading::open(&args.dir, args.key.as_deref(), environment, on_damage)
+        .map_err(|failure| explain_key(args, failure))?;
     let counts = if let Some(path) = &args.output {
         export_to_file(args, &reader, path)?
     } else {
@@ -60,16 +57,12 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
     Ok(counts.status)
 }
 
-/// Refuses a root key file given as the key of the wanted entries, where other commands take the
-/// root key. No entry has that key, and an empty export looks like an answer.
-fn check_is_no_file(args: &Export) -> Result<(), Failure> {
-    let named = args.filter.key.as_deref().map(Path::new);
-    match named.filter(|path| key_file::looks_like_root(path)) {
-        Some(path) => Err(Failure::usage(format!(
-            "--key is the key of the entries wanted, and {} is a root key file: give that with --key-file",
-            path.display()
-        ))),
-        None => Ok(()),
+/// Names the option for the key of the wanted entries where `--key` names no file.
+fn explain_key(args: &Export, failure: Failure) -> Failure {
+    match &args.key {
+        Some(path) if !path.exists() => failure
+            .also("--key names a key file; for the entries with one key there is --entry-key K"),
+        _ => failure,
     }
 }
 
@@ -98,21 +91,27 @@ pub(super) fn export_to_file(
 
 /// An output format with its writer.
 enum Form<W: Write> {
-    Jsonl(W),
+    Jsonl { out: W, with_place: bool },
     Csv(Box<CsvRows<W>>),
 }
 
 impl<W: Write> Form<W> {
     fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
         match self {
-            Self::Jsonl(out) => write_line(&found.entry, found.closed, out),
+            Self::Jsonl { out, with_place } => {
+                let place = with_place.then(|| Place {
+                    stream: found.stream.as_str(),
+                    index: found.index,
+                });
+                write_line(place, &found.entry, found.closed, out)
+            }
             Self::Csv(rows) => rows.write(found),
         }
     }
 
     fn into_inner(self) -> io::Result<W> {
         let mut out = match self {
-            Self::Jsonl(out) => out,
+            Self::Jsonl { out, .. } => out,
             Self::Csv(rows) => rows.into_inner()?,
         };
         out.flush()?;
@@ -127,12 +126,15 @@ fn export<W: Write>(
     fail: impl Fn(io::Error) -> Failure,
 ) -> Result<(Counts, W), Failure> {
     let mut form = match args.format {
-        ExportFormat::Jsonl => Form::Jsonl(out),
+        ExportFormat::Jsonl => Form::Jsonl {
+            out,
+            with_place: args.with_place,
+        },
         ExportFormat::Csv => Form::Csv(Box::new(
             CsvRows::new(out, args.spreadsheet_safe).map_err(&fail)?,
         )),
     };
-    let progress = ProgressBar::new_spinner();
+    let mut progress = Progress::new("entries");
     let mut counts = Counts {
         entries: 0,
         erased: 0,
@@ -145,13 +147,10 @@ fn export<W: Write>(
         counts.erased = counts.erased.saturating_add(u64::from(found.erased));
         let is_partly = !found.erased && !found.closed.is_none();
         counts.partly = counts.partly.saturating_add(u64::from(is_partly));
-        if counts.entries.is_multiple_of(PROGRESS_ENTRIES) {
-            progress.set_message(format!("{} entries", counts.entries));
-            progress.tick();
-        }
+        progress.add_one();
         form.write(found).map_err(&fail)
     });
-    progress.finish_and_clear();
+    progress.clear();
     counts.status = reading::status_after(&read?);
     Ok((counts, form.into_inner().map_err(fail)?))
 }

@@ -1,8 +1,6 @@
 //! `pocket import`: rows of a CSV or JSON file.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use probity_pocketdb::{Error, Value, ValueType};
@@ -13,11 +11,12 @@ use super::change::NoRows;
 use super::rows_file::{Closing, Document, Fields};
 use super::{Place, Vault};
 use crate::args::{PocketImport, RowsFormat};
+use crate::command::input::Input;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
-use crate::input_file::InputFile;
 use crate::interruption;
 use crate::output::{Output, counted};
+use crate::progress::Progress;
 
 #[derive(Serialize)]
 struct Imported<'a> {
@@ -29,13 +28,7 @@ pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Stat
     let format = args.format.unwrap_or_else(|| format_of(&args.rows));
     interruption::end_gracefully()
         .map_err(|error| Failure::new("cannot wait for signals").because(error))?;
-    let input = if args.rows == Path::new("-") {
-        let input = io::stdin().as_fd().try_clone_to_owned();
-        input.map(|input| InputFile::from(File::from(input)))
-    } else {
-        InputFile::open(&args.rows)
-    };
-    let input = input.map_err(|error| Failure::file("read", &args.rows, error))?;
+    let input = Input::open(&args.rows)?;
     let place = Place::of(&args.pocket, environment);
     let mut vault = place.open(true)?;
     let mut import = Import::new(&place, &mut vault, &args.table, args.rows_per_commit)?;
@@ -43,17 +36,16 @@ pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Stat
         RowsFormat::Csv => import.csv(Closing::new(input)),
         RowsFormat::Json => import.json(input),
     };
-    let ran = match ran {
-        // A producer that the signal ended too leaves part of the rows.
-        _ if interruption::is_stopped() => Err(Failure::new("a signal asked to stop")),
-        ran => ran.and_then(|()| import.commit()),
-    };
+    let ran = ran.and_then(|end| import.commit().map(|()| end));
+    import.progress.clear();
     let rows = import.committed;
     place.close(vault)?;
-    ran.map_err(|failure| {
-        let kept = counted(rows, "row was imported", "rows were imported");
-        failure.after(&kept)
-    })?;
+    let kept = counted(rows, "row was imported", "rows were imported");
+    if ran.map_err(|failure| failure.after(&kept))? == End::Stopped {
+        return Err(Failure::new("a signal asked to stop")
+            .after(&kept)
+            .remedy("leave these rows out of the input and run the same command again"));
+    }
     let mut output = Output::new();
     if args.json {
         let table = &args.table;
@@ -74,6 +66,15 @@ fn format_of(path: &Path) -> RowsFormat {
     }
 }
 
+/// The reason why no more rows are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The input ended.
+    Input,
+    /// A signal asked to stop; the rows before it are whole.
+    Stopped,
+}
+
 /// An import of rows into one table.
 pub(super) struct Import<'a> {
     place: &'a Place,
@@ -86,6 +87,7 @@ pub(super) struct Import<'a> {
     rows_per_commit: u32,
     pending: u32,
     committed: u64,
+    progress: Progress,
 }
 
 impl<'a> Import<'a> {
@@ -113,6 +115,7 @@ impl<'a> Import<'a> {
             rows_per_commit,
             pending: 0,
             committed: 0,
+            progress: Progress::new("rows"),
         })
     }
 
@@ -142,9 +145,6 @@ impl<'a> Import<'a> {
 
     /// Inserts one row, and commits after every `rows_per_commit` rows.
     pub(super) fn row(&mut self, values: &[Value<'_>]) -> Result<(), Failure> {
-        if interruption::is_stopped() {
-            return Err(Failure::new("a signal asked to stop"));
-        }
         if self.pending == 0 {
             self.execute("BEGIN", &[])?;
         }
@@ -153,6 +153,7 @@ impl<'a> Import<'a> {
         self.statement = statement;
         result?;
         self.pending += 1;
+        self.progress.add_one();
         if self.pending >= self.rows_per_commit {
             self.commit()?;
         }
@@ -204,18 +205,29 @@ impl<'a> Import<'a> {
         value.ok_or_else(|| Failure::new(format!("the value of {name} is no number")))
     }
 
-    fn csv(&mut self, input: impl Read) -> Result<(), Failure> {
+    fn csv(&mut self, input: impl Read) -> Result<End, Failure> {
         let mut reader = csv::Reader::from_reader(input);
         let malformed =
             |error: csv::Error| Failure::new("the CSV file is malformed").because(error);
-        let heading = reader.headers().map_err(malformed)?.clone();
+        let heading = match reader.headers() {
+            Ok(heading) => heading.clone(),
+            Err(_) if interruption::is_stopped() => return Ok(End::Stopped),
+            Err(error) => return Err(malformed(error)),
+        };
         if heading.is_empty() {
             return Err(Failure::new("the CSV file is empty")
                 .remedy("give it a first line with the names of the columns"));
         }
         self.set_columns(heading.iter().map(str::trim))?;
         let mut record = csv::StringRecord::new();
-        while reader.read_record(&mut record).map_err(malformed)? {
+        loop {
+            match reader.read_record(&mut record) {
+                // A record that a signal cut short is none.
+                _ if interruption::is_stopped() => return Ok(End::Stopped),
+                Ok(true) => {}
+                Ok(false) => return Ok(End::Input),
+                Err(error) => return Err(malformed(error)),
+            }
             let line = record.position().map_or(0, csv::Position::line);
             let cells = record.iter().enumerate();
             let values: Result<Vec<_>, _> = cells
@@ -225,22 +237,31 @@ impl<'a> Import<'a> {
                 .and_then(|values| self.row(&values))
                 .map_err(|failure| failure.after(&format!("line {line} was reached")))?;
         }
-        Ok(())
     }
 
-    fn json(&mut self, input: impl Read) -> Result<(), Failure> {
+    fn json(&mut self, input: impl Read) -> Result<End, Failure> {
         let input = io::BufReader::new(input);
         let mut number = 0u64;
         for document in serde_json::Deserializer::from_reader(input).into_iter() {
+            if interruption::is_stopped() {
+                return Ok(End::Stopped);
+            }
             let Document(rows) = document
                 .map_err(|error| Failure::new("the JSON file is malformed").because(error))?;
             for row in &rows {
+                if interruption::is_stopped() {
+                    return Ok(End::Stopped);
+                }
                 number += 1;
                 self.json_row(row)
                     .map_err(|failure| failure.after(&format!("object {number} was reached")))?;
             }
         }
-        Ok(())
+        // An input that ends because of the signal is not known to be whole.
+        if interruption::is_stopped() {
+            return Ok(End::Stopped);
+        }
+        Ok(End::Input)
     }
 
     fn json_row(&mut self, Fields(fields): &Fields) -> Result<(), Failure> {

@@ -144,7 +144,7 @@ pub(super) fn stats(args: &PocketStats, environment: &Environment) -> Result<Sta
     let wear = wear(&vault).map_err(|error| Failure::file("read", &place.file, error))?;
     // Closing would replace the counts of the last command by those of this one.
     let (_, mut secure) = vault.into_parts();
-    let usage = Usage::read(&mut secure).map_err(|error| place.refused(error))?;
+    let usage = Usage::read(&mut secure).map_err(|error| place.refused(error.into()))?;
     let found = fs::metadata(&place.file);
     let found = found.map_err(|error| Failure::file("read", &place.file, error))?;
     let stats = Stats {

@@ -27,6 +27,7 @@ use serde::Serialize;
 use self::unfinished::{root_under_way, unfinished};
 use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
+use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::Output;
@@ -83,6 +84,8 @@ struct Unsound<'a> {
     file: &'a Path,
     intact: bool,
     fault: String,
+    #[serde(flatten)]
+    failed: Failed,
 }
 
 /// Returns `found`, after printing a document about a broken database where `json` asks for one.
@@ -100,6 +103,7 @@ fn with_document(
             file,
             intact: false,
             fault: failure.clause(),
+            failed: Failed::new(failure),
         })?;
         output.flush()?;
     }
@@ -239,7 +243,7 @@ impl Place {
             self.unopened("open the root file", &self.root, error, missing)
         })?;
         self.watch(secure.failure());
-        let usage = Usage::read(&mut secure).map_err(|error| self.refused(error))?;
+        let usage = Usage::read(&mut secure).map_err(|error| self.refused(error.into()))?;
         let memory = usize::try_from(usage.memory_given).unwrap_or(usize::MAX);
         Store::open(flash, secure, memory).map_err(|error| self.refused(error))
     }

@@ -117,7 +117,7 @@ impl Shown {
                 rows.push(cells.collect());
                 Ok(())
             }
-            Form::Json(output) => output.json(&RowForm {
+            Form::Json(output) => output.json_line(&RowForm {
                 names: &self.names,
                 row,
             }),

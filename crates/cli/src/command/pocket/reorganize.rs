@@ -8,6 +8,7 @@ use super::{NO_ROOM_BESIDE, Place, Vault};
 use crate::args::PocketReorganize;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
+use crate::interruption;
 use crate::output::{Output, counted};
 
 #[derive(Serialize)]
@@ -19,6 +20,8 @@ struct Reorganized {
 }
 
 pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<Status, Failure> {
+    interruption::end_gracefully()
+        .map_err(|error| Failure::new("cannot wait for signals").because(error))?;
     let place = Place::of(&args.pocket, environment).when_full(NO_ROOM_BESIDE);
     let mut vault = place.open(true)?;
     let done = if args.cancel {
@@ -35,6 +38,12 @@ pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<
     let reorganizations = vault.instance();
     place.close(vault)?;
     let done = done?;
+    if interruption::is_stopped() && !done.finished {
+        let (done, tasks) = (done.done, done.tasks);
+        return Err(Failure::new("a signal asked to stop")
+            .after(&format!("{done} of {tasks} steps are done"))
+            .remedy("the same command goes on"));
+    }
     let mut output = Output::new();
     if args.json {
         output.json(&Reorganized {
@@ -62,7 +71,7 @@ pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<
     Ok(Status::Done)
 }
 
-/// Runs `steps` tasks, or all that are left.
+/// Runs `steps` tasks, or all that are left, until a signal asks to stop.
 fn work(
     vault: &mut Vault,
     extent: Extent,
@@ -78,7 +87,7 @@ fn work(
         bar.set_length(u64::from(progress.tasks));
         bar.set_position(u64::from(progress.done));
         left -= 1;
-        if progress.finished || left == 0 {
+        if progress.finished || left == 0 || interruption::is_stopped() {
             break progress;
         }
     };

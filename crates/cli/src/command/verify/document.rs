@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::OlderLog;
 use crate::args::Verify;
+use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 
 #[derive(Serialize)]
@@ -56,10 +57,9 @@ pub(super) struct Document<'a> {
 pub(super) struct Ended {
     log: String,
     verdict: &'static str,
-    status: u8,
     keyed: bool,
-    /// The damage and the remedy.
-    error: String,
+    #[serde(flatten)]
+    failed: Failed,
 }
 
 impl Ended {
@@ -67,9 +67,8 @@ impl Ended {
         Self {
             log: args.dir.display().to_string(),
             verdict: "broken",
-            status: failure.status().code(),
             keyed: options.root.is_some(),
-            error: failure.to_string(),
+            failed: Failed::new(failure),
         }
     }
 }

@@ -172,7 +172,8 @@ const TRIGGERS: &str = concat!(
 );
 
 /// The transactions that last wrote rows of these catalogs: every change of a table writes such a
-/// row. Objects that the server itself came with have ids below 16384.
+/// row. Objects that the server itself came with have ids below 16384. Last, whether anything may
+/// be put off to the commit.
 const VERSION: &str = concat!("
     WITH t AS MATERIALIZED
          (SELECT oid, xmin FROM pg_class
@@ -191,7 +192,8 @@ const VERSION: &str = concat!("
            (SELECT sum(hashtextextended(concat_ws(' ', g.oid, g.xmin), 0))::text
               FROM pg_trigger g WHERE NOT g.tgisinternal AND g.tgrelid IN (SELECT oid FROM t)),
            (SELECT sum(hashtextextended(concat_ws(' ', r.oid, r.xmin), 0))::text
-              FROM pg_rewrite r WHERE r.ev_class IN (SELECT oid FROM t))");
+              FROM pg_rewrite r WHERE r.ev_class IN (SELECT oid FROM t)),
+           (SELECT EXISTS (SELECT FROM pg_constraint WHERE condeferrable AND conrelid <> 0))::text");
 
 impl Postgres {
     pub(super) fn read_catalog(&mut self) -> Result<Catalog, DatabaseError> {
@@ -322,6 +324,8 @@ impl Postgres {
 
     pub(super) fn read_catalog_version(&mut self) -> Result<i64, DatabaseError> {
         let rows = self.query(VERSION, &[])?;
+        let last = rows.first().and_then(|row| row.last());
+        self.may_defer = last.is_none_or(|it| it.to_string() != "false");
         let mut hash = DefaultHasher::new();
         for value in rows.iter().flatten() {
             value.to_string().hash(&mut hash);

@@ -14,6 +14,7 @@ use super::{
     CONNECT_WAIT, Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, Said, Words,
     wording,
 };
+use crate::database::catalog::whole;
 use crate::database::value::Value;
 
 /// Prepared statements kept.
@@ -42,6 +43,8 @@ pub struct Postgres {
     statements: HashMap<String, Statement>,
     /// The savepoint of a statement that was tried is still there.
     has_savepoint: bool,
+    /// False once the catalog was found to have nothing that is put off to the commit.
+    may_defer: bool,
 }
 
 impl Postgres {
@@ -70,6 +73,7 @@ impl Postgres {
             config,
             statements: HashMap::new(),
             has_savepoint: false,
+            may_defer: true,
         })
     }
 
@@ -277,6 +281,10 @@ impl Database for Postgres {
     }
 
     fn check_deferred(&mut self) -> Result<(), DatabaseError> {
+        // A constraint that came since is checked by the commit, which then changes nothing.
+        if !self.may_defer {
+            return Ok(());
+        }
         let all = self.client.batch_execute(
             "SAVEPOINT probity_deferred; SET CONSTRAINTS ALL IMMEDIATE; RELEASE probity_deferred",
         );
@@ -347,21 +355,6 @@ impl ToSql for Bound<'_> {
     fn encode_format(&self, _: &Type) -> Format {
         Format::Text
     }
-}
-
-/// Returns the digits of a whole number that another type writes with a point or an exponent; the
-/// type of whole numbers takes neither.
-fn whole(text: &str) -> Option<String> {
-    if let Some((digits, fraction)) = text.split_once('.')
-        && fraction.bytes().all(|it| it == b'0')
-    {
-        return Some(digits.to_owned());
-    }
-    let (_, _) = text.split_once('e')?;
-    let number: f64 = text.parse().ok()?;
-    // Beyond, the text has fewer digits than the number.
-    (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0)
-        .then(|| format!("{number:.0}"))
 }
 
 fn is_direct(of: &Type) -> bool {

@@ -197,8 +197,9 @@ impl SharedRows<'_, '_> {
         let left = || partings.iter().filter(|it| !it.stays);
         let rows: Vec<Vec<Value>> = left().map(|it| it.row.clone()).collect();
         self.work.stake(table, columns, &rows, Loss::Row)?;
+        let nobody = self.work.nobody(table, columns, &rows)?;
         let (mut gone, mut slots) = (Vec::new(), Vec::new());
-        for it in left() {
+        for (it, nobody) in left().zip(nobody) {
             let version = u64::from_le_bytes(random()?);
             let copy = |departed| Change::Copied {
                 departed,
@@ -215,12 +216,12 @@ impl SharedRows<'_, '_> {
                 .map(|(_, owner, _)| self.work.principals.name(self.work.user.unwrap_or(owner)))
                 .collect();
             for holder in holders {
+                self.work.notes.name_nobody(&holder, nobody.clone())?;
                 self.work.notes.add(holder, number, table, copy(false))?;
             }
-            for holder in &it.departed {
-                self.work
-                    .notes
-                    .add(holder.principal(), number, table, copy(true))?;
+            for holder in it.departed.iter().map(Value::principal) {
+                self.work.notes.name_nobody(&holder, nobody.clone())?;
+                self.work.notes.add(holder, number, table, copy(true))?;
             }
             slots.push((slot(self.work.salt, &table.name, &it.identity), version));
             gone.push(it.identity.clone());

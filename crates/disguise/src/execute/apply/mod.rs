@@ -6,6 +6,7 @@ mod co_owned;
 mod dependent_rows;
 mod group;
 mod modify;
+mod nobody;
 mod notes;
 mod order;
 mod placeholder;

@@ -1,7 +1,7 @@
 //! The records that a disguise writes, until they are stored.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::principals::Principals;
 use crate::crypto::random;
@@ -48,6 +48,18 @@ impl Notes {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(place) => place.insert(Bag::empty(random()?)),
         })
+    }
+
+    /// Notes in the bag of `principal` by which names removed rows name nobody.
+    pub(super) fn name_nobody(
+        &mut self,
+        principal: &[u8],
+        nobody: BTreeSet<Vec<u8>>,
+    ) -> Result<(), Error> {
+        if !nobody.is_empty() {
+            self.bag_of(principal.to_vec())?.nobody.extend(nobody);
+        }
+        Ok(())
     }
 
     /// Notes a change to rows of `table`, joined with like ones of the same step.

@@ -136,7 +136,9 @@ impl Applier<'_> {
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
         let keepers = self.keepers(table, columns, &rows)?;
-        for (row, keeper) in rows.into_iter().zip(keepers) {
+        let nobody = self.nobody(table, columns, &rows)?;
+        for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
+            self.notes.name_nobody(&keeper, nobody)?;
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
                 if let Some((public, standing)) = self.principals.known.get(&name).cloned() {

@@ -50,6 +50,10 @@ pub struct Applied {
     pub rows: BTreeMap<String, u64>,
     /// Placeholder users made.
     pub pseudoprincipals: u64,
+    /// Rows and values, of a disguise of everybody, whose records went to placeholders of other
+    /// disguises, in each table. Whoever is behind a placeholder alone brings these back; where that
+    /// person had everything forgotten, nobody does.
+    pub under_placeholders: BTreeMap<String, u64>,
 }
 
 impl Applied {
@@ -58,15 +62,22 @@ impl Applied {
             id,
             rows: BTreeMap::new(),
             pseudoprincipals: 0,
+            under_placeholders: BTreeMap::new(),
         }
     }
 
     /// Adds the counts of another part of the same disguise.
     pub(crate) fn add(&mut self, part: &Self) {
-        for (table, count) in &part.rows {
-            let all = self.rows.entry(table.clone()).or_default();
-            *all = all.saturating_add(*count);
-        }
+        add(&mut self.rows, &part.rows);
+        add(&mut self.under_placeholders, &part.under_placeholders);
         self.pseudoprincipals = self.pseudoprincipals.saturating_add(part.pseudoprincipals);
+    }
+}
+
+/// Adds counts of rows by table to others.
+fn add(all: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+    for (table, count) in more {
+        let all = all.entry(table.clone()).or_default();
+        *all = all.saturating_add(*count);
     }
 }

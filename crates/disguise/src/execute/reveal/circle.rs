@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::put_back::missing_readers;
+use super::put_back::{missing_readers, names_one_of};
 use super::rewrite::is_constraint;
 use super::{Revealer, Sections, fits};
 use crate::database::value::Value;
@@ -21,6 +21,9 @@ struct Group<'a> {
     columns: Vec<String>,
     /// References of the rows, their owners included.
     references: Vec<Reference>,
+    /// Those of them that the database does not enforce, and whom the rows named that were nobody.
+    loose: Vec<Reference>,
+    nobody: BTreeSet<Vec<u8>>,
     rows: Vec<Waiting>,
 }
 
@@ -127,7 +130,7 @@ impl<'a> Circles<'_, 'a> {
         let live = self.work.live;
         let awaited = self.awaited(due);
         let mut groups = Vec::new();
-        for (number, (_, section)) in due.iter().enumerate() {
+        for (number, (index, section)) in due.iter().enumerate() {
             let (Some(table), Change::Removed { columns, rows }) =
                 (live.table(&section.table), &section.change)
             else {
@@ -136,7 +139,9 @@ impl<'a> Circles<'_, 'a> {
             if !fits(table, &section.change) {
                 continue;
             }
-            let owned = self.work.owners_back(table, columns, rows, &awaited)?;
+            let owned = self
+                .work
+                .owners_back((table, *index), columns, rows, &awaited)?;
             let may_wait = self.work.may_wait(table, columns, rows)?;
             let is_of_user = section.is_of_user();
             let is_gone = |row: &[Value]| {
@@ -164,21 +169,28 @@ impl<'a> Circles<'_, 'a> {
                 to_table: live.pseudo.table.clone(),
                 to_columns: vec![live.pseudo.id.clone()],
             }));
+            let mut loose = references.clone();
+            loose.retain(|it| live.may_dangle(table, it));
             groups.push(Group {
                 section: number,
                 table,
                 columns: columns.clone(),
                 references,
+                loose,
+                nobody: self.work.nobody.get(*index).cloned().unwrap_or_default(),
                 rows: rows.collect(),
             });
         }
         for group in &mut groups {
             let there = self.there(group)?;
             let (columns, references) = (&group.columns, &group.references);
+            let (loose, nobody) = (&group.loose, &group.nobody);
             group.rows.retain(|it| {
                 let missing = |reference: &Reference| {
-                    key(columns, reference, &it.row)
-                        .is_some_and(|key| !holds(&there, reference, &key))
+                    key(columns, reference, &it.row).is_some_and(|key| {
+                        let dangles = loose.contains(reference) && names_one_of(Some(nobody), &key);
+                        !dangles && !holds(&there, reference, &key)
+                    })
                 };
                 references.iter().any(missing)
             });
@@ -314,9 +326,11 @@ fn narrow(groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
         for (group, there) in groups.iter_mut().zip(there) {
             let before = group.rows.len();
             let (columns, references) = (&group.columns, &group.references);
+            let (loose, nobody) = (&group.loose, &group.nobody);
             let parent = |reference: &Reference, row: &[Value]| {
                 key(columns, reference, row).is_none_or(|key| {
-                    let is_there = holds(there, reference, &key);
+                    let dangles = loose.contains(reference) && names_one_of(Some(nobody), &key);
+                    let is_there = dangles || holds(there, reference, &key);
                     is_there || is_among(&among, spelled, reference, &key)
                 })
             };

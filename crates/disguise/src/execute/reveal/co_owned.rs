@@ -50,10 +50,11 @@ impl<'a> Copies<'_, 'a> {
         Ok(())
     }
 
-    /// Inserts shared rows from copies that are not void. Returns those that stay.
+    /// Inserts shared rows from copies that are not void, of the bag with number `index`. Returns
+    /// those that stay.
     pub(super) fn put_back(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         columns: &[String],
         copies: Vec<Copied>,
     ) -> Result<Vec<Copied>, Error> {
@@ -78,7 +79,7 @@ impl<'a> Copies<'_, 'a> {
             versions.push((name, copy.version));
             rows.push(copy.row);
         }
-        let kept = self.work.put_back(table, columns, rows.clone())?;
+        let kept = self.work.put_back((table, index), columns, rows.clone())?;
         let still: BTreeSet<Vec<u8>> = kept.iter().map(|row| encoded(row)).collect();
         for row in &kept {
             // The copies of the other owners name these placeholders too.

@@ -99,6 +99,8 @@ pub(crate) struct Revealer<'a> {
     pub(crate) settle: bool,
     /// Placeholders whose people came back to shared rows that they had left.
     pub(crate) returned: BTreeSet<Vec<u8>>,
+    /// The names of nobody in the removed rows of each open bag.
+    pub(crate) nobody: Vec<BTreeSet<Vec<u8>>>,
     /// The changes still missing from rows that were put back in the current section.
     pub(crate) missing: Vec<Change>,
     /// The locators of records that have ended and that nothing holds.

@@ -18,10 +18,10 @@ use crate::statements::table::{
 type Ready = Vec<(Vec<Value>, Vec<Value>)>;
 
 impl Revealer<'_> {
-    /// Inserts removed rows. Returns those that stay.
+    /// Inserts removed rows of the bag with number `index`. Returns those that stay.
     pub(super) fn put_back(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
@@ -47,7 +47,7 @@ impl Revealer<'_> {
             theirs
         });
         let mut ready: Ready = Vec::new();
-        let owned = self.owners_back(table, columns, &rows, &BTreeSet::new())?;
+        let owned = self.owners_back((table, index), columns, &rows, &BTreeSet::new())?;
         for (row, owned) in rows.into_iter().zip(owned) {
             if let Some(owned) = owned {
                 ready.push((row, owned));
@@ -61,7 +61,7 @@ impl Revealer<'_> {
             let reason = people.map(|owner| self.people.ownerless(owner)).max();
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
-        self.drop_orphans(table, columns, &mut ready, &mut kept)?;
+        self.drop_orphans((table, index), columns, &mut ready, &mut kept)?;
         self.drop_strangers(table, columns, &mut ready, &mut kept)?;
         let done = self.insert_ready(table, columns, &ready, &mut kept)?;
         if table.name == self.live.pseudo.table {
@@ -104,10 +104,11 @@ impl Revealer<'_> {
 
     /// Returns each row with owners that exist, or nothing when an owner is missing (C4). A missing
     /// reader does not keep the row from its owner: the column becomes empty if it may. Those who
-    /// are `awaited` are about to come back.
+    /// are `awaited` are about to come back. Whoever was nobody already when the row went, as the
+    /// bag with number `index` says, is named again and not waited for.
     pub(super) fn owners_back(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         columns: &[String],
         rows: &[Vec<Value>],
         awaited: &BTreeSet<Vec<u8>>,
@@ -123,6 +124,7 @@ impl Revealer<'_> {
             return Ok(rows.iter().cloned().map(Some).collect());
         }
         let nearest = self.people.nearest(self.database, &owners)?;
+        let nobody = self.nobody.get(index);
         let owned = |row: &Vec<Value>| {
             let mut row = row.clone();
             for column in live.others(table) {
@@ -132,7 +134,11 @@ impl Revealer<'_> {
                 let Some(owner) = owner else { continue };
                 let name = owner.principal();
                 let nearest = nearest.get(&name).cloned();
-                let value = nearest.or_else(|| may_lack(table, column).then_some(Value::Null));
+                let was_nobody = live.is_free(table, column)
+                    && nobody.is_some_and(|all| all.contains(&name))
+                    && !self.people.is_own(&name);
+                let value = nearest.or_else(|| was_nobody.then(|| owner.clone()));
+                let value = value.or_else(|| may_lack(table, column).then_some(Value::Null));
                 let is_awaited = awaited.contains(&name) && !self.people.replaced.contains(&name);
                 let value = value.or_else(|| is_awaited.then_some(owner));
                 put(columns, &mut row, column, value?);
@@ -145,7 +151,7 @@ impl Revealer<'_> {
     /// Check C3: moves rows whose parents are missing to `kept`; parents may be among the rows themselves.
     pub(super) fn drop_orphans(
         &mut self,
-        table: &ResolvedTable,
+        (table, index): (&ResolvedTable, usize),
         columns: &[String],
         ready: &mut Ready,
         kept: &mut Vec<(Vec<Value>, KeptReason)>,
@@ -165,6 +171,10 @@ impl Revealer<'_> {
                 .collect();
             let by = &reference.to_columns;
             let found = present(self.database, &reference.to_table, by, &keys)?;
+            let (may_dangle, nobody) = (
+                self.live.may_dangle(table, reference),
+                self.nobody.get(index),
+            );
             loop {
                 let own: BTreeSet<Vec<u8>> = if reference.to_table == table.name {
                     ready
@@ -177,7 +187,9 @@ impl Revealer<'_> {
                 let before = ready.len();
                 let holds = |row: &[Value]| {
                     key(row).is_none_or(|key| {
-                        found.contains(&encoded(&key)) || own.contains(&encoded(&key))
+                        found.contains(&encoded(&key))
+                            || own.contains(&encoded(&key))
+                            || (may_dangle && names_one_of(nobody, &key))
                     })
                 };
                 let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(ready)
@@ -322,6 +334,14 @@ impl Revealer<'_> {
         let rows = select_keys(self.database, &table.name, by, by, keys)?;
         Ok(rows.iter().map(|row| encoded(row)).collect())
     }
+}
+
+/// Returns whether a key of one column names one of those who were nobody when its row went.
+pub(super) fn names_one_of(nobody: Option<&BTreeSet<Vec<u8>>>, key: &[Value]) -> bool {
+    let ([name], Some(nobody)) = (key, nobody) else {
+        return false;
+    };
+    nobody.contains(&name.principal())
 }
 
 /// Returns whether a row may do without the reader whom `column` names.

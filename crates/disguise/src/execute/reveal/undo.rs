@@ -21,6 +21,7 @@ impl Revealer<'_> {
         opened: &mut [Open<'_>],
         mut closed: Closed<'_>,
     ) -> Result<(), Error> {
+        self.nobody = opened.iter().map(|it| it.bag.nobody.clone()).collect();
         let mut due = Sections::new();
         let mut disguises = BTreeSet::new();
         for (index, open) in opened.iter_mut().enumerate() {
@@ -112,7 +113,10 @@ impl Revealer<'_> {
                 return Ok(left);
             };
             let (step, table) = (section.step, section.table.clone());
-            left.extend(self.section(section, barred)?.map(|it| (index, it)));
+            left.extend(
+                self.section((index, section), barred)?
+                    .map(|it| (index, it)),
+            );
             for change in take(&mut self.missing) {
                 *helped = true;
                 let table = table.clone();
@@ -128,10 +132,10 @@ impl Revealer<'_> {
         }
     }
 
-    /// Tries one section. Returns the part that is left of it.
+    /// Tries one section of the bag with number `index`. Returns the part that is left of it.
     fn section(
         &mut self,
-        mut section: Section,
+        (index, mut section): (usize, Section),
         barred: &BTreeSet<Vec<u8>>,
     ) -> Result<Option<Section>, Error> {
         let live = self.live;
@@ -148,10 +152,10 @@ impl Revealer<'_> {
                 if is_of_user {
                     rows.retain(|row| !self.is_of_gone(table, columns, row));
                 }
-                *rows = self.put_back(table, columns, take(rows))?;
+                *rows = self.put_back((table, index), columns, take(rows))?;
             }
             Change::Copied { columns, rows, .. } => {
-                *rows = Copies { work: self }.put_back(table, columns, take(rows))?;
+                *rows = Copies { work: self }.put_back((table, index), columns, take(rows))?;
             }
             Change::Modified { column, rows, .. } => {
                 *rows = self.rewrite(table, column, take(rows), barred, false)?;

@@ -17,8 +17,6 @@ pub use simulator::{CostModel, PowerCut, Simulator, Torn};
 #[cfg(feature = "std")]
 pub use steady::{PageHash, Steady};
 
-pub use crate::error::FlashError;
-
 /// Bytes of one flash page, the unit of programming.
 pub const PAGE_BYTES: usize = 2048;
 /// Bytes of one sector, the unit of partial reads.
@@ -46,6 +44,28 @@ pub struct FlashCounters {
     pub programs: u64,
     /// Blocks erased.
     pub erases: u64,
+}
+
+/// Errors of a flash chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FlashError {
+    /// A page was programmed that has not been erased since it was last programmed.
+    NotErased,
+    /// A page was programmed before an earlier page of its block, or after a later one.
+    OutOfOrder,
+    /// The page or block lies beyond the end of the device.
+    OutOfRange,
+    /// A read or a program does not have the length of whole sectors or of a page.
+    BadLength,
+    /// The supply failed during this operation; nothing works until it returns.
+    PowerLost,
+    /// The block can no longer be programmed or erased.
+    BadBlock,
+    /// The medium behind the device failed.
+    Medium,
+    /// A page reads differently than before, although it was not written.
+    Changed,
 }
 
 /// A flash chip.

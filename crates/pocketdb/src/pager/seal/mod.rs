@@ -7,9 +7,9 @@ use polyval::universal_hash::UniversalHash as _;
 use polyval::{Block, Polyval};
 use zeroize::Zeroizing;
 
-use crate::error::{Error, Result};
 use crate::pager::bytes::{part, part_mut, put, take};
 use crate::pager::directory_code::{DirectoryCode, EntryBytes};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::PAGE_BYTES;
 use crate::pager::side::{SIDES, side_number};
 

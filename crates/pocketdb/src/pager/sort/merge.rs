@@ -1,9 +1,9 @@
 //! Merging of sorted runs.
 
 use super::{Combine, Run};
-use crate::error::{Error, Result};
 use crate::pager::Pager;
 use crate::pager::bytes::{narrow, part, put};
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;

@@ -8,11 +8,11 @@ mod merge;
 
 use self::memory::sort_records;
 use self::merge::{fan_in, next_merged, prepare};
-use crate::error::{Error, Result};
 use crate::pager::Pager;
 use crate::pager::arena::Area;
 use crate::pager::bytes::{narrow, part, part_mut, put, take};
 use crate::pager::directory::TEMPORARY;
+use crate::pager::error::{Error, Result};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
 use crate::pager::arena::Area;
-use crate::pager::bytes::{part_mut, put, take};
+use crate::pager::bytes::{part_mut, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
@@ -13,7 +13,7 @@ use crate::query::rows::{Chunk, Rows};
 use crate::query::select::Select;
 use crate::query::sql::parser::Parser;
 use crate::tables::catalogue::{Column, ID, Kind, OWN};
-use crate::tables::id::{ColumnId, TableId};
+use crate::tables::id::{ColumnId, RowId, TableId};
 use crate::tables::store::Store;
 use crate::tables::value::{Value, ValueType, encode};
 
@@ -191,10 +191,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: TableId,
         columns: &[ColumnId],
         values: &[Value<'_>],
-    ) -> Result<u32> {
+    ) -> Result<RowId> {
         let own = self.catalogue.widths(table).0;
         let mut row = Scratch::new(own);
-        let mut references = [0u32; TABLES_MAX];
+        let mut references = [RowId::new(0); TABLES_MAX];
         let mut known = 0;
         for number in self.catalogue.column_ids(table) {
             let column = self.catalogue.column_at(table, number)?;
@@ -252,7 +252,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the row that a foreign key's value refers to.
-    fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<u32> {
+    fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<RowId> {
         let target = column.target;
         let missing = |store: &Self| {
             let name = store.catalogue.table_name(target);
@@ -260,7 +260,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         if column.key == ID {
             return match value {
-                Value::Integer(number) => u32::try_from(*number).map_err(|_range| missing(self)),
+                Value::Integer(number) => {
+                    let number = u32::try_from(*number).map_err(|_range| missing(self))?;
+                    Ok(RowId::new(number))
+                }
                 _ => Err(missing(self)),
             };
         }
@@ -285,7 +288,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the row with `key` in a unique column, which updates cannot change.
-    fn find_key(&mut self, table: TableId, column: ColumnId, key: &[u8]) -> Result<Option<u32>> {
+    fn find_key(&mut self, table: TableId, column: ColumnId, key: &[u8]) -> Result<Option<RowId>> {
         let missing = Error::Limit("the number of indexes");
         let index = self
             .catalogue
@@ -306,7 +309,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let table = change.select.table;
         let mut record = [0u8; 4];
         while list.next(&mut self.pager, &mut record)? {
-            let id = u32::from_le_bytes(take(&record, 0));
+            let id = RowId::from_le_bytes(record);
             if change.columns.is_empty() {
                 self.note_delete(table, id)?;
             }
@@ -326,13 +329,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let area: Area = self.pager.arena.lease(2.min(self.pager.arena.spare()))?;
         self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
         self.pager.arena.release(area);
-        ids.writer.finish(&mut self.pager)
+        Ok(ids.writer.finish(&mut self.pager)?)
     }
 
     fn change_value(
         &mut self,
         table: TableId,
-        id: u32,
+        id: RowId,
         number: ColumnId,
         value: &Value<'_>,
     ) -> Result<()> {
@@ -347,7 +350,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.note_update(table, id, number, &bytes)
     }
 
-    fn insert_row(&mut self, table: TableId, row: &[u8], references: &[u32]) -> Result<u32> {
+    fn insert_row(&mut self, table: TableId, row: &[u8], references: &[RowId]) -> Result<RowId> {
         let all = self.catalogue.widths(table).1;
         let mut element = Scratch::new(all);
         put(&mut element, 0, row);

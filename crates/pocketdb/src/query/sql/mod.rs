@@ -54,7 +54,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         parameters: &[Value<'_>],
         sink: &mut impl Sink,
     ) -> Result<Outcome> {
-        self.pager.usable()?;
+        self.usable()?;
         self.pager.drop_temporary()?;
         if text.len() > STATEMENT_BYTES_MAX {
             return Err(Error::Limit("the length of a statement"));
@@ -67,7 +67,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.in_transaction = false;
         }
         let dropped = self.pager.drop_temporary();
-        result.and_then(|outcome| dropped.map(|()| outcome))
+        result.and_then(|outcome| Ok(dropped.map(|()| outcome)?))
     }
 
     fn dispatch(

@@ -448,9 +448,9 @@ impl<'a, 'c> Parser<'a, 'c> {
 
     fn keep_value(&mut self, condition: &mut Condition<'a>, kind: ValueType) -> Result<()> {
         let value = self.value_of(kind)?;
-        condition
+        Ok(condition
             .values
-            .push(value, "the number of values of a statement")
+            .push(value, "the number of values of a statement")?)
     }
 
     fn comparison(&mut self) -> Result<Comparison> {

@@ -16,7 +16,7 @@ use crate::limits::{
     CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
 };
 use crate::pager::bytes::{part, short, small};
-use crate::tables::id::{ColumnId, TableId};
+use crate::tables::id::{ColumnId, ID_BYTES, TableId};
 use crate::tables::value::ValueType;
 
 /// The limit of tables in an error; the hidden ones are none of them.
@@ -35,8 +35,6 @@ pub(crate) const OWN: u8 = 255;
 pub(crate) const ID: ColumnId = ColumnId::new(255);
 /// Bytes of an integer, a real number and a row id as stored.
 pub(crate) const NUMBER_BYTES: u16 = 8;
-/// Bytes of one id in a join row.
-pub(crate) const ID_BYTES: usize = 4;
 /// Bytes of a value that one row of the updates table carries.
 pub(crate) const UPDATE_PART_BYTES: u16 = 24;
 

@@ -9,8 +9,8 @@ use crate::pager::bytes::{part, part_mut, put};
 use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::sort::{FRAMES_LITTLE, Repeats, Run, RunWriter, Sorter, descending};
-use crate::tables::catalogue::{DELETES, ID, ID_BYTES, Index, OWN, UPDATES};
-use crate::tables::id::{ColumnId, TableId};
+use crate::tables::catalogue::{DELETES, ID, Index, OWN, UPDATES};
+use crate::tables::id::{ColumnId, ID_BYTES, RowId, TableId};
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
 use crate::tables::part::Spot;
 use crate::tables::reorganize::Site;
@@ -106,8 +106,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether a row is in one of the parts that are merged into the new one.
-    fn is_taken_in(&self, site: &Site, table: TableId, id: u32) -> bool {
-        id > site.frozen.first(table) && id <= self.part_rows(table)
+    fn is_taken_in(&self, site: &Site, table: TableId, id: RowId) -> bool {
+        !id.is_within(site.frozen.first(table)) && id.is_within(self.part_rows(table))
     }
 
     fn entry_sorter(&mut self, job: &Job) -> Result<Sorter<Repeats>> {
@@ -135,7 +135,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 return self.push_by_source(site, job, &keys, sorter);
             }
         }
-        for id in old + 1..=rows {
+        for id in RowId::between(old, rows) {
             if self.lives_at(site, table, id)? {
                 self.push_entry(site, job, Side::Gained, id, sorter)?;
             }
@@ -162,13 +162,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut source = [0u8; ID_BYTES];
         let mut next = self.record(side, keys, 0, &mut source)?;
         for number in 0..keys.count {
-            let row = u32::from_be_bytes(source);
+            let row = RowId::new(u32::from_be_bytes(source));
             let end = self.record(side, keys, number + 1, &mut source)?;
             let mut known = false;
             // The newest ids come first.
             for place in next..end {
                 let id = self.list_id(side.lists, keys.list, place)?;
-                if id <= old {
+                if id.is_within(old) {
                     break;
                 }
                 if !known {
@@ -177,7 +177,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     self.value_in(spot, table, row, &column, key)?;
                     known = true;
                 }
-                put(record, key_bytes, &descending(id));
+                put(record, key_bytes, &descending(id.number()));
                 sorter.push(&mut self.pager, record)?;
             }
             next = end;
@@ -191,7 +191,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         site: &Site,
         job: &Job,
         side: Side,
-        id: u32,
+        id: RowId,
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let mut record = [0u8; ENTRY_BYTES_MAX];
@@ -214,11 +214,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let spot = self.spot_of(site, side, table, row)?;
             self.value_in(spot, table, row, &entry, key)?;
         }
-        put(record, key_bytes, &descending(id));
-        sorter.push(&mut self.pager, record)
+        put(record, key_bytes, &descending(id.number()));
+        Ok(sorter.push(&mut self.pager, record)?)
     }
 
-    fn spot_of(&self, site: &Site, side: Side, table: TableId, id: u32) -> Result<Spot> {
+    fn spot_of(&self, site: &Site, side: Side, table: TableId, id: RowId) -> Result<Spot> {
         match side {
             Side::Gained => self.spot_after(site, table, id),
             Side::Lost => self.spot(table, id).ok_or(Error::Root("lacks a part")),
@@ -239,7 +239,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(());
         }
         let entry = self.catalogue.column_at(table, column)?;
-        for update in site.counted.updates + 1..=site.frozen.rows(UPDATES) {
+        for update in RowId::between(site.counted.updates, site.frozen.rows(UPDATES)) {
             let Some(row) = self.updated_row(update, table, column)? else {
                 continue;
             };
@@ -265,7 +265,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Adds the merged rows that were deleted, directly or not.
     fn push_deleted(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let own = job.index.table;
-        for delete in site.counted.deletes + 1..=site.frozen.rows(DELETES) {
+        for delete in RowId::between(site.counted.deletes, site.frozen.rows(DELETES)) {
             let (table, row) = self.deleted_row(delete)?;
             if table == own {
                 if self.is_taken_in(site, own, row) && !self.is_hole(own, row)? {
@@ -290,7 +290,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         site: &Site,
         job: &Job,
         side: Side,
-        row: u32,
+        row: RowId,
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let table = job.index.table;
@@ -308,14 +308,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         site: &Site,
         job: &Job,
         side: Side,
-        (by_id, row): (Option<usize>, u32),
+        (by_id, row): (Option<usize>, RowId),
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let by_id = by_id.ok_or(Error::Limit("the number of indexes"))?;
         let table = job.index.table;
         let mut listing = self.listing(by_id, &row.to_le_bytes())?;
         while let Some(id) = self.next_listed(&mut listing)? {
-            if id <= site.frozen.first(table) {
+            if id.is_within(site.frozen.first(table)) {
                 break;
             }
             if self.counts(site, table, side, id)? {
@@ -326,7 +326,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns whether a row belongs to a side: the new part has no entries of deleted rows.
-    fn counts(&mut self, site: &Site, table: TableId, side: Side, id: u32) -> Result<bool> {
+    fn counts(&mut self, site: &Site, table: TableId, side: Side, id: RowId) -> Result<bool> {
         Ok(side == Side::Lost || self.lives_at(site, table, id)?)
     }
 }

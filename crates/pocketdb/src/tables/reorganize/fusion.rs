@@ -13,8 +13,8 @@ use crate::pager::root::SecureStore;
 use crate::pager::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::pager::side::Side as PartSide;
 use crate::pager::sort::{Repeats, Run, Sorter, ascending, descending};
+use crate::tables::id::ID_BYTES;
 use crate::tables::keys::{IDS_PER_PAGE, Keys};
-use crate::tables::part::ID_BYTES;
 use crate::tables::reorganize::Site;
 use crate::tables::store::Store;
 
@@ -162,7 +162,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let id = self.list_id(side.lists, keys.list, present.next)?;
         present.next += 1;
         put(&mut present.record, 0, &present.key);
-        put(&mut present.record, keys.width, &descending(id));
+        put(&mut present.record, keys.width, &descending(id.number()));
         Ok(true)
     }
 
@@ -228,8 +228,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             epoch: u64::from(keys.count) | u64::from(keys.list) << 32,
             rows: 0,
         };
-        self.pager
-            .set_entry(site.frozen.side.contents, narrow(number), &entry)
+        Ok(self
+            .pager
+            .set_entry(site.frozen.side.contents, narrow(number), &entry)?)
     }
 
     /// Writes the first keys of the `pages` pages from `first` on.
@@ -273,7 +274,7 @@ impl Entries for Run {
         pager: &mut Pager<F, S>,
         record: &mut [u8],
     ) -> Result<bool> {
-        self.next(pager, record)
+        Ok(self.next(pager, record)?)
     }
 }
 
@@ -283,7 +284,7 @@ impl Entries for Sorter<Repeats> {
         pager: &mut Pager<F, S>,
         record: &mut [u8],
     ) -> Result<bool> {
-        self.next(pager, record)
+        Ok(self.next(pager, record)?)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::pager::root::{Level, PartState, RootRecord, SecureStore};
 use crate::pager::side::{Side, all_sides};
 use crate::tables::catalogue::{DELETES, FIRST_TABLE, UPDATES};
 use crate::tables::change::Moment;
-use crate::tables::id::TableId;
+use crate::tables::id::{RowId, TableId};
 use crate::tables::part::{LIVE, Part, SECTIONS_MAX, Spot, section_number};
 use crate::tables::store::Store;
 use crate::tables::store::owner_of;
@@ -83,7 +83,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Refused`] inside a transaction, or a failure of the device. [`Error::DeviceFull`]
     /// when the device has no room for both parts, which changes nothing.
     pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
-        self.pager.usable()?;
+        self.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
@@ -115,7 +115,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// A failure of the device or the secure store.
     pub fn cancel_reorganization(&mut self) -> Result<()> {
-        self.pager.usable()?;
+        self.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
                 "a reorganisation inside a transaction".into(),
@@ -133,7 +133,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             building: false,
             ..self.pager.committed.part
         })?;
-        self.pager.remark_blocks()
+        Ok(self.pager.remark_blocks()?)
     }
 
     /// Returns the progress of the current reorganisation; finished if there is none.
@@ -265,7 +265,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Commits another state of the parts.
     fn finish_part(&mut self, part: PartState) -> Result<()> {
         let record = self.record_with(part)?;
-        self.pager.finish(&record)
+        Ok(self.pager.finish(&record)?)
     }
 
     /// Returns a record with another state of the parts, and with the code of the directory.
@@ -329,8 +329,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Returns the place of a row once the new part is in use: in it, or in a part that stays.
-    fn spot_after(&self, site: &Site, table: TableId, id: u32) -> Result<Spot> {
-        if id > site.frozen.first(table) {
+    fn spot_after(&self, site: &Site, table: TableId, id: RowId) -> Result<Spot> {
+        if !id.is_within(site.frozen.first(table)) {
             return Ok(site.frozen.spot(table));
         }
         self.spot(table, id).ok_or(Error::Root("lacks a part"))
@@ -341,7 +341,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.arena.reset();
         self.pager.grown = [0; 2];
         self.pager.drop_temporary()?;
-        self.pager.remark_blocks()
+        Ok(self.pager.remark_blocks()?)
     }
 
     /// Replaces the merged parts by the new one, and frees their blocks.

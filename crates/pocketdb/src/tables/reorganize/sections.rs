@@ -7,8 +7,8 @@ use crate::pager::flash::Nand;
 use crate::pager::root::SecureStore;
 use crate::pager::scratch::Scratch;
 use crate::pager::seal::ROLE_PART;
-use crate::tables::id::TableId;
-use crate::tables::part::{GROUPS, ID_BYTES, JOINS, LIVE, LIVE_PER_PAGE, section_number};
+use crate::tables::id::{ID_BYTES, RowId, TableId};
+use crate::tables::part::{GROUPS, JOINS, LIVE, LIVE_PER_PAGE, section_number};
 use crate::tables::reorganize::Site;
 use crate::tables::store::{Store, rows_per_page};
 
@@ -33,8 +33,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         } else {
             self.build_records(site, table, section)?;
         }
-        self.pager
-            .set_entry(frozen.side.contents, section_number(table, section), &entry)
+        Ok(self
+            .pager
+            .set_entry(frozen.side.contents, section_number(table, section), &entry)?)
     }
 
     /// Writes one bit for each row; returns whether some rows are not live.
@@ -47,7 +48,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         // Deleted rows keep their places, so that a record is found by its id alone.
         for row in 0..rows {
             let bit = row % LIVE_PER_PAGE;
-            if self.was_deleted(table, first + row + 1, until)? {
+            if self.was_deleted(table, RowId::after(first + row), until)? {
                 holes = true;
             } else {
                 set_bit(self.pager.arena.area_mut(page), bit as usize);
@@ -73,7 +74,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.pager.arena.area_mut(page).fill(0);
         let mut record = Scratch::new(width);
         for row in 0..rows {
-            let id = first + row + 1;
+            let id = RowId::after(first + row);
             // A deleted row leaves zeros: nothing of it is copied under new keys.
             if self.lives_at(site, table, id)? {
                 if section == JOINS {
@@ -100,7 +101,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         site: &Site,
         table: TableId,
         group: u32,
-        id: u32,
+        id: RowId,
         record: &mut [u8],
     ) -> Result<()> {
         let until = site.until();
@@ -118,7 +119,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Returns whether a row was live at the start of the reorganisation; its table's first section
     /// is written.
-    pub(super) fn lives_at(&mut self, site: &Site, table: TableId, id: u32) -> Result<bool> {
+    pub(super) fn lives_at(&mut self, site: &Site, table: TableId, id: RowId) -> Result<bool> {
         if !site.frozen.has_holes(table) {
             return Ok(true);
         }

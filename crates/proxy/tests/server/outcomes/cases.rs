@@ -69,7 +69,9 @@ pub(super) const STRINGS: &str = "
     BITCOUNT no => read no absent
     BITPOS s 1
     BITFIELD s GET u8 0 => read s ok
-    BITFIELD n SET u8 0 1
+    BITFIELD n SET u8 0 1 => update n ok perhaps
+    BITFIELD s SET u8 0 104 => update s ok perhaps
+    BITFIELD s INCRBY u8 0 0 => update s ok perhaps
     BITFIELD n OVERFLOW FAIL INCRBY u2 100 5 => update n failed perhaps
     BITFIELD_RO s GET u8 0
     BITOP AND no s no2 => update no ok, read s ok, read no2 ok
@@ -197,6 +199,8 @@ pub(super) const HASHES: &str = "
     HGETEX h EX 100 FIELDS 1 f
     HGETEX h FIELDS 1 f
     HGETEX h FIELDS 1 no
+    HGETEX h PERSIST FIELDS 1 f
+    HGETEX h PERSIST FIELDS 1 no
     HGETDEL h FIELDS 1 f
     HGETDEL h FIELDS 1 no
     HSETEX h FXX FIELDS 1 no v

@@ -12,6 +12,7 @@ use crate::command::reading::{self, OnDamage};
 use crate::config::Environment;
 use crate::entry_json::{format_time, hex};
 use crate::failure::{Failure, Status};
+use crate::progress::Progress;
 
 /// The tables, referenced ones first.
 const SCHEMA: [&str; 8] = [
@@ -62,9 +63,12 @@ pub(super) fn fill(
         names: std::array::from_fn(|_| HashMap::new()),
         acts: HashMap::new(),
     };
+    let mut progress = Progress::new("entries");
     let damage = reading::read(&reader, &filter, on_damage, &mut |found| {
+        progress.add_one();
         entries.entry(found)
     })?;
+    progress.clear();
     mark_damage(person, &damage)?;
     Ok(reading::status_after(&damage))
 }

@@ -1,4 +1,4 @@
-//! Input of entries; its end and a signal are noticed while waiting for more.
+//! Input of entries and rows; its end and a signal are noticed while waiting for more.
 
 use std::fs::File;
 use std::io::{self, Read};
