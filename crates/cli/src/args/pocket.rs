@@ -105,6 +105,9 @@ pub struct PocketCreate {
     /// Take over this foreign key of one column, TABLE.COLUMN, as a plain column; may be repeated
     #[arg(long = "unlinked", value_name = "COLUMN", requires = "source")]
     pub unlinked: Vec<String>,
+    /// Take over this table without what cannot be kept of it: generated columns, unique keys, and numbers beside texts; may be repeated
+    #[arg(long = "plain", value_name = "TABLE", requires = "source")]
+    pub plain: Vec<String>,
     /// Take over NULL as 0 or as an empty text; without it a NULL is an error
     #[arg(long, requires = "source")]
     pub null_as_empty: bool,

@@ -88,6 +88,7 @@ impl SubjectExport {
             tables: Vec::new(),
             indexes: Vec::new(),
             unlinked: Vec::new(),
+            plain: Vec::new(),
             null_as_empty: false,
             log: Some(self.dir),
             store: self.store,

@@ -17,7 +17,7 @@ impl Place {
     }
 
     /// Runs `args`, which read the pipe `pipe` in their midst, and sends `signal` at that moment.
-    fn ended_by(&self, args: &[&str], signal: &str) -> Output {
+    pub(crate) fn ended_by(&self, args: &[&str], signal: &str) -> Output {
         drop(fs::remove_file(self.path("pipe")));
         let made = Command::new("mkfifo").arg(self.path("pipe")).status();
         assert!(made.unwrap().success());

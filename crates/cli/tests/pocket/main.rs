@@ -10,8 +10,10 @@
 
 mod cut;
 mod interrupted;
+mod losses;
 mod manual;
 mod person;
+mod rows;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -5,18 +5,18 @@
 //! the secure store, in two copies. Changes go to the copy that is not valid until the next record.
 
 use crate::pager::bytes::{narrow, part_mut, put, take, u16_at, u32_at, u64_at};
+use crate::pager::directory_code::{DirectoryCode, EntryBytes, toggle};
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::Nand;
 use crate::pager::root::{
-    DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, STRUCTURE_BYTES, SecureStore, StructureState,
-    structure_at, structure_code,
+    DIRECTORY_AT, STRUCTURE_BYTES, SecureStore, StructureState, structure_at, structure_code,
 };
 use crate::pager::{Pager, Pending};
 
 /// Number of entries of a chunk.
 pub(crate) const CHUNK_ENTRIES: u32 = 64;
 /// Bytes of one chunk.
-pub(crate) const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
+pub(crate) const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * size_of::<EntryBytes>();
 
 /// Bytes of the structure for each chunk: its owner and its rank among the owner's chunks.
 const CHUNK_STATE_BYTES: usize = 2;
@@ -31,7 +31,7 @@ const RANKS: u32 = 1 << RANK_BITS;
 static BLANK: [u8; 256] = [0; 256];
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(BLANK.len()));
 /// Owner number of a free chunk.
-const NOBODY: u8 = 31;
+pub(crate) const NOBODY: u8 = 31;
 /// The owner of the temporary log.
 pub(crate) const TEMPORARY: u8 = 30;
 
@@ -83,6 +83,24 @@ pub(crate) struct Entry {
     pub(crate) rows: u16,
 }
 
+impl Entry {
+    fn decode(bytes: &EntryBytes) -> Self {
+        Self {
+            page: u32_at(bytes, 0),
+            epoch: u64_at(bytes, 4),
+            rows: u16_at(bytes, 12),
+        }
+    }
+
+    fn encode(&self) -> EntryBytes {
+        let mut bytes = EntryBytes::default();
+        put(&mut bytes, 0, &self.page.to_le_bytes());
+        put(&mut bytes, 4, &self.epoch.to_le_bytes());
+        put(&mut bytes, 12, &self.rows.to_le_bytes());
+        bytes
+    }
+}
+
 /// Returns the number of chunks that a secure store has room for.
 pub(crate) fn chunks_max(store_bytes: usize) -> usize {
     (store_bytes.saturating_sub(DIRECTORY_AT) / CHUNK_BYTES)
@@ -102,13 +120,9 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         let Some(at) = self.entry_at(owner, number)? else {
             return Ok(None);
         };
-        let mut bytes = [0u8; DIRECTORY_ENTRY_BYTES];
+        let mut bytes = EntryBytes::default();
         self.secure.read(at, &mut bytes)?;
-        Ok(Some(Entry {
-            page: u32_at(&bytes, 0),
-            epoch: u64_at(&bytes, 4),
-            rows: u16_at(&bytes, 12),
-        }))
+        Ok(Some(Entry::decode(&bytes)))
     }
 
     /// Writes the entry `number` of `owner`; it is valid once a record counts it.
@@ -120,12 +134,32 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
         let at = self
             .entry_at(owner, number)?
             .ok_or(Error::Root("lacks a unit"))?;
-        let mut bytes = [0u8; DIRECTORY_ENTRY_BYTES];
-        put(&mut bytes, 0, &entry.page.to_le_bytes());
-        put(&mut bytes, 4, &entry.epoch.to_le_bytes());
-        put(&mut bytes, 12, &entry.rows.to_le_bytes());
         self.pending = self.pending.max(Pending::Entries);
-        Ok(self.secure.write(at, &bytes)?)
+        Ok(self.secure.write(at, &entry.encode())?)
+    }
+
+    /// Adds an entry that the next record counts, and none before, to the code of that record.
+    pub(crate) fn count_entry(
+        &mut self,
+        sum: &mut DirectoryCode,
+        owner: u8,
+        number: u32,
+        entry: &Entry,
+    ) {
+        toggle(sum, self.seal.entry_code(owner, number, &entry.encode()));
+    }
+
+    /// Returns the number of chunks of the directory.
+    pub(crate) fn chunks(&self) -> usize {
+        self.structure.chunks
+    }
+
+    /// Returns owner and rank of a chunk.
+    pub(crate) fn chunk_owner_at(&mut self, chunk: usize) -> Result<(u8, u32)> {
+        let mut state = [0; CHUNK_STATE_BYTES];
+        let at = structure_at(self.structure.copy) + chunk * CHUNK_STATE_BYTES;
+        self.secure.read(at, &mut state)?;
+        Ok(chunk_owner(&state))
     }
 
     /// Assigns a chunk to `owner` with this rank among its chunks.
@@ -255,7 +289,7 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             }
         }
         let slot = (number % CHUNK_ENTRIES) as usize;
-        Ok(chunk.map(|chunk| DIRECTORY_AT + chunk * CHUNK_BYTES + slot * DIRECTORY_ENTRY_BYTES))
+        Ok(chunk.map(|chunk| DIRECTORY_AT + chunk * CHUNK_BYTES + slot * size_of::<EntryBytes>()))
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod blocks;
 pub(crate) mod buffer;
 pub(crate) mod bytes;
 pub(crate) mod directory;
+pub(crate) mod directory_code;
 pub(crate) mod error;
 pub mod flash;
 pub(crate) mod generations;
@@ -40,7 +41,8 @@ use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::pager::log::Log;
 use crate::pager::ring::{read_newest, write_record, write_ring};
 use crate::pager::root::{
-    PartState, RootRecord, SecureStore, format_store, read_head, write_chain, write_generation,
+    Origin, PartState, RootRecord, SecureStore, format_store, read_head, write_chain,
+    write_generation,
 };
 use crate::pager::seal::{PageIdentity, Seal, Since, first_secrets};
 use crate::pager::shape::Shape;
@@ -95,9 +97,8 @@ pub(crate) struct Pager<F: Nand, S: SecureStore> {
 pub(crate) struct Stored {
     seal: Box<Seal>,
     pub(crate) committed: RootRecord,
-    /// The first numbers of pages sealed in the present form; `None` in a store of the previous
-    /// format.
-    pub(crate) since: Option<Since>,
+    /// The form of the store, which an opening changes if it is an earlier one.
+    pub(crate) origin: Origin,
 }
 
 impl Stored {
@@ -109,13 +110,13 @@ impl Stored {
             return Err(Error::Root("belongs to a device of another size"));
         }
         // Before the format is raised, no page is sealed in the present form.
-        let since = head.since.unwrap_or(Since::NEVER);
+        let since = head.origin.since.unwrap_or(Since::NEVER);
         let mut seal = Box::new(Seal::new(&head.secret, since));
         let committed = read_newest(secure, &mut seal)?;
         Ok(Self {
             seal,
             committed,
-            since: head.since,
+            origin: head.origin,
         })
     }
 }

@@ -5,7 +5,7 @@ use crate::pager::directory::TEMPORARY;
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::{BLOCK_PAGES, Nand, PageState, SECTOR_BYTES};
 use crate::pager::ring::is_full;
-use crate::pager::root::{Level, RootRecord, SecureStore, raise_format};
+use crate::pager::root::{Level, Origin, RootRecord, SecureStore, raise_format};
 use crate::pager::seal::Since;
 use crate::pager::side::Side;
 
@@ -24,9 +24,9 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
 
     /// Continues after all pages of an earlier opening; the shapes of all owners are known.
     ///
-    /// `since` gives the first numbers of pages sealed in the present form. It is `None` in a store
-    /// of the previous format, which is raised here.
-    pub(crate) fn continue_behind(&mut self, since: Option<Since>) -> Result<()> {
+    /// A store of an earlier format is raised here, behind the first record with the code of the
+    /// directory. No page is sealed before that.
+    pub(crate) fn continue_behind(&mut self, origin: Origin) -> Result<()> {
         self.mark_blocks()?;
         self.reload_window()?;
         if !self.committed.unit_next.is_multiple_of(BLOCK_PAGES)
@@ -39,15 +39,20 @@ impl<F: Nand, S: SecureStore> Pager<F, S> {
             epoch: behind(self.committed.epoch)?,
             sequence: behind(self.window.next())?,
         };
-        if since.is_none() {
-            raise_format(&mut self.secure, first)?;
-            self.seal.seal_anew(first);
+        let is_behind = |since: Since| since.epoch > first.epoch || since.sequence > first.sequence;
+        if origin.since.is_some_and(is_behind) {
+            return Err(Error::Root("is damaged"));
         }
         let more = u64::from(self.secure.random()?);
         self.committed.epoch = first.epoch + more;
         self.window.continue_with(first.sequence + more);
         let record = self.next_record()?;
         self.finish(&record)?;
+        if !origin.is_counted {
+            let since = origin.since.is_none().then_some(first);
+            raise_format(&mut self.secure, since)?;
+            self.seal.seal_anew(origin.since.unwrap_or(first));
+        }
         self.fill_ring()
     }
 

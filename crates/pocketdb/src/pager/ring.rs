@@ -43,6 +43,21 @@ pub(crate) fn is_full(record: &RootRecord) -> bool {
     record.sequence >= FULL_FROM
 }
 
+/// Least number of slots with a number of theirs by which a ring is known without its codes.
+const SLOTS_KNOWN: usize = 8;
+
+/// Returns whether slots have numbers as those of a ring have, whatever stands before them.
+pub(crate) fn is_ring(store: &mut impl SecureStore) -> Result<bool> {
+    let mut known = 0;
+    for slot in 0..RECORD_SLOTS {
+        let mut sequence = [0; 8];
+        store.read(RECORDS_AT + slot * ROOT_RECORD_BYTES, &mut sequence)?;
+        let sequence = u64::from_le_bytes(sequence);
+        known += usize::from(sequence > 0 && slot_of(sequence) == slot);
+    }
+    Ok(known >= SLOTS_KNOWN)
+}
+
 /// Returns whether the bytes of a store begin a ring that is full, so that a file of them has all of it.
 #[cfg(feature = "std")]
 pub(crate) fn begins_full(bytes: &[u8]) -> bool {

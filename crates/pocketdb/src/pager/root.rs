@@ -12,17 +12,20 @@ use zeroize::Zeroizing;
 
 use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, ROOT_RECORD_BYTES, TABLES_MAX};
 use crate::pager::bytes::{part_mut, put, take, u16_at, u32_at, u64_at};
+use crate::pager::directory_code::{DIRECTORY_CODE_BYTES, DirectoryCode};
 use crate::pager::error::{Error, Result, SecureStoreError};
-use crate::pager::ring::RING_END;
+use crate::pager::ring::{RING_END, is_ring};
 use crate::pager::seal::{Generations, MAC_BYTES, Seal, Since};
 use crate::pager::side::SIDES;
 
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";
 /// Format of the image and the store; increased when their bytes change.
-pub const FORMAT: u16 = 7;
-/// The previous format, which is read, and raised by the first opening.
-const FORMAT_BEFORE: u16 = 6;
+pub const FORMAT: u16 = 8;
+/// The format before, whose records have no code of the directory; the first opening raises it.
+const FORMAT_UNCOUNTED: u16 = 7;
+/// The oldest format that is read, whose pages are sealed in another form.
+const FORMAT_OLDEST: u16 = 6;
 /// Greatest number of wrong bits in the magic of a damaged store; other files have more.
 const MAGIC_BITS_CHANGED: u32 = 8;
 /// Offset of the format, which its complement follows.
@@ -58,7 +61,9 @@ const PART_AT: usize = TABLES_AT + TABLES_MAX * 8;
 const LEVELS_AT: usize = PART_AT + 20;
 /// Length of the description of one part in bytes.
 const LEVEL_BYTES: usize = 20;
-const _: () = assert!(LEVELS_AT + SIDES * LEVEL_BYTES <= ROOT_RECORD_BYTES - MAC_BYTES);
+/// Offset of the code of the directory in a record.
+const DIRECTORY_CODE_AT: usize = LEVELS_AT + SIDES * LEVEL_BYTES;
+const _: () = assert!(DIRECTORY_CODE_AT + DIRECTORY_CODE_BYTES <= ROOT_RECORD_BYTES - MAC_BYTES);
 
 /// A small store that only the engine can read and write.
 pub trait SecureStore {
@@ -285,6 +290,8 @@ pub(crate) struct RootRecord {
     pub(crate) structure: StructureState,
     pub(crate) catalogue: CatalogueState,
     pub(crate) part: PartState,
+    /// The code of all entries of the directory that the record counts.
+    pub(crate) directory: DirectoryCode,
     /// Every table, the two hidden ones first.
     pub(crate) tables: [TableState; TABLES_MAX],
 }
@@ -303,6 +310,7 @@ impl RootRecord {
             structure: StructureState::default(),
             catalogue: CatalogueState::default(),
             part: PartState::default(),
+            directory: DirectoryCode::default(),
             tables: [TableState::default(); TABLES_MAX],
         }
     }
@@ -331,6 +339,7 @@ impl RootRecord {
         put(out, 96, &self.catalogue.bytes.to_le_bytes());
         put(out, 100, &self.catalogue.epoch.to_le_bytes());
         self.part.encode(out);
+        put(out, DIRECTORY_CODE_AT, &self.directory);
         for (index, table) in self.tables.iter().enumerate() {
             put(out, TABLES_AT + index * 8, &table.rows.to_le_bytes());
             put(out, TABLES_AT + 4 + index * 8, &table.units.to_le_bytes());
@@ -368,6 +377,7 @@ impl RootRecord {
                 epoch: u64_at(bytes, 100),
             },
             part: PartState::decode(bytes)?,
+            directory: take(bytes, DIRECTORY_CODE_AT),
             tables: [TableState::default(); TABLES_MAX],
         };
         for (index, table) in record.tables.iter_mut().enumerate() {
@@ -406,9 +416,17 @@ pub(crate) struct Head {
     /// Number of blocks of the device.
     pub(crate) blocks: u32,
     pub(crate) secret: Zeroizing<[u8; SECRET_BYTES]>,
-    /// The first numbers of pages sealed in the present form. `None` if they are not written yet,
-    /// as in a store of the previous format.
+    pub(crate) origin: Origin,
+}
+
+/// The form of a store before it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The first numbers of pages sealed in the present form; `None` in a store of the oldest
+    /// format.
     pub(crate) since: Option<Since>,
+    /// `true` if the records have a code of the directory.
+    pub(crate) is_counted: bool,
 }
 
 /// Reads the head.
@@ -420,18 +438,21 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
     match changed {
         0 => {}
         1..=MAGIC_BITS_CHANGED => return Err(Error::Root("is damaged")),
+        _ if is_ring(store)? => return Err(Error::Root("is damaged")),
         _ if is_beginning(&*head) => return Err(Error::Root("was cut short")),
         _ => return Err(Error::ForeignRoot("is not one of a pocket database")),
     }
     let (format, check) = (u16_at(&*head, FORMAT_AT), u16_at(&*head, FORMAT_AT + 2));
-    let since = match format {
-        FORMAT if is_raised(check) => Some(Since {
-            epoch: u64_at(&*head, SINCE_AT),
-            sequence: u64_at(&*head, SINCE_AT + 8),
-        }),
-        FORMAT_BEFORE if check == 0 => None,
+    let since = Since {
+        epoch: u64_at(&*head, SINCE_AT),
+        sequence: u64_at(&*head, SINCE_AT + 8),
+    };
+    let (since, is_counted) = match format {
+        FORMAT if is_raised(check, FORMAT, &[0, !FORMAT_UNCOUNTED]) => (Some(since), true),
+        FORMAT_UNCOUNTED if is_raised(check, FORMAT_UNCOUNTED, &[0]) => (Some(since), false),
+        FORMAT_OLDEST if check == 0 => (None, false),
         format if format > FORMAT && check == !format => return Err(Error::NewerFormat(format)),
-        format if format < FORMAT_BEFORE && check == 0 => {
+        format if format < FORMAT_OLDEST && check == 0 => {
             let what = "has a format that this program no longer reads";
             return Err(Error::ForeignRoot(what));
         }
@@ -440,7 +461,7 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
     Ok(Head {
         blocks: u32_at(&*head, 12),
         secret: Zeroizing::new(take(&*head, 16)),
-        since,
+        origin: Origin { since, is_counted },
     })
 }
 
@@ -458,21 +479,28 @@ fn format_bytes() -> [u8; 4] {
     bytes
 }
 
-/// Returns whether `check`, the complement of the format, is right, or was torn by a loss of power
-/// while the format was raised.
-fn is_raised(check: u16) -> bool {
-    let [low, _] = (!FORMAT).to_le_bytes();
-    [!FORMAT, u16::from(low), 0].contains(&check)
+/// Returns whether `check`, the complement of a format, is right, or was torn by a loss of power
+/// while the format was raised from one with a check of `before`.
+fn is_raised(check: u16, format: u16, before: &[u16]) -> bool {
+    let [low, _] = (!format).to_le_bytes();
+    let torn = |&before: &u16| {
+        let [_, high] = before.to_le_bytes();
+        [before, u16::from_le_bytes([low, high])].contains(&check)
+    };
+    check == !format || before.iter().any(torn)
 }
 
-/// Raises a store of the previous format. The numbers are written first: they are ignored until the
-/// format is written, and an opening that finds the old format writes them again.
-pub(crate) fn raise_format(store: &mut impl SecureStore, since: Since) -> Result<()> {
-    let mut numbers = [0; 16];
-    put(&mut numbers, 0, &since.epoch.to_le_bytes());
-    put(&mut numbers, 8, &since.sequence.to_le_bytes());
-    store.write(SINCE_AT, &numbers)?;
-    store.sync()?;
+/// Raises a store of an earlier format, whose newest record has the code of the directory. With
+/// `since` these numbers are written first: they are ignored until the format is written, and an
+/// opening that finds the old format writes them again.
+pub(crate) fn raise_format(store: &mut impl SecureStore, since: Option<Since>) -> Result<()> {
+    if let Some(since) = since {
+        let mut numbers = [0; 16];
+        put(&mut numbers, 0, &since.epoch.to_le_bytes());
+        put(&mut numbers, 8, &since.sequence.to_le_bytes());
+        store.write(SINCE_AT, &numbers)?;
+        store.sync()?;
+    }
     store.write(FORMAT_AT, &format_bytes())?;
     Ok(store.sync()?)
 }

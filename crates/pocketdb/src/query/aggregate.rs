@@ -116,13 +116,15 @@ impl Grouping {
             match (state.function, state.kind) {
                 (Function::Value, _) => put(out, at, key_part(select, *output, record)?),
                 (Function::Count, _) => put(out, at, &encode_integer(count(kept, 0)?)),
-                (Function::Sum, ValueType::Real) => put(out, at, &encode_real(real(kept))),
+                (Function::Sum, ValueType::Real) => put(out, at, &encode_real(finite(real(kept))?)),
                 (Function::Sum, _) => {
                     let exact = i64::try_from(wide(kept));
                     let sum = exact.map_err(|_range| overflow())?;
                     put(out, at, &encode_integer(sum));
                 }
-                (Function::Average, kind) => put(out, at, &encode_real(average(kind, kept)?)),
+                (Function::Average, kind) => {
+                    put(out, at, &encode_real(finite(average(kind, kept)?)?));
+                }
                 (Function::Minimum | Function::Maximum, _) => put(out, at, kept),
             }
         }
@@ -187,6 +189,12 @@ fn source_kind(select: &Select<'_>, output: Output) -> Result<ValueType> {
 
 const fn overflow() -> PagerError {
     PagerError::Combination("the sum exceeds 64 bits")
+}
+
+/// Returns a sum of numbers, none of which is infinite.
+fn finite(sum: f64) -> Result<f64> {
+    let found = Some(sum).filter(|sum| sum.is_finite());
+    found.ok_or_else(|| Error::Value("the sum exceeds the largest real number".into()))
 }
 
 fn real_bytes(value: &[u8]) -> [u8; NUMBER_BYTES] {

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::limits::{COLUMNS_MAX, INDEXES_MAX, TABLES_MAX};
 use crate::pager::bytes::{has_bit, narrow, part};
 use crate::pager::directory::Entry;
+pub(crate) use crate::pager::directory_code::SECTIONS_MAX;
 use crate::pager::flash::{BLOCK_PAGES, Nand};
 use crate::pager::list::List;
 use crate::pager::root::SecureStore;
@@ -24,8 +25,6 @@ pub(crate) const LIVE: u32 = 0;
 pub(crate) const JOINS: u32 = 1;
 /// The section of the first group of columns.
 pub(crate) const GROUPS: u32 = 2;
-/// Greatest number of sections of a table.
-pub(crate) const SECTIONS_MAX: u32 = 35;
 const _: () = assert!(SECTIONS_MAX as usize == COLUMNS_MAX + GROUPS as usize + 1);
 /// Number of rows whose bits fit on one page.
 pub(crate) const LIVE_PER_PAGE: u32 = 16_256;

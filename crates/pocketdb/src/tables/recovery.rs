@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
 use crate::pager::bytes::{narrow, part, put};
+use crate::pager::directory_code::DirectoryCode;
 use crate::pager::error::Error as PagerError;
 use crate::pager::flash::{BLOCK_PAGES, FlashError, Nand};
-use crate::pager::root::{CatalogueState, SecureStore};
-use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE, Since};
+use crate::pager::root::{CatalogueState, Origin, SecureStore};
+use crate::pager::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
 use crate::pager::shape::Shape;
 use crate::tables::catalogue::Catalogue;
 use crate::tables::memory::Plan;
@@ -16,14 +17,13 @@ use crate::tables::store::{Store, owner_of};
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Restores the committed state and continues after all pages of an earlier opening.
     ///
-    /// `since` is as in [`Pager::continue_behind`].
-    ///
-    /// [`Pager::continue_behind`]: crate::pager::Pager::continue_behind
-    pub(crate) fn recover(&mut self, memory: usize, since: Option<Since>) -> Result<()> {
+    /// Nothing of the directory is read before its code has been checked.
+    pub(crate) fn recover(&mut self, memory: usize, origin: Origin) -> Result<()> {
         self.pager.begin_recovery()?;
         self.adopt_catalogue(memory)?;
+        self.adopt_directory(origin)?;
         self.read_parts()?;
-        self.pager.continue_behind(since)?;
+        self.pager.continue_behind(origin)?;
         self.summarize()?;
         match self.pager.window.is_far().then(|| self.settle()) {
             // The opening succeeds all the same: the numbers suffice for as many openings again.
@@ -46,6 +46,37 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let catalogue = Catalogue::decode(&bytes)?;
         let plan = Plan::new(&catalogue, memory)?;
         self.adopt_plan(catalogue, plan)
+    }
+
+    /// Checks the code of the directory, and clears what attempts without a record left there.
+    ///
+    /// Records of an earlier format have no code: there the entries are taken as they are, and the
+    /// opening's own record vouches for them.
+    fn adopt_directory(&mut self, origin: Origin) -> Result<()> {
+        let code = self.committed_code()?;
+        let noted = self.pager.committed.directory;
+        if code != noted && (origin.is_counted || noted != DirectoryCode::default()) {
+            return Err(Error::Root("is damaged"));
+        }
+        self.pager.committed.directory = code;
+        let written = self.written(self.pager.committed.part.tasks);
+        Ok(self.pager.clear_uncounted(&written)?)
+    }
+
+    /// Computes the code of the directory for the newest record.
+    fn committed_code(&mut self) -> Result<DirectoryCode> {
+        let record = self.pager.committed;
+        let written = self.written(record.part.tasks);
+        Ok(self.pager.directory_code(&record, &written)?)
+    }
+
+    /// Checks the directory again.
+    pub(crate) fn verify_directory(&mut self) -> Result<()> {
+        if self.committed_code()? == self.pager.committed.directory {
+            Ok(())
+        } else {
+            Err(Error::Root("is damaged"))
+        }
     }
 
     fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {

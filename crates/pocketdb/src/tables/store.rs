@@ -72,7 +72,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// failure of the device or the secure store.
     pub fn open(flash: F, mut secure: S, memory: usize) -> Result<Self> {
         let stored = Stored::read(&mut secure, flash.blocks())?;
-        let since = stored.since;
+        let origin = stored.origin;
         let catalogue = Catalogue::new()?;
         let plan = Plan::new(&catalogue, memory)?;
         let mut store = Self {
@@ -86,7 +86,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             catalogue,
         };
         store.pager.provide(plan.pages);
-        store.recover(memory, since)?;
+        store.recover(memory, origin)?;
         Ok(store)
     }
 
@@ -183,13 +183,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.rows.get(table.place()).copied().unwrap_or(0)
     }
 
-    /// Reads and authenticates every page with committed rows.
+    /// Reads and authenticates the directory and every page with committed rows.
     ///
     /// # Errors
-    /// [`Error::Tampered`] with the first page that fails.
+    /// [`Error::Root`] if the directory was changed, [`Error::Tampered`] with the first page that
+    /// fails.
     pub fn verify(&mut self) -> Result<u64> {
         self.usable()?;
         self.pager.arena.forget();
+        self.verify_directory()?;
         let mut checked =
             self.pager.verify_window()? + self.verify_catalogue()? + self.verify_parts()?;
         for table in self.catalogue.table_ids() {

@@ -68,6 +68,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if let Some(state) = record.tables.get_mut(site.table.place()) {
             state.units += 1;
         }
+        let owner = owner_of(site.table);
+        self.pager
+            .count_entry(&mut record.directory, owner, site.unit, &entry);
         record.buffer_start = self.pager.window.oldest(&record);
         Ok(self.pager.finish(&record)?)
     }

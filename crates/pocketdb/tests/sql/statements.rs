@@ -410,3 +410,92 @@ fn a_statement_too_large_for_its_share_is_refused_with_how_large() {
         other => panic!("{:?}", other.map(|(outcome, _)| outcome)),
     }
 }
+
+/// Words of the language were no names even in quotes.
+#[test]
+fn a_word_of_the_language_in_quotes_is_a_name() {
+    let mut pair = shop();
+    for text in [
+        "CREATE TABLE \"order\" (id INTEGER PRIMARY KEY, \"group\" TEXT(9) INDEXED, \"select\" INTEGER, \"null\" REAL)",
+        "INSERT INTO \"order\" (\"group\", \"select\", \"null\") VALUES ('a', 1, 2), ('b', 3, 4)",
+        "UPDATE \"order\" SET \"select\" = 5 WHERE \"group\" = 'b'",
+    ] {
+        pair.own(text)
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    let mut ask = |text: &str| texts(&pair.own(text).unwrap().1);
+    assert_eq!(
+        ask(
+            "SELECT \"order\".*, \"null\" AS \"from\" FROM \"order\" WHERE \"order\".\"group\" = 'b' ORDER BY \"from\""
+        ),
+        ["2|b|5|4.0|4.0"]
+    );
+    assert_eq!(
+        ask(
+            "SELECT \"group\", SUM(\"select\") FROM \"order\" GROUP BY \"group\" ORDER BY \"group\""
+        ),
+        ["a|1", "b|5"]
+    );
+    for text in [
+        "SELECT \"group\" FROM order",
+        "\"SELECT\" \"group\" FROM \"order\"",
+        "SELECT \"group\" \"FROM\" \"order\"",
+    ] {
+        assert!(matches!(pair.own(text), Err(Error::Sql { .. })), "{text}");
+    }
+}
+
+/// A sum above the largest number was shown as infinity.
+#[test]
+fn a_sum_that_no_number_holds_is_refused() {
+    let mut pair = shop();
+    let insert = "INSERT INTO visit VALUES ('Ada', 3, 1e308), ('Ada', 4, 1e308)";
+    pair.own(insert).unwrap();
+    for function in ["SUM", "AVG"] {
+        let text = format!("SELECT {function}(cost) FROM visit");
+        assert!(matches!(pair.own(&text), Err(Error::Value(_))), "{text}");
+    }
+    assert_eq!(
+        texts(&pair.own("SELECT MAX(cost) FROM visit").unwrap().1),
+        ["1e308"]
+    );
+}
+
+/// A table was accepted of which no query could show a whole row.
+#[test]
+fn a_table_whose_rows_no_query_can_show_is_refused_with_the_numbers() {
+    let mut pair = shop();
+    let wide = |bytes: u32| {
+        format!(
+            "CREATE TABLE wide{bytes} (id INTEGER PRIMARY KEY, a TEXT(900), b TEXT({bytes}), c TEXT(128))"
+        )
+    };
+    match pair.own(&wide(950)) {
+        Err(Error::Refused(what)) => assert!(what.contains("bytes"), "{what}"),
+        other => panic!("{:?}", other.map(|(outcome, _)| outcome)),
+    }
+    for bytes in [1, 300, 600, 900] {
+        if pair.own(&wide(bytes)).is_ok() {
+            pair.own(&format!(
+                "INSERT INTO wide{bytes} (a, b, c) VALUES ('1', '2', '3')"
+            ))
+            .unwrap();
+            let shown = pair.own(&format!("SELECT * FROM wide{bytes}")).unwrap().1;
+            assert_eq!(texts(&shown), ["1|1|2|3"]);
+        } else {
+            assert_eq!(bytes, 900);
+        }
+    }
+}
+
+#[test]
+fn the_limit_of_tables_is_named() {
+    let mut pair = shop();
+    let mut refused = None;
+    for number in 0..14 {
+        let text = format!("CREATE TABLE more{number} (id INTEGER PRIMARY KEY, n INTEGER)");
+        refused = pair.own(&text).err();
+    }
+    let said = refused.unwrap().to_string();
+    assert!(said.contains("16"), "{said}");
+}

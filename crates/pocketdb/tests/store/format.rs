@@ -14,6 +14,10 @@ const CHIP: &[u8] = include_bytes!("../../testdata/format-6/chip");
 const ROOT: &[u8] = include_bytes!("../../testdata/format-6/root");
 /// Queries, and what that program answered.
 const ANSWERS: &str = include_str!("../../testdata/format-6/answers");
+/// This database in format 7, with more tasks of the other part done.
+const CHIP_7: &[u8] = include_bytes!("../../testdata/format-7/chip");
+/// Pieces of its secure store.
+const ROOT_7: &[u8] = include_bytes!("../../testdata/format-7/root");
 const MEMORY: usize = 32_768;
 const BLOCKS: u32 = 40;
 /// A database of three rows in the present format, in whose ring a version before filled ten slots.
@@ -58,9 +62,13 @@ fn chip(pages: &[u8], blocks: u32) -> Simulator {
 }
 
 fn image() -> (Simulator, MemoryStore) {
-    let flash = chip(CHIP, BLOCKS);
+    image_of(CHIP, ROOT)
+}
+
+fn image_of(pages: &[u8], root: &[u8]) -> (Simulator, MemoryStore) {
+    let flash = chip(pages, BLOCKS);
     let mut secure = MemoryStore::new(STORE_BYTES);
-    for (at, bytes) in numbered(ROOT, PIECE_BYTES) {
+    for (at, bytes) in numbered(root, PIECE_BYTES) {
         let at = usize::try_from(at).unwrap();
         secure.bytes_mut()[at..at + PIECE_BYTES].copy_from_slice(bytes);
     }
@@ -123,26 +131,67 @@ fn a_database_of_format_6_is_opened_and_goes_on() {
 }
 
 #[test]
+fn a_database_of_format_7_gets_the_code_of_its_directory() {
+    let (flash, mut secure) = image_of(CHIP_7, ROOT_7);
+    assert_eq!(secure.bytes_mut()[8..10], [7, 0]);
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    check(&mut store, "opened");
+    store.verify().unwrap();
+    let (flash, secure) = store.into_parts();
+    let head = secure.clone().bytes_mut()[8..12].to_vec();
+    assert_eq!(head, [8, 0, !8, !0]);
+    let mut refused = 0;
+    for at in (33_792..STORE_BYTES).step_by(16) {
+        let mut changed = secure.clone();
+        if changed.bytes_mut()[at..at + 16] == [0; 16] {
+            continue;
+        }
+        changed.bytes_mut()[at + 5] ^= 4;
+        // The format of before does not make such a store readable again.
+        for format in [&head[..], &[7, 0, !7, !0]] {
+            changed.bytes_mut()[8..12].copy_from_slice(format);
+            match Store::open(flash.clone(), changed.clone(), MEMORY) {
+                Err(error) => {
+                    assert_eq!(error, Error::Root("is damaged"), "{at}");
+                    refused += 1;
+                }
+                // No record counts this entry.
+                Ok(mut store) => check(&mut store, &format!("{at}")),
+            }
+        }
+    }
+    assert!(refused > 30, "{refused}");
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    store
+        .reorganize(Extent::Levels, u32::MAX, u64::MAX)
+        .unwrap();
+    store.verify().unwrap();
+    check(&mut store, "reorganised");
+}
+
+#[test]
 fn a_cut_at_any_write_while_the_format_is_raised_loses_nothing() {
-    let whole = {
-        let (flash, secure) = image();
-        let before = secure.writes();
-        let (_, secure) = Store::open(flash, secure, MEMORY).unwrap().into_parts();
-        secure.writes() - before
-    };
-    assert!(whole >= 3, "{whole}");
-    for writes in 0..whole {
-        for kept in [0, 1, 2, 3, 9, 200] {
-            let (flash, mut secure) = image();
-            secure.plan_cut(writes, kept);
-            let place = format!("write {writes}, {kept} bytes");
-            let secure = Shared::new(secure);
-            let opened = Store::open(flash.clone(), secure.clone(), MEMORY);
-            assert!(opened.is_err(), "{place}");
-            secure.change(MemoryStore::restore_power);
-            let mut store = Store::open(flash, secure, MEMORY).unwrap();
-            check(&mut store, &place);
-            store.verify().unwrap();
+    for (pages, root) in [(CHIP, ROOT), (CHIP_7, ROOT_7)] {
+        let whole = {
+            let (flash, secure) = image_of(pages, root);
+            let before = secure.writes();
+            let (_, secure) = Store::open(flash, secure, MEMORY).unwrap().into_parts();
+            secure.writes() - before
+        };
+        assert!(whole >= 2, "{whole}");
+        for writes in 0..whole {
+            for kept in [0, 1, 2, 3, 9, 200] {
+                let (flash, mut secure) = image_of(pages, root);
+                secure.plan_cut(writes, kept);
+                let place = format!("write {writes}, {kept} bytes");
+                let secure = Shared::new(secure);
+                let opened = Store::open(flash.clone(), secure.clone(), MEMORY);
+                assert!(opened.is_err(), "{place}");
+                secure.change(MemoryStore::restore_power);
+                let mut store = Store::open(flash, secure, MEMORY).unwrap();
+                check(&mut store, &place);
+                store.verify().unwrap();
+            }
         }
     }
 }

@@ -12,6 +12,8 @@ mod copies;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod directory;
+#[cfg(test)]
 mod format;
 #[cfg(test)]
 mod lookup;

@@ -3,11 +3,12 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use probity_pocketdb::{Value, ValueType};
+use probity_pocketdb::{Error, Value, ValueType};
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::change::NoRows;
+use super::rows_file::{Closing, Document, Fields};
 use super::{Place, Vault};
 use crate::args::{PocketImport, RowsFormat};
 use crate::command::input::Input;
@@ -32,7 +33,7 @@ pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Stat
     let mut vault = place.open(true)?;
     let mut import = Import::new(&place, &mut vault, &args.table, args.rows_per_commit)?;
     let ran = match format {
-        RowsFormat::Csv => import.csv(input),
+        RowsFormat::Csv => import.csv(Closing::new(input)),
         RowsFormat::Json => import.json(input),
     };
     let ran = ran.and_then(|end| import.commit().map(|()| end));
@@ -171,7 +172,24 @@ impl<'a> Import<'a> {
 
     fn execute(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), Failure> {
         let result = self.vault.execute(text, values, &mut NoRows);
-        result.map(drop).map_err(|error| self.place.refused(error))
+        result.map(drop).map_err(|error| match error {
+            // The statement is not one that somebody wrote: its place is a column.
+            Error::Sql { at, what } => {
+                let place = match self.column_at(text, at) {
+                    Some(column) => format!(", in the column {column}"),
+                    None => String::new(),
+                };
+                Failure::new("the pocket database refuses").because(format!("{what}{place}"))
+            }
+            error => self.place.refused(error),
+        })
+    }
+
+    /// Returns the column whose value is at byte `at` of the statement `text`.
+    fn column_at(&self, text: &str, at: usize) -> Option<&str> {
+        let number = text.get(..at)?.matches('?').count();
+        let (name, _) = self.known.get(*self.columns.get(number)?)?;
+        Some(name)
     }
 
     /// Parses `text` as a value of column `number` of the rows.
@@ -224,32 +242,30 @@ impl<'a> Import<'a> {
     fn json(&mut self, input: impl Read) -> Result<End, Failure> {
         let input = io::BufReader::new(input);
         let mut number = 0u64;
-        for document in serde_json::Deserializer::from_reader(input).into_iter::<Json>() {
+        for document in serde_json::Deserializer::from_reader(input).into_iter() {
             if interruption::is_stopped() {
                 return Ok(End::Stopped);
             }
-            let document = document
+            let Document(rows) = document
                 .map_err(|error| Failure::new("the JSON file is malformed").because(error))?;
-            let rows = match document {
-                Json::Array(rows) => rows,
-                row => vec![row],
-            };
             for row in &rows {
+                if interruption::is_stopped() {
+                    return Ok(End::Stopped);
+                }
                 number += 1;
                 self.json_row(row)
                     .map_err(|failure| failure.after(&format!("object {number} was reached")))?;
             }
         }
+        // An input that ends because of the signal is not known to be whole.
+        if interruption::is_stopped() {
+            return Ok(End::Stopped);
+        }
         Ok(End::Input)
     }
 
-    fn json_row(&mut self, row: &Json) -> Result<(), Failure> {
-        let Json::Object(fields) = row else {
-            return Err(Failure::new(
-                "a row is written as an object of columns and values",
-            ));
-        };
-        self.set_columns(fields.keys().map(String::as_str))?;
+    fn json_row(&mut self, Fields(fields): &Fields) -> Result<(), Failure> {
+        self.set_columns(fields.iter().map(|(name, _)| name.as_str()))?;
         let mut values = Vec::with_capacity(fields.len());
         for (name, field) in fields {
             let value = match field {

@@ -5,9 +5,11 @@ mod create;
 mod evidence;
 mod import;
 mod look;
+mod losses;
 mod person;
 mod query;
 mod reorganize;
+mod rows_file;
 mod takeover;
 mod unfinished;
 

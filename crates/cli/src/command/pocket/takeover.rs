@@ -8,12 +8,15 @@ use probity_pocketdb::Value;
 
 use super::change::run_script;
 use super::import::{Import, quoted};
+use super::losses::refuse_losses;
 use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::failure::Failure;
 
 /// The prefix of the tables that disguises create in a database.
 const DISGUISES_OWN: &str = "probity_";
+/// Beginning of the message about a text that no program can read as one.
+const NOT_UTF_8: &str = "a text is not UTF-8";
 /// Rows that are read and committed together.
 const ROWS_AT_ONCE: u32 = 64;
 
@@ -63,6 +66,7 @@ impl<'a> Takeover<'a> {
             }
         }
         link(&mut catalog, &args.unlinked)?;
+        refuse_losses(database.as_mut(), &catalog, &args.plain)?;
         Ok(Self {
             database,
             catalog,
@@ -96,6 +100,9 @@ impl<'a> Takeover<'a> {
                 let position =
                     form_of(column) == Form::Integer && self.is_position(name, column)?;
                 part.push_str(if position { " PRIMARY KEY" } else { " UNIQUE" });
+            } else if is_unique(table, &column.name) && !self.args.plain.contains(&name.to_owned())
+            {
+                part.push_str(" UNIQUE");
             } else if self.args.indexes.contains(&index) {
                 part.push_str(" INDEXED");
             }
@@ -159,7 +166,13 @@ impl<'a> Takeover<'a> {
 
     fn ask(&mut self, sql: &str) -> Result<Vec<Vec<Found>>, Failure> {
         let rows = self.database.query(sql, &[]);
-        rows.map_err(|error| Failure::new("the other database refuses a query").because(error))
+        rows.map_err(|error| {
+            if error.message.starts_with(NOT_UTF_8) {
+                return Failure::new(NOT_UTF_8)
+                    .remedy("write it anew there, or choose other tables with --table TABLE");
+            }
+            Failure::new("the other database refuses a query").because(error)
+        })
     }
 
     /// Inserts the rows of one table in the order of its key.
@@ -195,13 +208,14 @@ impl<'a> Takeover<'a> {
             }
             offset += rows.len() as u64;
             for row in &rows {
-                self.row(table, row, &mut import)?;
+                self.row(name, table, row, &mut import)?;
             }
         }
     }
 
     fn row(
         &self,
+        name: &str,
         table: &CatalogTable,
         row: &[Found],
         import: &mut Import<'_>,
@@ -210,6 +224,17 @@ impl<'a> Takeover<'a> {
         let mut values = Vec::with_capacity(row.len());
         for ((cell, text), column) in row.iter().zip(&texts).zip(&table.columns) {
             let form = form_of(column);
+            let mut keys = table.foreign_keys.iter();
+            let key = keys.find(|key| key.columns == [column.name.clone()]);
+            if let (Found::Null, Some(key)) = (cell, key) {
+                let (column, to) = (&column.name, &key.to_table);
+                return Err(Failure::new(format!(
+                    "{column} is NULL in a row, and every row here refers to one of {to}"
+                ))
+                .remedy(format!(
+                    "take the key over as a plain column with --unlinked {name}.{column} --null-as-empty"
+                )));
+            }
             let value = match cell {
                 Found::Null if self.args.null_as_empty => Some(empty(form)),
                 Found::Int(number) if form == Form::Integer => Some(Value::Integer(*number)),
@@ -230,6 +255,13 @@ impl<'a> Takeover<'a> {
         }
         import.row(&values)
     }
+}
+
+/// Returns whether a column that is not the primary key has unique values.
+fn is_unique(table: &CatalogTable, column: &str) -> bool {
+    let mut keys = table.foreign_keys.iter();
+    let refers = keys.any(|key| key.columns.iter().any(|one| one == column));
+    !refers && table.unique_keys.iter().any(|key| key == &[column])
 }
 
 fn empty(form: Form) -> Value<'static> {

@@ -8,6 +8,7 @@ use polyval::{Block, Polyval};
 use zeroize::Zeroizing;
 
 use crate::pager::bytes::{part, part_mut, put, take};
+use crate::pager::directory_code::{DirectoryCode, EntryBytes};
 use crate::pager::error::{Error, Result};
 use crate::pager::flash::PAGE_BYTES;
 use crate::pager::side::{SIDES, side_number};
@@ -463,6 +464,22 @@ impl Seal {
         let mut code = self.begin_root_code();
         self.add_root_code(&mut code, bytes);
         code.finish()
+    }
+
+    /// Computes the code of an entry of the directory.
+    pub(crate) fn entry_code(
+        &mut self,
+        owner: u8,
+        number: u32,
+        bytes: &EntryBytes,
+    ) -> DirectoryCode {
+        let mut mac = self.root_mac.clone();
+        mac.update(b"place");
+        mac.update(&[owner]);
+        mac.update(&number.to_le_bytes());
+        mac.update(bytes);
+        self.counters.mac_blocks += 2;
+        take(&mac.finalize().into_bytes(), 0)
     }
 
     /// Begins the code of bytes that are added piece by piece.

@@ -19,7 +19,7 @@ use crate::query::select::{Heading, Sink};
 use crate::query::sql::change::Change;
 use crate::query::sql::parser::Parser;
 use crate::query::sql::select::{Query, Title};
-use crate::tables::catalogue::Catalogue;
+use crate::tables::catalogue::{Catalogue, TableDefinition};
 use crate::tables::store::Store;
 use crate::tables::value::Value;
 
@@ -111,7 +111,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             // A definition is parsed without the catalogue, which is then changed.
             let none = Catalogue::new()?;
             let mut parser = parser.with_catalogue(&none);
-            parser.create_table(|definition| self.create_table(definition).map(drop))?;
+            parser.create_table(|definition| {
+                self.check_whole_row(definition)?;
+                self.create_table(definition).map(drop)
+            })?;
             return Ok(Outcome::Created);
         }
         self.transaction(text)
@@ -163,6 +166,24 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 needed: bytes,
                 given,
             });
+        }
+        Ok(())
+    }
+
+    /// Returns an error if the memory of a statement does not suffice to show whole rows of a new
+    /// table.
+    #[inline(never)] // Keeps its local variables off the stack of the statement.
+    fn check_whole_row(&self, definition: &TableDefinition<'_>) -> Result<()> {
+        let mut catalogue = self.catalogue.clone();
+        catalogue.add(definition)?;
+        let text = alloc::format!("SELECT * FROM \"{}\"", definition.name);
+        let mut parser = Parser::new(&text, &[], &catalogue)?;
+        parser.expect("SELECT")?;
+        let (needed, given) = (parser.select()?.memory_bytes(), self.budget.statement);
+        if needed > given {
+            return Err(Error::Refused(alloc::format!(
+                "a table whose rows take {needed} bytes of the memory of a statement, which has {given},"
+            )));
         }
         Ok(())
     }

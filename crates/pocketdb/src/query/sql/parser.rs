@@ -169,6 +169,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             Token::Word(word) => !RESERVED
                 .iter()
                 .any(|reserved| word.eq_ignore_ascii_case(reserved)),
+            Token::Name(_) => true,
             _ => false,
         }
     }
@@ -179,7 +180,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             return Err(self.tokens.error("a name is expected"));
         }
         match self.tokens.advance()? {
-            Token::Word(word) => Ok(word),
+            Token::Word(word) | Token::Name(word) => Ok(word),
             _ => Ok(""),
         }
     }

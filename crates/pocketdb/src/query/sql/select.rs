@@ -245,7 +245,7 @@ impl<'a> Parser<'a, '_> {
     /// Parses `t.*`, if it is here.
     fn whole_table(&mut self) -> Result<Option<Bound<'a>>> {
         let mut ahead = self.tokens;
-        let Token::Word(name) = ahead.advance()? else {
+        let (Token::Word(name) | Token::Name(name)) = ahead.advance()? else {
             return Ok(None);
         };
         if ahead.advance()? != Token::Symbol(".") || ahead.advance()? != Token::Symbol("*") {
@@ -443,7 +443,7 @@ impl<'a> Parser<'a, '_> {
     /// Parses the alias of an output, if one is here.
     fn titled(&mut self, query: &Query<'a>) -> Result<Option<u8>> {
         let mut ahead: Tokens<'a> = self.tokens;
-        let Token::Word(word) = ahead.advance()? else {
+        let (Token::Word(word) | Token::Name(word)) = ahead.advance()? else {
             return Ok(None);
         };
         if matches!(ahead.token, Token::Symbol("." | "(")) {

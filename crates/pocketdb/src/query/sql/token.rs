@@ -16,6 +16,8 @@ pub(crate) const TOO_LONG: &str = "the number exceeds 64 bits";
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Token<'a> {
     Word(&'a str),
+    /// A quoted name, which is never a word of the language.
+    Name(&'a str),
     /// Digits without a sign; the digits of the lowest number have its value.
     Integer(i64),
     Real(f64),
@@ -152,7 +154,7 @@ impl<'a> Tokens<'a> {
         match first {
             '\'' => self.read_quoted('\'').map(Token::Text),
             PLAIN_QUOTE => self.read_quoted(PLAIN_QUOTE).map(Token::Text),
-            '"' => self.read_quoted('"').map(Token::Word),
+            '"' => self.read_quoted('"').map(Token::Name),
             '?' => {
                 self.next += 1;
                 Ok(Token::Parameter)
@@ -261,7 +263,7 @@ mod tests {
             Token::Symbol("<="),
             Token::Text("x y"),
             Token::Parameter,
-            Token::Word("b c"),
+            Token::Name("b c"),
         ];
         assert_eq!(found, expected);
     }
@@ -286,7 +288,7 @@ mod tests {
         let found = all(&copy).unwrap();
         assert_eq!(found[2], Token::Text("O'Brien"));
         assert_eq!(found[6], Token::Text("x"));
-        assert_eq!(found[8], Token::Word("q''q"));
+        assert_eq!(found[8], Token::Name("q''q"));
         assert_eq!(found[10], Token::Text("'"));
         assert_eq!(without_doubled_quotes("a = 'b'"), None);
     }

@@ -19,6 +19,10 @@ use crate::pager::bytes::{part, short, small};
 use crate::tables::id::{ColumnId, ID_BYTES, TableId};
 use crate::tables::value::ValueType;
 
+/// The limit of tables in an error; the hidden ones are none of them.
+const TOO_MANY_TABLES: &str = "the number of tables, which is 16 at most,";
+const _: () = assert!(TABLES_MAX - 2 == 16);
+
 /// The hidden table of deletes.
 pub(crate) const DELETES: TableId = TableId::new(0);
 /// The hidden table of updates.
@@ -221,7 +225,7 @@ impl Catalogue {
 
     fn install(&mut self, definition: &TableDefinition<'_>) -> Result<()> {
         if self.tables.len() >= TABLES_MAX {
-            return Err(Error::Limit("the number of tables"));
+            return Err(Error::Limit(TOO_MANY_TABLES));
         }
         if definition.columns.is_empty() {
             return Err(Error::Limit("the number of columns"));

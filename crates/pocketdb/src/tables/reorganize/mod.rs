@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::limits::UNIT_ROWS;
 use crate::pager::bytes::{narrow, small};
 use crate::pager::directory::{CHUNK_ENTRIES, Entry};
+use crate::pager::directory_code::Written;
 use crate::pager::flash::{FlashError, Nand};
 use crate::pager::log::Log;
 use crate::pager::root::{Level, PartState, RootRecord, SecureStore};
@@ -128,11 +129,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(());
         }
         self.pager.disown_side(self.pager.building_side())?;
-        let record = self.pager.record_with(PartState {
+        self.finish_part(PartState {
             building: false,
             ..self.pager.committed.part
         })?;
-        self.pager.finish(&record)?;
         Ok(self.pager.remark_blocks()?)
     }
 
@@ -233,7 +233,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.pager
                 .set_entry(side.contents, section_number(table, LIVE), &entry)?;
         }
-        let record = self.pager.record_with(PartState {
+        self.finish_part(PartState {
             building: true,
             kept: small(kept),
             tasks: 0,
@@ -244,8 +244,37 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             },
             since_sequence,
             ..state
-        })?;
+        })
+    }
+
+    /// Returns the entries of the part being built that count behind so many tasks.
+    pub(crate) fn written(&self, tasks: u32) -> Written {
+        let mut written = Written::nothing();
+        for table in self.catalogue.table_ids() {
+            written.begin(section_number(table, LIVE));
+        }
+        for task in self.tasks().take(tasks as usize) {
+            written.complete(match task {
+                Task::Section { table, section } => section_number(table, section),
+                Task::Index(index) => narrow(index),
+            });
+        }
+        written
+    }
+
+    /// Commits another state of the parts.
+    fn finish_part(&mut self, part: PartState) -> Result<()> {
+        let record = self.record_with(part)?;
         Ok(self.pager.finish(&record)?)
+    }
+
+    /// Returns a record with another state of the parts, and with the code of the directory.
+    #[inline(never)] // Keeps the set of entries off the stack of the tasks.
+    fn record_with(&mut self, part: PartState) -> Result<RootRecord> {
+        let written = self.written(part.tasks);
+        let mut record = self.pager.record_with(part)?;
+        record.directory = self.pager.directory_code(&record, &written)?;
+        Ok(record)
     }
 
     fn do_task(&mut self, task: Task) -> Result<()> {
@@ -270,7 +299,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         self.pager.arena.reset();
         self.pager.drop_temporary()?;
-        let record = self.pager.record_with(PartState {
+        self.finish_part(PartState {
             tasks: state.tasks + 1,
             next: Level {
                 body: site.body.pages,
@@ -278,8 +307,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 ..state.next
             },
             ..state
-        })?;
-        Ok(self.pager.finish(&record)?)
+        })
     }
 
     #[inline(never)] // Keeps its local variables off the stack of the other tasks.
@@ -337,7 +365,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let after = state.advanced();
         let record = RootRecord {
             catalogue,
-            ..self.pager.record_with(after)?
+            ..self.record_with(after)?
         };
         self.pager.finish(&record)?;
         for side in all_sides() {

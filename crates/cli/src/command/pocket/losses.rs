@@ -1,0 +1,148 @@
+//! Losses of a takeover: parts of another database that a pocket database cannot keep.
+
+use probity_disguise::database::{Catalog, CatalogTable};
+use probity_disguise::{Database, Dialect, Value};
+
+use crate::failure::Failure;
+
+/// Greatest number of tables of a pocket database.
+const TABLES_MAX: usize = probity_pocketdb::limits::TABLES_MAX - 2;
+
+/// Refuses what would be lost, but for that of the tables `plain`.
+pub(super) fn refuse_losses(
+    database: &mut dyn Database,
+    catalog: &Catalog,
+    plain: &[String],
+) -> Result<(), Failure> {
+    if let Some(unknown) = plain.iter().find(|name| !catalog.contains_key(*name)) {
+        return Err(
+            Failure::new(format!("no table {unknown} is taken over")).remedy("write --plain TABLE")
+        );
+    }
+    if catalog.len() > TABLES_MAX {
+        let found = catalog.len();
+        return Err(Failure::new(format!(
+            "the other database has {found} tables, and a pocket database has {TABLES_MAX} at most"
+        ))
+        .remedy("choose among them with --table TABLE"));
+    }
+    for (name, table) in catalog {
+        refuse_names(name, table)?;
+        if plain.contains(name) {
+            continue;
+        }
+        let lost = losses(database, name, table)?;
+        if !lost.is_empty() {
+            return Err(Failure::new(format!(
+                "of the table {name} cannot be kept: {}",
+                lost.join(", ")
+            ))
+            .remedy(format!("take it over without with --plain {name}")));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses names that no statement here can write.
+fn refuse_names(name: &str, table: &CatalogTable) -> Result<(), Failure> {
+    let columns = table.columns.iter().map(|column| column.name.as_str());
+    for said in columns.chain([name]) {
+        let mut letters = said.chars();
+        let starts = letters
+            .next()
+            .is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
+        if !starts || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+            return Err(Failure::new(format!(
+                "the name {said:?} of the table {name:?} cannot be kept: a name has letters, digits and _"
+            ))
+            .remedy("rename it, or choose other tables with --table TABLE"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what would be lost of a table, in words.
+fn losses(
+    database: &mut dyn Database,
+    name: &str,
+    table: &CatalogTable,
+) -> Result<Vec<String>, Failure> {
+    let mut lost = Vec::new();
+    for column in generated(database, name)? {
+        lost.push(format!("the generated column {column}"));
+    }
+    for key in table.unique_keys.iter().filter(|key| key.len() > 1) {
+        let what = if *key == table.primary_key {
+            "primary key"
+        } else {
+            "unique key"
+        };
+        lost.push(format!("the {what} ({})", key.join(", ")));
+    }
+    for key in table.unique_keys.iter().filter(|key| key.len() == 1) {
+        let refers = table
+            .foreign_keys
+            .iter()
+            .any(|foreign| foreign.columns == *key);
+        if refers && *key != table.primary_key {
+            lost.push(format!(
+                "that {} is unique and refers to a table",
+                key.join("")
+            ));
+        }
+    }
+    if database.dialect() == Dialect::Sqlite {
+        for column in &table.columns {
+            let declared = column.declared.to_ascii_uppercase();
+            if (declared.is_empty() || declared.contains("BLOB"))
+                && has_both(database, name, &column.name)?
+            {
+                lost.push(format!(
+                    "that values of {} are numbers and texts",
+                    column.name
+                ));
+            }
+        }
+    }
+    Ok(lost)
+}
+
+/// Returns whether a column without a type has numbers and texts.
+fn has_both(database: &mut dyn Database, table: &str, column: &str) -> Result<bool, Failure> {
+    let dialect = database.dialect();
+    let (table, column) = (dialect.quote(table), dialect.quote(column));
+    let kinds = format!(
+        "SELECT DISTINCT typeof({column}) = 'text' FROM {table} \
+         WHERE typeof({column}) IN ('integer', 'real', 'text')"
+    );
+    Ok(ask(database, &kinds)?.len() > 1)
+}
+
+/// Returns the names of the generated columns of a table.
+fn generated(database: &mut dyn Database, table: &str) -> Result<Vec<String>, Failure> {
+    let mut table = table.replace('\'', "''");
+    let sql = match database.dialect() {
+        Dialect::Sqlite => {
+            format!("SELECT name FROM pragma_table_xinfo('{table}') WHERE hidden IN (2, 3)")
+        }
+        Dialect::Mysql => {
+            table = table.replace('\\', "\\\\");
+            format!(
+                "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() \
+                 AND table_name = '{table}' AND generation_expression <> ''"
+            )
+        }
+        _ => format!(
+            "SELECT column_name::text FROM information_schema.columns \
+             WHERE table_schema = current_schema() AND table_name = '{table}' \
+             AND is_generated = 'ALWAYS'"
+        ),
+    };
+    let rows = ask(database, &sql)?;
+    Ok(rows.iter().flatten().map(ToString::to_string).collect())
+}
+
+fn ask(database: &mut dyn Database, sql: &str) -> Result<Vec<Vec<Value>>, Failure> {
+    let rows = database.query(sql, &[]);
+    rows.map_err(|error| Failure::new("the other database refuses a query").because(error))
+}
