@@ -405,7 +405,7 @@ fn an_older_copy_beside_newer_keys_is_told_to_every_reader_with_the_root_key() {
         if !has_copies {
             fs::remove_dir_all(old.with_file_name("log.heads")).unwrap();
         }
-        assert_eq!(said(&old, true), [key.clone()]);
+        assert_eq!(said(&old, true), std::slice::from_ref(&key));
         assert_eq!(said(&old, false), []);
         assert_eq!(told(&old), [false, false, false, true]);
         let reader = Reader::open_damaged(&LogLocation::new(&old, None), &root()).unwrap();
@@ -414,7 +414,7 @@ fn an_older_copy_beside_newer_keys_is_told_to_every_reader_with_the_root_key() {
         let damage = damage.unwrap();
         let faults = damage.faults.iter();
         let faults = faults.map(|fault| (fault.class, fault.place.clone()));
-        assert_eq!(faults.collect::<Vec<_>>(), [key.clone()]);
+        assert_eq!(faults.collect::<Vec<_>>(), std::slice::from_ref(&key));
         assert!(!damage.is_none() && damage.missing().is_least);
     }
     fs::remove_file(old.join("keys/signing.key")).unwrap();
