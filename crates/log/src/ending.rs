@@ -18,7 +18,7 @@ pub(crate) enum Stage {
     Drained = 3,
 }
 
-/// How far a log has come towards its end.
+/// The stage of a log between its opening and its end, and the error that ended it.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     /// The number of the stage; 0 while the log is open. It never goes back.

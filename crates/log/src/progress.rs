@@ -1,4 +1,4 @@
-//! How far the frames of a log have come, counted over all streams that others append to.
+//! The progress of the frames of a log, counted over all streams that others append to.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 

@@ -54,14 +54,18 @@ fn a_value_that_does_not_fit_is_named_by_line_and_column() {
 #[test]
 fn an_import_that_a_signal_stops_says_how_many_rows_stay() {
     let place = Place::filled();
-    let args = ["pocket", "import", "v", "visits", "pipe"];
-    let ended = place.ended_by(&args, "INT");
-    let said = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("0 rows were imported, then a signal asked to stop"),
-        "{said}"
-    );
+    for format in ["csv", "json"] {
+        let args = [
+            "pocket", "import", "v", "visits", "pipe", "--format", format,
+        ];
+        let ended = place.ended_by(&args, "INT");
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("0 rows were imported, then a signal asked to stop"),
+            "{format}: {said}"
+        );
+    }
     place.run(&["verify", "v"], 0);
     assert_eq!(place.count("v", "visits"), 300);
 }

@@ -511,10 +511,8 @@ pub(crate) fn read_generation(
     side: u8,
 ) -> Result<Option<Zeroizing<[u8; 32]>>> {
     let mut secret = Zeroizing::new([0u8; SECRET_BYTES]);
-    store.read(
-        GENERATIONS_AT + usize::from(side) * SECRET_BYTES,
-        &mut *secret,
-    )?;
+    let at = GENERATIONS_AT + usize::from(side) * SECRET_BYTES;
+    store.read(at, &mut *secret)?;
     Ok((*secret != [0; SECRET_BYTES]).then_some(secret))
 }
 
