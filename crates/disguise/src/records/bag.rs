@@ -475,7 +475,7 @@ fn has_rest(reader: &Reader<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::crypto::SecretKey;
-    use crate::records::fuzz::{full_bag, full_locator};
+    use crate::records::samples::{full_bag, full_locator};
 
     #[test]
     fn a_bag_comes_back_and_no_cut_or_flip_panics() {

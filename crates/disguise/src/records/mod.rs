@@ -9,7 +9,7 @@ pub(crate) mod credential_text;
 pub(crate) mod day;
 pub(crate) mod deadline;
 pub(crate) mod forgotten;
-#[cfg(any(test, feature = "fuzz"))]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub(crate) mod hold;
 pub(crate) mod holder;
@@ -20,6 +20,8 @@ pub(crate) mod receipt;
 pub(crate) mod refusal;
 pub(crate) mod registry;
 pub(crate) mod repeat;
+#[cfg(any(test, feature = "fuzz"))]
+mod samples;
 pub(crate) mod section;
 pub(crate) mod settings;
 pub(crate) mod share;
