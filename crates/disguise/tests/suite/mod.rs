@@ -37,6 +37,8 @@ macro_rules! for_every_claim {
             an_id_of_bytes_is_written_in_digits
             an_id_of_text_is_never_read_as_bytes
             rows_under_placeholders_are_told_of_when_everybody_leaves
+            a_row_under_placeholders_counts_once_and_only_if_nobody_else_has_it
+            a_value_of_two_owners_goes_with_the_one_who_is_no_placeholder
             the_application_wins_and_a_retry_finds_what_is_left
             a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
             rows_made_meanwhile_follow_the_policy

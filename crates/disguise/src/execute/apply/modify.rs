@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::{Applier, Loss, StepOutcome};
+use super::record_owner::People;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -267,7 +268,10 @@ impl Modification<'_, '_> {
         }
         let people = match self.work.user {
             Some(user) => vec![user.clone()],
-            None => self.work.people(self.table, columns, rows)?.concat(),
+            None => {
+                let people = self.work.people(self.table, columns, rows)?;
+                people.iter().flat_map(People::all).cloned().collect()
+            }
         };
         let mut seen = BTreeSet::new();
         let people = people.into_iter();
