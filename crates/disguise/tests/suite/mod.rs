@@ -311,6 +311,7 @@ macro_rules! for_every_claim {
             what_cannot_return_keeps_neither_the_rest_of_its_row_nor_other_rows
             a_step_whose_rows_an_earlier_one_changes_is_taken_after_it
             a_column_too_narrow_for_a_placeholder_names_none
+            a_column_that_is_not_compared_with_the_ids_is_refused
             whoever_has_an_id_too_great_for_a_column_has_no_row_there
             a_row_of_nobody_goes_with_no_namesake
             a_declared_key_of_unlike_columns_is_no_path
