@@ -110,6 +110,11 @@ fn an_id_of_two_types_is_refused() {
 }
 
 #[test]
+fn a_number_that_names_an_id_of_text_is_refused() {
+    of_sqlite::a_number_that_names_an_id_of_text_is_refused();
+}
+
+#[test]
 fn no_row_without_a_key_is_passed_over_in_parts() {
     of_sqlite::no_row_without_a_key_is_passed_over_in_parts();
 }

@@ -95,6 +95,35 @@ fn every_operation_is_asked_and_answered_as_it_is_described() {
     );
 }
 
+/// The command line named them and HTTP did not: an application that deletes accounts learned nothing of it.
+#[test]
+fn who_is_registered_without_a_row_is_named() {
+    let place = Place::sqlite();
+    let met = &mut Met::new(&place);
+    let asked = [
+        ("check", json!({"spec": "leave"})),
+        ("sweep", json!({"dry_run": true})),
+        ("sweep", json!({})),
+    ];
+    let named = |met: &mut Met<'_>| {
+        asked.each_ref().map(|(operation, body)| {
+            let answer = met.done(operation, body);
+            let cautions = answer["cautions"].to_string();
+            cautions.contains("without a row in the users table: 77; whoever")
+        })
+    };
+    let mut database = place.database();
+    let sql = "INSERT INTO people VALUES (77, 'Una')";
+    database.execute(sql, &[]).unwrap();
+    met.done("register", &json!({"user": "77", "spec": "leave"}));
+    assert_eq!(named(met), [false; 3]);
+    let sql = "DELETE FROM people WHERE id = 77";
+    database.execute(sql, &[]).unwrap();
+    assert_eq!(named(met), [true; 3]);
+    met.done("unregister", &json!({"user": "77"}));
+    assert_eq!(named(met), [false; 3]);
+}
+
 fn looking_changes_nothing(met: &mut Met<'_>) {
     let drafted = met.done("draft", &json!({}));
     let kept = fs::read_to_string(met.place.path("leave.toml")).unwrap();

@@ -106,17 +106,26 @@ impl Column {
         }
     }
 
-    /// Returns why no id of the users' column `id` is compared with this one by `PostgreSQL`, which
-    /// gives a parameter the type of the column and ends the statement where it reads no value of
-    /// that type; nothing where ids are.
+    /// Returns the type for which the database compares no id of the users' column `id` with this
+    /// one; nothing where ids are.
     pub(crate) fn unfit_for(&self, dialect: Dialect, id: &Self) -> Option<&str> {
-        let unbounded = |column: &'_ Self| {
-            let kind = column.kind();
-            kind.split('(').next().unwrap_or(kind).trim().to_owned()
+        let is_unfit = match dialect {
+            Dialect::Sqlite => false,
+            Dialect::Mysql => self.is_alien_to(id) || id.is_alien_to(self),
+            Dialect::Postgres => self.is_unread_for(id),
         };
-        let (kind, of_id) = (unbounded(self), unbounded(id));
-        if dialect != Dialect::Postgres || kind == of_id || !self.members.is_empty() {
-            return None;
+        is_unfit.then(|| self.kind())
+    }
+
+    /// Returns whether `PostgreSQL`, which gives a parameter the type of the column, ends the
+    /// statement because it reads no id of the column `id` as a value of that type.
+    fn is_unread_for(&self, id: &Self) -> bool {
+        let (kind, of_id) = (self.unbounded_kind(), id.unbounded_kind());
+        if kind == of_id {
+            return false;
+        }
+        if of_id == "bytea" {
+            return true;
         }
         let is_text = self.collation.is_some() && !kind.ends_with("[]");
         let others = [
@@ -131,7 +140,22 @@ impl Column {
             "bytea",
             "name",
         ];
-        (!is_text && !others.contains(&kind.as_str())).then(|| self.kind())
+        self.members.is_empty() && !is_text && !others.contains(&kind)
+    }
+
+    /// Returns whether the type is one of those that `MariaDB` compares with their like and with
+    /// texts and bytes alone, and `other` is none of these.
+    fn is_alien_to(&self, other: &Self) -> bool {
+        let [own, others] = [self, other].map(|it| it.unbounded_kind().to_ascii_uppercase());
+        let is_read = ["ENUM", "SET"].contains(&others.as_str());
+        let is_read = is_read || other.is_text() || other.is_binary();
+        ["UUID", "INET4", "INET6"].contains(&own.as_str()) && own != others && !is_read
+    }
+
+    /// Returns the type without a length.
+    fn unbounded_kind(&self) -> &str {
+        let kind = self.kind();
+        kind.split('(').next().unwrap_or(kind).trim()
     }
 
     /// Returns whether values are bytes: an id is spelled there as `0x` and its digits.

@@ -73,6 +73,16 @@ impl Value {
         all
     }
 
+    /// Returns 1 for a text, 2 for bytes and 0 for a number: values of two of these are never equal
+    /// where nothing converts them.
+    pub(crate) const fn storage(&self) -> u8 {
+        match self {
+            Self::Null | Self::Int(_) | Self::UInt(_) | Self::Real(_) => 0,
+            Self::Text(_) => 1,
+            Self::Bytes(_) => 2,
+        }
+    }
+
     /// Exactly the same value, bit by bit.
     pub(crate) fn same(&self, other: &Self) -> bool {
         match (self, other) {

@@ -19,19 +19,22 @@ struct Question {
     asked: Fragment,
     of_two_people: String,
     of_form: String,
+    of_storage: String,
     /// True if a value of another type names somebody although nothing declares it.
     is_converted: bool,
+    /// True if the ids have no type, so that a text and a number are two of them.
+    is_untyped: bool,
 }
 
 impl Question {
-    /// Returns the values of an answer that are no ids of the owners; refuses one that somebody else
-    /// is named by.
+    /// Returns the values of an answer that are no ids of the owners, which `own` has with their
+    /// storage; refuses one that somebody else is named by.
     fn others(
         &self,
-        own: &BTreeSet<Vec<u8>>,
+        own: &BTreeMap<Vec<u8>, u8>,
         answer: Vec<Vec<Value>>,
     ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
-        let is_own = |it: &Value| own.contains(&it.principal());
+        let is_own = |it: &Value| own.contains_key(&it.principal());
         let mut others = BTreeMap::new();
         for row in answer {
             let Ok([_, value, of]) = <[Value; 3]>::try_from(row) else {
@@ -43,6 +46,11 @@ impl Question {
             }
             if !of.is_null() && !is_own(&of) {
                 let what = self.of_two_people.clone();
+                return Err(Error::Value { what });
+            }
+            let stored = own.get(&value.principal());
+            if self.is_untyped && stored.is_some_and(|it| *it != value.storage()) {
+                let what = self.of_storage.clone();
                 return Err(Error::Value { what });
             }
             if !is_own(&value) {
@@ -108,6 +116,7 @@ impl<D: Database> Engine<D> {
             let Some(owners) = owners else {
                 let what = match answer.into_iter().flatten().next() {
                     None => continue,
+                    Some(Value::Int(0)) => question.of_storage,
                     Some(Value::Int(1)) => question.of_form,
                     Some(_) => question.of_two_people,
                 };
@@ -128,8 +137,9 @@ impl<D: Database> Engine<D> {
         owners: &[Value],
         answer: Vec<Vec<Value>>,
     ) -> Result<Vec<Value>, Error> {
-        let own: BTreeSet<Vec<u8>> = owners.iter().map(Value::principal).collect();
-        let is_own = |it: &Value| own.contains(&it.principal());
+        let own = owners.iter().map(|it| (it.principal(), it.storage()));
+        let own: BTreeMap<Vec<u8>, u8> = own.collect();
+        let is_own = |it: &Value| own.contains_key(&it.principal());
         let mut others = question.others(&own, answer)?;
         if !others.is_empty() {
             // The column may take further values for those that only the ids' comparison found, and
@@ -228,7 +238,9 @@ impl<D: Database> Engine<D> {
                 } else {
                     it.of_collation()
                 },
+                of_storage: it.of_storage(),
                 is_converted: it.is_converted(dialect),
+                is_untyped: it.is_untyped(dialect),
             });
         }
         Ok(questions)

@@ -38,6 +38,21 @@ impl Rowless {
     pub const fn is_empty(&self) -> bool {
         self.users.is_empty() && self.hashed == 0
     }
+
+    /// Returns a caution that names these people, if there are any.
+    pub fn caution(&self) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut who = self.users.clone();
+        if self.hashed > 0 {
+            who.push(format!("{} of whom the id is kept as a hash", self.hashed));
+        }
+        Some(format!(
+            "registered, and without a row in the users table: {}; whoever gets such an id lies under the key of the person before, so end it with: probity disguise unregister",
+            who.join(", ")
+        ))
+    }
 }
 
 impl<D: Database> Engine<D> {

@@ -292,6 +292,11 @@ fn exact(dialect: Dialect, value: &str) -> String {
     }
 }
 
+/// Returns 1 for a text of `SQLite`, 2 for bytes and 0 for a number, as [`Value::storage`] does.
+fn storage(value: &str) -> String {
+    format!("CASE typeof({value}) WHEN 'text' THEN 1 WHEN 'blob' THEN 2 ELSE 0 END")
+}
+
 impl Naming<'_> {
     /// Returns whether a foreign key of the database says that the column holds an id.
     fn is_declared(&self) -> bool {
@@ -317,6 +322,12 @@ impl Naming<'_> {
     /// Returns whether a value of the column names somebody by a conversion that nothing declares.
     pub(crate) fn is_converted(&self, dialect: Dialect) -> bool {
         self.is_mixed(dialect) && !self.is_declared()
+    }
+
+    /// Returns whether the ids have no type, so that a text and a number are two of them. A statement
+    /// may convert an id to the type of the column, and the users table is asked without that.
+    pub(crate) fn is_untyped(&self, dialect: Dialect) -> bool {
+        dialect == Dialect::Sqlite && class(dialect, self.id) == Class::Other
     }
 
     /// Returns the query for the values that the column has for `owners`, each with a user of that
@@ -396,21 +407,30 @@ impl Naming<'_> {
         } else {
             "0".to_owned()
         };
+        let is_stored = if self.is_untyped(dialect) {
+            format!("{} <> {}", storage(named), storage(&of))
+        } else {
+            "0".to_owned()
+        };
         let found = |is_id: u8, same: &str| {
             format!(
-                "SELECT q.e AS e, {exact_of} AS i, {is_id} AS d, {is_converted} AS c FROM {values} JOIN {users} u ON {same}{}",
+                "SELECT q.e AS e, {exact_of} AS i, {is_id} AS d, {is_converted} AS c, {is_stored} AS s FROM {values} JOIN {users} u ON {same}{}",
                 others.sql
             )
         };
+        let mut all = vec![found(0, &by_column), found(1, &by_id)];
+        if self.is_untyped(dialect) {
+            // A record names a person by what is written, in whatever type.
+            all.push(found(1, &format!("q.e = {exact_of}")));
+        }
         let sql = format!(
-            "SELECT COUNT(DISTINCT f.i) FROM ({} UNION ALL {}) f GROUP BY f.e HAVING COUNT(DISTINCT f.i) > 1 OR MAX(f.d) = 0 OR MAX(f.c) = 1 ORDER BY 1 DESC LIMIT 1",
-            found(0, &by_column),
-            found(1, &by_id)
+            "SELECT CASE WHEN MAX(f.s) = 1 THEN 0 ELSE COUNT(DISTINCT f.i) END FROM ({}) f GROUP BY f.e HAVING COUNT(DISTINCT f.i) > 1 OR MAX(f.d) = 0 OR MAX(f.c) = 1 OR MAX(f.s) = 1 ORDER BY 1 DESC LIMIT 1",
+            all.join(" UNION ALL ")
         );
         let once = [some.parameters, others.parameters].concat();
         Fragment {
             sql,
-            parameters: [once.clone(), once].concat(),
+            parameters: vec![once; all.len()].concat(),
         }
     }
 
@@ -493,6 +513,14 @@ impl Naming<'_> {
     pub(crate) fn of_conversion(&self) -> String {
         format!(
             "rows of {} name somebody in column {} by a value that is an id only after a conversion, so that nothing says whose they are; give it the type and collation of {} of {}, declare the foreign key, or correct these rows",
+            self.table.name, self.column.name, self.id.name, self.users
+        )
+    }
+
+    /// Returns the refusal of rows whose value is stored otherwise than the id that it names.
+    pub(crate) fn of_storage(&self) -> String {
+        format!(
+            "rows of {} name somebody in column {} by a value of another type than the id, as the number 7 for the text 7, so that no reveal would find whose they are; give {} of {} the type of the column, and write each id in it",
             self.table.name, self.column.name, self.id.name, self.users
         )
     }

@@ -388,3 +388,49 @@ pub(crate) fn an_id_of_two_types_is_refused() {
         assert!(member.return_from(&applied).is_complete());
     }
 }
+
+/// A row whose column made a number of the text that is the id went with its owner, and no reveal found whose it was. It is
+/// refused before anything changes, whether a foreign key is declared or not.
+pub(crate) fn a_number_that_names_an_id_of_text_is_refused() {
+    for (of_id, id, of_member, named) in [
+        ("", "'2'", "INTEGER", "2"),
+        ("BLOB", "'2'", "INTEGER", "2"),
+        ("BLOB", "'2'", "NUMERIC", "2"),
+        ("", "2", "TEXT", "'2'"),
+        ("BLOB", "2", "VARCHAR(9)", "'2'"),
+    ] {
+        for key in ["", " REFERENCES members (id)"] {
+            let mut database = connect();
+            for sql in [
+                "PRAGMA foreign_keys = OFF".to_owned(),
+                format!("CREATE TABLE members (id {of_id} PRIMARY KEY)"),
+                format!("CREATE TABLE notes (id INTEGER PRIMARY KEY, member {of_member}{key})"),
+                format!("INSERT INTO members VALUES ({id}), ('eve')"),
+                format!("INSERT INTO notes VALUES (1, {named}), (2, NULL)"),
+            ] {
+                database.execute(&sql, &[]).unwrap();
+            }
+            let name = if id == "2" {
+                Value::Int(2)
+            } else {
+                Value::from("2")
+            };
+            let number = "RandNum = { lb = 1000000, ub = 2000000000 }";
+            let described = NOTES.replacen(number, "RandStr = { len = 8 }", 1);
+            let mut member = Member::called(name, database, &described);
+            let before = member.rows(["members", "notes"]);
+            for refused in [
+                member.try_to_leave().map(drop).unwrap_err(),
+                member.try_in_chunks(1).map(drop).unwrap_err(),
+                member.try_all_to_leave().map(drop).unwrap_err(),
+            ] {
+                let refused = refused.to_string();
+                let said = refused.contains("by a value of another type than the id");
+                assert!(said, "{of_id} {id} {of_member}{key}: {refused}");
+            }
+            assert_eq!(member.rows(["members", "notes"]), before);
+            member.sql(&["DELETE FROM notes WHERE id = 1"]);
+            member.leaves_and_returns(["members", "notes"]);
+        }
+    }
+}

@@ -29,6 +29,7 @@ macro_rules! for_every_claim {
             owners_of_shared_rows_leave_and_return_in_any_order
             shared_rows_removed_for_everybody_come_back_owner_by_owner
             a_shared_row_with_an_owner_who_is_nobody_comes_back
+            a_row_of_owners_who_are_nobody_goes_with_its_reader
             owners_beside_nobody_leave_and_return_in_any_order
             rows_that_go_whole_and_rows_read_by_nobody_come_back
             whoever_was_somebody_then_and_has_gone_since_is_waited_for
@@ -37,6 +38,8 @@ macro_rules! for_every_claim {
             an_id_of_bytes_is_written_in_digits
             an_id_of_text_is_never_read_as_bytes
             rows_under_placeholders_are_told_of_when_everybody_leaves
+            a_row_under_placeholders_counts_once_and_only_if_nobody_else_has_it
+            a_value_of_two_owners_goes_with_the_one_who_is_no_placeholder
             the_application_wins_and_a_retry_finds_what_is_left
             a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
             rows_made_meanwhile_follow_the_policy
@@ -308,6 +311,7 @@ macro_rules! for_every_claim {
             what_cannot_return_keeps_neither_the_rest_of_its_row_nor_other_rows
             a_step_whose_rows_an_earlier_one_changes_is_taken_after_it
             a_column_too_narrow_for_a_placeholder_names_none
+            a_column_that_is_not_compared_with_the_ids_is_refused
             whoever_has_an_id_too_great_for_a_column_has_no_row_there
             a_row_of_nobody_goes_with_no_namesake
             a_declared_key_of_unlike_columns_is_no_path

@@ -183,3 +183,25 @@ pub(crate) fn a_foreign_key_keeps_a_row_that_names_nobody() {
     assert!(society.reveal(1, id).is_complete());
     assert_eq!(society.numbers("SELECT two FROM letters"), [NOBODY]);
 }
+
+/// A row of two owners who are nobody stayed in clear when everybody left, and named its reader, who had left. It goes with the
+/// reader, as a row of one such owner does.
+pub(crate) fn a_row_of_owners_who_are_nobody_goes_with_its_reader() {
+    let tables = [
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, one BIGINT, two BIGINT, proof BIGINT)",
+        "INSERT INTO posts VALUES (1, 1, 2, 1), (2, 97, 98, 2), (3, 97, NULL, 2), (4, NULL, NULL, 2), (5, 97, 1, 2)",
+    ];
+    let described = "[tables.posts]\nowners = [\"one\", \"two\"]\nreaders = [\"proof\"]\n\
+        [[remove]]\ntable = \"posts\"\n";
+    for chunk in [None, Some(1)] {
+        let mut society = society(&tables, described);
+        let id = society.try_to_leave(None, false, chunk).unwrap().id;
+        let left = society.numbers("SELECT id FROM posts");
+        assert!(left.is_empty(), "{chunk:?} {left:?}");
+        society.reveal(1, id);
+        let revealed = society.reveal(2, id);
+        assert!(revealed.is_complete(), "{chunk:?} {revealed:?}");
+        society.try_again(&[(1, id)].into());
+        society.assert_as_before(&format!("{chunk:?}"));
+    }
+}

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use probity_disguise::{Dialect, SpecFile, Value};
+use probity_disguise::{Dialect, Error, SpecFile, Value};
 
 use super::member::{Member, NOTES};
 use super::whose_rows::{is_refused, member, texts};
@@ -186,6 +186,51 @@ pub(crate) fn ids_that_run_out_end_in_an_error() {
         let refused = member.try_to_leave().unwrap_err().to_string();
         assert!(refused.contains("members"), "{refused}");
         assert!(refused.contains("no unused id in 16 tries"), "{refused}");
+        assert_eq!(member.rows(["members", "notes"]), before);
+    }
+}
+
+/// `check` passed with a note, and a disguise ended in an error of the database, which compares no two values of such types. The
+/// column is refused by name.
+pub(crate) fn a_column_that_is_not_compared_with_the_ids_is_refused() {
+    let uuid = "'00000000-0000-0000-0000-000000000007'";
+    let pairs: &[[&str; 3]] = match crate::connect().dialect() {
+        Dialect::Sqlite => return,
+        Dialect::Postgres => &[
+            ["BYTEA", "bigint", "'\\x07'"],
+            ["BYTEA", "uuid", "'\\x07'"],
+            ["BYTEA", "numeric(20,0)", "'\\x07'"],
+            ["BYTEA", "real", "'\\x07'"],
+            ["BYTEA", "oid", "'\\x07'"],
+            ["BYTEA", "name", "'\\x07'"],
+            ["BYTEA", "text", "'\\x07'"],
+        ],
+        _ => &[
+            ["UUID", "smallint(6)", uuid],
+            ["UUID", "decimal(14,3)", uuid],
+            ["UUID", "date", uuid],
+            ["INET6", "bigint(20)", "'::7'"],
+            ["BIGINT", "uuid", "7"],
+            ["DECIMAL(14,3)", "uuid", "7"],
+        ],
+    };
+    for [of_id, of_member, id] in pairs {
+        let name = match *of_id {
+            "BYTEA" => Value::Bytes(vec![7]),
+            "BIGINT" => Value::Int(7),
+            "DECIMAL(14,3)" => Value::from("7.000"),
+            _ => Value::from(id.trim_matches('\'')),
+        };
+        let rows = [&format!("({id})"), "(1, NULL)"];
+        let mut member = member(name, [of_id, of_member], rows);
+        let before = member.rows(["members", "notes"]);
+        let refused = member.refusal();
+        let said = format!("column member has the type {of_member}, which holds no id of members");
+        assert!(refused.contains(&said), "{of_id} {of_member}: {refused}");
+        let refused = member.try_to_leave();
+        assert!(matches!(refused, Err(Error::Spec(_))), "{refused:?}");
+        assert!(member.try_in_chunks(1).is_err());
+        assert!(member.try_all_to_leave().is_err());
         assert_eq!(member.rows(["members", "notes"]), before);
     }
 }

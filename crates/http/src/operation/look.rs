@@ -1,6 +1,6 @@
 //! Operations that look before anything is changed: `draft`, `check`, `plan`.
 
-use probity_disguise::PlannedStep;
+use probity_disguise::{Error, PlannedStep};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -113,9 +113,16 @@ impl Operation for Check {
         let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
         let tables = spec.file.spec.tables();
+        let mut cautions = session.engine.cautions(&spec.file.spec)?;
+        match session.engine.rowless() {
+            Ok(rowless) => cautions.extend(rowless.caution()),
+            // Nobody is registered yet.
+            Err(Error::NotInstalled) => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(CheckedForm {
             tables: tables.into_iter().map(str::to_owned).collect(),
-            cautions: session.engine.cautions(&spec.file.spec)?,
+            cautions,
             refusals: self.refusals(context)?,
         })
     }

@@ -164,6 +164,9 @@ pub(super) struct SweptForm {
     records: u64,
     /// Records that have ended and are held.
     held: u64,
+    /// Cautions: who is registered and has no row in the users table.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cautions: Vec<String>,
     /// The last entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<EntryForm>,
@@ -191,6 +194,7 @@ impl SweptForm {
             refused: swept.refused.iter().map(refused).collect(),
             records: swept.records,
             held: swept.held,
+            cautions: swept.rowless.caution().into_iter().collect(),
             entry,
         }
     }

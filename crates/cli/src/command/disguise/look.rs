@@ -8,9 +8,7 @@ use probity_disguise::{Error, PlannedStep, SpecFile, Value};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
-use super::{
-    AnyEngine, described, of_all_tenants, of_tenant, open, read, refused, rowless_note, unfit,
-};
+use super::{AnyEngine, described, of_all_tenants, of_tenant, open, read, refused, unfit};
 use crate::args::{Check, DatabaseChoice, Draft, Plan, SpecChoice};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -138,7 +136,7 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
         cautions.extend(untried.map_err(unfit(&args.spec.spec))?);
     }
     match ready.engine.rowless() {
-        Ok(rowless) => cautions.extend(rowless_note(&rowless)),
+        Ok(rowless) => cautions.extend(rowless.caution()),
         // Nobody is registered yet.
         Err(Error::NotInstalled) => {}
         Err(error) => return Err(refused(error)),

@@ -21,9 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use probity_disguise::database::connect;
-use probity_disguise::{
-    Admission, Database, Engine, Error, Pseudo, Rowless, Schema, Share, SpecFile,
-};
+use probity_disguise::{Admission, Database, Engine, Error, Pseudo, Schema, Share, SpecFile};
 
 pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
@@ -212,22 +210,4 @@ impl From<Error> for Failure {
             None => Self::new(message),
         }
     }
-}
-
-/// Names the people who are registered and have no row in the users table, if there are any.
-fn rowless_note(rowless: &Rowless) -> Option<String> {
-    if rowless.is_empty() {
-        return None;
-    }
-    let mut who = rowless.users.clone();
-    if rowless.hashed > 0 {
-        who.push(format!(
-            "{} of whom the id is kept as a hash",
-            rowless.hashed
-        ));
-    }
-    Some(format!(
-        "registered, and without a row in the users table: {}; whoever gets such an id lies under the key of the person before, so end it with: probity disguise unregister",
-        who.join(", ")
-    ))
 }

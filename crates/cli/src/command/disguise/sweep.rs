@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::change::{print_entry, recorded};
 use super::recorder::{Recorded, Recorder};
-use super::{at_share, refused, rowless_note, stored};
+use super::{at_share, refused, stored};
 use crate::args::{Cancel, Scheduled, Sweep};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -128,7 +128,7 @@ pub(super) fn sweep(args: &Sweep, environment: &Environment) -> Result<Status, F
     } else {
         Status::Partial
     };
-    if let Some(told) = rowless_note(&swept.rowless) {
+    if let Some(told) = swept.rowless.caution() {
         note(&told);
     }
     let mut output = Output::new();

@@ -89,7 +89,7 @@ impl<'a> Applier<'a> {
             .values()
             .for_each(|bag| concerned::note_removed(&mut removed, bag));
         if self.user.is_none() {
-            self.applied.under_placeholders = under(&placeholders, &self.notes.bags);
+            self.applied.under_placeholders = self.under(&placeholders)?;
         }
         for (owner, bag) in &self.notes.bags {
             let end = fleeting.get(owner).copied().unwrap_or(Day::NEVER).min(end);
@@ -142,20 +142,6 @@ impl<'a> Applier<'a> {
     pub(super) fn touched(&self, table: &ResolvedTable) -> u64 {
         self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }
-}
-
-/// Returns how many rows and values of each table went into the bags of `placeholders`; what these
-/// had left before counts with the others who owned it.
-fn under(placeholders: &[&Vec<u8>], bags: &BTreeMap<Vec<u8>, Bag>) -> BTreeMap<String, u64> {
-    let mut under = BTreeMap::new();
-    let bags = placeholders.iter().filter_map(|owner| bags.get(*owner));
-    let sections = bags.flat_map(|bag| &bag.sections);
-    for section in sections.filter(|it| !it.is_for_departed()) {
-        let rows = u64::try_from(section.change.rows()).unwrap_or(u64::MAX);
-        let all: &mut u64 = under.entry(section.table.clone()).or_default();
-        *all = all.saturating_add(rows);
-    }
-    under
 }
 
 /// Returns the step of this number, with its index.

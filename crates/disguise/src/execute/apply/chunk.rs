@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::applier::{Applier, step_at};
+use super::record_owner::People;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -280,6 +281,9 @@ impl<'w, 'a> Chunk<'w, 'a> {
             _ if self.work.user.is_some() => {}
             Kind::Modify { .. } => drop(self.work.keepers(table, &columns, &found)?),
             Kind::Remove => {
+                let people = self.work.people(table, &columns, &found)?;
+                let people = people.iter().flat_map(People::all).collect::<Vec<_>>();
+                self.work.principals.meet(self.work.database, &people)?;
                 let (shared, plain) = self.work.split(table, &columns, found.clone());
                 self.work.keepers(table, &columns, &plain)?;
                 self.refuse_keyless(table, (&columns, &shared), &table.owners)?;

@@ -35,7 +35,8 @@ impl Parting {
 }
 
 impl Applier<'_> {
-    /// Splits rows into those with other owners and those without.
+    /// Splits rows into those with other owners and those without. Of a row without any registered
+    /// owner, a disguise of everybody gives the record to a reader.
     pub(super) fn split(
         &self,
         table: &ResolvedTable,
@@ -53,9 +54,10 @@ impl Applier<'_> {
                 .filter(|owner| !owner.is_nobody())
                 .map(|owner| self.principals.name(owner))
                 .collect();
+            let is_registered = |name: &Vec<u8>| self.principals.known.contains_key(name);
             match self.user {
                 Some(_) => !owners.is_subset(&self.principals.own),
-                None => owners.len() > 1,
+                None => owners.len() > 1 && owners.iter().any(is_registered),
             }
         })
     }

@@ -19,6 +19,7 @@ mod self_reference;
 mod spelling;
 mod stake;
 mod step_cursor;
+mod under_placeholders;
 mod unlink;
 
 pub(crate) use applier::Applier;

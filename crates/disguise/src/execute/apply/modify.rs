@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::{Applier, Loss, StepOutcome};
+use super::record_owner::People;
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -265,9 +266,11 @@ impl Modification<'_, '_> {
         if redact.own_names.is_empty() {
             return Ok(own);
         }
-        let people = match self.work.user {
-            Some(user) => vec![user.clone()],
-            None => self.work.people(self.table, columns, rows)?.concat(),
+        let people = if let Some(user) = self.work.user {
+            vec![user.clone()]
+        } else {
+            let people = self.work.people(self.table, columns, rows)?;
+            people.iter().flat_map(People::all).cloned().collect()
         };
         let mut seen = BTreeSet::new();
         let people = people.into_iter();

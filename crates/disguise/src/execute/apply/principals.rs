@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::record_owner::People;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -99,14 +100,26 @@ impl<'a> Principals<'a> {
         Ok(())
     }
 
-    /// Returns the first of `people` for whom a record can be kept. Somebody who had theirs
+    /// Returns the one of `people` for whom a record is kept: an owner before a reader, and among
+    /// these a person before a placeholder, for which perhaps nobody speaks. Somebody who had theirs
     /// destroyed counts only where there is nobody else, who would lose the row with it.
-    pub(super) fn keeper(&self, people: &[Value]) -> Option<Vec<u8>> {
-        let names: Vec<Vec<u8>> = people.iter().map(|it| self.name(it)).collect();
+    pub(super) fn keeper(&self, people: &People) -> Option<Vec<u8>> {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for of in [&people.owners, &people.readers] {
+            let named = of.iter().map(|it| self.name(it));
+            let (persons, others): (Vec<_>, Vec<_>) = named.partition(|name| self.is_person(name));
+            names.extend(persons.into_iter().chain(others));
+        }
         let keeps = |name: &&Vec<u8>| self.known.contains_key(*name) && !self.has_forgotten(name);
         let keeper = names.iter().find(keeps);
         let forgotten = || names.iter().find(|name| self.has_forgotten(name));
         keeper.or_else(forgotten).cloned()
+    }
+
+    /// Returns whether a registered person, no placeholder, has this name.
+    fn is_person(&self, name: &[u8]) -> bool {
+        let known = self.known.get(name);
+        known.is_some_and(|(_, standing)| standing.is_person())
     }
 
     /// Returns whether `owner` is a placeholder of somebody who left the row that it owns.

@@ -18,9 +18,23 @@ pub(super) struct Parted {
     pub(super) read: Vec<Vec<Value>>,
 }
 
+/// The people whom a row names.
+pub(super) struct People {
+    pub(super) owners: Vec<Value>,
+    pub(super) readers: Vec<Value>,
+}
+
+impl People {
+    /// Returns the owners, followed by the readers.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.owners.iter().chain(&self.readers)
+    }
+}
+
 impl Applier<'_> {
-    /// Returns the principal whose bag takes the record of each row: the user, or else the first
-    /// registered owner or reader. Rows that nobody could ever bring back are refused.
+    /// Returns the principal whose bag takes the record of each row: the user, or else the one that
+    /// [`super::principals::Principals::keeper`] names. Rows that nobody could ever bring back are
+    /// refused.
     pub(super) fn keepers(
         &mut self,
         table: &ResolvedTable,
@@ -31,8 +45,10 @@ impl Applier<'_> {
             return Ok(vec![user; rows.len()]);
         }
         let people = self.people(table, columns, rows)?;
-        self.principals
-            .meet(self.database, &people.iter().flatten().collect::<Vec<_>>())?;
+        self.principals.meet(
+            self.database,
+            &people.iter().flat_map(People::all).collect::<Vec<_>>(),
+        )?;
         let mut keepers = Vec::with_capacity(rows.len());
         let mut lost: u64 = 0;
         for of in &people {
@@ -50,19 +66,23 @@ impl Applier<'_> {
         Ok(keepers)
     }
 
-    /// Returns the owners of each row, followed by its readers.
+    /// Returns the people whom each row names.
     pub(super) fn people(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         rows: &[Vec<Value>],
-    ) -> Result<Vec<Vec<Value>>, Error> {
-        let mut people = self.owners(table, columns, rows)?;
-        for (of, row) in people.iter_mut().zip(rows) {
+    ) -> Result<Vec<People>, Error> {
+        let owners = self.owners(table, columns, rows)?;
+        let people = owners.into_iter().zip(rows).map(|(owners, row)| {
             let readers = table.readers.iter();
-            of.extend(readers.filter_map(|it| at(columns, row, it).cloned()));
-        }
-        Ok(people)
+            let readers = readers.filter_map(|it| at(columns, row, it).cloned());
+            People {
+                owners,
+                readers: readers.collect(),
+            }
+        });
+        Ok(people.collect())
     }
 
     /// Returns the owners of each row, by its own columns or along the path to them.
@@ -156,8 +176,10 @@ impl Applier<'_> {
             return Ok(rows);
         }
         let people = self.people(table, columns, &rows)?;
-        self.principals
-            .meet(self.database, &people.iter().flatten().collect::<Vec<_>>())?;
+        self.principals.meet(
+            self.database,
+            &people.iter().flat_map(People::all).collect::<Vec<_>>(),
+        )?;
         let mut people = people.iter();
         rows.retain(|_| {
             let keeper = people.next().and_then(|of| self.principals.keeper(of));

@@ -59,12 +59,15 @@ impl Apply<'_> {
             .collect()
     }
 
-    /// Returns the keeper of a row's record: the user meant, or the person behind its first owner.
+    /// Returns the keeper of a row's record: the user meant, or the first owner who is no
+    /// placeholder, or the person behind the first.
     fn keeper(&self, table: Table, row: &Row) -> Option<i64> {
-        self.user.or_else(|| {
-            let mut owners = table.owners().iter();
-            owners.find_map(|it| self.model.person(&row[*it]))
-        })
+        let first = |is_drawn: bool| {
+            let owners = table.owners().iter().map(|it| &row[*it]);
+            let mut owners = owners.filter(|it| matches!(it, Cell::Drawn(_)) == is_drawn);
+            owners.find_map(|it| self.model.person(it))
+        };
+        self.user.or_else(|| first(false)).or_else(|| first(true))
     }
 
     fn note(&mut self, person: i64) -> &mut Holding {
