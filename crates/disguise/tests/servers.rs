@@ -104,23 +104,16 @@ fn clear() {
     }
     let own = new_name();
     let mut database = connect_to(&own);
-    let sql = match database.dialect() {
-        Dialect::Postgres => made
-            .iter()
-            .chain([&own])
-            .map(|it| format!("DROP SCHEMA {it} CASCADE"))
-            .collect(),
-        _ => {
-            let drops = made
-                .iter()
-                .chain([&own])
-                .map(|it| format!("DROP DATABASE {it}"));
-            ["SET foreign_key_checks = 0, lock_wait_timeout = 20".to_owned()]
-                .into_iter()
-                .chain(drops)
-                .collect::<Vec<_>>()
-        }
+    let is_postgres = database.dialect() == Dialect::Postgres;
+    let (first, kind, how) = if is_postgres {
+        ("SELECT 1", "SCHEMA", " CASCADE")
+    } else {
+        let first = "SET foreign_key_checks = 0, lock_wait_timeout = 20";
+        (first, "DATABASE", "")
     };
+    let all = made.iter().chain([&own]);
+    let drops = all.map(|it| format!("DROP {kind} {it}{how}"));
+    let sql: Vec<String> = [first.to_owned()].into_iter().chain(drops).collect();
     for sql in sql {
         database.execute(&sql, &[]).unwrap();
     }

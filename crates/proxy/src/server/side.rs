@@ -374,7 +374,7 @@ mod tests {
             let named = reply.elements().unwrap();
             assert!(keys.iter().zip(named).all(|(key, said)| same(key, said)));
         }
-        assert!(begun.elapsed().as_secs() < 10);
+        assert!(begun.elapsed().as_secs() < 60);
     }
 
     #[test]
