@@ -1,6 +1,6 @@
 //! One life with one fault, and the checks afterwards; many of them run side by side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -134,15 +134,32 @@ pub(crate) fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
     });
 }
 
-/// The number of calls of each kind in an undisturbed life.
-pub(crate) fn calls(size: Size) -> (u64, BTreeMap<Call, u64>) {
+/// The calls of an undisturbed life that are tried, by their number among those of the kinds `of`,
+/// or among all calls. Calls on files whose names differ in digits alone are of one kind. Of each
+/// pair of kinds that follow each other the first and the last are tried: the moment between two
+/// calls is what differs.
+pub(crate) fn calls(size: Size, of: &[Call]) -> Vec<u64> {
     let world = World::new();
     live(&world, &Ledger::default(), size).unwrap();
-    let mut kinds: BTreeMap<Call, u64> = BTreeMap::new();
-    for traced in world.faulty.trace() {
-        *kinds.entry(traced.call).or_default() += 1;
+    let trace = world.faulty.trace().into_iter();
+    let mut before = None;
+    let kinds = trace.filter_map(|traced| {
+        let kind = (traced.call, traced.name.replace(char::is_numeric, ""));
+        let pair = (before.replace(kind.clone()), kind);
+        (of.is_empty() || of.contains(&traced.call)).then_some(pair)
+    });
+    let kinds: Vec<_> = kinds.collect();
+    let mut ends = BTreeMap::new();
+    for (number, kind) in kinds.iter().enumerate() {
+        let (_, last) = ends.entry(kind).or_insert((number, number));
+        *last = number;
     }
-    (world.faulty.calls(), kinds)
+    let ends: BTreeSet<usize> = ends.into_values().flat_map(<[usize; 2]>::from).collect();
+    let numbers = 0..kinds.len();
+    let chosen = numbers.filter(|number| number % size.step == 0 || ends.contains(number));
+    let chosen: Vec<u64> = chosen.map(|number| number.try_into().unwrap()).collect();
+    println!("{} of {} calls", chosen.len(), kinds.len());
+    chosen
 }
 
 /// An error with its causes.

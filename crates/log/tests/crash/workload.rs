@@ -62,6 +62,8 @@ pub(crate) struct Size {
     pub(crate) rounds: u32,
     /// Rounds of one entry each without a sync.
     pub(crate) relaxed: u32,
+    /// One in so many calls is tried, beside the first and the last of each kind.
+    pub(crate) step: usize,
 }
 
 impl Size {
@@ -71,6 +73,12 @@ impl Size {
         singles: 2,
         rounds: 2,
         relaxed: 1,
+        step: 12,
+    };
+    /// The same, with every call.
+    pub(crate) const SHORT_WHOLE: Self = Self {
+        step: 1,
+        ..Self::SHORT
     };
     /// Several rotations and key epochs, three streams.
     pub(crate) const LONG: Self = Self {
@@ -78,6 +86,7 @@ impl Size {
         singles: 5,
         rounds: 4,
         relaxed: 3,
+        step: 1,
     };
 }
 
