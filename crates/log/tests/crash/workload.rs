@@ -75,7 +75,7 @@ impl Size {
         relaxed: 1,
         step: 12,
     };
-    /// The same, with every call.
+    /// Holds the same, with every call.
     pub(crate) const SHORT_WHOLE: Self = Self {
         step: 1,
         ..Self::SHORT
