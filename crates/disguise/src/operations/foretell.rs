@@ -45,6 +45,20 @@ impl<D: Database> Engine<D> {
         }))
     }
 
+    /// Returns a caution that names who is registered and has no row in the users table, if anybody
+    /// is.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`].
+    pub fn caution_of_rowless(&mut self) -> Result<Option<String>, Error> {
+        match self.rowless() {
+            Ok(rowless) => Ok(rowless.caution()),
+            // Nobody is registered yet.
+            Err(Error::NotInstalled) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns a caution about disguises of everybody if placeholders are there. Nothing in the
     /// database tells whether anybody is behind one still.
     ///

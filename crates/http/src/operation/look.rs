@@ -1,13 +1,14 @@
 //! Operations that look before anything is changed: `draft`, `check`, `plan`.
 
-use probity_disguise::{Error, PlannedStep};
+use probity_disguise::PlannedStep;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
 use super::apply::{Parameters, values};
+use crate::database_entry::LoadedSpec;
 use crate::problem::Problem;
-use crate::request_context::RequestContext;
+use crate::request_context::{RequestContext, Session};
 
 /// From what a first specification is proposed.
 #[derive(Deserialize, ToSchema)]
@@ -56,9 +57,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    fn steps(&self, context: &RequestContext<'_>) -> Result<Vec<PlannedStep>, Problem> {
-        let spec = context.database.spec(&self.spec)?;
-        let mut session = context.described(spec)?;
+    fn steps(&self, spec: &LoadedSpec, session: &mut Session) -> Result<Vec<PlannedStep>, Problem> {
         let user = self.user.as_deref().map(|user| session.user(user));
         let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
         let planned = session
@@ -67,18 +66,14 @@ impl Check {
         Ok(planned?)
     }
 
-    fn caution(&self, context: &RequestContext<'_>) -> Result<Option<String>, Problem> {
+    fn caution(&self, session: &mut Session) -> Result<Option<String>, Problem> {
         if self.user.is_some() {
             return Ok(None);
         }
-        let spec = context.database.spec(&self.spec)?;
-        let mut session = context.described(spec)?;
         Ok(session.engine.caution_of_everybody()?)
     }
 
-    fn refusals(&self, context: &RequestContext<'_>) -> Result<Vec<String>, Problem> {
-        let spec = context.database.spec(&self.spec)?;
-        let mut session = context.described(spec)?;
+    fn refusals(&self, spec: &LoadedSpec, session: &mut Session) -> Result<Vec<String>, Problem> {
         let user = self.user.as_deref().map(|user| session.user(user));
         let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
         let refusals = session
@@ -109,21 +104,16 @@ impl Operation for Check {
 
     fn run(&self, context: &RequestContext<'_>) -> Result<CheckedForm, Problem> {
         // A plan checks everything against the database, where a check alone would trust the file.
-        self.steps(context)?;
         let spec = context.database.spec(&self.spec)?;
         let mut session = context.described(spec)?;
+        self.steps(spec, &mut session)?;
         let tables = spec.file.spec.tables();
         let mut cautions = session.engine.cautions(&spec.file.spec)?;
-        match session.engine.rowless() {
-            Ok(rowless) => cautions.extend(rowless.caution()),
-            // Nobody is registered yet.
-            Err(Error::NotInstalled) => {}
-            Err(error) => return Err(error.into()),
-        }
+        cautions.extend(session.engine.caution_of_rowless()?);
         Ok(CheckedForm {
             tables: tables.into_iter().map(str::to_owned).collect(),
             cautions,
-            refusals: self.refusals(context)?,
+            refusals: self.refusals(spec, &mut session)?,
         })
     }
 }
@@ -206,11 +196,14 @@ impl Operation for Plan {
     type Answer = PlannedForm;
 
     fn run(&self, context: &RequestContext<'_>) -> Result<PlannedForm, Problem> {
-        let steps = self.0.steps(context)?;
+        let spec = context.database.spec(&self.0.spec)?;
+        let mut session = context.described(spec)?;
+        let steps = self.0.steps(spec, &mut session)?;
+        let caution = self.0.caution(&mut session)?;
         Ok(PlannedForm {
             steps: steps.into_iter().map(StepForm::from).collect(),
-            cautions: self.0.caution(context)?.into_iter().collect(),
-            refusals: self.0.refusals(context)?,
+            cautions: caution.into_iter().collect(),
+            refusals: self.0.refusals(spec, &mut session)?,
         })
     }
 }

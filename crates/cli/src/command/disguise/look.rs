@@ -135,12 +135,8 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
         let untried = ready.engine.try_placeholder(SystemClock::new().now());
         cautions.extend(untried.map_err(unfit(&args.spec.spec))?);
     }
-    match ready.engine.rowless() {
-        Ok(rowless) => cautions.extend(rowless.caution()),
-        // Nobody is registered yet.
-        Err(Error::NotInstalled) => {}
-        Err(error) => return Err(refused(error)),
-    }
+    let rowless = ready.engine.caution_of_rowless();
+    cautions.extend(rowless.map_err(refused)?);
     let refusals = ready
         .engine
         .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
