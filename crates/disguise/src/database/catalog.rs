@@ -153,7 +153,7 @@ impl Column {
     }
 
     /// Returns the type without a length.
-    fn unbounded_kind(&self) -> &str {
+    pub(crate) fn unbounded_kind(&self) -> &str {
         let kind = self.kind();
         kind.split('(').next().unwrap_or(kind).trim()
     }

@@ -202,6 +202,8 @@ pub enum DatabaseErrorKind {
     Conflict,
     /// The statement names a table that is not there.
     Absent,
+    /// A text that was read is not UTF-8.
+    NotUtf8,
     /// Anything else.
     Other,
 }
@@ -225,7 +227,7 @@ impl DatabaseError {
     fn of_bytes_in(column: &str) -> Self {
         let meaning = "a text is not UTF-8, so that it can be neither hidden nor brought back; write it anew as a text, or as bytes";
         Self {
-            kind: DatabaseErrorKind::Other,
+            kind: DatabaseErrorKind::NotUtf8,
             message: meaning.to_owned(),
             said: Said::of(Words {
                 column: Some(column.to_owned()),

@@ -89,8 +89,7 @@ fn class(dialect: Dialect, column: &Column) -> Class {
 
 /// Returns the type without a length, as a cast names it that cuts nothing off.
 fn unbounded(column: &Column) -> &str {
-    let kind = column.kind();
-    let kind = kind.split_once('(').map_or(kind, |(kind, _)| kind);
+    let kind = column.unbounded_kind();
     if kind == "character" { "bpchar" } else { kind }
 }
 

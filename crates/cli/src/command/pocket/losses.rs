@@ -1,7 +1,7 @@
 //! Losses of a takeover: parts of another database that a pocket database cannot keep.
 
 use probity_disguise::database::{Catalog, CatalogTable};
-use probity_disguise::{Database, Dialect, Value};
+use probity_disguise::{Database, DatabaseErrorKind, Dialect, Value};
 
 use crate::failure::Failure;
 
@@ -142,7 +142,13 @@ fn generated(database: &mut dyn Database, table: &str) -> Result<Vec<String>, Fa
     Ok(rows.iter().flatten().map(ToString::to_string).collect())
 }
 
-fn ask(database: &mut dyn Database, sql: &str) -> Result<Vec<Vec<Value>>, Failure> {
-    let rows = database.query(sql, &[]);
-    rows.map_err(|error| Failure::new("the other database refuses a query").because(error))
+/// Returns the rows of a query of the other database.
+pub(super) fn ask(database: &mut dyn Database, sql: &str) -> Result<Vec<Vec<Value>>, Failure> {
+    database.query(sql, &[]).map_err(|error| {
+        if error.kind == DatabaseErrorKind::NotUtf8 {
+            return Failure::new("a text is not UTF-8")
+                .remedy("write it anew there, or choose other tables with --table TABLE");
+        }
+        Failure::new("the other database refuses a query").because(error)
+    })
 }

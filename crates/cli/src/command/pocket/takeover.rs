@@ -8,15 +8,13 @@ use probity_pocketdb::Value;
 
 use super::change::run_script;
 use super::import::{Import, quoted};
-use super::losses::refuse_losses;
+use super::losses::{ask, refuse_losses};
 use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::failure::Failure;
 
 /// The prefix of the tables that disguises create in a database.
 const DISGUISES_OWN: &str = "probity_";
-/// Beginning of the message about a text that no program can read as one.
-const NOT_UTF_8: &str = "a text is not UTF-8";
 /// Rows that are read and committed together.
 const ROWS_AT_ONCE: u32 = 64;
 
@@ -165,14 +163,7 @@ impl<'a> Takeover<'a> {
     }
 
     fn ask(&mut self, sql: &str) -> Result<Vec<Vec<Found>>, Failure> {
-        let rows = self.database.query(sql, &[]);
-        rows.map_err(|error| {
-            if error.message.starts_with(NOT_UTF_8) {
-                return Failure::new(NOT_UTF_8)
-                    .remedy("write it anew there, or choose other tables with --table TABLE");
-            }
-            Failure::new("the other database refuses a query").because(error)
-        })
+        ask(self.database.as_mut(), sql)
     }
 
     /// Inserts the rows of one table in the order of its key.
