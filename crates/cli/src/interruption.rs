@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::failure::Status;
+use crate::failure::{Failure, Status};
 use crate::output::note;
 
 /// The state that the watching thread and the rest of the program share.
@@ -66,10 +66,15 @@ pub(crate) fn put_in_place(
 }
 
 /// Makes the first signal only set [`is_stopped`]; the second ends the program.
-pub(crate) fn end_gracefully() -> io::Result<()> {
-    watch()?;
+pub(crate) fn end_gracefully() -> Result<(), Failure> {
+    watch().map_err(unwatched)?;
     lock().then = Then::Ask;
     Ok(())
+}
+
+/// Returns the failure of a command that cannot wait for signals.
+pub(crate) fn unwatched(error: io::Error) -> Failure {
+    Failure::new("cannot wait for signals").because(error)
 }
 
 /// Leaves signals to the command from now on.

@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
 use crate::failure::Failure;
-use crate::interruption;
+use crate::interruption::{self, unwatched};
 
 /// The interval between two checks whether anything is left to serve.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -16,14 +16,13 @@ pub(super) fn until_stopped_or(
     is_over: impl Fn() -> bool,
     announce: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let fail = |error| Failure::new("cannot wait for signals").because(error);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(fail)?;
+        .map_err(unwatched)?;
     runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
         interruption::leave_signals();
         announce()?;
         tokio::select! {

@@ -52,8 +52,7 @@ struct Summary<'a> {
 }
 
 pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Failure> {
-    interruption::end_gracefully()
-        .map_err(|error| Failure::new("cannot wait for signals").because(error))?;
+    interruption::end_gracefully()?;
     let input = Input::open(&args.file)?;
     let options = Options {
         durability: args.durability.into(),

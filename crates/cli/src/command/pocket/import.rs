@@ -26,8 +26,7 @@ struct Imported<'a> {
 
 pub(super) fn run(args: &PocketImport, environment: &Environment) -> Result<Status, Failure> {
     let format = args.format.unwrap_or_else(|| format_of(&args.rows));
-    interruption::end_gracefully()
-        .map_err(|error| Failure::new("cannot wait for signals").because(error))?;
+    interruption::end_gracefully()?;
     let input = Input::open(&args.rows)?;
     let place = Place::of(&args.pocket, environment);
     let mut vault = place.open(true)?;

@@ -20,8 +20,7 @@ struct Reorganized {
 }
 
 pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<Status, Failure> {
-    interruption::end_gracefully()
-        .map_err(|error| Failure::new("cannot wait for signals").because(error))?;
+    interruption::end_gracefully()?;
     let place = Place::of(&args.pocket, environment).when_full(NO_ROOM_BESIDE);
     let mut vault = place.open(true)?;
     let done = if args.cancel {
