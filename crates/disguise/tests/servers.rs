@@ -104,18 +104,17 @@ fn clear() {
     }
     let own = new_name();
     let mut database = connect_to(&own);
-    let is_postgres = database.dialect() == Dialect::Postgres;
-    let (first, kind, how) = if is_postgres {
-        ("SELECT 1", "SCHEMA", " CASCADE")
+    let (kind, how) = if database.dialect() == Dialect::Postgres {
+        ("SCHEMA", " CASCADE")
     } else {
-        let first = "SET foreign_key_checks = 0, lock_wait_timeout = 20";
-        (first, "DATABASE", "")
+        let settings = "SET foreign_key_checks = 0, lock_wait_timeout = 20";
+        database.execute(settings, &[]).unwrap();
+        ("DATABASE", "")
     };
-    let all = made.iter().chain([&own]);
-    let drops = all.map(|it| format!("DROP {kind} {it}{how}"));
-    let sql: Vec<String> = [first.to_owned()].into_iter().chain(drops).collect();
-    for sql in sql {
-        database.execute(&sql, &[]).unwrap();
+    for name in made.iter().chain([&own]) {
+        database
+            .execute(&format!("DROP {kind} {name}{how}"), &[])
+            .unwrap();
     }
 }
 

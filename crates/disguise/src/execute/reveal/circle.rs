@@ -14,6 +14,19 @@ use crate::statements::overwrite::{Write, try_update_keys};
 use crate::statements::row::{at, encoded, picked, put};
 use crate::statements::table::{Inserted, alike, present, try_insert};
 
+/// The references by which rows may name people who were nobody when the rows went.
+struct Dangling {
+    /// References that the database does not enforce.
+    loose: Vec<Reference>,
+    nobody: BTreeSet<Vec<u8>>,
+}
+
+impl Dangling {
+    fn allows(&self, reference: &Reference, key: &[Value]) -> bool {
+        self.loose.contains(reference) && names_one_of(Some(&self.nobody), key)
+    }
+}
+
 /// Removed rows of one section that wait for others.
 struct Group<'a> {
     section: usize,
@@ -21,9 +34,7 @@ struct Group<'a> {
     columns: Vec<String>,
     /// References of the rows, their owners included.
     references: Vec<Reference>,
-    /// Those of them that the database does not enforce, and whom the rows named that were nobody.
-    loose: Vec<Reference>,
-    nobody: BTreeSet<Vec<u8>>,
+    dangling: Dangling,
     rows: Vec<Waiting>,
 }
 
@@ -125,6 +136,23 @@ impl<'a> Circles<'_, 'a> {
         Ok(())
     }
 
+    /// Returns which of `references` of rows in the bag with number `index` may name nobody.
+    fn dangling(
+        &self,
+        table: &ResolvedTable,
+        index: usize,
+        references: &[Reference],
+    ) -> Result<Dangling, Error> {
+        let what = "a section of a bag that is not open is due";
+        let nobody = self.work.nobody.get(index).ok_or(Error::Defect { what })?;
+        let mut loose = references.to_vec();
+        loose.retain(|it| self.work.live.may_dangle(table, it));
+        Ok(Dangling {
+            loose,
+            nobody: nobody.clone(),
+        })
+    }
+
     /// Returns removed rows that refer to missing rows.
     fn groups(&mut self, due: &Sections) -> Result<Vec<Group<'a>>, Error> {
         let live = self.work.live;
@@ -169,27 +197,24 @@ impl<'a> Circles<'_, 'a> {
                 to_table: live.pseudo.table.clone(),
                 to_columns: vec![live.pseudo.id.clone()],
             }));
-            let mut loose = references.clone();
-            loose.retain(|it| live.may_dangle(table, it));
+            let dangling = self.dangling(table, *index, &references)?;
             groups.push(Group {
                 section: number,
                 table,
                 columns: columns.clone(),
                 references,
-                loose,
-                nobody: self.work.nobody.get(*index).cloned().unwrap_or_default(),
+                dangling,
                 rows: rows.collect(),
             });
         }
         for group in &mut groups {
             let there = self.there(group)?;
             let (columns, references) = (&group.columns, &group.references);
-            let (loose, nobody) = (&group.loose, &group.nobody);
+            let dangling = &group.dangling;
             group.rows.retain(|it| {
                 let missing = |reference: &Reference| {
                     key(columns, reference, &it.row).is_some_and(|key| {
-                        let dangles = loose.contains(reference) && names_one_of(Some(nobody), &key);
-                        !dangles && !holds(&there, reference, &key)
+                        !dangling.allows(reference, &key) && !holds(&there, reference, &key)
                     })
                 };
                 references.iter().any(missing)
@@ -326,11 +351,11 @@ fn narrow(groups: &mut [Group<'_>], there: &[Keys], spelled: &Spelled) {
         for (group, there) in groups.iter_mut().zip(there) {
             let before = group.rows.len();
             let (columns, references) = (&group.columns, &group.references);
-            let (loose, nobody) = (&group.loose, &group.nobody);
+            let dangling = &group.dangling;
             let parent = |reference: &Reference, row: &[Value]| {
                 key(columns, reference, row).is_none_or(|key| {
-                    let dangles = loose.contains(reference) && names_one_of(Some(nobody), &key);
-                    let is_there = dangles || holds(there, reference, &key);
+                    let is_there =
+                        dangling.allows(reference, &key) || holds(there, reference, &key);
                     is_there || is_among(&among, spelled, reference, &key)
                 })
             };
