@@ -50,7 +50,7 @@ impl Reader {
     /// Compares the journal, `heads` and `stream` with their second copies, with the anchored heads
     /// and with the notes of durable frames, and the journal with the key that signs. The
     /// checkpoints and copies of all other streams must be signed by keys that the journal has.
-    /// Where the stored tiles do not show one history, the streams are verified whole.
+    /// The streams are verified whole if the stored tiles do not show one history.
     ///
     /// # Errors
     /// [`LogError::Broken`] where the log is another one than the copies are of, or an older copy;

@@ -34,8 +34,8 @@ impl Watermark {
     /// Rises to `mark`, which is no higher than that of the stage before.
     ///
     /// # Panics
-    /// Where frames would be taken back, or would have passed a stage that they never reached. The
-    /// log ends then: a head signed for such frames would be wrong.
+    /// If frames would be taken back, or would pass a stage that they never reached. The log ends
+    /// then: a head signed for such frames would be wrong.
     fn rise(&mut self, mark: Self, before: Self) {
         assert!(*self <= mark, "frames never go back a stage");
         assert!(mark <= before, "frames pass each stage in turn");

@@ -3,6 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::stream::lock;
+
 /// The longest sleep of an idle thread of the log.
 pub(crate) const IDLE_WAIT: Duration = Duration::from_millis(200);
 
@@ -61,6 +63,6 @@ impl Signal {
     }
 
     fn lock(&self) -> MutexGuard<'_, SignalState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

@@ -296,7 +296,7 @@ fn what_verification_with_the_root_key_finds_stops_every_reader_that_it_concerns
     }
 }
 
-/// Whoever is to read a log and not to write it gets a copy without the keys that sign.
+/// A copy without the keys that sign is for people who read the log and do not write it.
 #[test]
 fn a_copy_without_the_keys_that_sign_is_read_like_the_log() {
     let place = place();

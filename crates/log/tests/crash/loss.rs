@@ -8,7 +8,7 @@ use probity_log::clock::SystemClock;
 use probity_log::prove::ProveError;
 use probity_log::reader::{Filter, Reader};
 use probity_log::storage::{Memory, Storage as _};
-use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::verify::{Report, VerifyOptions, verify_at};
 use probity_log::{Durability, Log, LogError, LogLocation, Options, StoredLeaves, StreamName};
 
 use crate::scenario::for_each;
@@ -90,11 +90,8 @@ impl Class {
     }
 }
 
-/// Checks that what exports, proves and looks for receipts comes to the verdict of verification with
-/// the root key, and gives out as many entries as that counts. Returns the verdict.
-///
-/// A key in `keys/` that is not the newest is a fault for verification alone: readers sign nothing.
-fn check_readers(context: &str, places: &LogLocation) -> Class {
+/// Verifies with the root key. Returns the report and its verdict.
+fn verified(places: &LogLocation) -> (Report, Class) {
     let options = VerifyOptions {
         root: Some(root()),
         ..VerifyOptions::default()
@@ -103,6 +100,15 @@ fn check_readers(context: &str, places: &LogLocation) -> Class {
     let mut faults = report.faults.iter();
     let is_sound = faults.all(|fault| fault.place.starts_with("keys/"));
     let class = Class::of(is_sound, report.losses.len());
+    (report, class)
+}
+
+/// Checks that what exports, proves and looks for receipts comes to the verdict of verification with
+/// the root key, and gives out as many entries as that counts. Returns the verdict.
+///
+/// A key in `keys/` that is not the newest is a fault for verification alone: readers sign nothing.
+fn check_readers(context: &str, places: &LogLocation) -> Class {
+    let (report, class) = verified(places);
     let is_default = |name: &str| name == "default";
     let mut streams = report.streams.iter();
     // Each frame here has one entry.
@@ -224,14 +230,7 @@ fn losses_without_a_key(places: &LogLocation) -> usize {
 /// The verdict of verification on a log without keys. Readers refuse entries that are gone for good
 /// and say that the loss was accepted.
 fn check_refused(context: &str, places: &LogLocation) -> Class {
-    let options = VerifyOptions {
-        root: Some(root()),
-        ..VerifyOptions::default()
-    };
-    let report = verify_at(places, &options).unwrap();
-    let mut faults = report.faults.iter();
-    let is_sound = faults.all(|fault| fault.place.starts_with("keys/"));
-    let class = Class::of(is_sound, report.losses.len());
+    let (report, class) = verified(places);
     let reader = Reader::open_at(places, &root()).unwrap();
     assert_eq!(report.losses.len(), reader.losses().count(), "{context}");
     let read = reader.read::<LogError>(&Filter::default(), &mut |_| Ok(()));

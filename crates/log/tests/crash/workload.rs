@@ -75,7 +75,7 @@ impl Size {
         relaxed: 1,
         step: 12,
     };
-    /// Holds the same, with every call.
+    /// A short life of which every call is tried.
     pub(crate) const SHORT_WHOLE: Self = Self {
         step: 1,
         ..Self::SHORT

@@ -43,7 +43,7 @@ pub enum Rule {
     Sums(Option<u64>),
     /// One element for each member, of at most this number: nil or zero for an absent one.
     Members(usize),
-    /// The same; whether the members that are there were changed is not told.
+    /// Reads like [`Self::Members`]; the reply does not tell whether members that are there changed.
     MembersUntold(usize),
     /// One number for each field, of at most this number: 2 deleted, 1 done, 0 not done, less: not
     /// there.
