@@ -75,6 +75,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let origin = stored.origin;
         let catalogue = Catalogue::new()?;
         let plan = Plan::new(&catalogue, memory)?;
+        let mut store = Self::unrecovered((flash, secure), stored, catalogue, &plan);
+        store.recover(memory, origin)?;
+        Ok(store)
+    }
+
+    /// Builds a store from its newest record, before anything else is read. A function of its own
+    /// keeps the parts off the stack while the store recovers.
+    #[inline(never)]
+    fn unrecovered(
+        (flash, secure): (F, S),
+        stored: Stored,
+        catalogue: Catalogue,
+        plan: &Plan,
+    ) -> Self {
         let mut store = Self {
             rows: stored.committed.tables.map(|table| table.rows),
             summary: Summary::new(plan.summary),
@@ -86,8 +100,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             catalogue,
         };
         store.pager.provide(plan.pages);
-        store.recover(memory, origin)?;
-        Ok(store)
+        store
     }
 
     /// Creates a table at once, outside any transaction; returns it.
