@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{KeptReason, Protection, Value};
+use probity_disguise::{ApplyRequest, KeptReason, Protection, Spec, Value};
 
 use super::forum::*;
 use super::member::Member;
@@ -150,6 +150,84 @@ pub(crate) fn what_was_written_between_two_disguises_comes_back_although_the_lat
         }
         let flags = forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 2 ORDER BY id");
         assert_eq!(flags, [7, 0, 0], "{order:?}");
+    }
+}
+
+/// Sets a shared row's action, with everything else left alone.
+fn acted(action: &str) -> String {
+    format!(
+        r#"{{"moderations": [{{"Modify": {{"pred": "True", "from": "", "col": "action", "gen_value": {{"ConstStr": "{action}"}}}}}}]}}"#
+    )
+}
+
+fn actions(forum: &mut Forum) -> Vec<Value> {
+    let sql = "SELECT action FROM moderations WHERE user_id = 1 AND moderator_user_id = 2 OR user_id = 2 AND moderator_user_id = 1";
+    let rows = forum.engine.database().query(sql, &[]).unwrap();
+    rows.into_iter().flatten().collect()
+}
+
+/// The later disguise of another owner put there what the earlier had hidden. The first owner who
+/// returned found their value in place, their record was dropped, and the second brought back what
+/// the first disguise had put there, for good.
+pub(crate) fn a_shared_value_that_another_owner_covers_with_itself_comes_back_in_any_order() {
+    for order in [[1, 2], [2, 1]] {
+        let mut forum = forum();
+        assert!(!actions(&mut forum).is_empty());
+        let ids = [
+            forum.apply(&acted("hidden"), Some(1), false).unwrap().id,
+            forum.apply(&acted("edit"), Some(2), false).unwrap().id,
+        ];
+        let of = |user: i64| ids[usize::try_from(user - 1).unwrap()];
+        let first = forum.reveal(order[0], of(order[0]));
+        assert_eq!(first.is_complete(), order[0] == 2, "{first:?}");
+        let covered = first
+            .kept
+            .iter()
+            .filter(|it| it.reason == KeptReason::Covered);
+        assert_eq!(covered.count(), first.kept.len(), "{first:?}");
+        assert!(forum.reveal(order[1], of(order[1])).is_complete());
+        if order[0] == 1 {
+            assert!(actions(&mut forum).contains(&Value::from("hidden")));
+        }
+        assert!(forum.reveal(order[0], of(order[0])).is_complete());
+        forum.assert_as_before();
+    }
+}
+
+/// The application put the value of a row back by itself: the row names nobody else, so that nothing
+/// lies below, and nothing is left to do.
+pub(crate) fn a_value_that_the_application_put_back_is_done_where_nobody_else_is_named() {
+    let mut forum = forum();
+    let before = forum.numbers("SELECT is_moderated FROM stories ORDER BY id");
+    let id = forum.apply(&flagged(5), Some(2), false).unwrap().id;
+    forum.sql("UPDATE stories SET is_moderated = 0 WHERE user_id = 2");
+    assert!(forum.reveal(2, id).is_complete());
+    let after = forum.numbers("SELECT is_moderated FROM stories ORDER BY id");
+    assert_eq!(after, before);
+}
+
+/// Random numbers of disguises decided which of two of one moment was taken for the newer one, where
+/// the second had put there what the first had hidden. Several tries make a wrong order show.
+pub(crate) fn a_value_that_a_second_disguise_of_the_same_moment_restores_comes_back_in_any_order() {
+    for order in [[0, 1], [1, 0]].into_iter().cycle().take(16) {
+        let mut forum = forum();
+        let time = time();
+        let ids = [5, 0].map(|flag| {
+            let spec = Spec::from_edna_json(&flagged(flag)).unwrap();
+            let request = ApplyRequest {
+                spec: &spec,
+                user: Some(Value::Int(2)),
+                over: None,
+                parameters: BTreeMap::new(),
+                expires: None,
+                time,
+            };
+            forum.engine.apply(&request).unwrap().id
+        });
+        for at in order {
+            assert!(forum.reveal(2, ids[at]).is_complete(), "{order:?}");
+        }
+        forum.assert_as_before();
     }
 }
 

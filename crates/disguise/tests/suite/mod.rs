@@ -22,6 +22,9 @@ macro_rules! for_every_claim {
             a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
+            a_value_that_a_second_disguise_of_the_same_moment_restores_comes_back_in_any_order
+            a_shared_value_that_another_owner_covers_with_itself_comes_back_in_any_order
+            a_value_that_the_application_put_back_is_done_where_nobody_else_is_named
             values_of_a_column_that_is_gone_stay_and_are_named
             of_two_removed_rows_with_one_key_the_last_comes_back
             values_come_back_in_any_order_although_the_clock_was_put_back

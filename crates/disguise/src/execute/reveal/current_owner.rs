@@ -22,6 +22,24 @@ pub(super) struct Now {
     /// True if another row has the same identity, as is possible in a table that others inherit
     /// from.
     pub(super) is_double: bool,
+    /// True if the row names somebody besides the returning person and their placeholders: their
+    /// disguises may have overwritten it too, and their records are not open.
+    pub(super) is_shared: bool,
+}
+
+/// The people whom a row names.
+struct Named {
+    /// Owners, by the row's own columns or along the path to them.
+    owners: Vec<Value>,
+    readers: Vec<Value>,
+    /// True if the path to the owners breaks off.
+    is_broken: bool,
+}
+
+impl Named {
+    fn all(&self) -> impl Iterator<Item = &Value> {
+        self.owners.iter().chain(&self.readers)
+    }
 }
 
 impl Now {
@@ -65,14 +83,17 @@ impl Revealer<'_> {
             }
             held.push((name, values));
         }
-        let strange = self.strange(table, &columns, &found)?;
+        let people = self.named(table, &columns, &found)?;
+        let strange = self.strangers(&people)?;
         let mut now: BTreeMap<Vec<u8>, Now> = BTreeMap::new();
-        for ((name, values), strange) in held.into_iter().zip(strange) {
+        for (((name, values), strange), named) in held.into_iter().zip(strange).zip(&people) {
             let is_double = table.catalog.has_heirs && now.contains_key(&name);
+            let is_other = |it: &Value| self.people.stranger(std::slice::from_ref(it)).is_some();
             let it = Now {
                 values,
                 strange,
                 is_double,
+                is_shared: named.as_ref().is_some_and(|it| it.all().any(is_other)),
             };
             now.insert(name, it);
         }
@@ -88,44 +109,75 @@ impl Revealer<'_> {
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Option<KeptReason>>, Error> {
+        let people = self.named(table, columns, rows)?;
+        self.strangers(&people)
+    }
+
+    /// Returns the people whom each of `rows` names; in a table without people there are none.
+    fn named(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Option<Named>>, Error> {
         if table.owners.is_empty() && table.readers.is_empty() && table.path.is_none() {
-            return Ok(vec![None; rows.len()]);
+            return Ok(rows.iter().map(|_| None).collect());
         }
         let of = |names: &[String], row: &Vec<Value>| -> Vec<Value> {
             let people = names.iter().filter_map(|it| at(columns, row, it));
             people.filter(|it| !it.is_nobody()).cloned().collect()
         };
-        let ends = match &table.path {
-            Some(path) => ends(self.database, path, columns, rows)?,
-            None => Vec::new(),
-        };
-        let mut owners: Vec<Vec<Value>> = rows.iter().map(|row| of(&table.owners, row)).collect();
-        for (owners, end) in owners.iter_mut().zip(&ends) {
-            owners.extend(end.iter().filter(|it| !it.is_nobody()).cloned());
-        }
-        let readers: Vec<Vec<Value>> = rows.iter().map(|row| of(&table.readers, row)).collect();
-        let all = owners.iter().chain(&readers).flatten();
-        self.people.meet(self.database, all)?;
-        let mut strange = Vec::with_capacity(rows.len());
-        let mut in_doubt = BTreeSet::new();
-        for (index, (owners, readers)) in owners.iter().zip(&readers).enumerate() {
-            let reason = self.people.stranger(owners);
-            if reason.is_some() && self.people.stranger(readers).is_none() {
-                in_doubt.extend(owners.iter().map(|it| self.people.meant(&it.principal())));
+        let mut people: Vec<Named> = rows
+            .iter()
+            .map(|row| Named {
+                owners: of(&table.owners, row),
+                readers: of(&table.readers, row),
+                is_broken: false,
+            })
+            .collect();
+        if let Some(path) = &table.path {
+            let ends = ends(self.database, path, columns, rows)?;
+            for (named, end) in people.iter_mut().zip(ends) {
+                named.is_broken = end.is_empty();
+                named
+                    .owners
+                    .extend(end.into_iter().filter(|it| !it.is_nobody()));
             }
-            let is_broken = ends.get(index).is_some_and(Vec::is_empty);
+        }
+        self.people
+            .meet(self.database, people.iter().flat_map(Named::all))?;
+        Ok(people.into_iter().map(Some).collect())
+    }
+
+    /// Judges rows by the people whom they name, as [`Self::strange`] does.
+    fn strangers(&mut self, people: &[Option<Named>]) -> Result<Vec<Option<KeptReason>>, Error> {
+        let mut strange = Vec::with_capacity(people.len());
+        let mut in_doubt = BTreeSet::new();
+        for named in people {
+            let Some(named) = named else {
+                strange.push(None);
+                continue;
+            };
+            let reason = self.people.stranger(&named.owners);
+            if reason.is_some() && self.people.stranger(&named.readers).is_none() {
+                let owners = named.owners.iter();
+                in_doubt.extend(owners.map(|it| self.people.meant(&it.principal())));
+            }
             strange.push(match reason {
-                Some(KeptReason::OwnerMissing) if is_broken => Some(KeptReason::ParentMissing),
+                Some(KeptReason::OwnerMissing) if named.is_broken => {
+                    Some(KeptReason::ParentMissing)
+                }
                 reason => reason,
             });
         }
         let in_doubt: Vec<Vec<u8>> = in_doubt.into_iter().collect();
         let registered = registry::principals(self.database, &in_doubt)?;
-        for ((strange, owners), readers) in strange.iter_mut().zip(&owners).zip(&readers) {
+        for (strange, named) in strange.iter_mut().zip(people) {
+            let Some(named) = named else { continue };
             let is_registered =
                 |it: &Value| registered.contains_key(&self.people.meant(&it.principal()));
-            let is_read = strange.is_some() && self.people.stranger(readers).is_none();
-            if is_read && !owners.iter().any(is_registered) {
+            let is_read = strange.is_some() && self.people.stranger(&named.readers).is_none();
+            if is_read && !named.owners.iter().any(is_registered) {
                 *strange = None;
             }
         }

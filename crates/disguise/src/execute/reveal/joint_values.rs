@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::current_owner::tells;
 use super::report::KeptReason;
-use super::rewrite::{is_constraint, within_reach};
+use super::rewrite::{is_constraint, is_covered, within_reach};
 use super::{Revealer, Sections, fits};
 use crate::database::value::Value;
 use crate::error::Error;
@@ -128,11 +128,12 @@ impl Revealer<'_> {
                 kept: Vec::new(),
             };
             for (index, row) in rows.iter().enumerate() {
-                let key = encoded(&row.identity);
-                let (now, place) = (current.get(&key), (place, false));
-                match within_reach(now, (table, row), place, &moved, barred) {
+                let now = current.get(&encoded(&row.identity));
+                let is_covered = now.is_some_and(|now| is_covered(now, place, row));
+                match within_reach(now, (table, row), (place, false), &moved, barred) {
                     Err(KeptReason::Absent) if self.is_of_gone_account(table, row) => {}
                     Err(reason) => column.kept.push((row.clone(), reason)),
+                    Ok(_) if is_covered => column.kept.push((row.clone(), KeptReason::Covered)),
                     Ok(now) if now.same(&row.after) => {
                         column.ready.insert(index, row.clone());
                     }

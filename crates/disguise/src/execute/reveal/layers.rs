@@ -30,13 +30,12 @@ struct LayerAge {
 /// Layers of one cell from the oldest to the newest. Mostly there is one, and there may be millions of cells.
 type Pile = Vec<(LayerAge, Place)>;
 
-/// A pile whose order by values differs from its order by times.
+/// A pile whose records may have been laid in another order than their times say.
 struct Doubt {
     /// The index of the pile.
     pile: usize,
-    by_values: Pile,
-    /// The record of the layer that is the newest in this order.
-    newest: Modified,
+    /// Records of the layers in the order of their ages.
+    records: Vec<Modified>,
 }
 
 /// The most layers of one cell that are put in order by their values.
@@ -102,11 +101,12 @@ impl<'a> Revealer<'a> {
         Ok(covered)
     }
 
-    /// The layers of every cell that is about to be undone and has several. Times tell the order, unless the values say
-    /// otherwise: a clock may be put back, and a chunk of a disguise that was begun long ago lies on what was hidden meanwhile. A
-    /// layer lies on the one whose value it hid. But the application may have written between two layers, and the later
-    /// one may have put there by chance what the earlier one had hidden: the values are believed only where the row
-    /// still holds what the newest layer by them has put there.
+    /// Returns the layers of every cell that is about to be undone and has several. Times tell the
+    /// order, unless the values say otherwise: two disguises may have one time, a clock may be put
+    /// back, and a chunk of a disguise that was begun long ago lies on what was hidden meanwhile. A
+    /// layer lies on the one whose value it hid, and the newest has put there what the row holds.
+    /// The application may have written between two layers, so that the values make no such order:
+    /// then times count.
     fn piles(&mut self, opened: &[Open<'_>], due: &Sections) -> Result<Vec<Pile>, Error> {
         let mut piles: Vec<Pile> = layers_of(opened, due)
             .into_values()
@@ -126,13 +126,21 @@ impl<'a> Revealer<'a> {
             }
         }
         for ((_, column), (table, doubts)) in doubts {
-            let rows: Vec<Modified> = doubts.iter().map(|it| it.newest.clone()).collect();
+            // All records of a pile are about one row.
+            let rows: Vec<Modified> = doubts
+                .iter()
+                .filter_map(|it| it.records.first().cloned())
+                .collect();
             let now = self.current(table, column, &rows)?;
-            for it in doubts {
-                let holds = now.get(&encoded(&it.newest.identity));
-                let is_held = holds.is_some_and(|now| now.same(&it.newest.after));
-                if let (true, Some(pile)) = (is_held, piles.get_mut(it.pile)) {
-                    *pile = it.by_values;
+            for (it, row) in doubts.iter().zip(&rows) {
+                if let Some(holds) = now.get(&encoded(&row.identity))
+                    && let Some(by_values) = order_by_values(&it.records, holds)
+                    && let Some(pile) = piles.get_mut(it.pile)
+                {
+                    *pile = by_values
+                        .into_iter()
+                        .filter_map(|layer| pile.get(layer).copied())
+                        .collect();
                 }
             }
         }
@@ -153,64 +161,67 @@ impl<'a> Revealer<'a> {
     }
 }
 
-/// Returns the order of layers by the values that their records hid, if the times say otherwise, as
-/// indices into the order by age.
-fn chain(records: &[&Modified]) -> Option<Vec<usize>> {
-    let lies_on = |upper: &Modified, lower: &Modified| upper.before.same(&lower.after);
-    let times_tell = records
-        .iter()
-        .zip(records.iter().skip(1))
-        .all(|(lower, upper)| lies_on(upper, lower));
-    if times_tell || records.len() > LAYERS_MAX {
-        return None;
-    }
-    let mut left: Vec<usize> = (0..records.len()).collect();
-    let mut chain: Vec<usize> = Vec::with_capacity(left.len());
-    while !left.is_empty() {
-        // The lowest lies on none of the others, each further one on the one before.
-        let mut next = left.iter().copied().filter(|it| {
-            let Some(it_is) = records.get(*it) else {
-                return false;
-            };
-            match chain.last().and_then(|last| records.get(*last)) {
-                Some(last) => lies_on(it_is, last),
-                None => !left
-                    .iter()
-                    .filter(|other| *other != it)
-                    .filter_map(|other| records.get(*other))
-                    .any(|other| lies_on(it_is, other)),
-            }
-        });
-        let (Some(only), None) = (next.next(), next.next()) else {
-            return None;
-        };
-        chain.push(only);
-        left.retain(|it| *it != only);
-    }
-    Some(chain)
+/// Returns whether a layer hid the value that another one had put there.
+fn lies_on(upper: &Modified, lower: &Modified) -> bool {
+    upper.before.same(&lower.after)
 }
 
-/// Returns the order of a pile by the values, if it differs, and the section of the layer that is
-/// then the newest.
+/// Returns whether each layer lies on the one before it.
+fn is_stack<'r>(records: impl Iterator<Item = &'r Modified> + Clone) -> bool {
+    let mut pairs = records.clone().zip(records.skip(1));
+    pairs.all(|(lower, upper)| lies_on(upper, lower))
+}
+
+/// Returns the order in which each layer lies on the one before it and the newest has put `now`
+/// there, as indices into `records`. Several orders may do: undoing the layers in any of them leads
+/// to the value that the oldest one hid.
+///
+/// A value is a node and a layer an edge from the value that it hid to the one that it put there.
+/// The order is a trail over all edges that ends at `now` (Hierholzer's algorithm, backwards).
+fn order_by_values(records: &[Modified], now: &Value) -> Option<Vec<usize>> {
+    let mut left: Vec<(usize, &Modified)> = records.iter().enumerate().collect();
+    let mut order = Vec::with_capacity(records.len());
+    let mut walk: Vec<(&Value, Option<usize>)> = vec![(now, None)];
+    while let Some((value, layer)) = walk.last().copied() {
+        if let Some(last) = left.iter().rposition(|(_, it)| it.after.same(value)) {
+            let (next, record) = left.remove(last);
+            walk.push((&record.before, Some(next)));
+        } else {
+            walk.pop();
+            order.extend(layer);
+        }
+    }
+    let mut ordered = order.iter().filter_map(|layer| records.get(*layer));
+    let is_whole = left.is_empty() && is_stack(ordered.clone());
+    let ends_now = ordered.next_back().is_some_and(|it| it.after.same(now));
+    (is_whole && ends_now).then_some(order)
+}
+
+/// Returns a pile whose order by times may be wrong, and the section of one of its layers. Times
+/// are believed where each layer lies on the one before, unless the values go in a circle: then each
+/// layer may be the newest.
 fn doubt<'r>(
     opened: &'r [Open<'_>],
     due: &'r Sections,
     (number, by_age): (usize, &Pile),
 ) -> Option<(&'r Section, Doubt)> {
+    if by_age.len() > LAYERS_MAX {
+        return None;
+    }
     let records: Option<Vec<&Modified>> = by_age
         .iter()
         .map(|(_, at)| record(opened, due, *at))
         .collect();
     let records = records?;
-    let chain = chain(&records)?;
-    let newest = *chain.last()?;
-    let (_, place) = by_age.get(newest)?;
+    let (oldest, newest) = (*records.first()?, *records.last()?);
+    if is_stack(records.iter().copied()) && !lies_on(oldest, newest) {
+        return None;
+    }
+    let (_, place) = by_age.first()?;
     let section = section(opened, due, *place)?;
-    let at = |index: usize| by_age.get(index).copied();
     let doubt = Doubt {
         pile: number,
-        by_values: chain.into_iter().filter_map(at).collect(),
-        newest: (*records.get(newest)?).clone(),
+        records: records.into_iter().cloned().collect(),
     };
     Some((section, doubt))
 }

@@ -17,6 +17,9 @@ pub enum KeptReason {
     Absent,
     /// The application changed the value meanwhile; its value stays.
     Changed,
+    /// The row has its value again, but somebody else whom it names may have overwritten the value
+    /// by a disguise of their own, and it must be there when theirs is revealed.
+    Covered,
     /// The row names nobody there now: the application emptied it, or somebody brought the row back
     /// without the person it named.
     Emptied,
@@ -48,6 +51,9 @@ impl KeptReason {
             Self::Refused => "a constraint of the database refuses it",
             Self::Absent => "the row is not there",
             Self::Changed => "the application changed it meanwhile",
+            Self::Covered => {
+                "the row has the value again, perhaps from a later disguise of somebody else whom it names: reveal once more after theirs"
+            }
             Self::Emptied => "the row names nobody there now",
             Self::PartOfRow => "another column of the row was changed meanwhile",
             Self::ParentMissing => "a row that it refers to is not there",

@@ -139,10 +139,12 @@ impl Revealer<'_> {
             // An unlinked reference stands in a row of somebody else, and leads to the returning
             // person.
             let is_let_go = owner && table.unlinks(column) && self.people.means_own(&row.before);
+            let is_covered = !owner && now.is_some_and(|now| is_covered(now, 0, &row));
             let counts = (0, is_left || is_let_go);
             let now = within_reach(now, (table, &row), counts, &moved, barred);
             let fate = match (now, target) {
                 _ if is_emptied => RecordOutcome::Kept(KeptReason::Emptied),
+                (Ok(_), _) if is_covered => RecordOutcome::Kept(KeptReason::Covered),
                 (Err(KeptReason::Absent), _) if self.is_of_gone_account(table, &row) => {
                     RecordOutcome::Done
                 }
@@ -448,6 +450,17 @@ pub(super) fn within_reach<'v>(
         _ if barred.contains(&row_name(table, &row.identity)) => Err(KeptReason::PartOfRow),
         _ => now.values.get(place).ok_or(KeptReason::Absent),
     }
+}
+
+/// Returns whether the row has the value that a record hid, but perhaps not for good: a later
+/// disguise of somebody else whom the row names may have put it there by chance, over the value that
+/// the record tells of. Its reveal uncovers that value, and the record is needed then.
+pub(super) fn is_covered(now: &Now, place: usize, row: &Modified) -> bool {
+    let is_back = now
+        .values
+        .get(place)
+        .is_some_and(|now| now.same(&row.before));
+    now.is_shared && is_back && !row.before.same(&row.after)
 }
 
 fn write<'r>(row: &'r Modified, target: &'r Value) -> Write<'r> {
