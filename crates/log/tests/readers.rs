@@ -38,7 +38,10 @@ fn options() -> Options {
 
 fn create(path: &Path) {
     let config = StreamConfig::default();
-    Log::create(path, "example.com/log", &root(), config, options()).unwrap();
+    Log::create(path, "example.com/log", &root(), config, options())
+        .unwrap()
+        .close()
+        .unwrap();
 }
 
 /// Appends to `stream`, which is created if it is missing, in an opening of its own: with a signing

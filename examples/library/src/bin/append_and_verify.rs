@@ -17,15 +17,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The root key opens every entry: a service keeps it apart from the log.
     let secret = Secret::filled(aws_lc_rs::rand::fill).map_err(|_failed| "no randomness")?;
     let (root, stream) = (RootKey::new(secret), StreamName::default());
-    Log::create(
+    let log = Log::create(
         &path,
         "example.com/audit",
         &root,
         StreamConfig::default(),
         Options::default(),
     )?;
-
-    let log = Log::open(&path, &root, Options::default())?;
     let mut appender = log.appender(&stream)?;
     let time = Timestamp::from_nanoseconds(1_764_000_000_000_000_000)?;
     for action in ["create", "read", "erase"] {

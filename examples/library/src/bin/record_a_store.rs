@@ -20,15 +20,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = folder.join("audit");
     let root =
         RootKey::new(Secret::filled(aws_lc_rs::rand::fill).map_err(|_failed| "no randomness")?);
-    Log::create(
+    let log = Log::create(
         &path,
         "example.com/audit",
         &root,
         StreamConfig::default(),
         Options::default(),
     )?;
-
-    let log = Log::open(&path, &root, Options::default())?;
     let source = Arc::new(LogSource::new(log, StreamName::default())?);
     let store = Arc::new(Store::open(
         &folder.join("data"),
