@@ -10,7 +10,7 @@ use probity_format::proof::EntryProof;
 use probity_format::{Entry, Timestamp};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{Log, LogError, Options, StreamConfig, StreamName};
+use probity_log::{Log, Options, StreamConfig, StreamName};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = new_folder()?.join("audit");
@@ -35,14 +35,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     log.close()?;
 
     let reader = Reader::open(&path, &root)?;
-    let mut found = Vec::new();
-    reader.read::<LogError>(&Filter::default(), &mut |it| {
-        let key = String::from_utf8_lossy(it.entry.key);
-        found.push(format!("read back {} of {key}", it.entry.action));
-        Ok(())
-    })?;
-    for line in found {
-        say(line)?;
+    for found in reader.iter(&Filter::default()) {
+        // Damage ends the iterator with an error: entries are never left out silently.
+        let found = found?;
+        let entry = found.entry();
+        let key = String::from_utf8_lossy(entry.key);
+        say(format_args!("read back {} of {key}", entry.action))?;
     }
     let report = verify(&path, &VerifyOptions::default())?;
     say(if report.is_intact() {
