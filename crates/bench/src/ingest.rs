@@ -208,14 +208,13 @@ pub(crate) fn options(setting: &Setting) -> Options {
     reason = "a benchmark measures with the system's clock"
 )]
 fn once(setting: &Setting, pools: &[Pool], path: &Path) -> Result<f64, BenchError> {
-    Log::create(
+    let log = Log::create(
         path,
         "bench.example/log",
         &root_key(),
         config(setting),
         options(setting),
     )?;
-    let log = Log::open(path, &root_key(), options(setting))?;
     let names = stream_names(setting)?;
     for name in &names {
         log.create_stream(name, config(setting))?;

@@ -74,14 +74,14 @@ const PACE: Duration = Duration::from_micros(100);
 
 fn open(path: &Path) -> Result<Log, BenchError> {
     let config = StreamConfig::default();
-    Log::create(
+    let (root, options) = (root_key(), Options::default());
+    Ok(Log::create(
         path,
         "bench.example/log",
-        &root_key(),
+        &root,
         config,
-        Options::default(),
-    )?;
-    Ok(Log::open(path, &root_key(), Options::default())?)
+        options,
+    )?)
 }
 
 #[expect(
@@ -170,14 +170,7 @@ fn durable_rate(pool: &Pool, arguments: &LatencyArguments, path: &Path) -> Resul
         queue_bytes: Options::QUEUE_BYTES.max((arguments.threads + 8) << 20),
         ..Options::default()
     };
-    Log::create(
-        path,
-        "bench.example/log",
-        &root_key(),
-        config,
-        options.clone(),
-    )?;
-    let log = Log::open(path, &root_key(), options)?;
+    let log = Log::create(path, "bench.example/log", &root_key(), config, options)?;
     let started = Instant::now();
     std::thread::scope(|scope| {
         let mut running = Vec::new();

@@ -84,14 +84,13 @@ fn make(arguments: &VerifyArguments, path: &Path) -> Result<(), BenchError> {
         ..Setting::default()
     };
     let pool = Pool::new(50_000, arguments.payload, setting.shape, 1);
-    Log::create(
+    let log = Log::create(
         path,
         "bench.example/log",
         &root_key(),
         config(&setting),
         options(&setting),
     )?;
-    let log = Log::open(path, &root_key(), options(&setting))?;
     let mut appender = log.appender(&StreamName::default())?;
     pool.for_each(0, arguments.entries, |entry| {
         appender.append(entry).map(drop)

@@ -35,8 +35,7 @@ fn many_frames(path: &Path) {
         ..Options::default()
     };
     let config = StreamConfig::default();
-    Log::create(path, "example.com/frames", &root, config, options.clone()).unwrap();
-    let log = Log::open(path, &root, options).unwrap();
+    let log = Log::create(path, "example.com/frames", &root, config, options).unwrap();
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
     let mut appender = log.appender(&StreamName::default()).unwrap();
     for _ in 0..FRAMES {

@@ -72,7 +72,8 @@ fn write_log(path: &Path, root: &RootKey) -> Outcome<()> {
         root,
         StreamConfig::default(),
         options.clone(),
-    )?;
+    )?
+    .close()?;
     let log = Log::open(path, root, options.clone())?;
     log.create_stream(&people, erasable)?;
     append(

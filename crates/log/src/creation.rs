@@ -53,7 +53,8 @@ impl Log {
         read_geometry(&Files::of_log(&places, &Options::default()), &places.path)
     }
 
-    /// Creates a log at `path` with the streams `journal` and `default`, the latter with `config`.
+    /// Creates a log at `path` with the streams `journal` and `default`, the latter with `config`,
+    /// and returns it open for writing.
     ///
     /// `origin` is the log's name in its checkpoints, like `example.com/audit`. A creation that a
     /// crash cut short is begun anew.
@@ -67,7 +68,7 @@ impl Log {
         root: &RootKey,
         config: StreamConfig,
         options: Options,
-    ) -> Result<(), LogError> {
+    ) -> Result<Self, LogError> {
         let places = LogLocation::new(path, options.heads.as_ref());
         let clock = Arc::new(SystemClock::new());
         Self::create_at(&places, origin, root, config, options, clock)
@@ -85,7 +86,7 @@ impl Log {
         root: &RootKey,
         config: StreamConfig,
         options: Options,
-    ) -> Result<(), LogError> {
+    ) -> Result<Self, LogError> {
         let places = LogLocation::new(path, options.heads.as_ref());
         let clock = Arc::new(SystemClock::new());
         let first = First {
@@ -106,7 +107,7 @@ impl Log {
         config: StreamConfig,
         options: Options,
         clock: Arc<dyn Clock>,
-    ) -> Result<(), LogError> {
+    ) -> Result<Self, LogError> {
         let first = First {
             config,
             continued: None,
@@ -129,7 +130,7 @@ fn create(
     first: &First<'_>,
     options: Options,
     clock: Arc<dyn Clock>,
-) -> Result<(), LogError> {
+) -> Result<Log, LogError> {
     startup::check_options(&options)?;
     let (seed, witness) = (random_secret()?, random_secret()?);
     let geometry = geometry(origin, &seed, &witness)?;
@@ -149,7 +150,7 @@ fn create(
     keep_keys(&files)?;
     KeyStore::create(&files, root, &geometry.fingerprint(), &seed, &witness)?;
     files.replace(GEOMETRY, geometry.encode().as_bytes())?;
-    startup::open_locked(places, lock, root, options, clock, Some(first))?.close()
+    startup::open_locked(places, lock, root, options, clock, Some(first))
 }
 
 /// Keeps copies of existing keys and geometry. A creation that was cut short left them, or they

@@ -269,7 +269,7 @@ pub(crate) enum Origin {
 pub(crate) struct Epochs<'a> {
     master: &'a MasterKey,
     certificates: &'a dyn Certificates,
-    name: &'a StreamName,
+    name: StreamName,
     stream: StreamId,
     last: Option<EpochKey>,
     floor: Option<Floor>,
@@ -283,13 +283,13 @@ impl<'a> Epochs<'a> {
     pub(crate) fn new(
         master: &'a MasterKey,
         certificates: &'a dyn Certificates,
-        name: &'a StreamName,
+        name: &StreamName,
         stream: StreamId,
     ) -> Self {
         Self {
             master,
             certificates,
-            name,
+            name: name.clone(),
             stream,
             last: None,
             floor: None,
@@ -337,7 +337,7 @@ impl<'a> Epochs<'a> {
     pub(crate) fn standing(&mut self, frame: &Frame<'_>) -> Origin {
         let header = &frame.clear.header;
         let (number, epoch) = (header.frame, header.epoch);
-        let is_behind = self.certificates.is_left_behind(self.name, number, epoch);
+        let is_behind = self.certificates.is_left_behind(&self.name, number, epoch);
         if is_behind || !is_admitted(self.floor, frame) {
             return Origin::Foreign;
         }

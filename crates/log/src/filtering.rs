@@ -18,8 +18,8 @@ use crate::verify::{Unread, UnreadSection};
 
 /// Opens the frames of one stream for a filter.
 pub(crate) struct Reading<'a> {
-    name: &'a StreamName,
-    filter: &'a Filter,
+    name: StreamName,
+    filter: Filter,
     reader: &'a Reader,
     opening: Opening<'a>,
     damage: Past,
@@ -45,14 +45,14 @@ struct LostEntries {
 impl<'a> Reading<'a> {
     pub(crate) fn new(
         reader: &'a Reader,
-        name: &'a StreamName,
+        name: &StreamName,
         (id, config): (StreamId, StreamConfig),
-        filter: &'a Filter,
+        filter: &Filter,
         damage: Past,
     ) -> Self {
         Self {
-            name,
-            filter,
+            name: name.clone(),
+            filter: filter.clone(),
             reader,
             opening: Opening::new(&reader.opener, name, id, config),
             damage,
@@ -135,7 +135,7 @@ impl<'a> Reading<'a> {
             }
             let offset = u64::try_from(visited.index).unwrap_or_default();
             let found = Found {
-                stream: self.name,
+                stream: &self.name,
                 index: record.first_entry.saturating_add(offset),
                 entry: visited.entry,
                 erased: visited.erased,

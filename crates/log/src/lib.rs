@@ -17,6 +17,7 @@ mod copies;
 mod creation;
 mod durable;
 mod ending;
+mod entries;
 mod epochs;
 mod erasure;
 mod error;

@@ -19,6 +19,7 @@ use crate::repairs::Repair;
 
 /// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping
 /// the last.
+#[must_use = "the log is closed when it is dropped, and nobody learns whether that failed"]
 #[derive(Debug, Clone)]
 pub struct Log {
     inner: Arc<Inner>,

@@ -117,7 +117,7 @@ impl Opener {
     }
 
     /// The epochs of a stream.
-    pub(crate) fn epochs<'a>(&'a self, name: &'a StreamName, stream: StreamId) -> Epochs<'a> {
+    pub(crate) fn epochs(&self, name: &StreamName, stream: StreamId) -> Epochs<'_> {
         Epochs::new(&self.master, self, name, stream)
     }
 
@@ -360,7 +360,7 @@ fn by_pseudonym(erasures: &BTreeMap<u64, Erasure>) -> HashMap<Pseudonym, u64> {
 /// One reader's tools: keeps the last epoch's key and the decompressor's memory.
 pub(crate) struct Opening<'a> {
     opener: &'a Opener,
-    name: &'a StreamName,
+    name: StreamName,
     stream: StreamId,
     config: StreamConfig,
     decompressor: Decompressor,
@@ -376,13 +376,13 @@ pub(crate) struct Opening<'a> {
 impl<'a> Opening<'a> {
     pub(crate) fn new(
         opener: &'a Opener,
-        name: &'a StreamName,
+        name: &StreamName,
         stream: StreamId,
         config: StreamConfig,
     ) -> Self {
         Self {
             opener,
-            name,
+            name: name.clone(),
             stream,
             config,
             decompressor: Decompressor::default(),
@@ -513,7 +513,7 @@ impl<'a> Opening<'a> {
             self.epoch_section_key(frame, number)
         } else {
             let opener = self.opener;
-            match opener.subject_key(self.name, &self.stream, frame, tokens, number) {
+            match opener.subject_key(&self.name, &self.stream, frame, tokens, number) {
                 Subjects::Key(key) => Some(key),
                 Subjects::People(keys) => {
                     let opened = frame.open_shared(number, &keys, &mut self.decompressor)?;

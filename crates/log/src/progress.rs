@@ -137,7 +137,7 @@ mod tests {
     use probity_format::{Entry, Timestamp};
 
     use super::*;
-    use crate::clock::{Clock, SystemClock};
+    use crate::clock::SystemClock;
     use crate::error::LogError;
     use crate::storage::Memory;
     use crate::{Log, LogLocation, Options};
@@ -194,19 +194,17 @@ mod tests {
             checkpoint_interval: Duration::from_hours(1),
             ..Options::default()
         };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let config = StreamConfig::default();
         let origin = "example.com/audit";
-        Log::create_at(
+        let log = Log::create_at(
             &places,
             origin,
             &root,
             config,
-            options.clone(),
-            Arc::clone(&clock),
+            options,
+            Arc::new(SystemClock::new()),
         )
         .unwrap();
-        let log = Log::open_at(&places, &root, options, clock).unwrap();
         log.core().progress.marks().integrated = Watermark(1);
         let stream = StreamName::default();
         let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();

@@ -10,6 +10,8 @@ use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::{Entry, Outcome, Version};
 
 use crate::config::Options;
+use crate::entries::CheckedStream;
+pub use crate::entries::{Entries, OwnedEntry};
 use crate::error::{LogError, Missing};
 use crate::files::{Files, shown};
 use crate::filtering::{Past, Reading};
@@ -20,7 +22,7 @@ use crate::log_location::LogLocation;
 use crate::opener::Opener;
 use crate::repairs::Repair;
 use crate::slots::SLOTS;
-use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions};
+use crate::verify::{Fault, FaultClass, Subject, Verifier, VerifyOptions};
 pub use crate::verify::{Gap, Unsigned};
 
 /// The conditions of a search; an entry must meet all of them.
@@ -287,6 +289,38 @@ impl Reader {
         filter: &Filter,
         visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        for subject in self.checked(filter)? {
+            let mut stream = CheckedStream::new(self, &subject, filter)?;
+            while stream.read_frame(filter, visit)? {}
+        }
+        Ok(())
+    }
+
+    /// Iterates over the entries that match `filter`, like [`Reader::read`]: each is a copy that
+    /// outlives the next.
+    ///
+    /// The first call of `next` verifies the journal and the requested streams. The iterator ends
+    /// silently only behind the last entry: where one is damaged or missing, the error comes in its
+    /// place, and nothing after it. No entry of a frame is given before all of the frame opened.
+    /// Memory is bounded as for [`Reader::read`], and by the entries of one frame.
+    ///
+    /// ```no_run
+    /// # use probity_log::reader::{Filter, Reader};
+    /// # fn read(reader: &Reader) -> Result<(), probity_log::LogError> {
+    /// for entry in reader.iter(&Filter::default()) {
+    ///     let entry = entry?;
+    ///     println!("{} of {}: {}", entry.index(), entry.stream(), entry.entry().action);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn iter(&self, filter: &Filter) -> Entries<'_> {
+        Entries::new(self, filter.clone())
+    }
+
+    /// Verifies the journal and the requested streams, and returns the latter, each with the head
+    /// that bounds its reading.
+    pub(crate) fn checked(&self, filter: &Filter) -> Result<Vec<Subject>, LogError> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
         let version = self.geometry.version();
@@ -294,35 +328,15 @@ impl Reader {
         let checked = verifier.check_for_reading(&self.opener, &is_wanted)?;
         if let Some(fault) = &checked.damage {
             let place = format!("stream {}, {}", fault.stream, fault.place);
-            let reason = fault.detail.clone();
-            return Err(self.damaged(filter, place, reason)?.into());
+            return Err(self.damaged(filter, place, fault.detail.clone())?);
         }
         filter.check_exists(&checked.subjects)?;
-        for subject in &checked.subjects {
-            if !filter.wants(&subject.name, version) {
-                continue;
-            }
-            let sealed = (subject.id, subject.config);
-            let mut reading = Reading::new(self, &subject.name, sealed, filter, Past::Nothing);
-            let mut epochs = self
-                .opener
-                .epochs(&subject.name, subject.id)
-                .above(subject.floor());
-            verifier.read_whole(subject, &mut epochs, &mut |record,
-                                                             frame|
-             -> Result<(), E> {
-                let Err(unread) = reading.frame(record, frame, visit)? else {
-                    return Ok(());
-                };
-                let place = format!("stream {}, frame {}", subject.name, record.frame);
-                let reason = match unread {
-                    Unread::Behind { reason, .. } => reason,
-                    Unread::Sections(_) => "sections of the frame do not open".to_owned(),
-                };
-                Err(self.damaged(filter, place, reason)?.into())
-            })?;
+        let mut subjects = checked.subjects;
+        subjects.retain(|subject| is_wanted(&subject.name));
+        for subject in &mut subjects {
+            subject.head = verifier.head_to_read(subject);
         }
-        Ok(())
+        Ok(subjects)
     }
 
     /// The frames of a version 2 log that reading with `filter` leaves out: those of the journal
@@ -401,7 +415,7 @@ impl Reader {
 
     /// The error for damage at `place`, with the entries that this and other damage make
     /// unreadable.
-    fn damaged(
+    pub(crate) fn damaged(
         &self,
         filter: &Filter,
         place: String,

@@ -104,7 +104,7 @@ fn fill(durability: Durability) {
     };
     let path = disk.path().join("log");
     let config = StreamConfig::default();
-    Log::create(
+    let log = Log::create(
         &path,
         "example.com/log",
         &root(),
@@ -112,7 +112,6 @@ fn fill(durability: Durability) {
         options(durability),
     )
     .unwrap();
-    let log = Log::open(&path, &root(), options(durability)).unwrap();
     let mut received: u64 = 0;
     let refused = loop {
         match append(&log, received) {
@@ -182,8 +181,7 @@ fn a_log_on_a_read_only_disk_is_read_and_verified_and_refuses_a_writer() {
     let path = disk.path().join("log");
     let config = StreamConfig::default();
     let strict = || options(Durability::Strict);
-    Log::create(&path, "example.com/log", &root(), config, strict()).unwrap();
-    let log = Log::open(&path, &root(), strict()).unwrap();
+    let log = Log::create(&path, "example.com/log", &root(), config, strict()).unwrap();
     for number in 0..10 {
         append(&log, number).unwrap();
     }
@@ -220,7 +218,7 @@ fn nobody_waits_for_a_journal_that_failed() {
         StreamConfig::default(),
         Options::default(),
     );
-    made.unwrap();
+    made.unwrap().close().unwrap();
     let faulty = Arc::new(Faulty::new(Directory::new(&path), FaultPlan::none()));
     let heads = Arc::new(Directory::new(&folder.path().join("log.heads")));
     let places = LogLocation::on(Arc::clone(&faulty) as _, heads, "the log");

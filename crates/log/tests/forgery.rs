@@ -75,7 +75,10 @@ impl World {
         };
         let clock = Arc::new(SystemClock::new());
         let options = Options::default();
-        Log::create_at(&places, LOG, &root(), config, options, clock as _).unwrap();
+        Log::create_at(&places, LOG, &root(), config, options, clock as _)
+            .unwrap()
+            .close()
+            .unwrap();
         let world = Self { memory, places };
         world.append(payload);
         world

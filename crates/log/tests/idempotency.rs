@@ -53,6 +53,8 @@ fn new_log(folder: &Path, config: StreamConfig) -> PathBuf {
         config,
         Options::default(),
     )
+    .unwrap()
+    .close()
     .unwrap();
     path
 }
@@ -501,7 +503,10 @@ fn a_fault_while_keys_are_read_refuses_the_entry_and_the_next_attempt_reads_agai
     let places = LogLocation::on(Arc::clone(&never) as _, Arc::new(heads.clone()), "the log");
     let clock = Arc::new(SystemClock::new());
     let (config, options) = (erasable(), Options::default());
-    Log::create_at(&places, "example.com/log", &root(), config, options, clock).unwrap();
+    Log::create_at(&places, "example.com/log", &root(), config, options, clock)
+        .unwrap()
+        .close()
+        .unwrap();
     let log = open(&never, &heads);
     assert_eq!(append(&log, 1, b"x").unwrap(), (0, false));
     log.close().unwrap();

@@ -64,6 +64,8 @@ impl Counted {
             options(),
             Arc::new(SystemClock::new()),
         )
+        .unwrap()
+        .close()
         .unwrap();
     }
 

@@ -210,8 +210,7 @@ impl Campaign {
         self.promised = Promised::default();
         let path = self.path();
         let [(_, config), others @ ..] = streams();
-        Log::create(&path, "example.com/kill", &root(), config, options(mode)).unwrap();
-        let log = Log::open(&path, &root(), options(mode)).unwrap();
+        let log = Log::create(&path, "example.com/kill", &root(), config, options(mode)).unwrap();
         for (name, config) in others {
             log.create_stream(&name, config).unwrap();
         }

@@ -71,8 +71,7 @@ fn write_to(path: &Path, streams: u64, open_files_max: usize) {
         ..Options::default()
     };
     let config = StreamConfig::default();
-    Log::create(path, "example.com/many", &root(), config, options.clone()).unwrap();
-    let log = Log::open(path, &root(), options.clone()).unwrap();
+    let log = Log::create(path, "example.com/many", &root(), config, options.clone()).unwrap();
     for number in 0..streams {
         log.create_stream(&name(number), config).unwrap();
     }

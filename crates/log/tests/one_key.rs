@@ -33,8 +33,7 @@ fn log_with_a_damaged_key(folder: &Path, proofs: Proofs) -> PathBuf {
         ..StreamConfig::default()
     };
     let options = Options::default;
-    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
-    let log = Log::open(&path, &root(), options()).unwrap();
+    let log = Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
     let about = |subjects| Entry {
         subjects: Subjects::joined(subjects),

@@ -105,16 +105,15 @@ fn each_entry_says_when_and_from_whom_the_log_took_it() {
         idempotency_keys_max: 0,
         ..Options::default()
     };
-    Log::create_at(
+    let log = Log::create_at(
         &places,
         "x",
         &root(),
         config,
-        options.clone(),
+        options,
         Arc::<ManualClock>::clone(&clock),
     )
     .unwrap();
-    let log = Log::open_at(&places, &root(), options, Arc::<ManualClock>::clone(&clock)).unwrap();
     let digest = idempotency_digest("request 7").unwrap();
     let mut streams = Vec::new();
     for (proofs, erasable) in Proofs::ALL.into_iter().zip([true, false, true]) {
@@ -174,8 +173,7 @@ fn a_name_that_is_none_leaves_the_submitter_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let (config, options) = (StreamConfig::default(), Options::default());
-    Log::create(&path, "x", &root(), config, options.clone()).unwrap();
-    let log = Log::open(&path, &root(), options).unwrap();
+    let log = Log::create(&path, "x", &root(), config, options).unwrap();
     let mut appender = log.appender(&StreamName::default()).unwrap();
     appender.set_submitter("gateway").unwrap();
     appender.set_submitter("a\nb").unwrap_err();

@@ -52,7 +52,10 @@ fn log_about_three(folder: &Path, proofs: Proofs) -> PathBuf {
         erasable: true,
         ..StreamConfig::default()
     };
-    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+    Log::create(&path, "example.com/log", &root(), config, options())
+        .unwrap()
+        .close()
+        .unwrap();
     let log = open(&path);
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
     let entry = |subjects, actor| Entry {
@@ -366,7 +369,10 @@ fn a_chunk_of_entries_about_sixty_four_people_each_fits_its_frames() {
         erasable: true,
         ..StreamConfig::default()
     };
-    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+    Log::create(&path, "example.com/log", &root(), config, options())
+        .unwrap()
+        .close()
+        .unwrap();
     let patient = Options {
         batch_age_max: Duration::from_mins(1),
         ..options()

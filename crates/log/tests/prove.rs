@@ -126,7 +126,10 @@ fn append(log: &Log, stream: &StreamName, numbers: std::ops::Range<u32>) {
 /// A log with a stream of each configuration, written in two openings.
 fn sample(folder: &Path) -> PathBuf {
     let path = folder.join("log");
-    Log::create(&path, ORIGIN, &root(), StreamConfig::default(), options()).unwrap();
+    Log::create(&path, ORIGIN, &root(), StreamConfig::default(), options())
+        .unwrap()
+        .close()
+        .unwrap();
     // Alice's key is made first, alone: sealers of several batches would make keys in any order.
     let erasable = StreamConfig {
         erasable: true,
@@ -579,7 +582,10 @@ fn an_entry_is_found_among_many_frames() {
         proofs: Proofs::Entry,
         ..StreamConfig::default()
     };
-    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    Log::create(&path, ORIGIN, &root(), config, options())
+        .unwrap()
+        .close()
+        .unwrap();
     let options = Options {
         frame_entries_max: 2,
         segment_bytes_max: 20_000,

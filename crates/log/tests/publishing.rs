@@ -58,6 +58,8 @@ impl Bench {
             options.clone(),
             Arc::new(SystemClock::new()),
         )
+        .unwrap()
+        .close()
         .unwrap();
         let log = open(&places, options);
         Self { faulty, heads, log }
@@ -220,15 +222,7 @@ fn partial_tiles_go_once_their_full_form_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let config = StreamConfig::default();
-    Log::create(
-        &path,
-        "example.com/publishing",
-        &root(),
-        config,
-        options.clone(),
-    )
-    .unwrap();
-    let log = Log::open(&path, &root(), options).unwrap();
+    let log = Log::create(&path, "example.com/publishing", &root(), config, options).unwrap();
     let mut appender = log.appender(&StreamName::default()).unwrap();
     for _ in 0..300 {
         appender.append_durable(&entry()).unwrap();

@@ -15,7 +15,7 @@ use probity_format::keys::{RootKey, Secret};
 use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_format::slot::slot_bytes;
 use probity_format::{Entry, Subjects, Timestamp, Version};
-use probity_log::reader::{Filter, Reader};
+use probity_log::reader::{Filter, OwnedEntry, Reader};
 use probity_log::verify::{Fault, FaultClass, Report, VerifyOptions, verify};
 use probity_log::{
     Durability, Log, LogError, LogLocation, Options, Proofs, StreamConfig, StreamName, key_chain,
@@ -38,7 +38,10 @@ fn options() -> Options {
 
 fn create(path: &Path) {
     let config = StreamConfig::default();
-    Log::create(path, "example.com/log", &root(), config, options()).unwrap();
+    Log::create(path, "example.com/log", &root(), config, options())
+        .unwrap()
+        .close()
+        .unwrap();
 }
 
 /// Appends to `stream`, which is created if it is missing, in an opening of its own: with a signing
@@ -283,6 +286,41 @@ fn an_emptied_slot_that_nobody_erased_shows_without_keys() {
     let place = "subjects/slots, slot 0".to_owned();
     assert_eq!(said(&path, false), [(FaultClass::Content, place.clone())]);
     assert!(said(&path, true).contains(&(FaultClass::Content, place)));
+}
+
+/// An iterator that ended at damage as it does behind the last entry would make a part of the
+/// entries pass for all of them.
+#[test]
+fn an_iterator_ends_with_the_error_of_a_frame_that_does_not_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    create(&path);
+    for _ in 0..2 {
+        session(&path, "people", None);
+    }
+    let reader = Reader::open(&path, &root()).unwrap();
+    let subjects = |found: Result<OwnedEntry, LogError>| {
+        let found = found.unwrap();
+        assert_eq!(found.stream().as_str(), "people");
+        (found.index(), found.entry().subjects.as_joined().to_owned())
+    };
+    let all: Vec<_> = reader.iter(&Filter::default()).map(subjects).collect();
+    let expected = [(0, "ada"), (1, "bob"), (2, "ada"), (3, "bob")];
+    assert_eq!(all, expected.map(|(index, name)| (index, name.to_owned())));
+    // The key of the second subject: nothing before its first frame needs it.
+    let slots = path.join("subjects/slots");
+    let mut bytes = fs::read(&slots).unwrap();
+    let slot = slot_bytes(Version::NEWEST);
+    bytes[slot + 24..2 * slot].fill(0);
+    fs::write(&slots, bytes).unwrap();
+    let reader = Reader::open(&path, &root()).unwrap();
+    let mut found = reader.iter(&Filter::default());
+    assert_eq!(subjects(found.next().unwrap()), (0, "ada".to_owned()));
+    let error = found.next().unwrap().err().unwrap();
+    assert!(matches!(error, LogError::Damaged { .. }), "{error:?}");
+    for _ in 0..3 {
+        assert!(found.next().is_none());
+    }
 }
 
 /// Bytes behind the signed part of a tile were neither compared nor listed. They could be anything.

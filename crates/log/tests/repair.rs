@@ -65,6 +65,8 @@ fn sample(folder: &Path) -> PathBuf {
         config,
         Options::default(),
     )
+    .unwrap()
+    .close()
     .unwrap();
     let log = open(&path).unwrap();
     for number in 0..ENTRIES {

@@ -52,6 +52,8 @@ impl Turned {
             options,
             Arc::clone(&clock) as _,
         )
+        .unwrap()
+        .close()
         .unwrap();
         Self {
             memory,

@@ -50,7 +50,10 @@ fn append(log: &Log, number: u64) {
 fn sample(folder: &Path) -> PathBuf {
     let path = folder.join("log");
     let (config, options) = (StreamConfig::default(), Options::default());
-    Log::create(&path, "example.com/log", &root(), config, options).unwrap();
+    Log::create(&path, "example.com/log", &root(), config, options)
+        .unwrap()
+        .close()
+        .unwrap();
     let log = open(&path);
     for number in 0..ENTRIES {
         append(&log, number);

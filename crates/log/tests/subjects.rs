@@ -66,7 +66,10 @@ fn log_about(folder: &Path, subjects: &[&str]) -> PathBuf {
         erasable: true,
         ..StreamConfig::default()
     };
-    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+    Log::create(&path, "example.com/log", &root(), config, options())
+        .unwrap()
+        .close()
+        .unwrap();
     let log = open(&path);
     for subject in subjects {
         append(&log, subject);

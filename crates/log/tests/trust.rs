@@ -44,7 +44,10 @@ impl World {
             ..StreamConfig::default()
         };
         let (options, clock) = (Options::default(), Arc::new(SystemClock::new()));
-        Log::create_at(&places, origin, &root(), config, options, clock as _).unwrap();
+        Log::create_at(&places, origin, &root(), config, options, clock as _)
+            .unwrap()
+            .close()
+            .unwrap();
         Self { memory, places }
     }
 

@@ -67,8 +67,7 @@ fn killed(folder: &Path) -> PathBuf {
         erasable: true,
         ..StreamConfig::default()
     };
-    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
-    let log = Log::open(&path, &root(), options()).unwrap();
+    let log = Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
     append(&log, "anna");
     log.close().unwrap();
     let log = Log::open(&path, &root(), options()).unwrap();
@@ -277,8 +276,7 @@ fn the_journal_names_slots_before_they_are_many() {
         erasable: true,
         ..StreamConfig::default()
     };
-    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
-    let log = Log::open(&path, &root(), options()).unwrap();
+    let log = Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
     let mut appender = log.appender(&StreamName::default()).unwrap();
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
     let many = (1 << 16) + 10;

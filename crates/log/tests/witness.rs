@@ -40,6 +40,8 @@ impl World {
             options,
             clock as _,
         )
+        .unwrap()
+        .close()
         .unwrap();
         Self { memory, places }
     }

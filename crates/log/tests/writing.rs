@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Timestamp};
-use probity_log::{AppendError, Log, LogError, Options, StreamConfig, StreamName};
+use probity_log::verify::{VerifyOptions, verify};
+use probity_log::{
+    AppendError, Log, LogError, LogLocation, Options, StreamConfig, StreamName, key_chain,
+};
 
 fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
@@ -25,15 +28,32 @@ fn entry(key: &[u8]) -> Entry<'_> {
     )
 }
 
+fn created(path: &Path) -> Log {
+    let (config, options) = (StreamConfig::default(), Options::default());
+    Log::create(path, "example.com/log", &root(), config, options).unwrap()
+}
+
 fn create(path: &Path) {
-    Log::create(
-        path,
-        "example.com/log",
-        &root(),
-        StreamConfig::default(),
-        Options::default(),
-    )
-    .unwrap();
+    created(path).close().unwrap();
+}
+
+/// A caller had to open a log that it had just created, and its journal recorded two openings.
+#[test]
+fn a_created_log_is_open_and_its_journal_records_one_opening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = created(&path);
+    assert_eq!(log.repairs(), &[]);
+    assert!(matches!(
+        Log::open(&path, &root(), Options::default()),
+        Err(LogError::Locked { .. })
+    ));
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    assert_eq!(appender.append_durable(&entry(b"first")).unwrap().index, 0);
+    log.close().unwrap();
+    assert_eq!(key_chain(&LogLocation::new(&path, None)).unwrap().len(), 1);
+    let report = verify(&path, &VerifyOptions::default()).unwrap();
+    assert!(report.is_intact());
 }
 
 #[test]

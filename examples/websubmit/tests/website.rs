@@ -65,6 +65,8 @@ impl Website {
             config,
             Options::default(),
         )
+        .unwrap()
+        .close()
         .unwrap();
         let mut program = program(folder.path())
             .args(["--listen", "127.0.0.1:0"])

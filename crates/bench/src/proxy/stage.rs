@@ -101,14 +101,7 @@ fn recorded(
         ..Options::default()
     };
     let config = StreamConfig::default();
-    Log::create(
-        path,
-        "bench.example/log",
-        &root_key(),
-        config,
-        options.clone(),
-    )?;
-    let log = Log::open(path, &root_key(), options)?;
+    let log = Log::create(path, "bench.example/log", &root_key(), config, options)?;
     let source = Arc::new(LogSource::new(log.clone(), StreamName::default())?);
     let any_port = Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let release = if durability == Durability::Strict {

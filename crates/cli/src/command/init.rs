@@ -145,7 +145,8 @@ pub(super) fn check_place(dir: &Path, options: &Options) -> Result<(), Failure> 
 }
 
 fn create_log(args: &Init, origin: &str, root: &RootKey, options: Options) -> Result<(), Failure> {
-    match Log::create(&args.dir, origin, root, args.config.config(), options) {
+    let created = Log::create(&args.dir, origin, root, args.config.config(), options);
+    match created.and_then(|log| log.close()) {
         Ok(()) => {
             say_kept(&args.dir);
             Ok(())

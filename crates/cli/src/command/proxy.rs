@@ -316,7 +316,8 @@ fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure
         &root,
         StreamConfig::default(),
         environment.log_options(),
-    )?;
+    )?
+    .close()?;
     let (_, verifier) = verifier.finish(&args.log)?;
     note(&format!(
         "log created in {}; back up its root key {}, and hand out its verifier key {}",

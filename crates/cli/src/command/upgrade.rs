@@ -192,7 +192,8 @@ fn create(
     let default = StreamName::default();
     let config = streams.iter().find(|(name, _)| *name == default);
     let config = config.map_or_else(StreamConfig::default, |(_, config)| *config);
-    match Log::create_after(continued, new, origin, root, config, options) {
+    let created = Log::create_after(continued, new, origin, root, config, options);
+    match created.and_then(|log| log.close()) {
         Ok(()) => Ok(()),
         Err(LogError::NotALog { path }) => {
             Err(Failure::new(format!("{path} holds other files already"))

@@ -88,7 +88,7 @@ fn place() -> Place {
         config,
         Options::default(),
     );
-    created.unwrap();
+    created.unwrap().close().unwrap();
     place
 }
 

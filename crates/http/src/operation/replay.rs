@@ -2,7 +2,6 @@
 
 use probity_disguise::{LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec};
 use probity_format::time::format_time;
-use probity_log::LogError;
 use probity_log::reader::Filter;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -104,18 +103,17 @@ impl Operation for Replay {
 /// database. For an erased entry only the stream says it.
 fn logged_operations(context: &RequestContext<'_>) -> Result<Vec<LoggedOperation>, Problem> {
     let mut operations = Operations::default();
-    let read = context.reader.read(&Filter::default(), &mut |found| {
-        if !found.erased || *found.stream == context.database.stream {
-            operations.add(found.stream.as_str(), &found.entry, found.erased);
+    for found in context.reader.iter(&Filter::default()) {
+        let found = found.map_err(|error| {
+            Problem::new(
+                Kind::Defect,
+                "the log cannot be read, so nothing was done again",
+            )
+            .because(&error)
+        })?;
+        if !found.is_erased() || *found.stream() == context.database.stream {
+            operations.add(found.stream().as_str(), &found.entry(), found.is_erased());
         }
-        Ok::<(), LogError>(())
-    });
-    read.map_err(|error| {
-        Problem::new(
-            Kind::Defect,
-            "the log cannot be read, so nothing was done again",
-        )
-        .because(&error)
-    })?;
+    }
     Ok(operations.in_order())
 }

@@ -47,7 +47,10 @@ fn created_at(places: &LogLocation) {
     };
     let clock = Arc::new(SystemClock::new());
     let origin = "example.com/audit";
-    Log::create_at(places, origin, &root(), config, options, clock).unwrap();
+    Log::create_at(places, origin, &root(), config, options, clock)
+        .unwrap()
+        .close()
+        .unwrap();
 }
 
 /// A log with entries whose signing key moved on `keys` times before.

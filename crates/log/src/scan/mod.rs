@@ -1,10 +1,11 @@
 //! Reads segments frame by frame, for recovery and for readers that follow bytes rather than
 //! records.
 
+mod position;
 mod v2;
 
-use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 
 use probity_format::Version;
 use probity_format::frame::{Frame, FrameHeader};
@@ -16,143 +17,10 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange};
 use crate::segments::{self, Cuts, HEADER_END, Identity};
 use crate::storage::File;
+pub(crate) use position::Position;
 
 /// Bytes read at once where a frame is looked for.
 const SEARCH_BYTES: u64 = 1 << 20;
-/// The part of a frame's salt that is its epoch's.
-const EPOCH_SALT_BYTES: usize = 16;
-
-/// The position of a scan; everything before is whole.
-#[derive(Debug, Clone)]
-pub(crate) struct Position {
-    pub(crate) identity: Identity,
-    /// The number in the segment's name.
-    pub(crate) segment: u64,
-    /// True when the segment's file exists and is as long as its header.
-    pub(crate) begun: bool,
-    pub(crate) offset: u64,
-    pub(crate) next_frame: u64,
-    pub(crate) next_entry: u64,
-    pub(crate) last_epoch: u32,
-    /// The salt of that epoch, where it is known.
-    last_salt: Option<[u8; EPOCH_SALT_BYTES]>,
-    /// Names of segments that claim a frame and hold none. The segment before has the frame, or the
-    /// frame is due and the name is no file's.
-    pub(crate) strange: BTreeSet<u64>,
-    /// The first frame and entry of the segment, from its header in version 2.
-    begin: v2::Begin,
-}
-
-impl Position {
-    /// Before the first segment of a stream.
-    pub(crate) fn start(identity: Identity) -> Self {
-        Self {
-            identity,
-            segment: 0,
-            begun: false,
-            offset: 0,
-            next_frame: 0,
-            next_entry: 0,
-            last_epoch: 0,
-            last_salt: None,
-            strange: BTreeSet::new(),
-            begin: v2::Begin::default(),
-        }
-    }
-
-    /// Before frame `frame` at `place`, which begins with entry `entry`.
-    pub(crate) fn at(identity: Identity, place: Place, frame: u64, entry: u64) -> Self {
-        Self {
-            segment: place.segment,
-            begun: true,
-            offset: place.offset,
-            next_frame: frame,
-            next_entry: entry,
-            ..Self::start(identity)
-        }
-    }
-
-    /// Behind the frame of `record` at `place`, unless its segment is gone.
-    ///
-    /// # Errors
-    /// Errors of the storage.
-    pub(crate) fn behind(
-        files: &Files,
-        stream: &StreamName,
-        identity: Identity,
-        record: &Record,
-        place: Place,
-    ) -> Result<Option<Self>, LogError> {
-        let end = segments::behind(place, record.length);
-        let next = record.frame.saturating_add(1);
-        let mut position = Self::at(identity, end, next, record.next_entry());
-        if identity.version == Version::V2 {
-            let begin = v2::begin_of(files, stream, place)?;
-            return Ok(begin.map(|begin| {
-                position.begin = begin;
-                position
-            }));
-        }
-        let name = segments::path(identity.version, stream, place.segment);
-        let Some(file) = files.open_read(&name)? else {
-            return Ok(None);
-        };
-        let length = files.attempt("measure", &name, |_| file.length())?;
-        let left = length.saturating_sub(place.offset);
-        let header = read_header(files, &name, &*file, &identity, place.offset, left)?;
-        let header = header.filter(|header| header.frame == record.frame);
-        if let Some(header) = header {
-            position.enter(&header);
-        }
-        Ok(Some(position))
-    }
-
-    pub(crate) const fn place(&self) -> Place {
-        Place {
-            segment: self.segment,
-            offset: self.offset,
-        }
-    }
-
-    /// The file of the segment.
-    pub(crate) fn path(&self, stream: &StreamName) -> String {
-        segments::path(self.identity.version, stream, self.segment)
-    }
-
-    /// The file of the segment that begins with `frame`.
-    pub(crate) fn path_of(&self, stream: &StreamName, frame: u64) -> String {
-        segments::path(self.identity.version, stream, frame)
-    }
-
-    /// Moves on behind the frame of `record`.
-    fn pass(&mut self, record: &Record, header: &FrameHeader) {
-        self.offset = segments::behind(self.place(), record.length).offset;
-        self.next_frame = record.frame.saturating_add(1);
-        self.next_entry = record.next_entry();
-        self.enter(header);
-    }
-
-    /// Records the epoch in `header` as that of the previous frame.
-    fn enter(&mut self, header: &FrameHeader) {
-        self.last_epoch = self.last_epoch.max(header.epoch);
-        self.last_salt = header.salt.first_chunk().copied();
-    }
-
-    /// Returns whether a frame with `header` may be the next: epochs never go back, and two with
-    /// one number are one.
-    fn precedes(&self, header: &FrameHeader) -> bool {
-        let is_same = |salt| header.salt.first_chunk() == Some(&salt);
-        self.identity.version == Version::V2
-            || header.epoch > self.last_epoch
-            || header.epoch == self.last_epoch && self.last_salt.is_none_or(is_same)
-    }
-
-    /// Moves on to the segment that begins with the frame that is due.
-    const fn turn(&mut self, segment: u64) {
-        self.segment = segment;
-        self.begun = false;
-    }
-}
 
 /// The reason why a scan stopped.
 #[derive(Debug)]
@@ -196,61 +64,145 @@ pub(crate) fn scan_believed<E: From<LogError>>(
     believe: Believe<'_>,
     visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
 ) -> Result<End, E> {
-    let mut buffer = Vec::new();
-    let cuts = segments::cuts(files, stream, position.identity.version)?;
+    let mut scan = Scan::new(files, stream, position.identity.version)?;
     loop {
-        let name = position.path(stream);
-        let file = match files.open_read(&name) {
-            // No frame of the stream was met yet: the first segment's name belongs to no file.
-            Err(error) if is_strange(&error) && position.next_frame == 0 => {
-                position.strange.insert(position.segment);
-                return Ok(End::Clean);
+        match scan.next(position, believe)? {
+            Ok((record, frame)) => {
+                visit(&record, &frame)?;
+                position.pass(&record, &frame.clear.header);
             }
-            opened => opened?,
-        };
-        let Some(file) = file else {
-            return Ok(End::Clean);
-        };
-        let length = files.attempt("measure", &name, |_| file.length())?;
-        if !position.begun && !begin(files, &name, &*file, length, position)? {
-            return Ok(End::Torn { bytes: length });
+            Err(end) => return Ok(end),
         }
+    }
+}
+
+/// A segment that is open for a scan, and its length when it was opened.
+struct OpenSegment {
+    name: String,
+    file: Arc<dyn File>,
+    length: u64,
+}
+
+/// Reads one frame after the other, all into the same memory.
+pub(crate) struct Scan<'a> {
+    files: &'a Files,
+    stream: StreamName,
+    cuts: Cuts,
+    open: Option<OpenSegment>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Scan<'a> {
+    /// Begins a scan of `stream`; its position is the caller's.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    pub(crate) fn new(
+        files: &'a Files,
+        stream: &StreamName,
+        version: Version,
+    ) -> Result<Self, LogError> {
+        Ok(Self {
+            files,
+            stream: stream.clone(),
+            cuts: segments::cuts(files, stream, version)?,
+            open: None,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Reads the frame at `position`, or finds why the scan ends there. The caller moves the position
+    /// behind the frame.
+    ///
+    /// # Errors
+    /// Errors of the storage.
+    pub(crate) fn next(
+        &mut self,
+        position: &mut Position,
+        believe: Believe<'_>,
+    ) -> Result<Result<(Record, Frame<'_>), End>, LogError> {
+        let (record, left) = match self.due(position, believe)? {
+            Ok(due) => due,
+            Err(end) => return Ok(Err(end)),
+        };
+        let frame = Frame::parse(&self.buffer).map_err(|error| LogError::Broken {
+            place: position.path(&self.stream),
+            reason: error.to_string(),
+        })?;
+        if !position.precedes(&frame.clear.header) || !believe(&record, &frame) {
+            return Ok(Err(End::Foreign { bytes: left }));
+        }
+        Ok(Ok((record, frame)))
+    }
+
+    /// Reads the bytes of the due frame into the buffer, from the segment that has it. Returns its
+    /// record, and the bytes of the segment's file from there on.
+    fn due(
+        &mut self,
+        position: &mut Position,
+        believe: Believe<'_>,
+    ) -> Result<Result<(Record, u64), End>, LogError> {
+        let (files, stream, buffer) = (self.files, &self.stream, &mut self.buffer);
         loop {
-            let left = length.saturating_sub(position.offset);
-            match next(files, stream, (&name, &*file), position, left, &cuts)? {
+            let open = match self.open.take() {
+                Some(open) => open,
+                None => match opened(files, stream, position)? {
+                    Ok(open) => open,
+                    Err(end) => return Ok(Err(end)),
+                },
+            };
+            let (name, file) = (open.name.as_str(), &*open.file);
+            let left = open.length.saturating_sub(position.offset);
+            match next(files, stream, (name, file), position, left, &self.cuts)? {
                 Next::Frame => {}
                 Next::Twice => {
-                    let open = (name.as_str(), &*file);
-                    if !goes_on(files, stream, open, position, believe, &mut buffer)? {
-                        return Ok(End::Torn { bytes: left });
+                    if !goes_on(files, stream, (name, file), position, believe, buffer)? {
+                        return Ok(Err(End::Torn { bytes: left }));
                     }
                     position.strange.insert(position.next_frame);
                 }
                 Next::Segment(segment) => {
                     position.turn(segment);
-                    break;
+                    continue;
                 }
                 Next::Strange(segment) => {
                     position.strange.insert(segment);
-                    return Ok(End::Clean);
+                    return Ok(Err(End::Clean));
                 }
-                Next::End(end) => return Ok(end),
+                Next::End(end) => return Ok(Err(end)),
             }
-            let Some(record) = read_frame(files, &name, &*file, position, left, &mut buffer)?
-            else {
-                return Ok(End::Torn { bytes: left });
+            let Some(record) = read_frame(files, name, file, position, left, buffer)? else {
+                return Ok(Err(End::Torn { bytes: left }));
             };
-            let frame = Frame::parse(&buffer).map_err(|error| LogError::Broken {
-                place: name.clone(),
-                reason: error.to_string(),
-            })?;
-            if !position.precedes(&frame.clear.header) || !believe(&record, &frame) {
-                return Ok(End::Foreign { bytes: left });
-            }
-            visit(&record, &frame)?;
-            position.pass(&record, &frame.clear.header);
+            self.open = Some(open);
+            return Ok(Ok((record, left)));
         }
     }
+}
+
+/// Opens the segment at `position`, and begins it where the position is before its first frame.
+fn opened(
+    files: &Files,
+    stream: &StreamName,
+    position: &mut Position,
+) -> Result<Result<OpenSegment, End>, LogError> {
+    let name = position.path(stream);
+    let file = match files.open_read(&name) {
+        // No frame of the stream was met yet: the first segment's name belongs to no file.
+        Err(error) if is_strange(&error) && position.next_frame == 0 => {
+            position.strange.insert(position.segment);
+            return Ok(Err(End::Clean));
+        }
+        opened => opened?,
+    };
+    let Some(file) = file else {
+        return Ok(Err(End::Clean));
+    };
+    let length = files.attempt("measure", &name, |_| file.length())?;
+    if !position.begun && !begin(files, &name, &*file, length, position)? {
+        return Ok(Err(End::Torn { bytes: length }));
+    }
+    Ok(Ok(OpenSegment { name, file, length }))
 }
 
 /// Returns whether the segment at `position` continues with the due frame, although another file

@@ -28,6 +28,7 @@ mod subject;
 mod tiles;
 mod tree;
 mod unchecked;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,7 @@ pub use report::{
 use sealers::{Keys, Sealers};
 pub(crate) use subject::Subject;
 use unchecked::Names;
+pub(crate) use whole::WholeStream;
 
 /// The options of a verification.
 #[derive(Default)]

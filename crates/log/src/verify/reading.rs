@@ -8,7 +8,6 @@ use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::segment::Place;
 use probity_format::stream::StreamName;
-use probity_format::tree::{Frontier, leaf_hash};
 
 use super::durable::NOTED;
 use super::records::Records;
@@ -213,44 +212,6 @@ impl Verifier<'_> {
         })
     }
 
-    /// Calls `visit` for each frame of a stream that was checked, and for those behind its head
-    /// that a holder of the log's keys sealed.
-    ///
-    /// # Errors
-    /// [`LogError::Broken`] where it was changed since; errors of `visit`.
-    pub(crate) fn read_whole<E: From<LogError>>(
-        &self,
-        subject: &Subject,
-        epochs: &mut Epochs<'_>,
-        visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let changed = |frame: u64| LogError::Broken {
-            place: format!("stream {}, frame {frame}", subject.name),
-            reason: "was changed while the log was read".into(),
-        };
-        let head = self.head_to_read(subject);
-        let size = head.as_ref().map_or(0, Checkpoint::size);
-        let mut tree = Frontier::new();
-        let mut position = Position::start(subject.identity());
-        scan_believed(
-            &self.files,
-            &subject.name,
-            &mut position,
-            &mut |record, frame| record.frame < size || epochs.authenticate(frame),
-            &mut |record, frame| {
-                if tree.size() < size {
-                    tree.push(leaf_hash(&record.encode()));
-                }
-                visit(record, frame)
-            },
-        )?;
-        let is_signed = head.as_ref().is_none_or(|head| tree.root() == *head.root());
-        if position.next_frame < newest(subject) || !is_signed {
-            return Err(changed(position.next_frame).into());
-        }
-        Ok(())
-    }
-
     /// Calls `visit` for each whole frame of a stream, behind damage too, and `gap` for the parts
     /// between.
     ///
@@ -291,7 +252,7 @@ impl Verifier<'_> {
     ///
     /// In version 2 the newest of both, since only a head confirms a frame: a crash leaves the
     /// second copy ahead.
-    fn head_to_read(&self, subject: &Subject) -> Option<Checkpoint> {
+    pub(crate) fn head_to_read(&self, subject: &Subject) -> Option<Checkpoint> {
         let elsewhere = || self.head_in_its_place(subject);
         let Some(head) = subject.head.clone() else {
             return elsewhere();
@@ -425,7 +386,7 @@ impl<E> From<LogError> for Failed<E> {
 }
 
 /// Frames that the newest known head of a stream covers, or the writer's note of durable frames.
-fn newest(subject: &Subject) -> u64 {
+pub(super) fn newest(subject: &Subject) -> u64 {
     let head = subject.head.as_ref().map_or(0, Checkpoint::size);
     let known = subject.known.iter().map(|known| known.size).max();
     let anchored = subject.anchored();

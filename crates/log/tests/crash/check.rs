@@ -45,7 +45,10 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repai
         Err(LogError::NotALog { .. } | LogError::Unfinished { .. }) if !facts.created => {
             let [(_, config), ..] = streams();
             let (options, clock) = (options(Durability::Group), Arc::new(SystemClock::new()));
-            Log::create_at(&places, "example.com/new", &root(), config, options, clock).unwrap();
+            Log::create_at(&places, "example.com/new", &root(), config, options, clock)
+                .unwrap()
+                .close()
+                .unwrap();
             open(&places).unwrap()
         }
         Err(error) => panic!("not opened: {error:?}"),

@@ -24,6 +24,7 @@ fn create(places: &LogLocation) -> Result<(), LogError> {
         options,
         clock,
     )
+    .and_then(|log| log.close())
 }
 
 fn open(places: &LogLocation) -> Result<Log, LogError> {

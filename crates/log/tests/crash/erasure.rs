@@ -39,6 +39,8 @@ fn base() -> World {
         options,
         clock,
     )
+    .unwrap()
+    .close()
     .unwrap();
     let log = open(&places).unwrap();
     let mut appender = log.appender(&StreamName::default()).unwrap();

@@ -30,7 +30,10 @@ pub(crate) fn base() -> Memory {
     let [(_, config), ..] = streams();
     let (options, clock) = (options(Durability::Strict), Arc::new(SystemClock::new()));
     let origin = "example.com/twice";
-    Log::create_at(&places, origin, &root(), config, options, clock).unwrap();
+    Log::create_at(&places, origin, &root(), config, options, clock)
+        .unwrap()
+        .close()
+        .unwrap();
     live(&places, 0);
     world.memory
 }

@@ -199,7 +199,8 @@ impl Writer<'_> {
             config,
             options,
             clock,
-        )?;
+        )?
+        .close()?;
         self.ledger.write(|facts| {
             facts.created = true;
             facts.streams.push(StreamName::default());

@@ -91,6 +91,8 @@ fn sample(folder: &Path, config: StreamConfig) -> PathBuf {
         config,
         Options::default(),
     )
+    .unwrap()
+    .close()
     .unwrap();
     append(&path, 700);
     append(&path, 300);

@@ -32,7 +32,10 @@ fn options() -> Options {
 }
 
 fn create(path: &Path) {
-    Log::create(path, ORIGIN, &root(), StreamConfig::default(), options()).unwrap();
+    Log::create(path, ORIGIN, &root(), StreamConfig::default(), options())
+        .unwrap()
+        .close()
+        .unwrap();
 }
 
 /// One session of a busy writer: every stream grows, one more comes into being, checkpoints are

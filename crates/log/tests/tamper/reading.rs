@@ -28,12 +28,35 @@ fn take(entries: &mut Entries, found: &Found<'_>) {
 
 fn whole(scene: &Scene<'_>) -> Result<Entries, LogError> {
     let places = LogLocation::new(&scene.log(), None);
+    let reader = Reader::open_at(&places, &root())?;
     let mut entries = Entries::new();
-    Reader::open_at(&places, &root())?.read(&Filter::default(), &mut |found| {
+    let read = reader.read(&Filter::default(), &mut |found| {
         take(&mut entries, found);
         Ok::<(), LogError>(())
-    })?;
-    Ok(entries)
+    });
+    let read = read.map(|()| entries);
+    check_iterator(&reader, &read);
+    read
+}
+
+/// An iterator gives what a visitor gets, and ends with its error and nothing behind that.
+fn check_iterator(reader: &Reader, read: &Result<Entries, LogError>) {
+    let mut given = Entries::new();
+    let mut error = None;
+    let mut found = reader.iter(&Filter::default());
+    for found in found.by_ref() {
+        assert!(error.is_none(), "something came behind {error:?}");
+        match found {
+            Ok(found) => take(&mut given, &found.found()),
+            Err(refused) => error = Some(refused),
+        }
+    }
+    assert!(found.next().is_none(), "it began again behind {error:?}");
+    match (read, error) {
+        (Ok(entries), None) => assert!(given == *entries, "others than a visitor gets"),
+        (Err(read), Some(error)) => assert_eq!(format!("{error:?}"), format!("{read:?}")),
+        (read, error) => panic!("a visitor is told {:?}, not {error:?}", read.as_ref().err()),
+    }
 }
 
 fn damaged(scene: &Scene<'_>) -> Result<(Entries, Damage), LogError> {

@@ -110,7 +110,10 @@ fn erase(path: &Path) {
 }
 
 fn create(path: &Path) {
-    Log::create(path, ORIGIN, &root(), config(LONG), options()).unwrap();
+    Log::create(path, ORIGIN, &root(), config(LONG), options())
+        .unwrap()
+        .close()
+        .unwrap();
 }
 
 pub(crate) fn copy(from: &Path, to: &Path) {

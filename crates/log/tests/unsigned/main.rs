@@ -70,10 +70,11 @@ fn append(log: &Log, stream: &StreamName, key: &str) -> u64 {
     appender.append_durable(&entry).unwrap().index
 }
 
-/// A log of three entries, closed in good order.
+/// A log of three entries, closed in good order after its creation and after they were appended.
 fn closed(folder: &Path) -> PathBuf {
     let path = folder.join("log");
-    Log::create(&path, ORIGIN, &root(), StreamConfig::default(), options()).unwrap();
+    let log = Log::create(&path, ORIGIN, &root(), StreamConfig::default(), options()).unwrap();
+    log.close().unwrap();
     let log = Log::open(&path, &root(), options()).unwrap();
     for key in ["a", "b", "c"] {
         append(&log, &StreamName::default(), key);
@@ -89,7 +90,10 @@ fn erasable(folder: &Path) -> PathBuf {
         erasable: true,
         ..StreamConfig::default()
     };
-    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    Log::create(&path, ORIGIN, &root(), config, options())
+        .unwrap()
+        .close()
+        .unwrap();
     path
 }
 

@@ -217,7 +217,10 @@ fn what_is_no_file_stops_nobody_in_an_empty_stream() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let config = probity_log::StreamConfig::default();
-        Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+        Log::create(&path, "example.com/log", &root(), config, options())
+            .unwrap()
+            .close()
+            .unwrap();
         let name = "streams/default/segments/00000000000000000000.seg";
         fs::create_dir_all(path.join("streams/default/segments")).unwrap();
         plant(&path.join(name));

@@ -28,8 +28,7 @@ impl Place {
         let root = RootKey::new(Secret::new([7; 32]));
         let path = folder.path().join("log");
         let config = StreamConfig::default();
-        Log::create(&path, "log", &root, config, Options::default()).unwrap();
-        let log = Log::open(&path, &root, Options::default()).unwrap();
+        let log = Log::create(&path, "log", &root, config, Options::default()).unwrap();
         let this = Self { folder, root, log };
         for _ in 0..3 {
             record_unknown(&this.log, &stream()).unwrap();

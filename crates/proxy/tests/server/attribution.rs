@@ -172,16 +172,14 @@ fn the_log_holds_submitter_claims_and_rule() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let root = || RootKey::new(Secret::new([7; 32]));
-    let options = Options::default();
-    Log::create(
+    let log = Log::create(
         &path,
         "log.example",
         &root(),
         StreamConfig::default(),
-        options.clone(),
+        Options::default(),
     )
     .unwrap();
-    let log = Log::open(&path, &root(), options).unwrap();
     let stream = StreamName::new("proxy").unwrap();
     log.create_stream(&stream, StreamConfig::default()).unwrap();
     let redis = redis();

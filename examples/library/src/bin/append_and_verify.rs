@@ -10,22 +10,20 @@ use probity_format::proof::EntryProof;
 use probity_format::{Entry, Timestamp};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{Log, LogError, Options, StreamConfig, StreamName};
+use probity_log::{Log, Options, StreamConfig, StreamName};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = new_folder()?.join("audit");
     // The root key opens every entry: a service keeps it apart from the log.
     let secret = Secret::filled(aws_lc_rs::rand::fill).map_err(|_failed| "no randomness")?;
     let (root, stream) = (RootKey::new(secret), StreamName::default());
-    Log::create(
+    let log = Log::create(
         &path,
         "example.com/audit",
         &root,
         StreamConfig::default(),
         Options::default(),
     )?;
-
-    let log = Log::open(&path, &root, Options::default())?;
     let mut appender = log.appender(&stream)?;
     let time = Timestamp::from_nanoseconds(1_764_000_000_000_000_000)?;
     for action in ["create", "read", "erase"] {
@@ -37,14 +35,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     log.close()?;
 
     let reader = Reader::open(&path, &root)?;
-    let mut found = Vec::new();
-    reader.read::<LogError>(&Filter::default(), &mut |it| {
-        let key = String::from_utf8_lossy(it.entry.key);
-        found.push(format!("read back {} of {key}", it.entry.action));
-        Ok(())
-    })?;
-    for line in found {
-        say(line)?;
+    for found in reader.iter(&Filter::default()) {
+        // Damage ends the iterator with an error: entries are never left out silently.
+        let found = found?;
+        let entry = found.entry();
+        let key = String::from_utf8_lossy(entry.key);
+        say(format_args!("read back {} of {key}", entry.action))?;
     }
     let report = verify(&path, &VerifyOptions::default())?;
     say(if report.is_intact() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use probity_examples::{new_folder, say};
 use probity_format::keys::{RootKey, Secret};
 use probity_log::reader::{Filter, Reader};
-use probity_log::{Log, LogError, Options, StreamConfig, StreamName};
+use probity_log::{Log, Options, StreamConfig, StreamName};
 use probity_proxy::{Backend, Listen, LogSource, Proxy, ProxyConfig, SinkSource as _};
 use probity_store::Store;
 
@@ -20,15 +20,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = folder.join("audit");
     let root =
         RootKey::new(Secret::filled(aws_lc_rs::rand::fill).map_err(|_failed| "no randomness")?);
-    Log::create(
+    let log = Log::create(
         &path,
         "example.com/audit",
         &root,
         StreamConfig::default(),
         Options::default(),
     )?;
-
-    let log = Log::open(&path, &root, Options::default())?;
     let source = Arc::new(LogSource::new(log, StreamName::default())?);
     let store = Arc::new(Store::open(
         &folder.join("data"),
@@ -57,14 +55,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(source);
 
     let reader = Reader::open(&path, &root)?;
-    let mut found = Vec::new();
-    reader.read::<LogError>(&Filter::default(), &mut |it| {
-        let key = String::from_utf8_lossy(it.entry.key);
-        found.push(format!("recorded {} of {key}", it.entry.action));
-        Ok(())
-    })?;
-    for line in found {
-        say(line)?;
+    for found in reader.iter(&Filter::default()) {
+        let found = found?;
+        let entry = found.entry();
+        let key = String::from_utf8_lossy(entry.key);
+        say(format_args!("recorded {} of {key}", entry.action))?;
     }
     Ok(())
 }

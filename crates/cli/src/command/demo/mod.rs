@@ -115,7 +115,7 @@ fn check_empty(folder: &Path) -> Result<(), Failure> {
 /// Creates the log and sends the day's traffic through the proxy into it.
 fn record(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
     let root = key_file::create_root(&places.key)?;
-    Log::create(
+    let log = Log::create(
         &places.log,
         ORIGIN,
         &root,
@@ -123,7 +123,6 @@ fn record(places: &LogLocation, output: &mut Output) -> Result<(), Failure> {
         Options::default(),
     )?;
     write_new(&places.policy, traffic::POLICY)?;
-    let log = Log::open(&places.log, &root, Options::default())?;
     let policy = Arc::new(read_policy(Some(&places.policy))?);
     let options = StoreOptions {
         sync: Sync::EverySecond,
