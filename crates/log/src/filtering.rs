@@ -9,7 +9,7 @@ use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
 
 use crate::error::LogError;
-use crate::lost::{GIVEN_UP, Lost, NEEDS_KEY};
+use crate::lost::{Lost, NEEDS_KEY};
 use crate::opened::Visited;
 use crate::opener::Opening;
 use crate::reader::{Filter, Found, Reader};
@@ -114,12 +114,10 @@ impl<'a> Reading<'a> {
             Err(error) => return Ok(Err(unread(error, 0))),
         };
         let mut lost = self.lost()?;
-        if !lost.is_empty() && self.damage == Past::Nothing {
-            let is_accepted = lost.iter().all(|lost| lost.is_accepted);
-            let reason = if is_accepted { GIVEN_UP } else { NEEDS_KEY };
+        if self.damage == Past::Nothing && lost.iter().any(|it| !it.is_accepted) {
             return Ok(Err(Unread::Behind {
                 entries: 0,
-                reason: format!("frame {reason}"),
+                reason: format!("frame {NEEDS_KEY}"),
             }));
         }
         let mut content = ContentCheck::default();
@@ -213,10 +211,11 @@ impl<E> From<DecodeError> for Stopped<E> {
 /// Ranges of entries that are named one by one.
 const RANGES_NAMED_MAX: usize = 16;
 
-/// The sections that were left out, each with its entries.
+/// The sections that were left out, each with its entries. Where their loss was accepted they are
+/// none of the damage: [`Reader::losses`] names their frames.
 fn left_out(record: &Record, lost: Vec<LostEntries>) -> Result<(), Unread> {
     let mut sections = Vec::new();
-    for lost in lost {
+    for lost in lost.into_iter().filter(|it| !it.is_accepted) {
         let Some(first) = lost.places.first() else {
             continue;
         };

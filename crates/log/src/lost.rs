@@ -31,11 +31,6 @@ impl fmt::Display for Lost {
     }
 }
 
-/// The fault of a frame whose sections are lost, where all these losses were accepted at an
-/// opening.
-pub(crate) const GIVEN_UP: &str = "needs the keys of subjects that were lost, which was accepted when the log was opened; no backup brings these \
-                                   entries back";
-
 /// The fault of a frame with a lost section.
 pub(crate) const NEEDS_KEY: &str = "needs the key of a subject that subjects/slots does not hold though no signed erasure \
                                     says so; restore the folder subjects/ from a backup";

@@ -72,6 +72,8 @@ pub struct Prover<'a> {
     covered: Option<Covered>,
     /// The records that it covers.
     records: Option<Records<'a>>,
+    /// True if the recipient gave the head.
+    is_kept: bool,
 }
 
 struct Covered {
@@ -131,6 +133,7 @@ impl Reader {
         if let Err(
             ProveError::NoEntry { .. }
             | ProveError::Unpublished { .. }
+            | ProveError::BehindHead { .. }
             | ProveError::Unsigned { .. }
             | ProveError::Gone { .. }
             | ProveError::Log(LogError::NoStream { .. }),
@@ -172,6 +175,7 @@ impl Reader {
             identity,
             covered,
             records,
+            is_kept: recipient.stream.is_some(),
         })
     }
 
@@ -418,7 +422,13 @@ impl Prover<'_> {
             .entries_behind(self.stream, self.identity, records)?;
         let stream = self.stream.to_string();
         let is_older = self.identity.version == Version::V2;
-        Ok(if index < entries && is_older {
+        Ok(if index < entries && self.is_kept {
+            ProveError::BehindHead {
+                stream,
+                index,
+                covered,
+            }
+        } else if index < entries && is_older {
             ProveError::Unsigned {
                 stream,
                 index,

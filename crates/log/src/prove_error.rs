@@ -30,6 +30,18 @@ pub enum ProveError {
         /// Entries that the checkpoint covers.
         covered: u64,
     },
+    /// The head that the recipient keeps is older than the entry.
+    #[error(
+        "the head that the recipient keeps ends before entry {covered} of stream {stream}, and entry {index} is behind it"
+    )]
+    BehindHead {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+        /// Entries that the head covers.
+        covered: u64,
+    },
     /// The entry is behind the signed part of a version 2 log: nothing shows who wrote it.
     #[error(
         "entry {index} of stream {stream} stands behind the checkpoint, which ends before entry {covered}: nobody signed it, and anybody may have written it"

@@ -216,6 +216,9 @@ pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
             "wait a second while the log is being written to; if nobody writes, its writer was killed: verify it with the root \
              key (probity verify {dir} --key FILE) before the next opening publishes what that found intact"
         ),
+        ProveError::BehindHead { .. } => {
+            "leave out --checkpoint, or give a newer head that the recipient keeps".into()
+        }
         ProveError::Unsigned { .. } => {
             format!("see what stands behind the checkpoint with: probity verify {dir}")
         }

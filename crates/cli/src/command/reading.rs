@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use probity_log::reader::{Damage, Filter, Found, Reader};
+use probity_log::{Repair, RepairKind};
 
 use super::copies::reading_places;
 use super::{check_is_log, read_root_of};
@@ -120,12 +121,21 @@ pub(super) fn tell_unsigned(reader: &Reader, filter: &Filter) -> Result<(), Fail
     Ok(())
 }
 
-/// Reports losses that were accepted: no entry stands in their place.
-fn tell_losses(reader: &Reader, filter: &Filter) {
+/// Reports losses that were accepted: no entry stands in their place. Returns them.
+pub(super) fn tell_losses<'r>(reader: &'r Reader, filter: &Filter) -> Vec<&'r Repair> {
     let wanted = filter.stream.as_ref();
     let losses = reader.losses();
-    for loss in losses.filter(|loss| wanted.is_none_or(|stream| loss.stream == *stream)) {
-        note(&format!("not in the log any more: {loss}"));
+    let losses = losses.filter(|loss| wanted.is_none_or(|stream| loss.stream == *stream));
+    losses
+        .inspect(|loss| note(&format!("not in the log any more: {loss}")))
+        .collect()
+}
+
+/// Returns the part of an accepted loss: whole frames, or sections of frames.
+pub(super) const fn lost_part(loss: &Repair) -> &'static str {
+    match loss.kind {
+        RepairKind::Closed => "sections",
+        _ => "frames",
     }
 }
 

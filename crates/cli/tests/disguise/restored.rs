@@ -1,9 +1,12 @@
 //! After a backup was restored: what the log tells of in any stream, and what was erased from it.
 
 use std::fs;
+use std::process::Command;
+use std::time::Duration;
 
 use probity_format::keys::RootKey;
-use probity_log::{Log, Options};
+use probity_format::{Entry, Timestamp};
+use probity_log::{Durability, Log, Options, StreamName};
 
 use crate::place::{Place, prepared};
 
@@ -70,4 +73,66 @@ fn what_was_erased_from_the_log_is_told_of_as_perhaps_missed() {
     assert_eq!(missed[1]["action"], "disguise.forget");
     let reason = missed[1]["reason"].as_str().unwrap();
     assert!(reason.contains("was erased from the log"), "{reason}");
+}
+
+/// Loses the last of some durable entries, as a disk does that breaks after a crash, and accepts it.
+fn lose_an_entry(place: &Place) {
+    let log = place.path("audit");
+    let text = fs::read_to_string(place.path("audit.key")).unwrap();
+    let options = Options {
+        durability: Durability::Strict,
+        checkpoint_interval: Duration::from_hours(1),
+        ..Options::default()
+    };
+    let copy = |from: &str, to: &str| {
+        let (from, to) = (place.path(from), place.path(to));
+        let copied = Command::new("cp").arg("-a").arg(&from).arg(&to).status();
+        assert!(copied.unwrap().success());
+    };
+    let open = Log::open(&log, &RootKey::from_text(&text).unwrap(), options).unwrap();
+    let mut appender = open.appender(&StreamName::default()).unwrap();
+    for key in [b"a", b"b"] {
+        let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+        appender
+            .append_durable(&Entry::new(time, "write", key))
+            .unwrap();
+    }
+    copy("audit", "killed");
+    copy("audit.heads", "killed.heads");
+    drop(appender);
+    open.close().unwrap();
+    for (name, killed) in [("audit", "killed"), ("audit.heads", "killed.heads")] {
+        fs::remove_dir_all(place.path(name)).unwrap();
+        copy(killed, name);
+    }
+    let segment = log.join("streams/default/segments/00000000000000000000.seg");
+    let content = fs::read(&segment).unwrap();
+    fs::write(&segment, content.split_at(content.len() - 10).0).unwrap();
+    place.run(&["append", "audit", "/dev/null", "--accept-loss"], 0);
+}
+
+/// A replay over a log whose loss had been accepted said that nothing was missed, although what was
+/// lost might have been a disguise.
+#[test]
+fn what_an_accepted_loss_may_have_told_of_is_named_by_every_replay() {
+    let place = prepared();
+    let log = ["--log", "audit"];
+    forgotten(&place, &log);
+    lose_an_entry(&place);
+    let replay = ["disguise", "replay", "--log", "audit"];
+    for args in [&["--dry-run"][..], &[]] {
+        let done = place.json(&[&replay[..], args].concat(), 4);
+        assert_eq!(done["missed"].as_array().unwrap().len(), 1, "{done}");
+        assert_eq!(done["lost"][0]["stream"], "default", "{done}");
+        assert_eq!(done["lost"][0]["kind"], "frames", "{done}");
+    }
+    assert!(!opens(&place));
+    let (said, noted) = place.run(&replay, 4);
+    assert!(said.starts_with(MISSED_NOTHING), "{said}");
+    assert!(
+        noted.contains("not in the log any more: stream default"),
+        "{noted}"
+    );
+    let verified = place.json(&["verify", "audit", "--key", "audit.key"], 4);
+    assert_eq!(verified["losses"][0]["kind"], "frames", "{verified}");
 }

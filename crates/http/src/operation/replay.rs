@@ -3,6 +3,7 @@
 use probity_disguise::{LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec};
 use probity_format::time::format_time;
 use probity_log::reader::Filter;
+use probity_log::{Repair, RepairKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -33,9 +34,40 @@ pub(super) struct ReplayedForm {
     complete: bool,
     /// The operations.
     missed: Vec<MissedForm>,
+    /// Places of the log whose loss was accepted: what they told of is not known, so that the replay is not complete.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    lost: Vec<LostForm>,
     /// The last entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<EntryForm>,
+}
+
+/// Frames of the log whose loss was accepted.
+#[derive(Serialize, ToSchema)]
+struct LostForm {
+    /// Their stream.
+    stream: String,
+    /// The part that is lost: the `frames`, or `sections` of theirs that nobody can open.
+    kind: &'static str,
+    /// The first frame.
+    from_frame: u64,
+    /// The frame behind the last.
+    to_frame: u64,
+}
+
+impl From<&Repair> for LostForm {
+    fn from(loss: &Repair) -> Self {
+        Self {
+            stream: loss.stream.to_string(),
+            kind: match loss.kind {
+                RepairKind::Closed => "sections",
+                _ => "frames",
+            },
+            from_frame: loss.from,
+            to_frame: loss.to,
+        }
+    }
 }
 
 /// An operation that the database had missed.
@@ -90,9 +122,11 @@ impl Operation for Replay {
         } else {
             session.engine.replay(&request)?
         };
-        let complete = missed.iter().all(|it| it.outlook.reason().is_none());
+        let lost: Vec<LostForm> = context.reader.losses().map(LostForm::from).collect();
+        let is_done = missed.iter().all(|it| it.outlook.reason().is_none());
         Ok(ReplayedForm {
-            complete,
+            complete: is_done && lost.is_empty(),
+            lost,
             missed: missed.into_iter().map(MissedForm::from).collect(),
             entry: session.entry(),
         })

@@ -5,6 +5,7 @@ use std::path::Path;
 use probity_disguise::{
     LoggedOperation, MissingOperation, Operations, ReplayRequest, Spec, SpecFile,
 };
+use probity_log::Repair;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::reader::Filter;
 use serde::Serialize;
@@ -15,7 +16,7 @@ use super::recorder::{Recorded, Recorder};
 use super::{at_share, read, refused, stored};
 use crate::args::Replay;
 use crate::command::copies::{reading_places, warn_of_none};
-use crate::command::reading::tell_unsigned;
+use crate::command::reading::{lost_part, tell_losses, tell_unsigned};
 use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -27,8 +28,36 @@ use crate::progress::Progress;
 struct ReplayedForm<'a> {
     dry_run: bool,
     missed: Vec<MissedForm<'a>>,
+    /// Places of the log whose loss was accepted: what they told of is not known.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    lost: &'a [LostForm],
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
+}
+
+#[derive(Serialize)]
+struct LostForm {
+    stream: String,
+    kind: &'static str,
+    from_frame: u64,
+    to_frame: u64,
+}
+
+impl From<&Repair> for LostForm {
+    fn from(loss: &Repair) -> Self {
+        Self {
+            stream: loss.stream.to_string(),
+            kind: lost_part(loss),
+            from_frame: loss.from,
+            to_frame: loss.to,
+        }
+    }
+}
+
+/// The operations of the log.
+struct Told {
+    operations: Vec<LoggedOperation>,
+    lost: Vec<LostForm>,
 }
 
 #[derive(Serialize)]
@@ -61,7 +90,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
         specs.extend(read(Some(path), SpecFile::parse)?.map(|file| file.spec));
     }
     let request = ReplayRequest {
-        told: &told,
+        told: &told.operations,
         specs: &specs,
         parameters: parameters(&args.set),
         time: SystemClock::new().now(),
@@ -73,8 +102,9 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
         let outcome = engine.replay(&request).map_err(refused);
         recorded(engine, recorder, outcome)?
     };
-    tell(args, &missed, entry)?;
-    Ok(if missed.iter().all(|it| it.outlook.reason().is_none()) {
+    tell(args, &missed, &told.lost, entry)?;
+    let is_done = missed.iter().all(|it| it.outlook.reason().is_none());
+    Ok(if is_done && told.lost.is_empty() {
         Status::Done
     } else {
         Status::Partial
@@ -83,15 +113,13 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
 
 /// Reads the operations from every stream of the log; their content says that they belong to this
 /// database.
-fn told(
-    args: &Replay,
-    dir: &Path,
-    environment: &Environment,
-) -> Result<Vec<LoggedOperation>, Failure> {
+fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Told, Failure> {
     let reader = open_reader(dir, args.log.key.as_deref(), environment)?;
     warn_of_none(&reading_places(dir, None, environment)?)?;
     let filter = Filter::default();
     tell_unsigned(&reader, &filter)?;
+    let lost = tell_losses(&reader, &filter);
+    let lost = lost.into_iter().map(LostForm::from).collect();
     let mut told = Operations::default();
     let mut progress = Progress::new("entries read");
     let read = reader.read(&filter, &mut |found| -> Result<(), Failure> {
@@ -105,12 +133,16 @@ fn told(
         Status::Broken => failure.so("nothing was done again, because the log is damaged"),
         _ => failure,
     })?;
-    Ok(told.in_order())
+    Ok(Told {
+        operations: told.in_order(),
+        lost,
+    })
 }
 
 fn tell(
     args: &Replay,
     missed: &[MissingOperation],
+    lost: &[LostForm],
     entry: Option<Recorded>,
 ) -> Result<(), Failure> {
     let forms: Vec<MissedForm<'_>> = missed.iter().map(form).collect();
@@ -119,12 +151,16 @@ fn tell(
         output.json(&ReplayedForm {
             dry_run: args.dry_run,
             missed: forms,
+            lost,
             entry,
         })?;
         return output.flush();
     }
     if forms.is_empty() {
         output.line("the database has missed nothing that the log tells of")?;
+    }
+    if !lost.is_empty() {
+        output.line("operations in the lost places of the log, named above, are not known: compare the database with another record of them")?;
     }
     for it in &forms {
         let key = if it.key.is_empty() { "-" } else { it.key };

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::OlderLog;
 use crate::args::Verify;
+use crate::command::reading::lost_part;
 use crate::envelope::Failed;
 use crate::failure::{Failure, Status};
 
@@ -132,6 +133,8 @@ pub(super) struct SkippedRow {
 #[derive(Serialize)]
 pub(super) struct LossRow<'a> {
     pub(super) stream: &'a str,
+    /// `frames` that are gone, or frames with `sections` that nobody can open.
+    pub(super) kind: &'static str,
     pub(super) from_frame: u64,
     pub(super) to_frame: u64,
     #[serde(skip)]
@@ -222,6 +225,7 @@ impl<'a> LossRow<'a> {
     pub(super) fn new(loss: &'a Repair) -> Self {
         Self {
             stream: loss.stream.as_str(),
+            kind: lost_part(loss),
             from_frame: loss.from,
             to_frame: loss.to,
             said: loss.to_string(),
