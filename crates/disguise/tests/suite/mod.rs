@@ -30,6 +30,8 @@ macro_rules! for_every_claim {
             shared_rows_removed_for_everybody_come_back_owner_by_owner
             a_shared_row_with_an_owner_who_is_nobody_comes_back
             a_row_of_owners_who_are_nobody_goes_with_its_reader
+            rows_that_name_nobody_stay_and_are_told_of_when_everybody_leaves
+            replies_and_rows_on_a_path_that_name_nobody_stay
             owners_beside_nobody_leave_and_return_in_any_order
             rows_that_go_whole_and_rows_read_by_nobody_come_back
             whoever_was_somebody_then_and_has_gone_since_is_waited_for

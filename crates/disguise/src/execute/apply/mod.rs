@@ -8,6 +8,7 @@ mod group;
 mod modify;
 mod nobody;
 mod notes;
+mod of_nobody;
 mod order;
 mod placeholder;
 mod previous_chunks;

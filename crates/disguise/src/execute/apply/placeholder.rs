@@ -394,6 +394,7 @@ impl Applier<'_> {
             chosen.push((index, group));
         }
         self.refuse_unregistered(table, &unregistered)?;
+        self.count_of_nobody(table, unregistered.len());
         self.stake_owners(&wanted);
         Ok((wanted, chosen))
     }
