@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::Engine;
+use super::written_id::UNHELD;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Database, Dialect};
-use crate::error::{Doing as _, Error};
+use crate::error::{Doing as _, Error, SpecError};
 use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlanContext, Step, are_many};
 use crate::spec::Spec;
@@ -91,8 +92,13 @@ impl<D: Database> Engine<D> {
         owners: Option<&[Value]>,
     ) -> Result<Vec<Step>, Error> {
         let (catalog, live) = self.described()?;
+        let dialect = self.database.dialect();
+        let is_unheld = |it: &Value| matches!(it, Value::Text(text) if dialect.refuses_text(text));
+        if let Some((name, _)) = named.iter().find(|(_, it)| is_unheld(it)) {
+            return Err(SpecError::new(format!("parameter {name}"), UNHELD).into());
+        }
         let context = PlanContext {
-            dialect: self.database.dialect(),
+            dialect,
             catalog,
             live,
             named,
