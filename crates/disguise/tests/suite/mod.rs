@@ -68,6 +68,7 @@ macro_rules! for_every_claim {
             forgetting_one_disguise_leaves_the_way_to_another
             wrong_specifications_change_nothing_and_name_their_place
             a_parameter_that_the_specification_lacks_is_refused_by_name
+            a_text_that_the_database_cannot_hold_is_refused_by_name
             slips_in_files_of_edna_are_noted_all_at_once_and_no_more
             slips_in_files_of_our_own_are_refused
             columns_in_files_of_edna_are_found_in_any_letters
@@ -118,6 +119,7 @@ macro_rules! for_every_claim {
             a_person_of_another_tenant_makes_no_row_doubtful
             a_hold_counts_for_rows_that_name_its_person_otherwise
             a_path_whose_step_compares_otherwise_is_refused
+            a_row_that_names_somebody_else_by_the_column_alone_is_refused
             a_row_that_became_two_peoples_while_it_was_hidden_comes_back_as_it_was
             whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner
             values_of_an_account_do_not_go_into_that_of_a_newcomer
