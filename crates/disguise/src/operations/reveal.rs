@@ -20,7 +20,7 @@ use crate::records::hold::Held;
 use crate::records::holder::{Claim, Holder};
 use crate::records::name;
 use crate::records::principal::{Reach, Reached};
-use crate::transaction::audit::OperationRequest;
+use crate::transaction::audit::{OperationRequest, written};
 use crate::transaction::context::RevealContext;
 use crate::transaction::intent::Intent;
 use crate::transaction::payload::Payload;
@@ -168,6 +168,7 @@ impl<D: Database> Engine<D> {
             return Err(Error::NotInstalled);
         };
         let person = (user.principal(), holder.public().clone());
+        let now = written(request.time);
         let mut work = reveal::Revealer {
             updates: Updates {
                 recorded: &recorded,
@@ -195,6 +196,9 @@ impl<D: Database> Engine<D> {
             settle: false,
             returned: BTreeSet::new(),
             nobody: Vec::new(),
+            now: &now,
+            stands_in: false,
+            stand_ins: Vec::new(),
             missing: Vec::new(),
             ended,
         };

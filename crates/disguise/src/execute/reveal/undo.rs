@@ -51,13 +51,17 @@ impl Revealer<'_> {
             let before = count(&due).saturating_add(closed.rows());
             let mut helped = false;
             due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
+            self.link_stand_ins(opened)?;
             helped |= count(&due) < before;
+            let was_last = take(&mut self.stands_in);
             if !helped && (Circles { work: self }).put_back(&mut due)? {
                 continue;
             }
-            if due.is_empty() || (!helped && self.settle) {
+            if due.is_empty() || (!helped && was_last) {
                 break;
             }
+            // Only when nothing else helps do rows go back without their readers.
+            self.stands_in = !helped && self.settle;
             self.settle |= !helped;
         }
         for (_, section) in &covered {
