@@ -37,8 +37,12 @@ impl<D: Database> Engine<D> {
             rows => rows?,
         };
         let told = rows.iter().map(|(table, rows)| {
+            let counted = match rows {
+                1 => "1 row or value".to_owned(),
+                rows => format!("{rows} rows and values"),
+            };
             format!(
-                "a disguise of everybody leaves {rows} rows and values of {table} as they are: nobody whom they name is registered or has an account, so that nobody could bring them back"
+                "a disguise of everybody leaves {counted} of {table} as before: nobody whom they name is registered or has an account, so that nobody could bring them back"
             )
         });
         Ok(told.collect())

@@ -1,4 +1,4 @@
-//! What is said of rows whose owner the database and the users' ids do not agree on.
+//! Sentences about rows whose owner the database and the users' ids do not agree on.
 
 use super::likeness::Naming;
 use crate::database::Dialect;

@@ -470,9 +470,12 @@ impl Naming<'_> {
         let others = tenancy.and(dialect, self.users, "u");
         let (own, of) = (format!("{table}.{column}"), format!("u.{id}"));
         // Between texts and numbers a column converts, and a foreign key may declare it.
-        let stored = |value: &str| match self.is_untyped(dialect) {
-            true => storage(value),
-            false => format!("typeof({value}) = 'blob'"),
+        let stored = |value: &str| {
+            if self.is_untyped(dialect) {
+                storage(value)
+            } else {
+                format!("typeof({value}) = 'blob'")
+            }
         };
         Some(Fragment {
             sql: format!(

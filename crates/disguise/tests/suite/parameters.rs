@@ -98,7 +98,7 @@ pub(crate) fn a_parameter_that_the_specification_lacks_is_refused_by_name() {
     forum.assert_as_before();
 }
 
-/// An id or a parameter with U+0000, which PostgreSQL holds in no text, was an error of the database, as if it had failed. It is
+/// An id or a parameter with U+0000, which `PostgreSQL` holds in no text, was an error of the database, as if it had failed. It is
 /// refused by name there; other databases hold it.
 pub(crate) fn a_text_that_the_database_cannot_hold_is_refused_by_name() {
     let mut forum = forum();

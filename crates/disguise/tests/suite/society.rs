@@ -189,7 +189,7 @@ impl Society {
         let credential = Credential::Key(&self.keys[&user]);
         let user = called(user, self.has_texts);
         let forgotten = self.engine.forget_everything(&user, &credential, time());
-        drop(forgotten.unwrap());
+        forgotten.unwrap();
     }
 
     /// Whoever returned before the others reveals once more, as long as something of theirs is hidden.

@@ -231,7 +231,7 @@ pub(crate) fn rows_that_name_nobody_stay_and_are_told_of_when_everybody_leaves()
             let spec = spec.unwrap().spec;
             let told = society.engine.cautions_of_nobody(&spec, &BTreeMap::new());
             let told = told.unwrap().concat();
-            let sentence = format!("leaves {count} rows and values of posts as they are");
+            let sentence = format!("leaves {count} rows and values of posts as before");
             assert!(told.contains(&sentence), "{step}: {told}");
             let done = society.try_to_leave(None, false, chunk).unwrap();
             assert_eq!(done.of_nobody, of_nobody(count), "{chunk:?} {step}");

@@ -121,7 +121,7 @@ impl Revealer<'_> {
         let absent = absent.filter(|it| !current.contains_key(&encoded(it)));
         let moved = self.moved_away(table, &absent.cloned().collect::<Vec<_>>())?;
         let may_lack = owner && may_lack(table, column);
-        let named = current.values().flat_map(|now| now.values.first());
+        let named = current.values().filter_map(|now| now.values.first());
         let standing_in = self.standing_in(table, (column, owner), named, &rows)?;
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::meanwhile::Names;
-use super::{Open, Revealer};
+use super::{Open, Revealer, Sections};
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::execute::apply::Accounts;
 use crate::records::principal::pseudo_key;
 use crate::records::registry::KeyedPrincipal;
-use crate::records::section::{Modified, PrincipalKind, SpeaksFor};
+use crate::records::section::{Change, Modified, PrincipalKind, SpeaksFor};
 use crate::records::{deadline, registry};
 use crate::schema::ResolvedTable;
 use crate::statements::row::{at, put};
@@ -20,8 +20,17 @@ const SAVEPOINT: &str = "SAVEPOINT probity_stand_in";
 const BACK: &str = "ROLLBACK TO SAVEPOINT probity_stand_in";
 const RELEASE: &str = "RELEASE SAVEPOINT probity_stand_in";
 
+/// Placeholders in the place of readers who are missing.
+#[derive(Default)]
+pub(crate) struct StandIns {
+    /// True if some are made where rows wait for readers.
+    pub(super) is_on: bool,
+    /// Those that were made, until they are linked to their readers.
+    made: Vec<StandIn>,
+}
+
 /// A placeholder that was made for a reader.
-pub(crate) struct StandIn {
+struct StandIn {
     /// The number of the open bag with the record of the row.
     bag: usize,
     reader: Value,
@@ -29,6 +38,18 @@ pub(crate) struct StandIn {
 }
 
 impl Revealer<'_> {
+    /// Returns whether rows of `due` may go back with a placeholder in a reader's place.
+    pub(super) fn may_stand_in(&self, due: &Sections) -> bool {
+        due.iter().any(|(_, section)| {
+            let is_row = matches!(
+                section.change,
+                Change::Removed { .. } | Change::Copied { .. }
+            );
+            let table = self.live.table(&section.table).filter(|_| is_row);
+            table.is_some_and(|table| table.readers.iter().any(|it| must_name(table, it)))
+        })
+    }
+
     /// Puts placeholders into rows that nothing but readers keeps from going back, where the column
     /// may not be NULL. `owned` has each row as it would go back, if it would. Returns the
     /// placeholders. A row of which the reader is part of the key waits, and so does one that names
@@ -40,7 +61,7 @@ impl Revealer<'_> {
         rows: &[Vec<Value>],
         owned: &mut [Option<Vec<Value>>],
     ) -> Result<Vec<Value>, Error> {
-        if !self.stands_in || !table.readers.iter().any(|it| must_name(table, it)) {
+        if !self.stand_ins.is_on || !table.readers.iter().any(|it| must_name(table, it)) {
             return Ok(Vec::new());
         }
         let waiting = rows.iter().zip(owned).filter(|(_, owned)| owned.is_none());
@@ -149,7 +170,7 @@ impl Revealer<'_> {
         let mut unused = Vec::new();
         for placeholder in made {
             match readers.remove(&placeholder.principal()) {
-                Some(reader) => self.stand_ins.push(StandIn {
+                Some(reader) => self.stand_ins.made.push(StandIn {
                     bag: index,
                     reader,
                     placeholder,
@@ -166,7 +187,7 @@ impl Revealer<'_> {
     /// Registers the placeholders that were made for readers, and links them to these in the bags
     /// of the owner, who replaces them once the readers are back.
     pub(super) fn link_stand_ins(&mut self, opened: &mut [Open<'_>]) -> Result<(), Error> {
-        for it in std::mem::take(&mut self.stand_ins) {
+        for it in std::mem::take(&mut self.stand_ins.made) {
             let what = "a row came back from a bag that is not open";
             let open = opened.get_mut(it.bag).ok_or(Error::Defect { what })?;
             let links = open.bag.speaks_for.iter();

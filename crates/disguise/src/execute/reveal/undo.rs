@@ -53,15 +53,16 @@ impl Revealer<'_> {
             due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
             self.link_stand_ins(opened)?;
             helped |= count(&due) < before;
-            let was_last = take(&mut self.stands_in);
+            let was_last = take(&mut self.stand_ins.is_on);
             if !helped && (Circles { work: self }).put_back(&mut due)? {
                 continue;
             }
-            if due.is_empty() || (!helped && was_last) {
+            let is_stuck = !helped && self.settle;
+            if due.is_empty() || (is_stuck && (was_last || !self.may_stand_in(&due))) {
                 break;
             }
             // Only when nothing else helps do rows go back without their readers.
-            self.stands_in = !helped && self.settle;
+            self.stand_ins.is_on = is_stuck;
             self.settle |= !helped;
         }
         for (_, section) in &covered {
