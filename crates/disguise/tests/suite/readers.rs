@@ -171,3 +171,34 @@ pub(crate) fn a_row_comes_back_without_a_reader_whom_it_must_name() {
         }
     }
 }
+
+/// The first of two owners took a shared row back from a copy, without its readers, and the record of these lay where no reveal of
+/// that owner came again: the readers were lost for ever.
+pub(crate) fn a_shared_row_that_came_back_without_its_readers_gets_them() {
+    for null in ["", " NOT NULL"] {
+        let statements = [
+            "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(20))".to_owned(),
+            format!(
+                "CREATE TABLE notes (id BIGINT PRIMARY KEY, one BIGINT, two BIGINT, proof BIGINT{null}, more BIGINT{null})"
+            ),
+            "INSERT INTO people VALUES (1, 'one'), (2, 'two'), (3, 'three'), (4, 'four')"
+                .to_owned(),
+            "INSERT INTO notes VALUES (1, 1, 2, 3, 4), (2, 1, 2, 3, 3)".to_owned(),
+        ];
+        let described = description(
+            "[tables.notes]\nowners = [\"one\", \"two\"]\nreaders = [\"proof\", \"more\"]\n\
+             [[remove]]\ntable = \"notes\"\n",
+        );
+        for returning in [[1, 2, 3, 4], [2, 1, 4, 3], [1, 3, 2, 4], [3, 2, 4, 1]] {
+            let mut society = Society::of(&statements, &described, &[1, 2, 3, 4]);
+            let gone = [1, 2, 3, 4].map(|user| (user, society.leave(user)));
+            for user in returning {
+                let (_, id) = gone[usize::try_from(user - 1).unwrap()];
+                society.reveal(user, id);
+            }
+            society.try_again(&gone.into());
+            society.try_again(&gone.into());
+            society.assert_as_before(&format!("{null} {returning:?}"));
+        }
+    }
+}

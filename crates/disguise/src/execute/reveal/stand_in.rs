@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::meanwhile::Names;
-use super::{Open, Revealer, Sections};
+use super::{Due, Open, Revealer, Sections};
 use crate::database::value::Value;
 use crate::error::{Doing as _, Error};
 use crate::execute::apply::Accounts;
@@ -27,6 +27,8 @@ pub(crate) struct StandIns {
     pub(super) is_on: bool,
     /// Those that were made, until they are linked to their readers.
     made: Vec<StandIn>,
+    /// For each open bag the number of the one that keeps the readers whom its rows lack.
+    homes: Vec<usize>,
 }
 
 /// A placeholder that was made for a reader.
@@ -38,6 +40,31 @@ struct StandIn {
 }
 
 impl Revealer<'_> {
+    /// Finds out which bag keeps the readers whom rows of each bag lack: its own, or for a copy behind
+    /// a placeholder that of the leaving which is undone. Nobody asks for the disguise that made the
+    /// copy.
+    pub(super) fn find_homes(&mut self, opened: &[Open<'_>]) {
+        let reach = self.reach;
+        let home = |(index, open): (usize, &Open<'_>)| {
+            let placeholder = open.reached.placeholder.as_ref();
+            let left = placeholder.and_then(|it| reach.left(it));
+            let left = left.filter(|_| open.due == Due::Copies);
+            let is_of = |name: &Vec<u8>, open: &Open<'_>| {
+                let mut links = open.bag.speaks_for.iter();
+                let is_due = matches!(open.due, Due::Changes | Due::All);
+                is_due && links.any(|link| link.new.principal() == *name)
+            };
+            let found = left.and_then(|name| opened.iter().position(|it| is_of(&name, it)));
+            found.unwrap_or(index)
+        };
+        self.stand_ins.homes = opened.iter().enumerate().map(home).collect();
+    }
+
+    /// Returns the number of the bag that keeps the readers whom rows of a bag lack.
+    pub(super) fn home(&self, index: usize) -> usize {
+        self.stand_ins.homes.get(index).copied().unwrap_or(index)
+    }
+
     /// Returns whether rows of `due` may go back with a placeholder in a reader's place.
     pub(super) fn may_stand_in(&self, due: &Sections) -> bool {
         due.iter().any(|(_, section)| {
@@ -171,7 +198,7 @@ impl Revealer<'_> {
         for placeholder in made {
             match readers.remove(&placeholder.principal()) {
                 Some(reader) => self.stand_ins.made.push(StandIn {
-                    bag: index,
+                    bag: self.home(index),
                     reader,
                     placeholder,
                 }),

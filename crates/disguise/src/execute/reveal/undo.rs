@@ -21,6 +21,7 @@ impl Revealer<'_> {
         opened: &mut [Open<'_>],
         mut closed: Closed<'_>,
     ) -> Result<(), Error> {
+        self.find_homes(opened);
         self.nobody = opened.iter().map(|it| it.bag.nobody.clone()).collect();
         let mut due = Sections::new();
         let mut disguises = BTreeSet::new();
@@ -126,7 +127,7 @@ impl Revealer<'_> {
                 *helped = true;
                 let table = table.clone();
                 left.push((
-                    index,
+                    self.home(index),
                     Section {
                         step,
                         table,
