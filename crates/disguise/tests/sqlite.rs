@@ -115,6 +115,11 @@ fn a_number_that_names_an_id_of_text_is_refused() {
 }
 
 #[test]
+fn a_value_that_is_an_id_in_another_storage_class_is_refused() {
+    of_sqlite::a_value_that_is_an_id_in_another_storage_class_is_refused();
+}
+
+#[test]
 fn no_row_without_a_key_is_passed_over_in_parts() {
     of_sqlite::no_row_without_a_key_is_passed_over_in_parts();
 }

@@ -65,6 +65,11 @@ impl Dialect {
         }
     }
 
+    /// Returns whether no text of the database can hold `text`.
+    pub(crate) fn refuses_text(self, text: &str) -> bool {
+        self == Self::Postgres && text.contains('\0')
+    }
+
     /// Returns the clause before the values of an insertion that lets them into columns that the
     /// database numbers itself.
     pub(crate) const fn own_values(self) -> &'static str {

@@ -151,6 +151,7 @@ impl<D: Database> Engine<D> {
             rows: BTreeMap::new(),
             pseudoprincipals: 0,
             under_placeholders: BTreeMap::new(),
+            of_nobody: BTreeMap::new(),
         };
         intent::put(&mut self.database, id, &intent)?;
         let key = intent.public_key.as_ref();
@@ -421,6 +422,7 @@ impl<D: Database> Engine<D> {
         intent.rows = so_far.rows;
         intent.pseudoprincipals = so_far.pseudoprincipals;
         intent.under_placeholders = so_far.under_placeholders;
+        intent.of_nobody = so_far.of_nobody;
         Ok(steps.len())
     }
 

@@ -10,6 +10,7 @@ mod foretell;
 mod forget;
 mod hold;
 mod keys;
+mod of_nobody;
 mod once;
 mod ownership;
 mod pending_entry;

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine::Engine;
+use super::written_id::UNHELD;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::database::{Database, Dialect};
-use crate::error::{Doing as _, Error};
+use crate::error::{Doing as _, Error, SpecError};
 use crate::plan::likeness::Spellings;
 use crate::plan::step::{PlanContext, Step, are_many};
-use crate::spec::Spec;
+use crate::spec::{Kind, Spec};
 use crate::statements::row::encoded;
 use crate::statements::table::{found, select_keys};
 
@@ -77,10 +78,73 @@ impl<D: Database> Engine<D> {
             self.scope(owners)?;
         }
         let spellings = self.spellings(&steps, owners)?;
-        if spellings.is_empty() {
-            return Ok(steps);
+        let steps = if spellings.is_empty() {
+            steps
+        } else {
+            self.planned_by_id(spec, (named, &spellings), owners)?
+        };
+        self.refuse_strange_values(&steps, owners.is_some())?;
+        Ok(steps)
+    }
+
+    /// Refuses rows that name somebody, beside whom is meant, by a value that the database finds as
+    /// no id: the column alone takes it for one, or it is stored as another type. The row would go
+    /// as one of nobody's, and a hold on that person would not bind it.
+    fn refuse_strange_values(&mut self, steps: &[Step], of_one: bool) -> Result<(), Error> {
+        for (asked, refusals) in self.doubts(steps, of_one)? {
+            let answer = self.database.query(&asked.sql, &asked.parameters);
+            let answer = answer.doing("looking whose the rows are")?;
+            let [of_storage, of_form, of_two_people] = refusals;
+            let what = match answer.into_iter().flatten().next() {
+                None => continue,
+                Some(Value::Int(0)) => of_storage,
+                Some(Value::Int(1)) => of_form,
+                Some(_) => of_two_people,
+            };
+            return Err(Error::Value { what });
         }
-        self.planned_by_id(spec, (named, &spellings), owners)
+        Ok(())
+    }
+
+    /// Returns the queries for such values in the rows of `steps`, each with what to say of an
+    /// answer. In a row of one person that names nobody else there are none, and a row that stays
+    /// is lost to nobody.
+    fn doubts(&self, steps: &[Step], of_one: bool) -> Result<Vec<(Fragment, [String; 3])>, Error> {
+        let (_, live) = self.described()?;
+        let (dialect, tenancy) = (self.database.dialect(), &self.database.tenancy);
+        let mut doubts = Vec::new();
+        for step in steps {
+            let Some(table) = live.table(&step.table) else {
+                continue;
+            };
+            let goes = matches!(step.kind, Kind::Remove | Kind::Modify { .. });
+            let is_shared = goes && table.people().count() > 1;
+            if table.name == live.pseudo.table || (of_one && !is_shared) {
+                continue;
+            }
+            let own = live.others(table).map(|it| (table, it.as_str()));
+            let end = live.path_end(table).filter(|_| !of_one);
+            for (of, column) in own.chain(end) {
+                let Some(naming) = live.naming(of, column) else {
+                    continue;
+                };
+                let chosen = std::ptr::eq(of, table).then_some(&step.chosen);
+                let refusals = [
+                    naming.of_storage(),
+                    naming.of_form(dialect),
+                    naming.of_two_people(),
+                ];
+                if of_one && naming.is_unlike(dialect) {
+                    let asked = naming.doubtful((dialect, tenancy), chosen);
+                    doubts.push((asked, refusals.clone()));
+                }
+                if dialect == Dialect::Sqlite {
+                    let asked = naming.stored_otherwise(tenancy, chosen);
+                    doubts.extend(asked.map(|asked| (asked, refusals)));
+                }
+            }
+        }
+        Ok(doubts)
     }
 
     /// Returns the steps of `spec`, whose rows name the owners as their ids do, or as `spellings`.
@@ -91,8 +155,13 @@ impl<D: Database> Engine<D> {
         owners: Option<&[Value]>,
     ) -> Result<Vec<Step>, Error> {
         let (catalog, live) = self.described()?;
+        let dialect = self.database.dialect();
+        let is_unheld = |it: &Value| matches!(it, Value::Text(text) if dialect.refuses_text(text));
+        if let Some((name, _)) = named.iter().find(|(_, it)| is_unheld(it)) {
+            return Err(SpecError::new(format!("parameter {name}"), UNHELD).into());
+        }
         let context = PlanContext {
-            dialect: self.database.dialect(),
+            dialect,
             catalog,
             live,
             named,
@@ -227,17 +296,13 @@ impl<D: Database> Engine<D> {
             }
             let asked = match owners {
                 Some(owners) => it.meant((dialect, tenancy), owners, are_many(owners)),
-                None => it.doubtful(dialect, tenancy),
+                None => it.doubtful((dialect, tenancy), None),
             };
             questions.push(Question {
                 place,
                 asked,
                 of_two_people: it.of_two_people(),
-                of_form: if it.is_converted(dialect) {
-                    it.of_conversion()
-                } else {
-                    it.of_collation()
-                },
+                of_form: it.of_form(dialect),
                 of_storage: it.of_storage(),
                 is_converted: it.is_converted(dialect),
                 is_untyped: it.is_untyped(dialect),

@@ -8,6 +8,8 @@ use crate::schema::ResolvedSchema;
 
 /// The beginning of a value of bytes, before its digits.
 const BYTES: &str = "0x";
+/// The end of a sentence about a text that the database cannot hold.
+pub(super) const UNHELD: &str = "has the character U+0000, which no text of this database holds";
 
 impl<D: Database> Engine<D> {
     /// Returns the id of a user in the form of the users table, from its written form. An id in a
@@ -20,6 +22,10 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         let dialect = self.database.dialect();
         let (_, live) = self.described()?;
+        if dialect.refuses_text(text) {
+            let what = format!("the id of a user {UNHELD}");
+            return Err(Error::Value { what });
+        }
         written_in(live, dialect, &live.pseudo.id, text).ok_or_else(|| Error::Value {
             what: format!("the id of a user is {}", spelling(live, &live.pseudo.id)),
         })
@@ -38,6 +44,10 @@ impl<D: Database> Engine<D> {
         let Some(column) = users.and_then(|table| table.tenant.as_ref()) else {
             return Err(no_tenants());
         };
+        if dialect.refuses_text(text) {
+            let what = format!("a tenant {UNHELD}");
+            return Err(Error::Tenant { what });
+        }
         written_in(live, dialect, column, text).ok_or_else(|| Error::Tenant {
             what: format!("a tenant is {}", spelling(live, column)),
         })

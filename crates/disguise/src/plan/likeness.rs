@@ -119,14 +119,32 @@ impl ResolvedSchema {
         table: &'a ResolvedTable,
         column: &str,
     ) -> Option<Naming<'a>> {
-        let id = self.id_column()?;
-        let column = table.catalog.column(column)?;
-        (!alike(dialect, column, id)).then_some(Naming {
+        let naming = self.naming(table, column)?;
+        naming.is_unlike(dialect).then_some(naming)
+    }
+
+    /// Returns how `column` of `table` names people.
+    pub(crate) fn naming<'a>(
+        &'a self,
+        table: &'a ResolvedTable,
+        column: &str,
+    ) -> Option<Naming<'a>> {
+        Some(Naming {
             table,
-            column,
-            id,
+            column: table.catalog.column(column)?,
+            id: self.id_column()?,
             users: &self.pseudo.table,
         })
+    }
+
+    /// Returns the column at the end of the path of `table`, with its table.
+    pub(crate) fn path_end<'a>(
+        &'a self,
+        table: &'a ResolvedTable,
+    ) -> Option<(&'a ResolvedTable, &'a str)> {
+        let path = table.path.as_ref()?;
+        let end = self.table(&path.steps.last()?.to_table)?;
+        Some((end, &path.owner))
     }
 
     /// Returns the columns by which rows of `table` name people and that compare otherwise than
@@ -140,13 +158,8 @@ impl ResolvedSchema {
             .others(table)
             .filter_map(|column| self.unlike(dialect, table, column))
             .collect();
-        if let Some(path) = &table.path {
-            let end = path
-                .steps
-                .last()
-                .and_then(|step| self.table(&step.to_table));
-            unlike.extend(end.and_then(|end| self.unlike(dialect, end, &path.owner)));
-        }
+        let end = self.path_end(table);
+        unlike.extend(end.and_then(|(end, owner)| self.unlike(dialect, end, owner)));
         unlike
     }
 
@@ -297,6 +310,11 @@ fn storage(value: &str) -> String {
 }
 
 impl Naming<'_> {
+    /// Returns whether the column compares otherwise than the ids.
+    pub(crate) fn is_unlike(&self, dialect: Dialect) -> bool {
+        !alike(dialect, self.column, self.id)
+    }
+
     /// Returns whether a foreign key of the database says that the column holds an id.
     fn is_declared(&self) -> bool {
         let mut keys = self.table.catalog.foreign_keys.iter();
@@ -381,16 +399,16 @@ impl Naming<'_> {
         chosen
     }
 
-    /// Returns the query for one number of people if, among all rows, a value is the id of so many:
-    /// of two, by the column's comparison and the id's together, or of one whom only a conversion
-    /// that nothing declares finds, or the column alone.
-    pub(crate) fn doubtful(&self, dialect: Dialect, tenancy: &TenantScope) -> Fragment {
+    /// Returns the query for one number of people if, among all rows or those that `chosen` selects,
+    /// a value is the id of so many: of two, by the column's comparison and the id's together, or of
+    /// one whom only a conversion that nothing declares finds, or the column alone.
+    pub(crate) fn doubtful(
+        &self,
+        (dialect, tenancy): (Dialect, &TenantScope),
+        chosen: Option<&Fragment>,
+    ) -> Fragment {
         let [table, column, users, id] = self.quoted(dialect);
-        let some = Fragment {
-            sql: format!("{table}.{column} IS NOT NULL"),
-            parameters: Vec::new(),
-        };
-        let some = tenancy.bound(dialect, &self.table.name, &some);
+        let some = self.some((dialect, tenancy), chosen);
         let own = exact(dialect, &format!("{table}.{column}"));
         let values = format!(
             "(SELECT DISTINCT {table}.{column} AS k, {own} AS e FROM {table} WHERE {}) q",
@@ -431,6 +449,62 @@ impl Naming<'_> {
             sql,
             parameters: vec![once; all.len()].concat(),
         }
+    }
+
+    /// Returns the query for a row if among all rows of `SQLite`, or those that `chosen` selects, a
+    /// value is written like an id and stored as another type. The database takes the two for
+    /// different, and a record has one name for both. Columns of whole numbers are trusted to hold
+    /// nothing else.
+    pub(crate) fn stored_otherwise(
+        &self,
+        tenancy: &TenantScope,
+        chosen: Option<&Fragment>,
+    ) -> Option<Fragment> {
+        let dialect = Dialect::Sqlite;
+        let is_whole = |column: &Column| column.declared.to_ascii_uppercase().contains("INT");
+        if is_whole(self.column) && is_whole(self.id) {
+            return None;
+        }
+        let [table, column, users, id] = self.quoted(dialect);
+        let some = self.some((dialect, tenancy), chosen);
+        let others = tenancy.and(dialect, self.users, "u");
+        let (own, of) = (format!("{table}.{column}"), format!("u.{id}"));
+        // Between texts and numbers a column converts, and a foreign key may declare it.
+        let stored = |value: &str| {
+            if self.is_untyped(dialect) {
+                storage(value)
+            } else {
+                format!("typeof({value}) = 'blob'")
+            }
+        };
+        Some(Fragment {
+            sql: format!(
+                "SELECT 0 FROM (SELECT DISTINCT {own} AS k, CAST({own} AS BLOB) AS e FROM {table} WHERE {}) q JOIN {users} u ON {of} IN (CAST(q.k AS TEXT), CAST(q.k AS BLOB), CAST(q.k AS NUMERIC)){} WHERE q.e = CAST({of} AS BLOB) AND ({}) <> ({}) LIMIT 1",
+                some.sql,
+                others.sql,
+                stored("q.k"),
+                stored(&of)
+            ),
+            parameters: [some.parameters, others.parameters].concat(),
+        })
+    }
+
+    /// Returns the condition for rows that name somebody, all or those that `chosen` selects.
+    fn some(
+        &self,
+        (dialect, tenancy): (Dialect, &TenantScope),
+        chosen: Option<&Fragment>,
+    ) -> Fragment {
+        let [table, column, ..] = self.quoted(dialect);
+        let mut some = Fragment {
+            sql: format!("{table}.{column} IS NOT NULL"),
+            parameters: Vec::new(),
+        };
+        if let Some(chosen) = chosen {
+            some.sql = format!("{} AND ({})", some.sql, chosen.sql);
+            some.parameters.clone_from(&chosen.parameters);
+        }
+        tenancy.bound(dialect, &self.table.name, &some)
     }
 
     /// Returns an id of the temporary table in the type and collation of the column, because a
@@ -498,45 +572,5 @@ impl Naming<'_> {
                 format!("lower({left}::text COLLATE \"C\") = lower({right}::text COLLATE \"C\")")
             }
         }
-    }
-
-    /// Returns the refusal of rows that are two people's.
-    pub(crate) fn of_two_people(&self) -> String {
-        format!(
-            "rows of {} belong to two people: column {} holds a value that the database takes for the ids of both, since its type or collation is not that of {} of {}; give it the same, or correct these rows",
-            self.table.name, self.column.name, self.id.name, self.users
-        )
-    }
-
-    /// Returns the refusal of rows that name somebody by a conversion alone.
-    pub(crate) fn of_conversion(&self) -> String {
-        format!(
-            "rows of {} name somebody in column {} by a value that is an id only after a conversion, so that nothing says whose they are; give it the type and collation of {} of {}, declare the foreign key, or correct these rows",
-            self.table.name, self.column.name, self.id.name, self.users
-        )
-    }
-
-    /// Returns the refusal of rows whose value is stored otherwise than the id that it names.
-    pub(crate) fn of_storage(&self) -> String {
-        format!(
-            "rows of {} name somebody in column {} by a value of another type than the id, as the number 7 for the text 7, so that no reveal would find whose they are; give {} of {} the type of the column, and write each id in it",
-            self.table.name, self.column.name, self.id.name, self.users
-        )
-    }
-
-    /// Returns the refusal of rows that name somebody by what the column alone takes for an id.
-    pub(crate) fn of_collation(&self) -> String {
-        format!(
-            "rows of {} name nobody in column {} by a value that is no id of {} and that the column takes for one, since its type or collation is another; give it the type and collation of {} of {}, or correct these rows",
-            self.table.name, self.column.name, self.users, self.id.name, self.users
-        )
-    }
-
-    /// Returns the caution about the column, whatever it holds now.
-    pub(crate) fn caution(&self) -> String {
-        format!(
-            "column {} of {} compares otherwise than {} of {}, by its type or collation: a disguise is refused where a value there is the id of two people, or is one by a conversion that no foreign key declares; give the column the same type and collation",
-            self.column.name, self.table.name, self.id.name, self.users
-        )
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod cascade;
 pub(crate) mod caution;
+mod doubtful_rows;
 mod identity;
 pub(crate) mod leaving;
 pub(crate) mod likeness;

@@ -323,7 +323,7 @@ impl PlanContext<'_> {
     /// removal also covers those who only read.
     fn owned(&self, table: &ResolvedTable, kind: &Kind) -> Result<Option<Fragment>, String> {
         let Some(owners) = self.owners else {
-            return Ok(self.of_somebody(table, kind));
+            return self.of_somebody(table, kind);
         };
         let mut any: Vec<Fragment> = Vec::new();
         let direct = |column: &String| {
@@ -367,18 +367,21 @@ impl PlanContext<'_> {
     }
 
     /// Returns the condition that a row has an owner: a disguise of everybody leaves rows without
-    /// one alone, because nobody could get them back.
-    fn of_somebody(&self, table: &ResolvedTable, kind: &Kind) -> Option<Fragment> {
+    /// one alone, because nobody could get them back. Refuses a table in which no row has one.
+    fn of_somebody(&self, table: &ResolvedTable, kind: &Kind) -> Result<Option<Fragment>, String> {
         let is_meant = matches!(kind, Kind::Remove | Kind::Modify { .. });
         if !is_meant || table.name == self.live.pseudo.table {
-            return None;
+            return Ok(None);
         }
         if let Some(path) = &table.path {
-            let end = self.live.table(&path.steps.last()?.to_table)?;
-            let owner = end.catalog.column(&path.owner)?;
+            let end = path.steps.last();
+            let end = end.and_then(|step| self.live.table(&step.to_table));
+            let owner = end.and_then(|end| end.catalog.column(&path.owner));
             let of = (self.dialect, self.tenancy);
-            let named = |column: &str| self.names_somebody(column, owner);
-            return Some(path.condition(of, &table.name, named));
+            return Ok(owner.map(|owner| {
+                let named = |column: &str| self.names_somebody(column, owner);
+                path.condition(of, &table.name, named)
+            }));
         }
         let of = self.dialect.quote(&table.name);
         let people = table.people().filter_map(|it| table.catalog.column(it));
@@ -387,10 +390,16 @@ impl PlanContext<'_> {
             self.names_somebody(&column, it).sql
         });
         let any: Vec<String> = any.collect();
-        (!any.is_empty()).then(|| Fragment {
+        if any.is_empty() {
+            return Err(format!(
+                "table {} has neither owners nor readers, so that nobody could bring its rows back",
+                table.name
+            ));
+        }
+        Ok(Some(Fragment {
             sql: any.join(" OR "),
             parameters: Vec::new(),
-        })
+        }))
     }
 
     /// Returns the condition that a value of `known` is neither NULL nor a conventional value for

@@ -19,8 +19,10 @@ use crate::statements::table::{delete_keys, insert_all, select_keys};
 use crate::transaction::scheduled::Order;
 
 /// The version of the form of an intent and of the marks beside it.
-const INTENT_VERSION: u8 = 5;
-/// The version before, which does not count rows under placeholders.
+const INTENT_VERSION: u8 = 6;
+/// The version before, which does not count rows that name nobody.
+const NOBODY_VERSION: u8 = 5;
+/// The version before that, which does not count rows under placeholders either.
 const UNCOUNTED_VERSION: u8 = 4;
 /// The version before that, of the same form. Its marks of people name no key in themselves.
 const KEYLESS_VERSION: u8 = 3;
@@ -49,6 +51,8 @@ pub(crate) struct Intent {
     pub(crate) pseudoprincipals: u64,
     /// Rows in each table whose records went to placeholders of other disguises.
     pub(crate) under_placeholders: BTreeMap<String, u64>,
+    /// Rows and values in each table that stay, because they name nobody.
+    pub(crate) of_nobody: BTreeMap<String, u64>,
 }
 
 impl Intent {
@@ -63,6 +67,7 @@ impl Intent {
             rows: self.rows.clone(),
             pseudoprincipals: self.pseudoprincipals,
             under_placeholders: self.under_placeholders.clone(),
+            of_nobody: self.of_nobody.clone(),
         }
     }
 
@@ -91,6 +96,7 @@ impl Intent {
         put_counts(&mut out, &self.rows);
         put_varint(&mut out, self.pseudoprincipals);
         put_counts(&mut out, &self.under_placeholders);
+        put_counts(&mut out, &self.of_nobody);
         out
     }
 
@@ -130,6 +136,11 @@ impl Intent {
         } else {
             BTreeMap::new()
         };
+        let of_nobody = if version > NOBODY_VERSION {
+            take_counts(&mut reader)?
+        } else {
+            BTreeMap::new()
+        };
         reader.finish()?;
         Ok(Self {
             order,
@@ -141,6 +152,7 @@ impl Intent {
             rows,
             pseudoprincipals,
             under_placeholders,
+            of_nobody,
         })
     }
 }
@@ -303,21 +315,27 @@ mod tests {
             rows: BTreeMap::from([("posts".to_owned(), 9)]),
             pseudoprincipals: 4,
             under_placeholders: BTreeMap::from([("posts".to_owned(), 2)]),
+            of_nobody: BTreeMap::from([("posts".to_owned(), 3)]),
         };
         let bytes = intent.encode();
         assert_eq!(Intent::decode(&bytes).unwrap().encode(), bytes);
         for cut in 0..bytes.len() {
             assert!(Intent::decode(&bytes[..cut]).is_err());
         }
-        // Programs before counted nothing under placeholders.
+        // Programs before counted nothing that names nobody, and those before nothing under
+        // placeholders.
         let bytes = Intent {
             under_placeholders: BTreeMap::new(),
+            of_nobody: BTreeMap::new(),
             ..intent
         }
         .encode();
-        let mut before = bytes.clone();
-        before.pop();
-        for version in [KEYLESS_VERSION, UNCOUNTED_VERSION] {
+        for (version, less) in [
+            (KEYLESS_VERSION, 2),
+            (UNCOUNTED_VERSION, 2),
+            (NOBODY_VERSION, 1),
+        ] {
+            let mut before = bytes[..bytes.len() - less].to_vec();
             before[0] = version;
             assert_eq!(Intent::decode(&before).unwrap().encode(), bytes);
         }

@@ -28,10 +28,13 @@ impl Payload {
         let told = Self::new()
             .counting("rows", &applied.rows)
             .with("pseudoprincipals", applied.pseudoprincipals);
-        if applied.under_placeholders.is_empty() {
-            return told;
-        }
-        told.counting("under_placeholders", &applied.under_placeholders)
+        [
+            ("under_placeholders", &applied.under_placeholders),
+            ("of_nobody", &applied.of_nobody),
+        ]
+        .into_iter()
+        .filter(|(_, rows)| !rows.is_empty())
+        .fold(told, |told, (name, rows)| told.counting(name, rows))
     }
 
     /// Returns the payload with one more fact.

@@ -8,7 +8,7 @@
 
 use std::num::NonZero;
 
-use probity_disguise::{Database as _, Error, Kept, KeptReason, Revealed, Value};
+use probity_disguise::{Database as _, Error, Kept, KeptReason, Protection, Revealed, Value};
 
 use crate::connect;
 use crate::suite::forum::time;
@@ -343,7 +343,7 @@ pub(crate) fn an_id_of_two_types_is_refused() {
         let noted = member.cautions().concat().contains("has no type");
         assert_eq!(noted, of_id.is_empty() || of_id == "BLOB", "{of_id}");
         for id in [Value::Int(7), Value::from("7"), Value::Bytes(b"7".to_vec())] {
-            let protection = probity_disguise::Protection::KeyAlone;
+            let protection = Protection::KeyAlone;
             let refused = member.engine.register(&id, protection, time());
             let refused = refused.err().unwrap().to_string();
             assert!(
@@ -432,5 +432,74 @@ pub(crate) fn a_number_that_names_an_id_of_text_is_refused() {
             member.sql(&["DELETE FROM notes WHERE id = 1"]);
             member.leaves_and_returns(["members", "notes"]);
         }
+    }
+}
+
+/// A row whose bytes are written like an id of text, or the other way round, went to its person when everybody left, and to a person
+/// beside its owner. `SQLite` never takes the two for equal: it is refused before anything changes.
+pub(crate) fn a_value_that_is_an_id_in_another_storage_class_is_refused() {
+    for (of_id, id, of_member, named) in [
+        ("", "'2'", "", "x'32'"),
+        ("BLOB", "x'32'", "BLOB", "'2'"),
+        ("", "'2'", "BLOB", "2"),
+        ("TEXT", "'2'", "TEXT", "x'32'"),
+        ("VARCHAR(9)", "x'32'", "TEXT", "'2'"),
+        ("BIGINT", "2", "TEXT", "x'32'"),
+        ("DECIMAL(9)", "2", "DECIMAL(9)", "x'32'"),
+    ] {
+        let is_number = id == "2";
+        let mut database = connect();
+        let eve = if is_number { "3" } else { "'eve'" };
+        for sql in [
+            format!("CREATE TABLE members (id {of_id} PRIMARY KEY)"),
+            format!(
+                "CREATE TABLE notes (id INTEGER PRIMARY KEY, member {of_member}, other {of_member})"
+            ),
+            format!("INSERT INTO members VALUES ({id}), ({eve})"),
+            format!("INSERT INTO notes VALUES (1, {named}, NULL), (2, {eve}, {named})"),
+        ] {
+            database.execute(&sql, &[]).unwrap();
+        }
+        let name = if is_number {
+            Value::Int(3)
+        } else {
+            "eve".into()
+        };
+        let number = "RandNum = { lb = 1000000, ub = 2000000000 }";
+        let made = if is_number {
+            number
+        } else {
+            "RandStr = { len = 8 }"
+        };
+        let described =
+            NOTES
+                .replacen(number, made, 1)
+                .replacen("[\"member\"]", "[\"member\", \"other\"]", 1);
+        let mut member = Member::called(name, database, &described);
+        let two = match id {
+            "2" => Value::Int(2),
+            "x'32'" => Value::Bytes(b"2".to_vec()),
+            _ => "2".into(),
+        };
+        member
+            .engine
+            .register(&two, Protection::KeyAlone, time())
+            .unwrap();
+        let before = member.rows(["members", "notes"]);
+        for refused in [
+            member.try_to_leave().map(drop).unwrap_err(),
+            member.try_in_chunks(1).map(drop).unwrap_err(),
+            member.try_all_to_leave().map(drop).unwrap_err(),
+        ] {
+            let refused = refused.to_string();
+            let said = refused.contains("by a value of another type than the id");
+            assert!(said, "{of_id} {id} {of_member} {named}: {refused}");
+        }
+        assert_eq!(member.rows(["members", "notes"]), before);
+        member.sql(&[
+            &format!("UPDATE notes SET other = {id}"),
+            "DELETE FROM notes WHERE id = 1",
+        ]);
+        member.leaves_and_returns(["members", "notes"]);
     }
 }

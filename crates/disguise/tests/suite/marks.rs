@@ -227,9 +227,13 @@ pub(crate) fn the_end_of_a_registration_takes_its_marks() {
         assert_eq!(marks(&mut member), [Value::Int(2)]);
         let again = member.engine.unregister(&ANN, None, time());
         assert!(matches!(again, Err(Error::Value { .. })), "{again:?}");
-        // What is left under the id is nobody's.
-        let outcome = go_on(&mut member, ids[0]);
-        assert!(is_unregistered(&outcome), "{outcome:?}");
+        // What is left under the id is nobody's, and stays.
+        let before = member.rows(["posts"]);
+        go_on(&mut member, ids[0]).unwrap();
+        let of_ann = |posts: &str| posts.contains("later");
+        let after = member.rows(["posts"]);
+        assert!(of_ann(&format!("{before:?}")), "{before:?}");
+        assert!(of_ann(&format!("{after:?}")), "{after:?}");
     }
 }
 

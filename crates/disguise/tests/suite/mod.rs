@@ -19,6 +19,8 @@ macro_rules! for_every_claim {
             chains_of_any_depth_unwind_in_any_order
             the_order_in_which_one_returns_keeps_no_row_of_another
             a_row_that_came_back_without_its_reader_gets_them_in_any_order
+            a_row_comes_back_without_a_reader_whom_it_must_name
+            a_shared_row_that_came_back_without_its_readers_gets_them
             a_user_who_came_back_without_whom_they_refer_to_gets_them_in_any_order
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
@@ -33,6 +35,8 @@ macro_rules! for_every_claim {
             shared_rows_removed_for_everybody_come_back_owner_by_owner
             a_shared_row_with_an_owner_who_is_nobody_comes_back
             a_row_of_owners_who_are_nobody_goes_with_its_reader
+            rows_that_name_nobody_stay_and_are_told_of_when_everybody_leaves
+            replies_and_rows_on_a_path_that_name_nobody_stay
             owners_beside_nobody_leave_and_return_in_any_order
             rows_that_go_whole_and_rows_read_by_nobody_come_back
             whoever_was_somebody_then_and_has_gone_since_is_waited_for
@@ -69,6 +73,7 @@ macro_rules! for_every_claim {
             forgetting_one_disguise_leaves_the_way_to_another
             wrong_specifications_change_nothing_and_name_their_place
             a_parameter_that_the_specification_lacks_is_refused_by_name
+            a_text_that_the_database_cannot_hold_is_refused_by_name
             slips_in_files_of_edna_are_noted_all_at_once_and_no_more
             slips_in_files_of_our_own_are_refused
             columns_in_files_of_edna_are_found_in_any_letters
@@ -119,6 +124,7 @@ macro_rules! for_every_claim {
             a_person_of_another_tenant_makes_no_row_doubtful
             a_hold_counts_for_rows_that_name_its_person_otherwise
             a_path_whose_step_compares_otherwise_is_refused
+            a_row_that_names_somebody_else_by_the_column_alone_is_refused
             a_row_that_became_two_peoples_while_it_was_hidden_comes_back_as_it_was
             whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner
             values_of_an_account_do_not_go_into_that_of_a_newcomer

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, DecayRequest, Error, Spec, SpecFile, Value};
+use probity_disguise::{
+    ApplyRequest, Database as _, DecayRequest, Dialect, Engine, Error, Spec, SpecFile, Value,
+};
 
 use super::forum::*;
 
@@ -23,6 +25,14 @@ where = "stories.url = :topic AND stories.id > :after"
 table = "moderations"
 column = "action"
 redact = { names = [":people"] }
+"#;
+
+/// Ids of texts.
+const NAMED: &str = r#"
+[users]
+table = "named"
+id = "id"
+placeholder = { id = { RandStr = { len = 8 } } }
 "#;
 
 fn request<'a>(spec: &'a Spec, said: &BTreeMap<String, Value>) -> ApplyRequest<'a> {
@@ -86,4 +96,46 @@ pub(crate) fn a_parameter_that_the_specification_lacks_is_refused_by_name() {
     assert_eq!(applied.rows["stories"], 1);
     assert!(forum.reveal(1, applied.id).is_complete());
     forum.assert_as_before();
+}
+
+/// An id or a parameter with U+0000, which `PostgreSQL` holds in no text, was an error of the database, as if it had failed. It is
+/// refused by name there; other databases hold it.
+pub(crate) fn a_text_that_the_database_cannot_hold_is_refused_by_name() {
+    let mut forum = forum();
+    forum.sql("CREATE TABLE named (id VARCHAR(20) PRIMARY KEY)");
+    let file = SpecFile::parse(TOPIC).unwrap();
+    let said = BTreeMap::from([
+        ("topic".to_owned(), Value::from("a\0b")),
+        ("after".to_owned(), Value::Int(0)),
+        ("people".to_owned(), Value::from("Ann")),
+    ]);
+    let named = SpecFile::parse(NAMED).unwrap();
+    let is_postgres = forum.engine.database().dialect() == Dialect::Postgres;
+    let planned = forum.engine.plan(&file.spec, Some(&Value::Int(1)), &said);
+    let checked = forum.engine.check(&file.spec, &said);
+    let applied = forum.engine.apply(&request(&file.spec, &said));
+    let outcomes = [planned.map(drop), checked, applied.map(drop)];
+    for outcome in outcomes {
+        match outcome {
+            Err(Error::Spec(error)) if is_postgres => {
+                let error = error.to_string();
+                assert!(
+                    error.contains("parameter topic: has the character U+0000"),
+                    "{error}"
+                );
+            }
+            other => assert!(other.is_ok() && !is_postgres, "{other:?}"),
+        }
+    }
+    let database = std::mem::replace(forum.engine.database(), crate::connect());
+    let mut engine = Engine::new(database, named.schema, named.pseudo.unwrap());
+    match engine.user("a\0b") {
+        Err(Error::Value { what }) if is_postgres => {
+            assert!(
+                what.starts_with("the id of a user has the character U+0000"),
+                "{what}"
+            );
+        }
+        other => assert_eq!(other.unwrap(), Value::from("a\0b")),
+    }
 }

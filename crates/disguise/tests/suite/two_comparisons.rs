@@ -195,3 +195,89 @@ pub(crate) fn a_row_that_became_two_peoples_while_it_was_hidden_comes_back_as_it
     assert_eq!(member.rows(["notes"]), [before]);
     is_refused(&mut member, "belong to two people");
 }
+
+/// Bob, and pairs of whom the second is named in capitals, which the ids regard.
+fn pairs(people: &str, step: &str) -> Member {
+    let [strict, loose] = texts();
+    let rows = "(1, 'bob')";
+    let mut member = member("bob".into(), [strict, strict], ["('bob'), ('eve')", rows]);
+    let pairs = format!(
+        "CREATE TABLE pairs (id BIGINT PRIMARY KEY, a {loose}, b {loose} NOT NULL, body VARCHAR(9))"
+    );
+    member.sql(&[
+        &pairs,
+        "INSERT INTO pairs VALUES (1, 'bob', 'EVE', 'x'), (2, 'bob', 'ann', 'y')",
+    ]);
+    let described = format!(
+        "[users]\ntable = \"members\"\nid = \"id\"\nplaceholder = {{ id = {{ RandStr = {{ len = 8 }} }} }}\n[tables.pairs]\n{people}{step}"
+    );
+    let file = probity_disguise::SpecFile::parse(&described).unwrap();
+    let engine = member.described(file.schema, file.pseudo.unwrap());
+    member.over(engine).again(&described)
+}
+
+/// A row that named Eve in capitals, which the column disregards and the ids do not, went with Bob as if it named nobody beside him,
+/// also while Eve was held. It is refused, as when Eve or everybody leaves, until it names her by her id; then the hold binds.
+pub(crate) fn a_row_that_names_somebody_else_by_the_column_alone_is_refused() {
+    let modify = "[[modify]]\ntable = \"pairs\"\ncolumn = \"body\"\nvalue = { ConstStr = \"-\" }\n";
+    let remove = "[[remove]]\ntable = \"pairs\"\n";
+    let both = "owners = [\"a\", \"b\"]\n";
+    for (people, step, binds) in [
+        (both.to_owned(), remove, false),
+        (both.to_owned(), modify, true),
+        (
+            format!("{both}on_leave = {{ a = \"remove\", b = \"remove\" }}\n"),
+            remove,
+            true,
+        ),
+        (
+            "owners = [\"a\"]\nreaders = [\"b\"]\n".to_owned(),
+            remove,
+            true,
+        ),
+    ] {
+        let mut member = pairs(&people, step);
+        let eve = Value::from("eve");
+        let registered = member.engine.register(&eve, Protection::KeyAlone, time());
+        registered.unwrap();
+        let authority = Authority {
+            actor: "legal office",
+            basis: "file 12/2026",
+            time: time(),
+        };
+        let before = member.rows(["pairs"]);
+        let held = member
+            .engine
+            .hold(Holding::Person(&eve), &authority)
+            .unwrap();
+        for hold in [Some(held), None] {
+            let words = "rows of pairs name nobody in column b";
+            let told = member.foretold().concat();
+            assert!(told.contains(words), "{people}{step}: {told}");
+            for refused in [
+                member.try_to_leave().map(drop).unwrap_err(),
+                member.try_in_chunks(1).map(drop).unwrap_err(),
+            ] {
+                let refused = refused.to_string();
+                assert!(refused.contains(words), "{people}{step}: {refused}");
+            }
+            if let Some(hold) = hold {
+                member.engine.lift(hold, &authority).unwrap();
+            }
+        }
+        member.sql(&["UPDATE pairs SET b = 'eve' WHERE id = 1"]);
+        let held = member
+            .engine
+            .hold(Holding::Person(&eve), &authority)
+            .unwrap();
+        if binds {
+            let refused = member.try_to_leave();
+            assert!(matches!(refused, Err(Error::Held { .. })), "{refused:?}");
+        }
+        member.engine.lift(held, &authority).unwrap();
+        member.sql(&["UPDATE pairs SET b = 'EVE' WHERE id = 1"]);
+        assert_eq!(member.rows(["pairs"]), before);
+        member.sql(&["UPDATE pairs SET b = 'eve' WHERE id = 1"]);
+        member.leaves_and_returns(["members", "pairs"]);
+    }
+}

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use probity_disguise::{Dialect, DisguiseId, KeptReason, Protection, Value};
+use probity_disguise::{Dialect, DisguiseId, Error, KeptReason, Protection, SpecFile, Value};
 
 use super::forum::time;
 use super::society::{Society, description};
@@ -202,6 +202,73 @@ pub(crate) fn a_row_of_owners_who_are_nobody_goes_with_its_reader() {
         let revealed = society.reveal(2, id);
         assert!(revealed.is_complete(), "{chunk:?} {revealed:?}");
         society.try_again(&[(1, id)].into());
+        society.assert_as_before(&format!("{chunk:?}"));
+    }
+}
+
+/// Everybody could not be disguised while a row named only people who are nobody, and the advice was to register them, which is
+/// refused without an account. Such rows stay, whatever the step, and are told of before and after.
+pub(crate) fn rows_that_name_nobody_stay_and_are_told_of_when_everybody_leaves() {
+    let tables = [
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, one BIGINT, two BIGINT, body VARCHAR(20))",
+        "INSERT INTO posts VALUES (1, 1, 2, 'x'), (2, 97, NULL, 'y'), (3, 97, 98, 'y'), (4, 2, NULL, 'x'), (5, 97, NULL, 'y')",
+    ];
+    let owners = "[tables.posts]\nowners = [\"one\", \"two\"]\n";
+    let both = "owners = [\"one\", \"two\"]\n";
+    let [remove, modify, decorrelate, grouped] = [
+        "[[remove]]\ntable = \"posts\"\n".to_owned(),
+        "[[modify]]\ntable = \"posts\"\ncolumn = \"body\"\nvalue = { ConstStr = \"\" }\n"
+            .to_owned(),
+        format!("[[decorrelate]]\ntable = \"posts\"\n{both}"),
+        format!("[[decorrelate]]\ntable = \"posts\"\n{both}group_by = [\"body\"]\n"),
+    ];
+    let theirs = "SELECT id FROM posts WHERE body = 'y' AND one = 97 ORDER BY id";
+    let of_nobody = |count: u64| BTreeMap::from([("posts".to_owned(), count)]);
+    for (step, count) in [(remove, 3), (modify, 3), (decorrelate, 4), (grouped, 4)] {
+        for chunk in [None, Some(1), Some(2)] {
+            let mut society = society(&tables, &format!("{owners}{step}"));
+            let spec = SpecFile::parse(&description(&format!("{owners}{step}")));
+            let spec = spec.unwrap().spec;
+            let told = society.engine.cautions_of_nobody(&spec, &BTreeMap::new());
+            let told = told.unwrap().concat();
+            let sentence = format!("leaves {count} rows and values of posts as before");
+            assert!(told.contains(&sentence), "{step}: {told}");
+            let done = society.try_to_leave(None, false, chunk).unwrap();
+            assert_eq!(done.of_nobody, of_nobody(count), "{chunk:?} {step}");
+            assert_eq!(society.numbers(theirs), [2, 3, 5], "{chunk:?} {step}");
+            for user in [1, 2, 1] {
+                society.reveal(user, done.id);
+            }
+            society.assert_as_before(&format!("{chunk:?} {step}"));
+            // Whoever has an account can have a key.
+            society.sql("INSERT INTO people VALUES (97, 'new')");
+            let refused = society.try_to_leave(None, false, chunk);
+            let is_refused = matches!(refused, Err(Error::Unregistered { .. }));
+            assert!(is_refused, "{chunk:?} {step}: {refused:?}");
+        }
+    }
+}
+
+/// As above for rows that refer to each other, which chunks take in rounds, and for rows whose owner is at the end of a path.
+pub(crate) fn replies_and_rows_on_a_path_that_name_nobody_stay() {
+    let tables = [
+        "CREATE TABLE posts (id BIGINT PRIMARY KEY, author BIGINT, reply_to BIGINT REFERENCES posts(id))",
+        "CREATE TABLE marks (id BIGINT PRIMARY KEY, post BIGINT REFERENCES posts(id))",
+        "INSERT INTO posts VALUES (1, 97, NULL), (2, 1, NULL), (3, 2, 1), (4, 97, 1), (5, 1, 3)",
+        "INSERT INTO marks VALUES (1, 1), (2, 2), (3, 4)",
+    ];
+    let described = "[tables.posts]\nowners = [\"author\"]\n[tables.marks]\nthrough = [\"post\"]\n\
+        [[remove]]\ntable = \"marks\"\n[[remove]]\ntable = \"posts\"\n";
+    for chunk in [None, Some(1), Some(3)] {
+        let mut society = society(&tables, described);
+        let done = society.try_to_leave(None, false, chunk).unwrap();
+        let left = [("marks".to_owned(), 2), ("posts".to_owned(), 2)].into();
+        assert_eq!(done.of_nobody, left, "{chunk:?}");
+        assert_eq!(society.numbers("SELECT id FROM posts ORDER BY id"), [1, 4]);
+        assert_eq!(society.numbers("SELECT id FROM marks ORDER BY id"), [1, 3]);
+        for user in [2, 1, 2] {
+            society.reveal(user, done.id);
+        }
         society.assert_as_before(&format!("{chunk:?}"));
     }
 }

@@ -82,6 +82,10 @@ pub(super) struct AppliedForm {
     /// whoever is behind a placeholder brings them back, and nobody where that person had everything forgotten.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     under_placeholders: BTreeMap<String, u64>,
+    /// Rows and values in each table, of a disguise of everybody, that stay as they are: nobody whom they name is
+    /// registered or has an account, so that nobody could bring them back.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    of_nobody: BTreeMap<String, u64>,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<EntryForm>,
@@ -94,6 +98,7 @@ impl AppliedForm {
             rows: applied.rows,
             placeholders: applied.pseudoprincipals,
             under_placeholders: applied.under_placeholders,
+            of_nobody: applied.of_nobody,
             entry,
         }
     }

@@ -66,11 +66,28 @@ impl Check {
         Ok(planned?)
     }
 
-    fn caution(&self, session: &mut Session) -> Result<Option<String>, Problem> {
+    /// Returns what there is to know of the rows before everybody is disguised.
+    fn of_nobody(&self, spec: &LoadedSpec, session: &mut Session) -> Result<Vec<String>, Problem> {
         if self.user.is_some() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        Ok(session.engine.caution_of_everybody()?)
+        let parameters = values(&self.parameters)?;
+        let engine = &mut session.engine;
+        Ok(engine.cautions_of_nobody(&spec.file.spec, &parameters)?)
+    }
+
+    fn of_everybody(
+        &self,
+        spec: &LoadedSpec,
+        session: &mut Session,
+    ) -> Result<Vec<String>, Problem> {
+        if self.user.is_some() {
+            return Ok(Vec::new());
+        }
+        let caution = session.engine.caution_of_everybody()?;
+        let mut cautions: Vec<String> = caution.into_iter().collect();
+        cautions.extend(self.of_nobody(spec, session)?);
+        Ok(cautions)
     }
 
     fn refusals(&self, spec: &LoadedSpec, session: &mut Session) -> Result<Vec<String>, Problem> {
@@ -110,6 +127,7 @@ impl Operation for Check {
         let tables = spec.file.spec.tables();
         let mut cautions = session.engine.cautions(&spec.file.spec)?;
         cautions.extend(session.engine.caution_of_rowless()?);
+        cautions.extend(self.of_nobody(spec, &mut session)?);
         Ok(CheckedForm {
             tables: tables.into_iter().map(str::to_owned).collect(),
             cautions,
@@ -199,10 +217,10 @@ impl Operation for Plan {
         let spec = context.database.spec(&self.0.spec)?;
         let mut session = context.described(spec)?;
         let steps = self.0.steps(spec, &mut session)?;
-        let caution = self.0.caution(&mut session)?;
+        let cautions = self.0.of_everybody(spec, &mut session)?;
         Ok(PlannedForm {
             steps: steps.into_iter().map(StepForm::from).collect(),
-            cautions: caution.into_iter().collect(),
+            cautions,
             refusals: self.0.refusals(spec, &mut session)?,
         })
     }

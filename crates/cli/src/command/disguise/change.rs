@@ -27,6 +27,8 @@ pub(super) struct AppliedForm<'a> {
     placeholders: u64,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     under_placeholders: &'a BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    of_nobody: &'a BTreeMap<String, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
 }
@@ -38,6 +40,7 @@ impl<'a> AppliedForm<'a> {
             rows: &applied.rows,
             placeholders: applied.pseudoprincipals,
             under_placeholders: &applied.under_placeholders,
+            of_nobody: &applied.of_nobody,
             entry,
         }
     }
@@ -164,19 +167,26 @@ pub(super) fn begun(id: Option<DisguiseId>, failure: Failure) -> Failure {
 pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<(), Failure> {
     output.line(&format!("disguise {}", applied.id))?;
     if applied.pseudoprincipals == 0 && applied.rows.values().all(|rows| *rows == 0) {
-        return output.line("  nothing was found that it would hide");
+        output.line("  nothing was found that it would hide")?;
+    } else {
+        print_rows(&applied.rows, output)?;
+        let made = counted(
+            applied.pseudoprincipals,
+            "placeholder made",
+            "placeholders made",
+        );
+        output.line(&format!("  {made}"))?;
     }
-    print_rows(&applied.rows, output)?;
-    let made = counted(
-        applied.pseudoprincipals,
-        "placeholder made",
-        "placeholders made",
-    );
-    output.line(&format!("  {made}"))?;
     for (table, rows) in &applied.under_placeholders {
         let rows = counted(*rows, "row or value", "rows and values");
         output.line(&format!(
             "  {table}: {rows} under placeholders, which only whoever is behind one brings back, and nobody where that person had everything forgotten"
+        ))?;
+    }
+    for (table, rows) in &applied.of_nobody {
+        let rows = counted(*rows, "row or value", "rows and values");
+        output.line(&format!(
+            "  {table}: {rows} left as before, for nobody named there is registered or has an account"
         ))?;
     }
     Ok(())

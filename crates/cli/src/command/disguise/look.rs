@@ -137,6 +137,9 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
     }
     let rowless = ready.engine.caution_of_rowless();
     cautions.extend(rowless.map_err(refused)?);
+    if user.is_none() {
+        cautions.extend(of_nobody(&mut ready, &args.spec.spec)?);
+    }
     let refusals = ready
         .engine
         .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
@@ -159,6 +162,13 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
     }
     output.flush()?;
     Ok(Status::Done)
+}
+
+/// Returns what there is to know of rows that name nobody.
+fn of_nobody(ready: &mut Ready, spec: &Path) -> Result<Vec<String>, Failure> {
+    let engine = &mut ready.engine;
+    let told = engine.cautions_of_nobody(&ready.file.spec, &ready.parameters);
+    told.map_err(unfit(spec))
 }
 
 /// Prints what would be refused at this moment.
@@ -189,22 +199,24 @@ pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Fai
         .engine
         .foretell(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
-    let caution = match user {
-        Some(_) => None,
-        None => (ready.engine.caution_of_everybody()).map_err(unfit(&args.spec.spec))?,
-    };
+    let mut cautions = Vec::new();
+    if user.is_none() {
+        let everybody = ready.engine.caution_of_everybody();
+        cautions.extend(everybody.map_err(unfit(&args.spec.spec))?);
+        cautions.extend(of_nobody(&mut ready, &args.spec.spec)?);
+    }
     let mut output = Output::new();
     if args.json {
         output.json(&Planned {
             steps: steps.iter().map(form).collect(),
-            cautions: caution.into_iter().collect(),
+            cautions,
             refusals,
         })?;
     } else {
         for step in &steps {
             print(step, &mut output)?;
         }
-        if let Some(note) = &caution {
+        for note in &cautions {
             output.line(&format!("  note: {note}"))?;
         }
         print_refusals(&refusals, &mut output)?;

@@ -133,6 +133,16 @@ impl<'a> Applier<'a> {
         *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
     }
 
+    /// Counts rows and values that stay as they are, because they name nobody.
+    pub(super) fn count_of_nobody(&mut self, table: &ResolvedTable, rows: usize) {
+        if rows > 0 {
+            let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+            let count = self.applied.of_nobody.entry(table.name.clone());
+            let count = count.or_default();
+            *count = count.saturating_add(rows);
+        }
+    }
+
     /// Returns the bag for rows of `owner`: the user's own if a user is meant, else the owner's.
     pub(super) fn bag(&mut self, owner: &Value) -> Result<&mut Bag, Error> {
         self.notes.bag_of(self.user.unwrap_or(owner).principal())

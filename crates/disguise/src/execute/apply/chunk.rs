@@ -257,6 +257,49 @@ impl<'w, 'a> Chunk<'w, 'a> {
             return Ok(false);
         };
         let table = self.work.table_of(step)?;
+        let (columns, mut found) = self.next_named(table, step, place, rows)?;
+        if found.is_empty() {
+            place.next();
+            return Ok(true);
+        }
+        match &step.kind {
+            _ if self.work.user.is_some() => {}
+            Kind::Modify { .. } => {
+                let taken = self.work.taken(table, &columns, found)?;
+                self.work.count_of_nobody(table, taken.of_nobody);
+                found = taken.rows;
+            }
+            Kind::Remove => {
+                let people = self.work.people(table, &columns, &found)?;
+                let people = people.iter().flat_map(People::all).collect::<Vec<_>>();
+                self.work.principals.meet(self.work.database, &people)?;
+                let (shared, plain) = self.work.split(table, &columns, found);
+                let taken = self.work.taken(table, &columns, plain)?;
+                self.work.count_of_nobody(table, taken.of_nobody);
+                self.refuse_keyless(table, (&columns, &shared), &table.owners)?;
+                found = [taken.rows, shared].concat();
+            }
+            Kind::Decorrelate { owners, .. } => {
+                self.refuse_keyless(table, (&columns, &found), owners)?;
+            }
+            Kind::Unlink { column } => {
+                let column = std::slice::from_ref(column);
+                self.refuse_keyless(table, (&columns, &found), column)?;
+            }
+        }
+        self.work.foresee(table, step, &columns, found)?;
+        Ok(true)
+    }
+
+    /// Returns the next rows of a step with the columns that say whom they name, and moves `place`
+    /// behind them.
+    pub(super) fn next_named(
+        &mut self,
+        table: &ResolvedTable,
+        step: &Step,
+        place: &mut Place,
+        rows: usize,
+    ) -> Result<(Vec<String>, Vec<Vec<Value>>), Error> {
         let mut columns = table.identity.clone();
         let first = table.path.as_ref().and_then(|path| path.steps.first());
         let through = first.into_iter().flat_map(|step| &step.columns);
@@ -272,32 +315,10 @@ impl<'w, 'a> Chunk<'w, 'a> {
             order: Order::Rising,
         };
         let found = unseen.rows(self.work.database, &columns, rows)?;
-        let Some(last) = found.last() else {
-            place.next();
-            return Ok(true);
-        };
-        place.seen = picked(&columns, last, &table.identity);
-        match &step.kind {
-            _ if self.work.user.is_some() => {}
-            Kind::Modify { .. } => drop(self.work.keepers(table, &columns, &found)?),
-            Kind::Remove => {
-                let people = self.work.people(table, &columns, &found)?;
-                let people = people.iter().flat_map(People::all).collect::<Vec<_>>();
-                self.work.principals.meet(self.work.database, &people)?;
-                let (shared, plain) = self.work.split(table, &columns, found.clone());
-                self.work.keepers(table, &columns, &plain)?;
-                self.refuse_keyless(table, (&columns, &shared), &table.owners)?;
-            }
-            Kind::Decorrelate { owners, .. } => {
-                self.refuse_keyless(table, (&columns, &found), owners)?;
-            }
-            Kind::Unlink { column } => {
-                let column = std::slice::from_ref(column);
-                self.refuse_keyless(table, (&columns, &found), column)?;
-            }
+        if let Some(last) = found.last() {
+            place.seen = picked(&columns, last, &table.identity);
         }
-        self.work.foresee(table, step, &columns, found)?;
-        Ok(true)
+        Ok((columns, found))
     }
 
     /// Refuses if one of `owners` names a user who has an account and no key.
@@ -348,7 +369,10 @@ impl<'w, 'a> Chunk<'w, 'a> {
         work: impl FnOnce(&mut Self) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.work.principals.set_whoever(true);
+        // Whatever names nobody was counted by its own step.
+        let counted = self.work.applied.of_nobody.clone();
         let done = work(self);
+        self.work.applied.of_nobody = counted;
         self.work.principals.set_whoever(false);
         done
     }

@@ -86,7 +86,8 @@ impl Chunk<'_, '_> {
         Ok(found)
     }
 
-    /// Returns the rows with these keys that a removal takes: not those of people who came back.
+    /// Returns the rows with these keys that a removal takes: neither those of people who came back
+    /// nor those that name nobody.
     pub(super) fn doomed(
         &mut self,
         table: &ResolvedTable,
@@ -104,8 +105,9 @@ impl Chunk<'_, '_> {
             &table.identity,
             keys,
         )?;
-        let rows = self.work.without_returned(table, &columns, rows)?;
-        let keys = rows
+        let taken = self.work.taken(table, &columns, rows)?;
+        let keys = taken
+            .rows
             .iter()
             .map(|row| picked(&columns, row, &table.identity));
         Ok(keys.collect())

@@ -24,6 +24,16 @@ struct Met {
     values: Vec<Value>,
 }
 
+/// Rows that were read, by their indices.
+#[derive(Default)]
+struct Seen {
+    groups: Vec<Met>,
+    /// Rows whose column is left as it is and was not changed before.
+    idle: BTreeSet<usize>,
+    /// Those of them whose column names nobody.
+    of_nobody: BTreeSet<usize>,
+}
+
 impl Chunk<'_, '_> {
     /// Takes the next whole groups of a decorrelation, whose columns are its parts. Returns the
     /// number of rows. A group larger than a chunk is a chunk of its own.
@@ -60,7 +70,11 @@ impl Chunk<'_, '_> {
             return Ok(0);
         }
         let behind = unseen.fragment(self.work.database);
-        let (groups, idle) = self.groups(table, &columns, &by, &next)?;
+        let Seen {
+            groups,
+            idle,
+            of_nobody,
+        } = self.groups(table, &columns, &by, &next)?;
         let (chosen, seen) =
             self.fitting_groups(table, (&by, &behind), &groups, (next.len(), budget))?;
         if seen == 0 {
@@ -84,6 +98,8 @@ impl Chunk<'_, '_> {
             };
             self.work.run(place.step, &step)?;
         }
+        let of_nobody = of_nobody.range(..seen).count();
+        self.work.count_of_nobody(table, of_nobody);
         let idle = idle.range(..seen).count();
         let taken =
             usize::try_from(self.work.touched(table).saturating_sub(before)).unwrap_or(usize::MAX);
@@ -96,15 +112,14 @@ impl Chunk<'_, '_> {
         Ok(taken.max(seen))
     }
 
-    /// Returns the groups of `rows` that are meant, and the indices of rows whose column is left as
-    /// it is and was not changed before.
+    /// Returns the groups of `rows` that are meant, and the rows that are not.
     fn groups(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
         by: &[String],
         rows: &[Vec<Value>],
-    ) -> Result<(Vec<Met>, BTreeSet<usize>), Error> {
+    ) -> Result<Seen, Error> {
         let column = by.first().map_or("", String::as_str);
         let owners: Vec<&Value> = rows
             .iter()
@@ -113,24 +128,31 @@ impl Chunk<'_, '_> {
         self.work
             .principals
             .meet_owners(self.work.database, &owners)?;
-        let (mut met, mut idle, mut seen) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let strangers = match self.work.user {
+            Some(_) => BTreeSet::new(),
+            None => self.work.strangers(owners.into_iter())?,
+        };
+        let (mut read, mut met) = (Seen::default(), BTreeSet::new());
         for (index, row) in rows.iter().enumerate() {
             let values = picked(columns, row, by);
             let owner = values.first().filter(|it| !it.is_nobody());
             if owner.is_some_and(|owner| self.work.principals.made.contains(&owner.principal())) {
                 continue;
             }
-            if !owner.is_some_and(|owner| self.work.principals.is_meant(owner)) {
-                idle.insert(index);
-            } else if seen.insert(encoded(&values)) {
-                met.push(Met {
+            if owner.is_some_and(|owner| strangers.contains(&owner.principal())) {
+                read.idle.insert(index);
+                read.of_nobody.insert(index);
+            } else if !owner.is_some_and(|owner| self.work.principals.is_meant(owner)) {
+                read.idle.insert(index);
+            } else if met.insert(encoded(&values)) {
+                read.groups.push(Met {
                     index,
                     identity: picked(columns, row, &table.identity),
                     values,
                 });
             }
         }
-        Ok((met, idle))
+        Ok(read)
     }
 
     /// Returns as many whole groups as the budget allows: the condition that selects them, and the

@@ -1,5 +1,6 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
+mod account;
 pub(crate) mod applier;
 pub(crate) mod chunk;
 mod co_owned;
@@ -8,6 +9,7 @@ mod group;
 mod modify;
 mod nobody;
 mod notes;
+mod of_nobody;
 mod order;
 mod placeholder;
 mod previous_chunks;
@@ -22,6 +24,7 @@ mod step_cursor;
 mod under_placeholders;
 mod unlink;
 
+pub(crate) use account::Accounts;
 pub(crate) use applier::Applier;
 pub(crate) use notes::{Forgotten, Notes};
 pub(crate) use principals::PreviousChunks;

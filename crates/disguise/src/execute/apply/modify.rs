@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::applier::{Applier, Loss, StepOutcome};
-use super::record_owner::People;
+use super::record_owner::{People, Taken};
 use crate::database::fragment::Fragment;
 use crate::database::tenant::TenantConnection;
 use crate::database::value::Value;
@@ -87,11 +87,13 @@ impl Modification<'_, '_> {
         let Some(rows) = self.work.held(table, &columns, chosen)? else {
             return Ok(StepOutcome::Pages);
         };
-        let rows = self.work.without_returned(table, &columns, rows)?;
-        self.work.stake(table, &columns, &rows, Loss::Values)?;
-        let mut overwritten = self.drawn(&columns, &rows)?;
+        let taken = self.work.taken(table, &columns, rows)?;
+        self.work
+            .stake(table, &columns, &taken.rows, Loss::Values)?;
+        let mut overwritten = self.drawn(&columns, &taken)?;
         for _ in steps {
             self.work.count(table, overwritten.len());
+            self.work.count_of_nobody(table, taken.of_nobody);
         }
         let writes: Vec<Write<'_>> = overwritten.iter().map(Overwritten::write).collect();
         let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
@@ -103,13 +105,9 @@ impl Modification<'_, '_> {
     }
 
     /// Returns the new values of rows; a text without anything to redact stays as it is.
-    fn drawn(
-        &mut self,
-        columns: &[String],
-        rows: &[Vec<Value>],
-    ) -> Result<Vec<Overwritten>, Error> {
+    fn drawn(&mut self, columns: &[String], taken: &Taken) -> Result<Vec<Overwritten>, Error> {
         let (table, steps) = (self.table, self.steps);
-        let keepers = self.work.keepers(table, columns, rows)?;
+        let Taken { rows, keepers, .. } = taken;
         let mut own_names = Vec::with_capacity(steps.len());
         for step in steps {
             own_names.push(match step.replacement {
@@ -122,12 +120,12 @@ impl Modification<'_, '_> {
             let (mut before, mut after) = (Vec::new(), Vec::new());
             for (step, own_names) in steps.iter().zip(&own_names) {
                 let value = at(columns, row, step.column).unwrap_or(&Value::Null);
-                after.extend(self.replaced(step, value, own_names.get(&keeper))?);
+                after.extend(self.replaced(step, value, own_names.get(keeper))?);
                 before.push(value.clone());
             }
             if after.len() == before.len() {
                 all.push(Overwritten {
-                    keeper,
+                    keeper: keeper.clone(),
                     identity: picked(columns, row, &table.identity),
                     before,
                     after,

@@ -29,18 +29,33 @@ impl Applier<'_> {
         let named: Vec<Vec<Value>> = rows.iter().map(named).collect();
         self.principals
             .meet(self.database, &named.iter().flatten().collect::<Vec<_>>())?;
+        let strangers = self.strangers(named.iter().flatten())?;
+        let is_nobody = |name: &Vec<u8>| strangers.contains(name);
+        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter(is_nobody).collect();
+        Ok(named.iter().map(of).collect())
+    }
+
+    /// Returns the names of those of `ids`, which were met before, that are neither registered nor
+    /// in the users table. Whoever had theirs destroyed in the middle of chunks counts as registered.
+    pub(super) fn strangers<'v>(
+        &mut self,
+        ids: impl Iterator<Item = &'v Value>,
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let principals = &self.principals;
         let mut unknown: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
-        for id in named.iter().flatten() {
-            let name = self.principals.name(id);
-            if !self.principals.known.contains_key(&name) && !self.principals.own.contains(&name) {
+        for id in ids.filter(|it| !it.is_nobody()) {
+            let name = principals.name(id);
+            let is_registered = principals.known.contains_key(&name)
+                || principals.own.contains(&name)
+                || principals.has_forgotten(&name);
+            if !is_registered {
                 unknown.insert(id.principal(), id.clone());
             }
         }
         let ids: Vec<Value> = unknown.values().cloned().collect();
         let pseudo = &self.live.pseudo;
         let there = existing(self.database, &pseudo.table, &pseudo.id, &ids)?;
-        let is_nobody = |name: &Vec<u8>| unknown.contains_key(name) && !there.contains(name);
-        let of = |of: &Vec<Value>| of.iter().map(Value::principal).filter(is_nobody).collect();
-        Ok(named.iter().map(of).collect())
+        let names = unknown.into_keys();
+        Ok(names.filter(|name| !there.contains(name)).collect())
     }
 }

@@ -1,11 +1,14 @@
 //! The owners of a row, and the person whose bag its record goes to.
 
+use std::collections::BTreeMap;
+
 use super::applier::Applier;
 use crate::database::value::Value;
 use crate::error::Error;
 use crate::schema::ResolvedTable;
 use crate::statements::path_end::ends;
 use crate::statements::row::{at, picked, put};
+use crate::statements::table::existing;
 
 /// Rows by the role of the user in them.
 #[derive(Default)]
@@ -16,6 +19,19 @@ pub(super) struct Parted {
     pub(super) shared: Vec<Vec<Value>>,
     /// Rows that the user only reads.
     pub(super) read: Vec<Vec<Value>>,
+}
+
+/// The rows that a step takes.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) rows: Vec<Vec<Value>>,
+    /// The principal whose bag gets the record of each row.
+    pub(super) keepers: Vec<Vec<u8>>,
+    /// The number of rows left as they are, because nobody whom they name is registered or has an
+    /// account.
+    pub(super) of_nobody: usize,
+    /// The number of rows that nobody is registered for and whose owner or reader has an account.
+    pub(super) keyless: usize,
 }
 
 /// The people whom a row names.
@@ -32,38 +48,70 @@ impl People {
 }
 
 impl Applier<'_> {
-    /// Returns the principal whose bag takes the record of each row: the user, or else the one that
-    /// [`super::principals::Principals::keeper`] names. Rows that nobody could ever bring back are
-    /// refused.
-    pub(super) fn keepers(
+    /// Returns the rows that a step takes. Refuses where somebody has an account and no key, because
+    /// they could never bring their rows back.
+    pub(super) fn taken(
         &mut self,
         table: &ResolvedTable,
         columns: &[String],
-        rows: &[Vec<Value>],
-    ) -> Result<Vec<Vec<u8>>, Error> {
-        if let Some(user) = self.user.map(Value::principal) {
-            return Ok(vec![user; rows.len()]);
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Taken, Error> {
+        let taken = self.looked_at(table, columns, rows)?;
+        if taken.keyless == 0 {
+            return Ok(taken);
         }
-        let people = self.people(table, columns, rows)?;
+        Err(Error::Unregistered {
+            table: table.name.clone(),
+            rows: u64::try_from(taken.keyless).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Returns the rows that a step would take, each with the principal whose bag gets its record:
+    /// the user, or else the one that [`super::principals::Principals::keeper`] names. A disguise
+    /// of everybody takes neither rows of people who came back nor rows that name nobody.
+    pub(super) fn looked_at(
+        &mut self,
+        table: &ResolvedTable,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Taken, Error> {
+        let mut taken = Taken::default();
+        if let Some(user) = self.user.map(Value::principal) {
+            taken.keepers = vec![user; rows.len()];
+            taken.rows = rows;
+            return Ok(taken);
+        }
+        let people = self.people(table, columns, &rows)?;
         self.principals.meet(
             self.database,
             &people.iter().flat_map(People::all).collect::<Vec<_>>(),
         )?;
-        let mut keepers = Vec::with_capacity(rows.len());
-        let mut lost: u64 = 0;
-        for of in &people {
+        let mut unkept = Vec::new();
+        for (row, of) in rows.into_iter().zip(&people) {
             match self.principals.keeper(of) {
-                Some(keeper) => keepers.push(keeper),
-                None => lost = lost.saturating_add(1),
+                Some(keeper) if self.principals.has_returned(&keeper) => {}
+                Some(keeper) => {
+                    taken.rows.push(row);
+                    taken.keepers.push(keeper);
+                }
+                None => unkept.push(of),
             }
         }
-        if lost > 0 {
-            return Err(Error::Unregistered {
-                table: table.name.clone(),
-                rows: lost,
-            });
+        let mut named: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
+        for id in unkept.iter().flat_map(|of| of.all()) {
+            if !id.is_nobody() {
+                named.insert(id.principal(), id.clone());
+            }
         }
-        Ok(keepers)
+        let named: Vec<Value> = named.into_values().collect();
+        let pseudo = &self.live.pseudo;
+        let there = existing(self.database, &pseudo.table, &pseudo.id, &named)?;
+        let is_there = |it: &Value| there.contains(&it.principal());
+        let (keyless, of_nobody): (Vec<_>, Vec<_>) =
+            unkept.into_iter().partition(|of| of.all().any(is_there));
+        taken.keyless = keyless.len();
+        taken.of_nobody = of_nobody.len();
+        Ok(taken)
     }
 
     /// Returns the people whom each row names.
@@ -163,29 +211,6 @@ impl Applier<'_> {
             }
         }
         Ok(parted)
-    }
-
-    /// Returns the rows whose record would not go to somebody who came back.
-    pub(super) fn without_returned(
-        &mut self,
-        table: &ResolvedTable,
-        columns: &[String],
-        mut rows: Vec<Vec<Value>>,
-    ) -> Result<Vec<Vec<Value>>, Error> {
-        if self.principals.earlier.is_none() || self.user.is_some() {
-            return Ok(rows);
-        }
-        let people = self.people(table, columns, &rows)?;
-        self.principals.meet(
-            self.database,
-            &people.iter().flat_map(People::all).collect::<Vec<_>>(),
-        )?;
-        let mut people = people.iter();
-        rows.retain(|_| {
-            let keeper = people.next().and_then(|of| self.principals.keeper(of));
-            keeper.is_none_or(|keeper| !self.principals.has_returned(&keeper))
-        });
-        Ok(rows)
     }
 
     /// Returns the rows without those of placeholders made by this disguise, which the next chunk

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::applier::{Applier, Loss, StepOutcome};
 use super::co_owned::SharedRows;
 use super::order::Deletion;
+use super::record_owner::Taken;
 use crate::database::fragment::Fragment;
 use crate::database::value::Value;
 use crate::error::Error;
@@ -24,12 +25,8 @@ impl Applier<'_> {
         table: &ResolvedTable,
         step: &Step,
     ) -> Result<StepOutcome, Error> {
-        let columns: Vec<String> = table
-            .catalog
-            .columns
-            .iter()
-            .map(|it| it.name.clone())
-            .collect();
+        let columns = table.catalog.columns.iter();
+        let columns: Vec<String> = columns.map(|it| it.name.clone()).collect();
         let users = table.name == self.live.pseudo.table;
         if self.has_no_other_say(table) && self.takes(table) {
             refuse_cascade(self.database, self.catalog, (table, &step.chosen), &[])?;
@@ -49,7 +46,8 @@ impl Applier<'_> {
                     .collect();
                 self.principals.meet(self.database, &ids)?;
             }
-            self.note_removed(number, table, &columns, rows)?;
+            let taken = self.taken(table, &columns, rows)?;
+            self.note_removed(number, table, &columns, taken)?;
             return Ok(rest);
         }
         let Some(rows) = self.held(table, &columns, &step.chosen)? else {
@@ -68,10 +66,13 @@ impl Applier<'_> {
             rows.retain(|row| self.may_go(&columns, row));
         }
         let (shared, plain) = self.split(table, &columns, rows);
-        let plain = self.without_returned(table, &columns, plain)?;
-        let whole = shared.is_empty() && plain.len() == selected && !table.refers_to_itself();
-        self.count(table, plain.len());
+        let plain = self.taken(table, &columns, plain)?;
+        self.count_of_nobody(table, plain.of_nobody);
+        let count = plain.rows.len();
+        let whole = shared.is_empty() && count == selected && !table.refers_to_itself();
+        self.count(table, count);
         let keys: Vec<Vec<Value>> = plain
+            .rows
             .iter()
             .map(|row| picked(&columns, row, &table.identity))
             .collect();
@@ -129,13 +130,13 @@ impl Applier<'_> {
         number: u32,
         table: &ResolvedTable,
         columns: &[String],
-        rows: Vec<Vec<Value>>,
+        taken: Taken,
     ) -> Result<(), Error> {
+        let Taken { rows, keepers, .. } = taken;
         let users = table.name == self.live.pseudo.table;
         self.stake(table, columns, &rows, Loss::Row)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let keepers = self.keepers(table, columns, &rows)?;
         let nobody = self.nobody(table, columns, &rows)?;
         for ((row, keeper), nobody) in rows.into_iter().zip(keepers).zip(nobody) {
             self.notes.name_nobody(&keeper, nobody)?;

@@ -54,6 +54,9 @@ pub struct Applied {
     /// disguises, in each table. Whoever is behind a placeholder alone brings these back; where that
     /// person had everything forgotten, nobody does.
     pub under_placeholders: BTreeMap<String, u64>,
+    /// Rows and values, of a disguise of everybody, that stay as they are in each table: nobody whom
+    /// they name is registered or has an account, so that nobody could bring them back.
+    pub of_nobody: BTreeMap<String, u64>,
 }
 
 impl Applied {
@@ -63,6 +66,7 @@ impl Applied {
             rows: BTreeMap::new(),
             pseudoprincipals: 0,
             under_placeholders: BTreeMap::new(),
+            of_nobody: BTreeMap::new(),
         }
     }
 
@@ -70,6 +74,7 @@ impl Applied {
     pub(crate) fn add(&mut self, part: &Self) {
         add(&mut self.rows, &part.rows);
         add(&mut self.under_placeholders, &part.under_placeholders);
+        add(&mut self.of_nobody, &part.of_nobody);
         self.pseudoprincipals = self.pseudoprincipals.saturating_add(part.pseudoprincipals);
     }
 }

@@ -109,7 +109,10 @@ impl Chunk<'_, '_> {
         };
         place.seen.clone_from(last);
         let before = self.work.touched(table);
+        // Rows that name nobody are met in each round, and once more with the rest.
+        let counted = self.work.applied.of_nobody.clone();
         work(self)?;
+        self.work.applied.of_nobody = counted;
         if self.work.touched(table) > before {
             place.part = fruitful;
         }
